@@ -1,0 +1,69 @@
+#pragma once
+
+#include "heed/encoder.h"
+
+namespace heed {
+
+/// Masks of one decoder call: over the target itself, and over the memory.
+struct DecoderCallOptions {
+  MultiHeadCallOptions self;    ///< causal by default in Decoder calls from the face; here as given
+  MultiHeadCallOptions memory;
+};
+
+/// Room for the weights of one decoder layer; each null or as in attention().
+struct DecoderWeights {
+  float* self = nullptr;
+  float* memory = nullptr;
+};
+
+/// Causal self-attention, cross-attention to the encoder's output, feed-forward; each with its residual and norm, pre- or post-norm (torch.nn.TransformerDecoderLayer, batch_first).
+/// Parameters self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+class DecoderLayer : public Module {
+ public:
+  explicit DecoderLayer(const EncoderLayerOptions& options);
+  /// target, output (sum L_n, E); memory (sum S_n, E).
+  void forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
+               const DecoderCallOptions& options, MatrixView output, DecoderWeights weights, Arena& arena);
+
+  /// Keys and values of one sequence, kept between steps of decoding.
+  struct Cache {
+    std::vector<float> self_key, self_value;      ///< (steps so far, E) each
+    std::vector<float> memory_key, memory_value;  ///< (S, E) each, projected once
+  };
+  Cache makeCache(ConstMatrixView memory, Arena& arena);
+  /// The next rows of one sequence, target (L_new, E), given all before them; equals the rows of a full causal pass.
+  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, DecoderWeights weights, Arena& arena);
+
+  const EncoderLayerOptions& options() const { return options_; }
+  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+  void setTraining(bool training) override;
+  void seed(uint64_t seed);
+
+ private:
+  EncoderLayerOptions options_;
+  MultiHeadAttention self_attn_, multihead_attn_;
+  FeedForward feed_forward_;
+  LayerNorm norm1_, norm2_, norm3_;
+  Generator generator_;
+};
+
+/// N decoder layers and an optional final norm (torch.nn.TransformerDecoder). Parameters layers.0.*, ..., norm.*.
+class Decoder : public Module {
+ public:
+  Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
+  void forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
+               const DecoderCallOptions& options, MatrixView output, std::span<const DecoderWeights> weights, Arena& arena);
+  using Cache = std::vector<DecoderLayer::Cache>;
+  Cache makeCache(ConstMatrixView memory, Arena& arena);
+  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, Arena& arena);
+  Index numLayers() const { return static_cast<Index>(layers_.size()); }
+  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+  void setTraining(bool training) override;
+  void seed(uint64_t seed);
+
+ private:
+  std::vector<std::unique_ptr<DecoderLayer>> layers_;
+  std::optional<LayerNorm> norm_;
+};
+
+}  // namespace heed

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+
+#include "heed/activation.h"
+#include "heed/arena.h"
+#include "heed/module.h"
+
+namespace heed {
+
+class PackedWeight;
+
+struct LinearOptions {
+  Index in_features;
+  Index out_features;
+  bool bias = true;
+  Activation activation = Activation::kIdentity;
+  Precision precision = Precision::kFloat32;
+};
+
+/// The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. torch.nn.Linear, followed by phi.
+/// Parameters: weight (out, in), bias (out).
+class Linear : public Module {
+ public:
+  explicit Linear(const LinearOptions& options);
+  ~Linear() override;
+  Linear(Linear&&) noexcept;
+  Linear& operator=(Linear&&) noexcept;
+
+  /// x (T, in) -> output (T, out); with `residual` (T, out), output = phi(...) + residual (which may be output itself).
+  void forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual = nullptr) const;
+
+  const LinearOptions& options() const { return options_; }
+  const PackedWeight& weight() const { return *weight_; }
+  const float* bias() const { return options_.bias ? bias_.data() : nullptr; }
+  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+
+ private:
+  LinearOptions options_;
+  std::unique_ptr<PackedWeight> weight_;
+  std::vector<float> bias_;
+};
+
+/// x W^T + b with weights that the caller holds; `weight` (out, in), `bias` (out) or null. Packs the weight anew on each call.
+void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output, Arena& arena);
+
+}  // namespace heed

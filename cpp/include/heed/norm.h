@@ -1,0 +1,51 @@
+#pragma once
+
+#include "heed/module.h"
+
+namespace heed {
+
+/// gamma (x - mean) / sqrt(variance + eps) + delta over each row, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `weight`, `bias` (E) or null.
+/// x and output (T, E) may be the same.
+void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
+
+struct LayerNormOptions {
+  Index normalized_shape;
+  float eps = 1e-5f;
+  bool elementwise_affine = true;
+  bool bias = true;
+};
+
+/// torch.nn.LayerNorm over the last axis. Parameters: weight (E), bias (E).
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const LayerNormOptions& options);
+  void forward(ConstMatrixView x, MatrixView output) const;
+  const LayerNormOptions& options() const { return options_; }
+  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+
+ private:
+  LayerNormOptions options_;
+  std::vector<float> weight_, bias_;
+};
+
+struct BatchNormOptions {
+  Index num_features;
+  float eps = 1e-5f;
+};
+
+/// torch.nn.BatchNorm1d in inference, beside layer norm for contrast: each feature over the batch, with moving averages (Ioffe, Szegedy 2015).
+/// Parameters: weight, bias, running_mean, running_var, all (E).
+class BatchNorm : public Module {
+ public:
+  explicit BatchNorm(const BatchNormOptions& options);
+  /// x (T, E), features last.
+  void forward(ConstMatrixView x, MatrixView output) const;
+  const BatchNormOptions& options() const { return options_; }
+  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+
+ private:
+  BatchNormOptions options_;
+  std::vector<float> weight_, bias_, running_mean_, running_var_;
+};
+
+}  // namespace heed

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+
+/// Shapes and views. heed's data is row-major fp32; a view never owns what it shows.
+/// Letters: T rows of all sequences together, E columns, N sequences, L rows of one sequence.
+namespace heed {
+
+using Index = Eigen::Index;
+
+/// The extents of a tensor, outermost first.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Index> extents) : extents_(extents) {}
+  explicit Shape(std::vector<Index> extents) : extents_(std::move(extents)) {}
+
+  Index rank() const { return static_cast<Index>(extents_.size()); }
+  /// Extent of `axis`; negative axes count from the last, as in PyTorch.
+  Index operator[](Index axis) const {
+    return extents_[static_cast<size_t>(axis < 0 ? axis + rank() : axis)];
+  }
+  /// Number of elements. Throws kOutOfMemory where that many floats cannot be addressed.
+  Index size() const;
+  /// Product of all extents but the last: the rows of the tensor seen as a matrix.
+  Index rows() const;
+  const std::vector<Index>& extents() const { return extents_; }
+  /// "[2, 3, 8]"
+  std::string toString() const;
+
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::vector<Index> extents_;
+};
+
+using RowMajorMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// A (rows, columns) window on floats whose rows lie `outerStride()` floats apart, so that one head's columns are a view too.
+using MatrixView = Eigen::Map<RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+using ConstMatrixView = Eigen::Map<const RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+using VectorView = Eigen::Map<Eigen::VectorXf>;
+using ConstVectorView = Eigen::Map<const Eigen::VectorXf>;
+
+inline MatrixView view(float* data, Index rows, Index columns, Index stride) {
+  return MatrixView(data, rows, columns, Eigen::OuterStride<>(stride));
+}
+inline MatrixView view(float* data, Index rows, Index columns) { return view(data, rows, columns, columns); }
+inline ConstMatrixView view(const float* data, Index rows, Index columns, Index stride) {
+  return ConstMatrixView(data, rows, columns, Eigen::OuterStride<>(stride));
+}
+inline ConstMatrixView view(const float* data, Index rows, Index columns) { return view(data, rows, columns, columns); }
+/// The same window, read-only.
+inline ConstMatrixView readOnly(const MatrixView& m) { return view(m.data(), m.rows(), m.cols(), m.outerStride()); }
+
+/// Where the rows of each of N sequences lie in a matrix of T concatenated rows: sequence n is rows [begin(n), end(n)).
+/// A padded batch is never built; a batch [N, L, E] is the case where all lengths are L.
+class Sequences {
+ public:
+  /// N sequences of `length` rows each.
+  static Sequences uniform(Index count, Index length);
+  /// One sequence per entry of `lengths`; each length >= 0.
+  static Sequences ofLengths(const std::vector<Index>& lengths);
+
+  Index count() const { return static_cast<Index>(offsets_.size()) - 1; }
+  Index begin(Index n) const { return offsets_[static_cast<size_t>(n)]; }
+  Index end(Index n) const { return offsets_[static_cast<size_t>(n) + 1]; }
+  Index length(Index n) const { return end(n) - begin(n); }
+  /// T, the rows of all sequences together.
+  Index totalRows() const { return offsets_.back(); }
+  Index maxLength() const;
+
+ private:
+  explicit Sequences(std::vector<Index> offsets) : offsets_(std::move(offsets)) {}
+  std::vector<Index> offsets_;
+};
+
+}  // namespace heed
