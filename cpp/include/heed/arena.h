@@ -37,13 +37,14 @@ class Arena {
 
   /// Bytes held from the system, in use or not.
   size_t capacity() const;
-  /// Frees what is held beyond `bytes`; only while nothing is taken.
+  /// Frees everything where more than `bytes` are held; only while nothing is taken.
   void trim(size_t bytes);
 
  private:
   struct Block {
     std::unique_ptr<std::byte[]> data;
-    size_t size;
+    std::byte* begin;  // the first aligned byte of data
+    size_t size;       // bytes from there
   };
   static size_t checkedBytes(Index count, size_t size);
   void* takeBytes(size_t bytes);
@@ -52,6 +53,7 @@ class Arena {
   std::vector<Block> blocks_;
   size_t block_ = 0;  // the block that is being filled
   size_t used_ = 0;   // bytes of it in use
+  size_t peak_ = 0;   // the most bytes that were ever in use: the size of the one block that replaces several
 };
 
 }  // namespace heed

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -36,7 +37,10 @@ class PackedWeight {
   Index out_ = 0;
   Index in_ = 0;
   Precision precision_ = Precision::kFloat32;
-  // ... storage: the kernel author's
+  std::vector<float> values_;         // fp32: (M, K)
+  std::vector<signed char> bytes_;    // int8: (M, K)
+  std::vector<float> scales_;         // int8: (M)
+  std::vector<int32_t> sums_;         // int8: (M), each row's sum of bytes
 };
 
 /// What happens to a tile on its way to memory: C = phi(A W^T + bias) + residual.

@@ -1,0 +1,61 @@
+#include "heed/tensor.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace heed {
+
+namespace {
+
+/// Product of extents[0 .. count); zero wins over every overflow.
+Index product(const Shape& shape, Index count) {
+  constexpr Index kMostFloats = std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(float));
+  const auto end = shape.extents().begin() + count;
+  if (std::find(shape.extents().begin(), end, 0) != end) return 0;
+  Index size = 1;
+  for (auto extent = shape.extents().begin(); extent != end; ++extent) {
+    if (*extent < 0) throw Error(ErrorCode::kInvalidArgument, "shape: got " + shape.toString() + "; expected extents >= 0");
+    if (size > kMostFloats / *extent) {
+      throw Error(ErrorCode::kOutOfMemory,
+                  "shape: got " + shape.toString() + "; expected at most " + std::to_string(kMostFloats) + " elements");
+    }
+    size *= *extent;
+  }
+  return size;
+}
+
+}  // namespace
+
+Index Shape::size() const { return product(*this, rank()); }
+
+Index Shape::rows() const { return product(*this, std::max<Index>(rank() - 1, 0)); }
+
+std::string Shape::toString() const {
+  std::string text = "[";
+  for (const Index extent : extents_) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + "]";
+}
+
+Sequences Sequences::uniform(Index count, Index length) {
+  std::vector<Index> offsets(static_cast<size_t>(count) + 1);
+  for (Index n = 0; n <= count; ++n) offsets[static_cast<size_t>(n)] = n * length;
+  return Sequences(std::move(offsets));
+}
+
+Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
+  std::vector<Index> offsets = {0};
+  offsets.reserve(lengths.size() + 1);
+  for (const Index length : lengths) offsets.push_back(offsets.back() + length);
+  return Sequences(std::move(offsets));
+}
+
+Index Sequences::maxLength() const {
+  Index longest = 0;
+  for (Index n = 0; n < count(); ++n) longest = std::max(longest, length(n));
+  return longest;
+}
+
+}  // namespace heed
