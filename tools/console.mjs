@@ -1,0 +1,69 @@
+// What every tool here shares: one way to say something, to fail, and to run a program.
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** The repository's root folder. */
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** An error whose message is all that a person needs to see: no stack. */
+export class PlainError extends Error {}
+
+export const say = (message) => process.stdout.write(`heed: ${message}\n`);
+
+/** Runs `main` and turns a PlainError into one line and exit status 1. */
+export async function runMain(main) {
+  try {
+    await main();
+  } catch (error) {
+    process.exitCode = 1;
+    process.stderr.write(error instanceof PlainError ? `heed: ${error.message}\n` : `${error.stack ?? error}\n`);
+  }
+}
+
+/**
+ * Runs a program to its end.
+ * @param {string[]} command program and arguments
+ * @param {{ cwd?: string, env?: object, quiet?: boolean, input?: string, allowFailure?: boolean }} options
+ *   quiet: keep the output (returned, and printed only on failure) instead of passing it through
+ * @returns {Promise<{ status: number, output: string }>}
+ */
+export function run(command, { cwd = root, env = {}, quiet = false, allowFailure = false } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command[0], command.slice(1), {
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: quiet ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
+    });
+    let output = '';
+    child.stdout?.on('data', (chunk) => (output += chunk));
+    child.stderr?.on('data', (chunk) => (output += chunk));
+    child.on('error', (error) => {
+      if (error.code !== 'ENOENT') reject(error);
+      else if (allowFailure) resolve({ status: 127, output });
+      else reject(new PlainError(`the program ${command[0]} is missing; \`npm run setup\` installs it on Debian`));
+    });
+    child.on('close', (status, signal) => {
+      if (status === 0 || allowFailure) return resolve({ status: status ?? 1, output });
+      if (quiet) process.stderr.write(output);
+      reject(new PlainError(`\`${command.slice(0, 4).join(' ')}\` failed (${signal ?? `exit status ${status}`})`));
+    });
+  });
+}
+
+/**
+ * Shows that something slow is alive: the label, seconds, and what `detail()` says, on one line of a terminal or as a line
+ * every ten seconds in a log.
+ */
+export async function withProgress(label, promise, detail = () => '') {
+  const start = Date.now();
+  const line = () => `heed: ${label} … ${Math.round((Date.now() - start) / 1000)} s ${detail()}`.trimEnd();
+  const tty = process.stdout.isTTY;
+  if (!tty) say(`${label} …`);
+  const timer = setInterval(() => process.stdout.write(tty ? `\r${line()}\x1b[K` : `${line()}\n`), tty ? 500 : 10_000);
+  try {
+    return await promise;
+  } finally {
+    clearInterval(timer);
+    if (tty) process.stdout.write(`\r${line()}\x1b[K\n`);
+  }
+}

@@ -1,0 +1,167 @@
+// Finds an Emscripten, or unpacks a private one into .toolchain/. Whatever it finds, `.toolchain/emscripten` links to it,
+// and that link is the only thing the build knows (see CMakePresets.json).
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { PlainError, root, run, say, withProgress } from './console.mjs';
+
+// The first release with relaxed SIMD's final opcodes, --emit-tsd and EMBIND_AOT in the form used here.
+const kMinimumVersion = '3.1.60';
+const toolchain = join(root, '.toolchain');
+const link = join(toolchain, 'emscripten');
+
+const asNumbers = (version) => version.split('.').map(Number);
+const isAtLeast = (version, minimum) => {
+  const [a, b] = [asNumbers(version), asNumbers(minimum)];
+  const i = a.findIndex((part, index) => part !== b[index]);
+  return i < 0 || a[i] > (b[i] ?? 0);
+};
+
+function versionAt(emscriptenRoot) {
+  try {
+    return fs.readFileSync(join(emscriptenRoot, 'emscripten-version.txt'), 'utf8').match(/\d+\.\d+\.\d+/)?.[0];
+  } catch {
+    return undefined;
+  }
+}
+
+/** The folders that may hold an Emscripten: `emcc` on PATH, EMSDK, Debian's package. */
+async function* candidates() {
+  const onPath = await run(['em-config', 'EMSCRIPTEN_ROOT'], { quiet: true, allowFailure: true });
+  if (onPath.status === 0) yield onPath.output.trim().split('\n').at(-1);
+  if (process.env.EMSDK) yield join(process.env.EMSDK, 'upstream', 'emscripten');
+  yield '/usr/share/emscripten';
+}
+
+function linkTo(emscriptenRoot) {
+  fs.mkdirSync(toolchain, { recursive: true });
+  fs.rmSync(link, { force: true });
+  fs.symlinkSync(emscriptenRoot, link, 'junction');
+}
+
+/** Makes `.toolchain/emscripten` a usable Emscripten and returns its version. */
+export async function ensureEmscripten() {
+  const ready = versionAt(link);
+  if (ready && isAtLeast(ready, kMinimumVersion)) return ready;
+
+  let tooOld = '';
+  for await (const candidate of candidates()) {
+    const version = versionAt(candidate);
+    if (!version) continue;
+    if (isAtLeast(version, kMinimumVersion)) {
+      linkTo(candidate);
+      return version;
+    }
+    tooOld = `the Emscripten in ${candidate} is ${version}, too old (${kMinimumVersion} or newer is needed)`;
+  }
+  if (!fs.existsSync('/etc/debian_version')) {
+    throw new PlainError(
+      `${tooOld || 'there is no Emscripten'}; install one from https://emscripten.org/docs/getting_started/downloads.html and put emcc on PATH`,
+    );
+  }
+  if (tooOld) say(`${tooOld}; taking a private copy instead`);
+  linkTo(await unpackPrivateCopy());
+  return versionAt(link);
+}
+
+/**
+ * Downloads Debian 13's packages from this machine's own mirror and unpacks them, without installing anything:
+ * Emscripten is architecture-independent, Binaryen brings the C library it was linked against.
+ */
+async function unpackPrivateCopy() {
+  const target = join(toolchain, 'debian-13');
+  const emscriptenRoot = join(target, 'usr/share/emscripten');
+  if (versionAt(emscriptenRoot)) return emscriptenRoot;
+
+  const mirror = (await run(['apt-get', 'indextargets', '--format', '$(RELEASE) $(REPO_URI)'], { quiet: true })).output
+    .split('\n')
+    .map((line) => line.split(' '))
+    .find(([release, uri]) => uri && !/[-/]/.test(release))?.[1];
+  if (!mirror) throw new PlainError('apt knows no Debian mirror (`apt-get indextargets` lists none), so Emscripten cannot be fetched');
+
+  // An apt state of its own: the system's package lists and versions stay as they are.
+  const apt = join(toolchain, 'apt');
+  const archives = join(apt, 'archives');
+  fs.mkdirSync(join(apt, 'lists/partial'), { recursive: true });
+  fs.mkdirSync(join(archives, 'partial'), { recursive: true });
+  fs.writeFileSync(join(apt, 'sources.list'), `deb ${mirror} trixie main\n`);
+  const aptGet = ['apt-get', '-q'];
+  for (const option of [
+    `Dir::Etc::sourcelist=${apt}/sources.list`,
+    'Dir::Etc::sourceparts=/dev/null',
+    `Dir::State::Lists=${apt}/lists`,
+    `Dir::Cache=${apt}`,
+    'APT::Sandbox::User=', // the folder may be closed to the user _apt
+    'APT::Update::Error-Mode=any', // otherwise an update without network counts as done
+    'Acquire::Retries=2',
+  ]) {
+    aptGet.push('-o', option);
+  }
+  const fetched = () => {
+    const bytes = fs.readdirSync(archives).reduce((sum, name) => sum + fs.statSync(join(archives, name)).size, 0);
+    return `${Math.round(bytes / 1e6)} MB`;
+  };
+  const noNetwork = (result) => {
+    if (result.status === 0) return;
+    const reason = result.output.match(/^[EW]: .*/m)?.[0] ?? `exit status ${result.status}`;
+    throw new PlainError(`Emscripten could not be fetched from Debian's mirror; is there a network? (${reason})`);
+  };
+  const packages = ['emscripten', 'binaryen', 'libc6', 'libstdc++6', 'libgcc-s1', 'node-acorn'];
+  const quietly = { quiet: true, allowFailure: true, cwd: archives };
+  noNetwork(await withProgress('asking the mirror for Emscripten', run([...aptGet, 'update'], quietly)));
+  noNetwork(
+    await withProgress('fetching Emscripten (246 MB, once)', run([...aptGet, 'download', ...packages], quietly), fetched),
+  );
+
+  // Unpacked beside the target and renamed at the end: an interrupted run leaves no half toolchain.
+  const partial = `${target}.partial`;
+  fs.rmSync(partial, { recursive: true, force: true });
+  fs.mkdirSync(partial);
+  const unpack = async () => {
+    for (const name of fs.readdirSync(archives).filter((file) => file.endsWith('.deb'))) {
+      await run(['dpkg', '-x', join(archives, name), partial], { quiet: true });
+    }
+  };
+  await withProgress('unpacking Emscripten (1.6 GB)', unpack());
+  wrapBinaryen(partial);
+  fs.rmSync(join(partial, 'usr/share/emscripten/test'), { recursive: true, force: true });
+  fs.mkdirSync(join(partial, 'usr/share/emscripten/node_modules'), { recursive: true });
+  fs.symlinkSync('../../nodejs/acorn', join(partial, 'usr/share/emscripten/node_modules/acorn'));
+  fs.writeFileSync(join(partial, 'usr/share/emscripten/.emscripten'), emscriptenConfig);
+  fs.rmSync(target, { recursive: true, force: true });
+  fs.renameSync(partial, target);
+  fs.rmSync(apt, { recursive: true, force: true });
+  return emscriptenRoot;
+}
+
+// Binaryen's programs want a newer C library than Debian 12 has: each gets a wrapper that starts it through the unpacked
+// dynamic linker. Paths are relative to the wrapper, so the clone may be moved.
+function wrapBinaryen(folder) {
+  const bin = join(folder, 'usr/bin');
+  const real = join(folder, 'usr/libexec/binaryen');
+  fs.mkdirSync(real, { recursive: true });
+  const multiarch = fs.readdirSync(join(folder, 'usr/lib')).find((name) => name.endsWith('-linux-gnu'));
+  const loader = fs.readdirSync(join(folder, 'usr/lib', multiarch)).find((name) => name.startsWith('ld-linux'));
+  for (const name of fs.readdirSync(bin).filter((program) => program.startsWith('wasm'))) {
+    fs.renameSync(join(bin, name), join(real, name));
+    fs.writeFileSync(
+      join(bin, name),
+      `#!/bin/sh
+usr=$(cd "$(dirname "$0")/.." && pwd)
+exec "$usr/lib/${multiarch}/${loader}" --library-path "$usr/lib/${multiarch}" "$usr/libexec/binaryen/${name}" "$@"
+`,
+      { mode: 0o755 },
+    );
+  }
+}
+
+// EM_CONFIG is set by emcc itself to the path of the file it reads, which is this one.
+const emscriptenConfig = `import os
+import shutil
+
+_usr = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(os.environ['EM_CONFIG']))))
+LLVM_ROOT = '/usr/lib/llvm-19/bin'
+BINARYEN_ROOT = _usr
+NODE_JS = shutil.which('node')
+# Debian ships every system library prebuilt, so nothing is compiled at the first link and parallel links share the cache.
+FROZEN_CACHE = True
+`;

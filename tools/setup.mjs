@@ -1,0 +1,103 @@
+#!/usr/bin/env node
+// Brings a fresh machine to the point where everything here builds and runs: `npm run setup`.
+// Needs nothing but Node. Each step looks first and does only what is missing, so a second run takes no time
+// and an interrupted one goes on where it stopped.
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { PlainError, root, run, runMain, say, withProgress } from './console.mjs';
+import { ensureEmscripten } from './emscripten.mjs';
+
+// Each package with its purpose; the names are the same in Debian 12 and 13.
+const kDebianPackages = [
+  'clang-19', // compiles the core, to WebAssembly through Emscripten and natively for the tests
+  'lld-19', // wasm-ld, the linker Emscripten calls
+  'llvm-19', // the archiver Emscripten calls; symbolizer and coverage for the native tests
+  'libclang-rt-19-dev', // the sanitizers' runtimes
+  'clang-format-19',
+  'clang-tidy-19',
+  'cmake',
+  'ninja-build',
+  'python3', // runs Emscripten
+  'libeigen3-dev',
+  'libgtest-dev',
+  'libsimde-dev', // WebAssembly's SIMD intrinsics on other machines: the kernels under sanitizers
+  'chromium', // the browser tests
+];
+
+const kOtherPrograms = ['clang++', 'clang-format', 'clang-tidy', 'cmake', 'ninja', 'python3'];
+
+function checkNode() {
+  const minimum = 20;
+  if (Number(process.versions.node.split('.')[0]) < minimum) {
+    throw new PlainError(`Node ${process.versions.node} is too old; version ${minimum} or newer is needed`);
+  }
+}
+
+async function missingDebianPackages() {
+  const query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n', ...kDebianPackages];
+  const { output } = await run(query, { quiet: true, allowFailure: true });
+  const installed = new Set(output.split('\n').map((line) => line.match(/^(\S+) installed$/)?.[1]));
+  return kDebianPackages.filter((name) => !installed.has(name));
+}
+
+async function ensureDebianPackages() {
+  const missing = await missingDebianPackages();
+  if (missing.length === 0) return;
+  const command = `apt-get install ${missing.join(' ')}`;
+  let asRoot = [];
+  if (process.getuid() !== 0) {
+    const sudo = await run(['sudo', '-n', 'true'], { quiet: true, allowFailure: true });
+    if (sudo.status !== 0) throw new PlainError(`Debian packages are missing and installing them needs root; run: sudo ${command}`);
+    asRoot = ['sudo', '-n'];
+  }
+  const apt = (...args) =>
+    run([...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q', '-o', 'DPkg::Lock::Timeout=300', ...args], {
+      quiet: true,
+      allowFailure: true,
+    });
+  await withProgress('apt-get update', apt('update'));
+  const install = apt('install', '-y', '--no-install-recommends', ...missing);
+  const { status, output } = await withProgress(`installing ${missing.join(' ')}`, install);
+  if (status !== 0) {
+    const reason = output.match(/^E: .*/m)?.[0] ?? `exit status ${status}`;
+    throw new PlainError(`\`${command}\` failed; is there a network? (${reason})`);
+  }
+}
+
+async function checkPrograms() {
+  for (const program of kOtherPrograms) {
+    const { status } = await run([program, '--version'], { quiet: true, allowFailure: true });
+    if (status === 127) throw new PlainError(`${program} is missing; install it (CONTRIBUTING.md lists what the build needs)`);
+  }
+}
+
+/** `npm ci`, when the installed packages are not those of the lock file. */
+async function ensureNodeModules() {
+  const hash = createHash('sha256').update(fs.readFileSync(join(root, 'package-lock.json'))).digest('hex');
+  const stamp = join(root, 'node_modules/.heed-lock-hash');
+  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash) return;
+  const { status, output } = await withProgress(
+    'npm ci',
+    run(['npm', 'ci', '--no-audit', '--no-fund'], { quiet: true, allowFailure: true }),
+  );
+  if (status !== 0) {
+    const reason = output.match(/npm (?:error|ERR!) (?!code).*/)?.[0] ?? `exit status ${status}`;
+    throw new PlainError(`\`npm ci\` failed; is there a network? (${reason})`);
+  }
+  fs.writeFileSync(stamp, hash);
+}
+
+export async function setup() {
+  checkNode();
+  if (fs.existsSync('/etc/debian_version')) await ensureDebianPackages();
+  else await checkPrograms();
+  const version = await ensureEmscripten();
+  await ensureNodeModules();
+  return version;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  await runMain(async () => say(`ready (Emscripten ${await setup()})`));
+}
