@@ -59,6 +59,43 @@ export interface RawEncoding {
   delete(): void;
 }
 
+/** The published encoder architectures as options of one stack: `EncoderModelConfig` of the core, every field present. */
+export interface RawEncoderModelConfig {
+  vocabSize: number;
+  embedDim: number;
+  /** Width of the embedding tables where factored; 0: embedDim, no projection. */
+  embeddingDim: number;
+  numLayers: number;
+  numHeads: number;
+  feedForwardDim: number;
+  maxPositions: number;
+  positionOffset: number;
+  typeVocabSize: number;
+  activation: string;
+  eps: number;
+  positions: 'absolute' | 'relative' | 'rotary';
+  relativeBuckets: number;
+  relativeDistance: number;
+  rotaryDim: number;
+  rotaryBase: number;
+  localRotaryBase: number;
+  /** -1: none */
+  window: number;
+  globalEvery: number;
+  normFirst: boolean;
+  embeddingNorm: boolean;
+  finalNorm: boolean;
+  bias: boolean;
+  normBias: boolean;
+  gated: boolean;
+  firstAttentionNorm: boolean;
+  sharedLayers: boolean;
+  int8: boolean;
+}
+
 export interface RawEncoderModel extends RawModule {
-  begin(ids: Int32Array, tokenTypes: Int32Array | null, lengths: Int32Array): RawEncoding;
+  /** Embeds texts of `lengths` tokens each, concatenated; tokenTypes null: all 0; positions null: 0, 1, 2, ... from the model's offset. */
+  begin(ids: Int32Array, tokenTypes: Int32Array | null, positions: Int32Array | null, lengths: Int32Array): RawEncoding;
+  /** x [rows, D] times the word table's transpose: [rows, V]. */
+  wordLogits(x: RawTensor): RawTensor;
 }

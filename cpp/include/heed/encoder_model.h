@@ -18,11 +18,11 @@ enum class Positions {
 struct EncoderModelConfig {
   Index vocab_size;
   Index embed_dim;           ///< E
-  Index embedding_dim = 0;   ///< width of the embedding tables where factored (ELECTRA, ALBERT); 0: E
+  Index embedding_dim = 0;   ///< width of the embedding tables where factored (ELECTRA, ALBERT), then projected to E; 0: E wide, no projection
   Index num_layers;
   Index num_heads;
   Index feed_forward_dim;
-  Index max_positions;       ///< rows of the position table; for rotary, the longest text
+  Index max_positions;       ///< rows of the position table, the longest text being max_positions - position_offset; for rotary, the longest text
   Index position_offset = 0; ///< the first token's position: 0, or padding_idx + 1 (RoBERTa, MPNet)
   Index type_vocab_size = 0; ///< rows of the token type table; 0: none
   Activation activation = Activation::kGelu;
@@ -50,10 +50,11 @@ struct EncoderModelConfig {
 struct TokenBatch {
   std::vector<int32_t> ids;          ///< (T)
   std::vector<int32_t> token_types;  ///< (T), or empty: all 0
+  std::vector<int32_t> positions;    ///< (T) rows of the position table, or empty: position_offset + 0, 1, 2, ... in each text
   Sequences sequences;
 };
 
-/// Embeddings and a stack of encoder layers, run one layer at a time so that a caller may stop, report or look in between:
+/// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers, run one layer at a time so that a caller may stop, report or look in between:
 ///
 ///   model.embed(batch, hidden, arena);
 ///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, arena);
@@ -73,6 +74,8 @@ class EncoderModel : public Module {
   void runLayer(Index i, const Sequences& sequences, std::span<const float> head_scale, MatrixView hidden, float* weights, Arena& arena);
   /// The final norm, where the model has one.
   void finish(MatrixView hidden) const;
+  /// x (rows, D) W_word^T -> output (rows, V): the tied output layer of masked language models, without its bias.
+  void wordLogits(ConstMatrixView x, MatrixView output, Arena& arena) const;
 
   Index numLayers() const { return config_.num_layers; }
   const EncoderModelConfig& config() const { return config_; }
@@ -80,8 +83,12 @@ class EncoderModel : public Module {
 
  private:
   struct Embeddings;
+  struct Order;
+  void remakeRelativeBias();
+
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;
+  std::unique_ptr<Order> order_;
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::optional<LayerNorm> norm_;
 };
