@@ -1,0 +1,31 @@
+/** What a page has to fetch for one encoder on one thread, without the model, as brotli (quality 11) makes it. */
+
+import { readdir, readFile } from 'node:fs/promises';
+import { brotliCompressSync } from 'node:zlib';
+
+const peers = new URL('node_modules/', import.meta.url);
+const dist = new URL('../dist/', import.meta.url);
+
+/** @returns {Promise<{ name: string, raw: number, brotli: number }[]>} */
+export async function shippedBytes() {
+  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !name.startsWith('cli'));
+  const sets = {
+    heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
+    'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map((name) => new URL(`onnxruntime-web/dist/${name}`, peers)),
+    'transformers.js': [
+      new URL('@huggingface/transformers/dist/transformers.web.min.js', peers),
+      ...['ort-wasm-simd-threaded.asyncify.mjs', 'ort-wasm-simd-threaded.asyncify.wasm'].map((name) => new URL(`@huggingface/transformers/node_modules/onnxruntime-web/dist/${name}`, peers)),
+    ],
+    'tfjs-wasm': [
+      ...['tf-core.fesm.min.js'].map((name) => new URL(`@tensorflow/tfjs-core/dist/${name}`, peers)),
+      ...['tf-backend-wasm.fesm.min.js', 'tfjs-backend-wasm-simd.wasm'].map((name) => new URL(`@tensorflow/tfjs-backend-wasm/dist/${name}`, peers)),
+    ],
+  };
+  const rows = [];
+  for (const [name, files] of Object.entries(sets)) {
+    const bodies = await Promise.all(files.map((file) => readFile(file)));
+    const sum = (f) => bodies.reduce((total, body) => total + f(body), 0);
+    rows.push({ name, raw: sum((b) => b.length), brotli: sum((b) => brotliCompressSync(b).length) });
+  }
+  return rows;
+}

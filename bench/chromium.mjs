@@ -1,0 +1,43 @@
+/** The suite in Chromium: serves the repository through Vite, opens the page, waits for its result. */
+
+import { chromium } from 'playwright-core';
+import { createServer } from 'vite';
+import { sentences } from './sentences.mjs';
+
+const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+
+/**
+ * @param {{ seconds: number, executablePath: string }} options
+ * @returns {Promise<object>} what page.mjs measured
+ */
+export async function measureInChromium({ seconds, executablePath }) {
+  const texts = JSON.stringify(await sentences());
+  const server = await createServer({
+    root: new URL('..', import.meta.url).pathname,
+    configFile: false,
+    logLevel: 'error',
+    server: { port: 0, watch: null, hmr: false },
+    optimizeDeps: { entries: ['bench/page.html'], include: [] },
+    plugins: [
+      {
+        name: 'corpus',
+        configureServer: ({ middlewares }) => middlewares.use('/bench/sentences.json', (_, response) => response.end(texts)),
+      },
+    ],
+  });
+  await server.listen();
+  const browser = await chromium.launch({ executablePath, args: FLAGS });
+  try {
+    const page = await browser.newPage();
+    page.on('console', (message) => message.text().startsWith('  ') && console.log(message.text()));
+    page.on('pageerror', (error) => console.error(error));
+    await page.goto(`http://localhost:${server.config.server.port || server.httpServer.address().port}/bench/page.html?seconds=${seconds}`);
+    await page.waitForFunction(() => window.result, undefined, { timeout: 1_800_000, polling: 1000 });
+    const result = await page.evaluate(() => window.result);
+    if (result.error) throw new Error(result.error);
+    return result;
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}

@@ -1,0 +1,19 @@
+/** heed, through its public face. */
+
+/**
+ * @param {object} options
+ * @param {any} options.heed the imported package
+ * @param {string} options.build 'relaxed-simd' | 'simd128'
+ * @param {string} options.dtype 'fp32' | 'q8'
+ * @param {Record<string, Uint8Array>} options.files the model folder's files
+ * @returns {Promise<import('../harness.mjs').Contestant>}
+ */
+export async function heedContestant({ heed, build, dtype, files }) {
+  const runtime = await heed.load({ build });
+  const model = await runtime.fromPretrained(files, { dtype });
+  return {
+    name: `heed ${dtype} (${build})`,
+    run: async (batch) => (await model.encode({ inputIds: batch })).lastHiddenState.data,
+    dispose: () => model.dispose(),
+  };
+}

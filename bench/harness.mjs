@@ -1,0 +1,73 @@
+/**
+ * Interleaved timing. Every round runs each contestant once, in an order that turns from round to round, so that whatever slows the machine slows all
+ * of them; speed is a ratio taken within the round, and what is reported is the median of those ratios with its quartiles.
+ *
+ * @typedef {{ name: string, run(batch: number[][]): Promise<Float32Array>, dispose(): unknown }} Contestant
+ * @typedef {{ name: string, ms: number[] }} Timing `ms[round]`
+ */
+
+/** The shapes of the latency table: [texts, tokens]. */
+export const SHAPES = [
+  [1, 16],
+  [1, 128],
+  [8, 128],
+  [1, 512],
+];
+
+export function quantile(values, q) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (sorted.length - 1) * q;
+  const below = Math.floor(at);
+  return sorted[below] + (at - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
+}
+export const median = (values) => quantile(values, 0.5);
+
+/** How many times as fast `ours` is as `peer`, taken round by round: the median and its quartiles. */
+export function speedup(ours, peer) {
+  const ratios = ours.ms.map((t, round) => peer.ms[round] / t);
+  return { median: median(ratios), low: quantile(ratios, 0.25), high: quantile(ratios, 0.75) };
+}
+
+/** Seeded ids, the same for every library. */
+export function makeBatch([texts, tokens], vocab = 30000) {
+  let state = 12345;
+  const next = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return 1000 + (state % (vocab - 1000));
+  };
+  return Array.from({ length: texts }, () => Array.from({ length: tokens }, next));
+}
+
+/** Largest |a - b| and the cosine between two outputs: what shows that the work is the same. */
+export function agreement(a, b) {
+  let [worst, ab, aa, bb] = [0, 0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    worst = Math.max(worst, Math.abs(a[i] - b[i]));
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return { worst, cosine: ab / Math.sqrt(aa * bb) };
+}
+
+/**
+ * Times the contestants on one batch.
+ * @param {Contestant[]} contestants
+ * @param {number[][]} batch
+ * @param {{ seconds?: number, minRounds?: number }} options
+ * @returns {Promise<Timing[]>}
+ */
+export async function race(contestants, batch, { seconds = 8, minRounds = 7 } = {}) {
+  const timings = contestants.map(({ name }) => ({ name, ms: [] }));
+  for (const c of contestants) for (let k = 0; k < 3; k++) await c.run(batch); // warm: engines tier up between calls
+  const start = performance.now();
+  for (let round = 0; round < minRounds || performance.now() - start < seconds * 1000; round++) {
+    for (let k = 0; k < contestants.length; k++) {
+      const at = (k + round) % contestants.length;
+      const before = performance.now();
+      await contestants[at].run(batch);
+      timings[at].ms.push(performance.now() - before);
+    }
+  }
+  return timings;
+}

@@ -1,0 +1,39 @@
+/** The suite in Node: `node bench/node.mjs OUT.json SECONDS`. The Node that runs this file is the one that is measured. */
+
+import { readFile, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { availableParallelism, cpus } from 'node:os';
+import * as tf from '@tensorflow/tfjs-core';
+import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
+import * as ort from 'onnxruntime-web';
+import { sentences } from './sentences.mjs';
+import { corpus, latency } from './suite.mjs';
+
+const [out, seconds = '10'] = process.argv.slice(2);
+const root = new URL('../build/bench/', import.meta.url);
+const require = createRequire(import.meta.url);
+
+ort.env.wasm.numThreads = 1;
+ort.env.logLevel = 'error';
+setWasmPaths(`${new URL('./node_modules/@tensorflow/tfjs-backend-wasm/dist/', import.meta.url).pathname}`);
+await tf.setBackend('wasm');
+
+const place = {
+  name: `Node ${process.versions.node}`,
+  heed: await import('../dist/index.js'),
+  ort,
+  ortNative: require('onnxruntime-node'),
+  tf,
+  transformers: await import('@huggingface/transformers'),
+  modelsRoot: root.pathname,
+  read: async (path) => new Uint8Array(await readFile(new URL(`minilm/${path}`, root))),
+  log: (line) => console.log(`  ${line}`),
+};
+const result = {
+  place: place.name,
+  processor: `${cpus()[0].model}, ${availableParallelism()} cores`,
+  latency: await latency(place, { seconds: Number(seconds) }),
+  corpus: await corpus(place, await sentences()),
+};
+await writeFile(out, JSON.stringify(result, null, 1));
+process.exit(0); // onnxruntime keeps its threads alive

@@ -1,0 +1,96 @@
+/** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
+
+import { median, speedup } from './harness.mjs';
+
+const PLACES = ['node24', 'chromium', 'node20'];
+const ours = (timings, dtype, build) => timings.find((t) => t.name === `heed ${dtype} (${build})`);
+const isInt8 = (name) => /int8|q8/.test(name);
+const ratio = ({ median: m, low, high }) => `${m.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
+const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+
+function latencyTable({ latency }) {
+  const shapes = latency.map(({ shape }) => shape.join(' x '));
+  const names = latency[0].timings.map((t) => t.name);
+  return table(
+    ['ms', ...shapes, 'cosine to heed fp32'],
+    names.map((name, k) => [
+      name,
+      ...latency.map(({ timings }) => median(timings[k].ms).toFixed(1)),
+      latency[1].timings[k].agreement.cosine.toFixed(6),
+    ]),
+  );
+}
+
+/** How many times as fast heed is as the fastest of a peer's graphs, shape by shape. */
+function speedupTable({ latency }) {
+  const rows = [];
+  for (const [dtype, int8] of [['fp32', false], ['q8', true]]) {
+    for (const build of ['relaxed-simd', 'simd128']) {
+      for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'onnxruntime-node', 'heed fp32']) {
+        const cells = latency.map(({ timings }) => {
+          const mine = ours(timings, dtype, build);
+          const candidates = timings.filter((t) => (peer === 'heed fp32' ? int8 && t.name === `heed fp32 (${build})` : t.name.startsWith(peer) && isInt8(t.name) === int8));
+          if (!mine || candidates.length === 0) return null;
+          return ratio(speedup(mine, candidates.reduce((a, b) => (median(a.ms) <= median(b.ms) ? a : b))));
+        });
+        if (cells.every(Boolean)) rows.push([`heed ${dtype} (${build})`, peer === 'heed fp32' ? peer : `${peer} ${int8 ? 'int8' : 'fp32'}`, ...cells]);
+      }
+    }
+  }
+  return table(['times as fast', 'as', ...latency.map(({ shape }) => shape.join(' x '))], rows);
+}
+
+function chart({ place, latency }) {
+  const { timings, shape } = latency[1];
+  const shown = timings.filter((t) => !t.name.includes('simd128'));
+  const labels = shown.map((t) => `"${t.name.replace(/ \(.*\)/, '').replace('onnxruntime', 'ort')}"`);
+  return [
+    '```mermaid',
+    'xychart-beta',
+    `  title "${shape.join(' x ')} tokens, ${place}: ms, less is better"`,
+    `  x-axis [${labels.join(', ')}]`,
+    '  y-axis "ms"',
+    `  bar [${shown.map((t) => median(t.ms).toFixed(1)).join(', ')}]`,
+    '```',
+  ].join('\n');
+}
+
+/** @returns {string} Markdown */
+export function report(results) {
+  const places = PLACES.map((key) => results[key]).filter(Boolean);
+  const processor = places.find((p) => p.processor)?.processor ?? 'unknown processor';
+  const parts = [
+    '# heed beside its peers',
+    `Measured on ${results.date}, ${processor}, by \`npm run bench\`. One thread. The encoder has MiniLM-L6's shape (6 layers, width 384, 12 heads, 1536) and the same
+random weights in every library; shapes are texts x tokens. All libraries take turns within one process or page, so that the machine's noise hits all of them; times are
+medians, ratios are medians over rounds with their quartiles, and each is against the fastest graph of that peer (its standard export or its fused operators).
+The cosine compares each output with heed's fp32 one: int8 differs because it rounds, fp32 must not.`,
+  ];
+  for (const p of places) {
+    parts.push(`## ${p.place}`, chart(p), latencyTable(p), speedupTable(p));
+    if (p.corpus) {
+      parts.push(
+        `### ${p.corpus.texts} real sentences of mixed lengths, ${p.place}`,
+        table(['', 'texts/s', 'heed q8 is times as fast'], p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)])),
+      );
+    }
+  }
+  if (results.start) {
+    const { rows, ratios } = results.start;
+    parts.push(
+      '## Cold start, Node 24',
+      'From import to the first vector of 16 tokens in a fresh process, the model\'s bytes already in memory. The peak is the process\'s resident memory, the bytes of the model file included.',
+      table(['', 'ms', 'peak MB'], rows.map((r) => [r.name, r.ms.toFixed(0), r.peakMB.toFixed(0)])),
+      `heed starts ${ratios.fp32.toFixed(1)} times sooner in fp32 and ${ratios.int8.toFixed(1)} times sooner in int8.`,
+    );
+  }
+  if (results.bytes) {
+    const kb = (n) => Math.round(n / 1024).toString();
+    parts.push(
+      '## Bytes shipped',
+      'Code and WebAssembly that a page fetches for one encoder, without the model.',
+      table(['', 'KB', 'KB brotli'], results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)])),
+    );
+  }
+  return `${parts.join('\n\n')}\n`;
+}

@@ -1,0 +1,91 @@
+/**
+ * `npm run bench`: heed beside its peers in Node 20, Node 24 and Chromium, and what each ships and needs to start.
+ *
+ *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start]
+ *
+ * Writes build/bench/results.json as it goes and bench/RESULTS.md at the end. Needs a Python with numpy and onnx for the peers' graphs, once.
+ */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { shippedBytes } from './bytes.mjs';
+import { median } from './harness.mjs';
+import { report } from './report.mjs';
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const { values: options } = parseArgs({ options: { seconds: { type: 'string', default: '10' }, only: { type: 'string', default: 'node20,node24,chromium,start' } } });
+const wanted = new Set(options.only.split(','));
+
+function run(command, args, settings = {}) {
+  const { status, stdout, error } = spawnSync(command, args, { stdio: ['ignore', 'inherit', 'inherit'], cwd: here('..'), encoding: 'utf8', ...settings });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed${error ? `: ${error.message}` : ''}`);
+  return stdout;
+}
+
+async function prepare() {
+  if (!existsSync(here('node_modules/onnxruntime-web'))) {
+    console.log('installing the peers (about 700 MB, once) ...');
+    run('npm', ['ci', '--ignore-scripts', '--no-fund', '--no-audit'], { cwd: here('.') });
+  }
+  const folder = here('../build/bench/minilm');
+  if (!existsSync(`${folder}/onnx/model_quantized_fused.onnx`)) {
+    console.log('making the encoder in each format ...');
+    await mkdir(folder, { recursive: true });
+    run('/usr/bin/python3', [here('models.py'), folder]);
+  }
+  for (const name of ['tokenizer.json', 'tokenizer_config.json']) await copyFile(here(`../web/model/${name}`), `${folder}/${name}`);
+  for (const name of ['onnxruntime-common', 'onnxruntime-node']) if (!existsSync(here(`node_modules/${name}`))) throw new Error(`bench: ${name} is not installed`);
+}
+
+
+/** Cold starts, each in a fresh process, taking turns. */
+function coldStarts(node, rounds = 7) {
+  const names = ['heed fp32', 'onnxruntime-web fp32', 'heed q8', 'onnxruntime-web int8'];
+  const runs = Object.fromEntries(names.map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const name of names) runs[name].push(JSON.parse(run(node, [here('coldstart.mjs'), name], { stdio: ['ignore', 'pipe', 'inherit'] })));
+  }
+  const ratio = (peer, ours) => median(runs[peer].map(({ ms }, round) => ms / runs[ours][round].ms));
+  return {
+    rows: names.map((name) => ({ name, ms: median(runs[name].map((r) => r.ms)), peakMB: median(runs[name].map((r) => r.peakMB)) })),
+    ratios: { fp32: ratio('onnxruntime-web fp32', 'heed fp32'), int8: ratio('onnxruntime-web int8', 'heed q8') },
+  };
+}
+
+await prepare();
+const node24 = here('node_modules/node-24/bin/node');
+const file = here('../build/bench/results.json');
+const results = existsSync(file) ? JSON.parse(await readFile(file, 'utf8')) : {};
+const save = async (key, value) => {
+  results[key] = value;
+  await writeFile(file, JSON.stringify(results, null, 1));
+};
+
+for (const [key, node, flags] of [
+  ['node20', process.execPath, ['--experimental-wasm-relaxed-simd']],
+  ['node24', node24, []],
+]) {
+  if (!wanted.has(key) || !existsSync(node)) continue;
+  const major = process.version.split('.')[0].slice(1);
+  console.log(key === 'node20' ? `Node ${major} (this one)` : 'Node 24');
+  const out = here(`../build/bench/${key}.json`);
+  run(node, [...(key === 'node20' && Number(major) < 22 ? flags : []), here('node.mjs'), out, options.seconds]);
+  await save(key, JSON.parse(await readFile(out, 'utf8')));
+}
+if (wanted.has('chromium')) {
+  console.log('Chromium');
+  const { measureInChromium } = await import('./chromium.mjs');
+  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  await save('chromium', await measureInChromium({ seconds: Number(options.seconds), executablePath }));
+}
+if (wanted.has('start')) {
+  console.log('cold starts');
+  await save('start', coldStarts(existsSync(node24) ? node24 : process.execPath));
+  await save('bytes', await shippedBytes());
+}
+await save('date', new Date().toISOString().slice(0, 10));
+await writeFile(here('RESULTS.md'), report(results));
+console.log('wrote bench/RESULTS.md');
