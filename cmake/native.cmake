@@ -1,0 +1,43 @@
+# The core and its tests, natively. The kernels' WebAssembly intrinsics come from SIMDe here (see kernels/simd.h). Both builds'
+# kernels are compiled, so that what the relaxed-SIMD module runs is tested under the same sanitizers; everything above
+# the kernels is the same in both and compiled once.
+
+find_package(GTest REQUIRED)
+enable_testing()
+
+if(HEED_SANITIZE)
+  # Leak checking is part of the address sanitizer on Linux.
+  target_compile_options(heed-flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(heed-flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(HEED_COVERAGE)
+  target_compile_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+  target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+endif()
+
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp)
+list(REMOVE_ITEM core_sources ${kernel_sources})
+
+add_library(heed-core OBJECT ${core_sources})
+target_link_libraries(heed-core PUBLIC heed-flags)
+if(test_sources)
+  add_library(heed-test-cases OBJECT ${test_sources})
+  target_include_directories(heed-test-cases PRIVATE tests/cpp)
+  target_compile_definitions(heed-test-cases PRIVATE HEED_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
+  target_link_libraries(heed-test-cases PUBLIC heed-flags GTest::gtest)
+endif()
+
+function(heed_kernels name)
+  add_library(heed-kernels-${name} OBJECT ${kernel_sources})
+  target_link_libraries(heed-kernels-${name} PUBLIC heed-flags)
+  target_compile_definitions(heed-kernels-${name} PRIVATE ${ARGN})
+  if(test_sources)
+    add_executable(heed-tests-${name})
+    target_link_libraries(heed-tests-${name} PRIVATE heed-test-cases heed-core heed-kernels-${name} GTest::gtest_main)
+    # One process for all: starting one per test costs more than the tests.
+    add_test(NAME ${name} COMMAND heed-tests-${name} --gtest_brief=1)
+  endif()
+endfunction()
+
+heed_kernels(simd128)
+heed_kernels(relaxed-simd HEED_RELAXED_SIMD=1)

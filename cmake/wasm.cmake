@@ -1,0 +1,48 @@
+# The two modules, from one source: <build>/simd128/heed.{mjs,wasm} and <build>/relaxed-simd/heed.{mjs,wasm}. They carry the
+# same file name, so that their glue can be the same byte for byte and is shipped once.
+
+target_compile_options(heed-flags INTERFACE
+  -msimd128
+  # C++ exceptions as WebAssembly exceptions: the JavaScript-based scheme costs a third of the size and calls out at every
+  # throwing call. All engines that have SIMD and are still updated have them.
+  -fwasm-exceptions)
+target_link_options(heed-flags INTERFACE
+  -fwasm-exceptions
+  -lembind                    # the bindings
+  -sMODULARIZE -sEXPORT_ES6   # a factory function in an ES module: several runtimes may live side by side
+  # No Node in the glue: web/src/module.ts brings the bytes (instantiateWasm), so the glue has no `import("node:…")` that a
+  # bundler would stumble over, and runs in Node all the same.
+  -sENVIRONMENT=web,worker
+  -sUSE_ES6_IMPORT_META=0     # nor a `new URL("heed.wasm", import.meta.url)` that a bundler would look for
+  -sDYNAMIC_EXECUTION=0       # no eval, no new Function: strict Content-Security-Policy
+  -sEMBIND_AOT                # embind's invokers written at link time instead, which needs no new Function and is faster
+  -sFILESYSTEM=0              # nothing reads files
+  -sALLOW_MEMORY_GROWTH       # memory starts small and follows the model
+  -sINITIAL_MEMORY=1MB        # the stack and static data, with a little room
+  -sMAXIMUM_MEMORY=4GB        # all that 32-bit addresses reach; the default is 2 GB
+  -sABORTING_MALLOC=0         # memory that cannot be had is std::bad_alloc and then an error, not an abort
+  -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
+  -sMALLOC=emmalloc           # 5 KB less than dlmalloc; activations live in an arena, so its speed does not matter
+  -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
+  -sTEXTDECODER=2             # TextDecoder exists everywhere: no fallback
+  -sPOLYFILL=0                # nor for language features older than SIMD
+  -sSUPPORT_LONGJMP=0)        # unused
+
+if(CMAKE_BUILD_TYPE STREQUAL Debug)
+  target_link_options(heed-flags INTERFACE -sASSERTIONS=2 -sSAFE_HEAP=1 -sSTACK_OVERFLOW_CHECK=2)
+else()
+  target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and small layers' functions inline across files
+  target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
+endif()
+
+function(heed_module name)
+  add_executable(heed-${name} ${core_sources} ${binding_sources})
+  target_link_libraries(heed-${name} PRIVATE heed-flags)
+  target_compile_options(heed-${name} PRIVATE ${ARGN})
+  target_link_options(heed-${name} PRIVATE ${ARGN})
+  set_target_properties(heed-${name} PROPERTIES
+    OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
+endfunction()
+
+heed_module(simd128 -msimd128)
+heed_module(relaxed-simd -msimd128 -mrelaxed-simd)
