@@ -1,0 +1,97 @@
+"""Training pairs as token ids, and the batches drawn from them. A batch is a function of seed and step alone."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from wordpiece import CLS, PAD, SEP, WordPiece
+
+# Pairs of each kind in a batch of 1024. Definitions and words make the reverse dictionary; examples, paraphrases and
+# synonyms make vectors of sentences; the looser relations are few, for they pull towards the general.
+MIXTURE = {
+    "definition": 408,
+    "webster": 184,
+    "moby": 112,
+    "synonym": 80,
+    "example": 80,
+    "hypernym": 48,
+    "derived": 48,
+    "paraphrase": 40,
+    "emoji": 24,
+}
+RUN = 4  # neighbours of one batch in WordNet's order: each other's hard negatives
+LONGEST = 46  # tokens of a text in training, without [CLS] and [SEP]
+
+
+class Pairs:
+    """pairs.tsv in memory: `texts` of token ids, and for each kind the [pairs, 3] columns group, first, second."""
+
+    def __init__(self, folder: Path, seed: int):
+        if not (folder / "pairs.tsv").exists():
+            raise SystemExit(f"train: {folder / 'pairs.tsv'} is missing: run tools/model/prepare.py first")
+        self.seed = seed
+        self.tokenizer = WordPiece((folder / "vocabulary.txt").read_text().splitlines())
+        self.semicolon, self.opening, self.closing = (self.tokenizer.ids[c] for c in ";()")
+        self.index, groups, kinds = {}, {}, {kind: [] for kind in MIXTURE}
+        for line in (folder / "pairs.tsv").read_text().splitlines():
+            kind, group, first, second = line.split("\t")
+            row = [groups.setdefault(group, len(groups))] + [self.index.setdefault(t, len(self.index)) for t in (first, second)]
+            kinds[kind].append(row)
+        self.texts = [np.array(self.tokenizer.encode(t)[:LONGEST], np.int64) for t in self.index]
+        self.orders = {}
+        self.kinds = {kind: np.array(rows) for kind, rows in kinds.items()}
+
+    def batch(self, step: int, scale: float = 1.0):
+        """The pairs of a step: groups [B], first and second text ids [B], and both sides' token ids."""
+        rng = np.random.default_rng((self.seed, step))
+        rows, sides = [], []
+        for number, (kind, share) in enumerate(MIXTURE.items()):
+            chosen = self._draw(number, self.kinds[kind], step, int(share * scale))
+            rows.append(chosen)
+            loose = kind in ("definition", "webster")
+            sides += [(self._vary(self.texts[a], rng) if loose else self.texts[a], self.texts[b]) for _, a, b in chosen]
+        rows = np.concatenate(rows)
+        return rows[:, 0], rows[:, 1], rows[:, 2], [a for a, _ in sides], [b for _, b in sides]
+
+    def _draw(self, number: int, pairs: np.ndarray, step: int, share: int) -> np.ndarray:
+        """`share` pairs, from shuffled passes through the kind; in each, runs of neighbours stay together."""
+        runs = len(pairs) // RUN
+        at = np.arange(step * share // RUN, (step + 1) * share // RUN)
+        chosen = np.concatenate([self._order(number, e, runs)[at[at // runs == e] % runs] for e in np.unique(at // runs)])
+        return pairs[(chosen[:, None] * RUN + np.arange(RUN)).ravel()]
+
+    def _order(self, number: int, epoch: int, runs: int) -> np.ndarray:
+        key = (number, epoch)
+        if key not in self.orders:
+            self.orders = {k: v for k, v in self.orders.items() if k[0] != number}
+            self.orders[key] = np.random.default_rng((self.seed, number, int(epoch))).permutation(runs)
+        return self.orders[key]
+
+    def _vary(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A definition as a reader might put it: without its domain, its first clause alone, some words missing."""
+        if len(ids) > 3 and ids[0] == self.opening and rng.random() < 0.5 and self.closing in ids[:-3]:
+            ids = ids[np.argmax(ids == self.closing) + 1 :]
+        if self.semicolon in ids[3:] and rng.random() < 0.3:
+            ids = ids[: 3 + np.argmax(ids[3:] == self.semicolon)]
+        if len(ids) > 3 and rng.random() < 0.5:
+            kept = ids[rng.random(len(ids)) >= 0.2]
+            ids = kept if len(kept) else ids
+        return ids
+
+
+def chunks(texts: list, tokens: int = 6144):
+    """Texts of like length together: yields (places in `texts`, ids [N,L], mask [N,L]) of about `tokens` tokens."""
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * (len(texts[order[end]]) + 2) <= tokens:
+            end += 1
+        places = order[start:end]
+        ids = np.full((len(places), len(texts[places[-1]]) + 2), PAD)
+        for row, place in zip(ids, places):
+            row[: len(texts[place]) + 2] = [CLS, *texts[place], SEP]
+        ids = torch.from_numpy(ids)
+        yield places, ids, ids != PAD
+        start = end

