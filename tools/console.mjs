@@ -1,9 +1,16 @@
 // What every tool here shares: one way to say something, to fail, and to run a program.
 import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** The repository's root folder. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Debian itself: its derivatives name and mirror their packages otherwise. */
+export function isDebian() {
+  const release = '/etc/os-release';
+  return fs.existsSync(release) && /^ID="?debian"?$/m.test(fs.readFileSync(release, 'utf8'));
+}
 
 /** An error whose message is all that a person needs to see: no stack. */
 export class PlainError extends Error {}

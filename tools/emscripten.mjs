@@ -2,7 +2,7 @@
 // and that link is the only thing the build knows (see CMakePresets.json).
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { PlainError, root, run, say, withProgress } from './console.mjs';
+import { isDebian, PlainError, root, run, say, withProgress } from './console.mjs';
 
 // The first release with relaxed SIMD's final opcodes, --emit-tsd and EMBIND_AOT in the form used here.
 const kMinimumVersion = '3.1.60';
@@ -53,7 +53,7 @@ export async function ensureEmscripten() {
     }
     tooOld = `the Emscripten in ${candidate} is ${version}, too old (${kMinimumVersion} or newer is needed)`;
   }
-  if (!fs.existsSync('/etc/debian_version')) {
+  if (!isDebian()) {
     throw new PlainError(
       `${tooOld || 'there is no Emscripten'}; install one from https://emscripten.org/docs/getting_started/downloads.html and put emcc on PATH`,
     );
@@ -76,7 +76,10 @@ async function unpackPrivateCopy() {
     .split('\n')
     .map((line) => line.split(' '))
     .find(([release, uri]) => uri && !/[-/]/.test(release))?.[1];
-  if (!mirror) throw new PlainError('apt knows no Debian mirror (`apt-get indextargets` lists none), so Emscripten cannot be fetched');
+  if (!mirror)
+    throw new PlainError(
+      'apt knows no Debian mirror (`apt-get indextargets` lists none), so Emscripten cannot be fetched',
+    );
 
   // An apt state of its own: the system's package lists and versions stay as they are.
   const apt = join(toolchain, 'apt');
@@ -109,7 +112,11 @@ async function unpackPrivateCopy() {
   const quietly = { quiet: true, allowFailure: true, cwd: archives };
   noNetwork(await withProgress('asking the mirror for Emscripten', run([...aptGet, 'update'], quietly)));
   noNetwork(
-    await withProgress('fetching Emscripten (246 MB, once)', run([...aptGet, 'download', ...packages], quietly), fetched),
+    await withProgress(
+      'fetching Emscripten (246 MB, once)',
+      run([...aptGet, 'download', ...packages], quietly),
+      fetched,
+    ),
   );
 
   // Unpacked beside the target and renamed at the end: an interrupted run leaves no half toolchain.

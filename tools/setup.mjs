@@ -2,11 +2,10 @@
 // Brings a fresh machine to the point where everything here builds and runs: `npm run setup`.
 // Needs nothing but Node. Each step looks first and does only what is missing, so a second run takes no time
 // and an interrupted one goes on where it stopped.
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { PlainError, root, run, runMain, say, withProgress } from './console.mjs';
+import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
 import { ensureEmscripten } from './emscripten.mjs';
 
 // Each package with its purpose; the names are the same in Debian 12 and 13.
@@ -49,14 +48,18 @@ async function ensureDebianPackages() {
   let asRoot = [];
   if (process.getuid() !== 0) {
     const sudo = await run(['sudo', '-n', 'true'], { quiet: true, allowFailure: true });
-    if (sudo.status !== 0) throw new PlainError(`Debian packages are missing and installing them needs root; run: sudo ${command}`);
+    if (sudo.status !== 0)
+      throw new PlainError(`Debian packages are missing and installing them needs root; run: sudo ${command}`);
     asRoot = ['sudo', '-n'];
   }
   const apt = (...args) =>
-    run([...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q', '-o', 'DPkg::Lock::Timeout=300', ...args], {
-      quiet: true,
-      allowFailure: true,
-    });
+    run(
+      [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q', '-o', 'DPkg::Lock::Timeout=300', ...args],
+      {
+        quiet: true,
+        allowFailure: true,
+      },
+    );
   await withProgress('apt-get update', apt('update'));
   const install = apt('install', '-y', '--no-install-recommends', ...missing);
   const { status, output } = await withProgress(`installing ${missing.join(' ')}`, install);
@@ -69,29 +72,39 @@ async function ensureDebianPackages() {
 async function checkPrograms() {
   for (const program of kOtherPrograms) {
     const { status } = await run([program, '--version'], { quiet: true, allowFailure: true });
-    if (status === 127) throw new PlainError(`${program} is missing; install it (CONTRIBUTING.md lists what the build needs)`);
+    if (status === 127)
+      throw new PlainError(`${program} is missing; install it (CONTRIBUTING.md lists what the build needs)`);
   }
 }
 
-/** `npm ci`, when the installed packages are not those of the lock file. */
+const lockedPackages = (file) => Object.entries(JSON.parse(fs.readFileSync(join(root, file), 'utf8')).packages);
+
+/** Whether node_modules holds what the lock file says; npm keeps its own list of what it installed. */
+function nodeModulesAreCurrent() {
+  try {
+    const installed = new Map(lockedPackages('node_modules/.package-lock.json'));
+    // Optional packages are those of other machines; the root package has an empty name.
+    return lockedPackages('package-lock.json').every(
+      ([path, { version, optional }]) => path === '' || optional || installed.get(path)?.version === version,
+    );
+  } catch {
+    return false;
+  }
+}
+
 async function ensureNodeModules() {
-  const hash = createHash('sha256').update(fs.readFileSync(join(root, 'package-lock.json'))).digest('hex');
-  const stamp = join(root, 'node_modules/.heed-lock-hash');
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash) return;
-  const { status, output } = await withProgress(
-    'npm ci',
-    run(['npm', 'ci', '--no-audit', '--no-fund'], { quiet: true, allowFailure: true }),
-  );
+  if (nodeModulesAreCurrent()) return;
+  const install = run(['npm', 'ci', '--no-audit', '--no-fund'], { quiet: true, allowFailure: true });
+  const { status, output } = await withProgress('npm ci', install);
   if (status !== 0) {
     const reason = output.match(/npm (?:error|ERR!) (?!code).*/)?.[0] ?? `exit status ${status}`;
     throw new PlainError(`\`npm ci\` failed; is there a network? (${reason})`);
   }
-  fs.writeFileSync(stamp, hash);
 }
 
 export async function setup() {
   checkNode();
-  if (fs.existsSync('/etc/debian_version')) await ensureDebianPackages();
+  if (isDebian()) await ensureDebianPackages();
   else await checkPrograms();
   const version = await ensureEmscripten();
   await ensureNodeModules();

@@ -1,0 +1,18 @@
+// CMake by preset: configure once, then build; ninja decides what is stale.
+import * as fs from 'node:fs';
+import { availableParallelism, freemem } from 'node:os';
+import { join } from 'node:path';
+import { root, run, withProgress } from './console.mjs';
+
+// A translation unit with Eigen takes up to 1 GB; more jobs than that would swap.
+const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 2 ** 30)));
+
+export async function buildCMake(preset) {
+  if (!fs.existsSync(join(root, 'build', preset, 'build.ninja'))) {
+    await withProgress(`configuring ${preset}`, run(['cmake', '--preset', preset], { quiet: true }));
+  }
+  const command = ['cmake', '--build', '--preset', preset, '-j', String(jobs)];
+  await withProgress(`building ${preset}`, run(command, { quiet: true }));
+}
+
+export const ctest = (preset) => run(['ctest', '--preset', preset]);

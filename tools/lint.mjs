@@ -1,0 +1,66 @@
+// `npm run lint`: formatters and linters of both languages, and the type check. `npm run format` (--fix) formats instead;
+// paths after it limit it to those.
+import * as fs from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { extname, join, resolve } from 'node:path';
+import { filesBelow } from './build-web.mjs';
+import { PlainError, root, run, runMain, say } from './console.mjs';
+import { setup } from './setup.mjs';
+
+const args = process.argv.slice(2);
+const fix = args.includes('--fix');
+const paths = args.filter((arg) => !arg.startsWith('-')).map((path) => resolve(path));
+
+const llvmTool = (name) => (fs.existsSync(`/usr/bin/${name}-19`) ? `${name}-19` : name);
+const cppFiles = () =>
+  (paths.length > 0 ? paths : ['cpp', 'tests/cpp', 'bench/kernels'].map((folder) => join(root, folder)))
+    .flatMap((path) => (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() ? filesBelow(path) : [path]))
+    .filter((file) => ['.cpp', '.h'].includes(extname(file)) && fs.existsSync(file));
+
+const biome = (...rest) => run([join(root, 'node_modules/.bin/biome'), ...rest, ...paths]);
+
+const kChecks = {
+  'clang-format': async () => {
+    const files = cppFiles();
+    if (files.length > 0)
+      await run([llvmTool('clang-format'), ...(fix ? ['-i'] : ['--dry-run', '--Werror']), ...files]);
+  },
+  biome: () => (fix ? biome('check', '--write') : biome('ci', '--error-on-warnings')),
+};
+
+if (!fix) {
+  kChecks.types = () => run([process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
+  kChecks['clang-tidy'] = async () => {
+    // Against the native compile commands: configuring is enough, nothing needs to be built.
+    await run(['cmake', '--preset', 'native-debug'], { quiet: true });
+    const commands = JSON.parse(fs.readFileSync(join(root, 'build/native-debug/compile_commands.json'), 'utf8'));
+    const files = [...new Set(commands.map(({ file }) => file))].filter((file) => !file.includes('/tests/'));
+    const queue = [...files];
+    const failures = [];
+    const worker = async () => {
+      for (let file = queue.pop(); file; file = queue.pop()) {
+        const command = [llvmTool('clang-tidy'), '-p', 'build/native-debug', '--quiet', file];
+        const { status, output } = await run(command, { quiet: true, allowFailure: true });
+        if (status !== 0) failures.push(output.replace(/^\d+ warnings? .*\n/gm, ''));
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, worker));
+    if (failures.length > 0) throw new PlainError(`clang-tidy:\n${failures.join('')}`);
+  };
+}
+
+await runMain(async () => {
+  await setup();
+  const failed = [];
+  for (const [name, check] of Object.entries(kChecks)) {
+    try {
+      await check();
+      say(`${name}: ok`);
+    } catch (error) {
+      if (!(error instanceof PlainError)) throw error;
+      process.stderr.write(`${error.message}\n`);
+      failed.push(name);
+    }
+  }
+  if (failed.length > 0) throw new PlainError(`${fix ? 'not formatted' : 'lint failed'}: ${failed.join(', ')}`);
+});

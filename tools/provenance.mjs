@@ -1,0 +1,41 @@
+// Where the WebAssembly modules come from, read back from the build itself: shipped as wasm.json beside them.
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { filesBelow, hashOf } from './build-web.mjs';
+import { root } from './console.mjs';
+
+const isFlag = (word) => /^-(?!o$|c$|I|isystem)/.test(word);
+
+function flagsOf(name, folder) {
+  const commands = JSON.parse(fs.readFileSync(join(folder, 'compile_commands.json'), 'utf8'));
+  const compile = commands.find(({ output, command }) => (output ?? command).includes(`heed-${name}.dir`)).command;
+  const ninja = fs.readFileSync(join(folder, 'build.ninja'), 'utf8');
+  const link = ninja.match(new RegExp(`build ${name}/heed\\.mjs:[\\s\\S]*?LINK_FLAGS = (.*)`))[1];
+  return { compile: compile.split(/\s+/).filter(isFlag), link: link.split(/\s+/).filter(isFlag) };
+}
+
+export function provenance(names, folder) {
+  const emscripten = fs.readFileSync(join(root, '.toolchain/emscripten/emscripten-version.txt'), 'utf8');
+  const compiler = fs
+    .readdirSync(join(folder, 'CMakeFiles'), { recursive: true })
+    .find((file) => /CMakeCXXCompiler\.cmake$/.test(file));
+  const clang = fs
+    .readFileSync(join(folder, 'CMakeFiles', compiler), 'utf8')
+    .match(/CMAKE_CXX_COMPILER_VERSION "(.*?)"/)[1];
+  const sources = [...filesBelow(join(root, 'cpp')), join(root, 'CMakeLists.txt'), join(root, 'cmake/wasm.cmake')];
+  const modules = Object.fromEntries(
+    names.map((name) => {
+      const bytes = fs.readFileSync(join(folder, name, 'heed.wasm'));
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      return [`heed-${name}.wasm`, { bytes: bytes.length, sha256, flags: flagsOf(name, folder) }];
+    }),
+  );
+  return {
+    version: JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')).version,
+    compiler: { emscripten: emscripten.match(/\d+\.\d+\.\d+/)[0], clang },
+    // sha256 over the names and contents of cpp/, CMakeLists.txt and cmake/wasm.cmake
+    sources: hashOf(sources),
+    modules,
+  };
+}

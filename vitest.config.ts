@@ -1,0 +1,43 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+// Tests use the package as users get it: `heed` is dist/ (build first: `npm run build`). Unit tests of inner parts import
+// them from web/src by path.
+const alias = [
+  { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
+  { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
+];
+const browser = ['tests/**/*.browser.test.ts'];
+const bundlers = ['tests/package/bundlers.test.ts'];
+const packaged = ['tests/package/*.test.ts'];
+
+export default defineConfig({
+  resolve: { alias },
+  test: {
+    maxWorkers: 2,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'node',
+          include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
+          exclude: browser,
+          testTimeout: 30_000,
+        },
+      },
+      // Driven from Node: each test opens a real Chromium through playwright-core.
+      {
+        extends: true,
+        test: { name: 'browser', include: browser, exclude: packaged, testTimeout: 120_000, hookTimeout: 120_000 },
+      },
+      {
+        extends: true,
+        test: { name: 'package', include: packaged, exclude: bundlers, testTimeout: 300_000, hookTimeout: 300_000 },
+      },
+      {
+        extends: true,
+        test: { name: 'bundlers', include: bundlers, testTimeout: 900_000, hookTimeout: 900_000 },
+      },
+    ],
+  },
+});
