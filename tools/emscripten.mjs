@@ -134,6 +134,8 @@ async function unpackPrivateCopy() {
   fs.mkdirSync(join(partial, 'usr/share/emscripten/node_modules'), { recursive: true });
   fs.symlinkSync('../../nodejs/acorn', join(partial, 'usr/share/emscripten/node_modules/acorn'));
   fs.writeFileSync(join(partial, 'usr/share/emscripten/.emscripten'), emscriptenConfig);
+  // Without one of its own, Node would read its .js files by this repository's package.json, as ES modules.
+  fs.writeFileSync(join(partial, 'usr/share/emscripten/package.json'), '{ "type": "commonjs" }\n');
   fs.rmSync(target, { recursive: true, force: true });
   fs.renameSync(partial, target);
   fs.rmSync(apt, { recursive: true, force: true });
