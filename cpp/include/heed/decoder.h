@@ -40,6 +40,10 @@ class DecoderLayer : public Module {
   void seed(uint64_t seed);
 
  private:
+  /// The three blocks in order; `self` and `cross` are called with (input, output).
+  template <class SelfAttention, class CrossAttention>
+  void run(ConstMatrixView target, SelfAttention self, CrossAttention cross, MatrixView output, Arena& arena);
+
   EncoderLayerOptions options_;
   MultiHeadAttention self_attn_, multihead_attn_;
   FeedForward feed_forward_;

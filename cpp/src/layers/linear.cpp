@@ -1,0 +1,43 @@
+#include "heed/linear.h"
+
+#include "kernels/matmul.h"
+
+namespace heed {
+
+Linear::Linear(const LinearOptions& options)
+    : options_(options),
+      weight_(std::make_unique<PackedWeight>(options.out_features, options.in_features, options.precision)),
+      bias_(options.bias ? static_cast<size_t>(options.out_features) : 0) {}
+
+Linear::~Linear() = default;
+Linear::Linear(Linear&&) noexcept = default;
+Linear& Linear::operator=(Linear&&) noexcept = default;
+
+void Linear::forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual) const {
+  Epilogue epilogue{.bias = bias(), .activation = options_.activation};
+  if (residual) {
+    epilogue.residual = residual->data();
+    epilogue.residual_stride = residual->outerStride();
+  }
+  matmul(x, *weight_, epilogue, output, arena);
+}
+
+void Linear::collect(const std::string& prefix, std::vector<Parameter>& out) {
+  PackedWeight* weight = weight_.get();
+  out.push_back({.name = prefix + "weight",
+                 .shape = {options_.out_features, options_.in_features},
+                 .read = [weight](Index first, Index count, float* rows) { weight->read(first, count, rows); },
+                 .write = [weight](Index first, Index count, const float* rows) { weight->write(first, count, rows); },
+                 .writeInt8 = [weight](Index first, Index count, const signed char* rows, const float* scales) {
+                   weight->writeInt8(first, count, rows, scales);
+                 }});
+  if (options_.bias) out.push_back(plainParameter(prefix + "bias", {options_.out_features}, bias_.data()));
+}
+
+void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output, Arena& arena) {
+  PackedWeight packed(weight.rows(), weight.cols(), Precision::kFloat32);
+  for (Index row = 0; row < weight.rows(); ++row) packed.write(row, 1, weight.data() + row * weight.outerStride());
+  matmul(x, packed, {.bias = bias, .activation = activation}, output, arena);
+}
+
+}  // namespace heed
