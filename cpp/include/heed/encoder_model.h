@@ -1,7 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "heed/encoder.h"
 
@@ -93,8 +98,10 @@ class EncoderModel : public Module {
   std::optional<LayerNorm> norm_;
 };
 
-/// One vector per sequence from its rows: the mean, the first row (cls), the last row, or the column-wise maximum; then length 1 where `normalize`.
+/// One vector per sequence from its rows: the mean, the first row (cls), the last row, or the column-wise maximum; zeros for a sequence of no rows. output (N, E).
 enum class Pooling { kMean, kCls, kLast, kMax };
-void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, bool normalize, MatrixView output);
+/// Throws Error(kInvalidArgument), listing the names, for a name that is none of "mean", "cls", "last", "max".
+Pooling poolingNamed(std::string_view name);
+void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, MatrixView output);
 
 }  // namespace heed

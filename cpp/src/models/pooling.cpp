@@ -1,11 +1,16 @@
-#include <algorithm>
-
 #include "heed/encoder_model.h"
 
 namespace heed {
 
-void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, bool normalize, MatrixView output) {
-  constexpr float kSmallestNorm = 1e-12f;  // as torch.nn.functional.normalize: a zero vector stays one
+Pooling poolingNamed(std::string_view name) {
+  if (name == "mean") return Pooling::kMean;
+  if (name == "cls") return Pooling::kCls;
+  if (name == "last") return Pooling::kLast;
+  if (name == "max") return Pooling::kMax;
+  throw Error(ErrorCode::kInvalidArgument, "pooling: got '" + std::string(name) + "'; expected mean, cls, last, max");
+}
+
+void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, MatrixView output) {
   for (Index n = 0; n < sequences.count(); ++n) {
     const Index length = sequences.length(n);
     auto vector = output.row(n);
@@ -15,12 +20,12 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, b
     }
     const auto rows = hidden.middleRows(sequences.begin(n), length);
     switch (pooling) {
-      case Pooling::kMean: {
+      case Pooling::kMean:
+        // Row after row, so that a text's mean does not depend on how Eigen would split the sum.
         vector = rows.row(0);
         for (Index i = 1; i < length; ++i) vector += rows.row(i);
         vector /= static_cast<float>(length);
         break;
-      }
       case Pooling::kCls:
         vector = rows.row(0);
         break;
@@ -31,7 +36,6 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, b
         vector = rows.colwise().maxCoeff();
         break;
     }
-    if (normalize) vector /= std::max(vector.norm(), kSmallestNorm);
   }
 }
 

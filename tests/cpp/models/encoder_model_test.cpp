@@ -1,0 +1,177 @@
+#include "heed/encoder_model.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+namespace heed {
+namespace {
+
+EncoderModelConfig tinyConfig() {
+  EncoderModelConfig config{};
+  config.vocab_size = 37;
+  config.embed_dim = 24;
+  config.num_layers = 3;
+  config.num_heads = 3;
+  config.feed_forward_dim = 40;
+  config.max_positions = 20;
+  config.type_vocab_size = 2;
+  return config;
+}
+
+void fillRandomly(EncoderModel& model, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 0.3f);
+  for (const Parameter& parameter : model.parameters()) {
+    std::vector<float> values(static_cast<size_t>(parameter.shape.size()));
+    for (float& value : values) value = normal(random);
+    parameter.write(0, parameter.shape[0], values.data());
+  }
+}
+
+TokenBatch batchOf(const std::vector<std::vector<int32_t>>& texts) {
+  std::vector<int32_t> ids;
+  std::vector<Index> lengths;
+  for (const auto& text : texts) {
+    ids.insert(ids.end(), text.begin(), text.end());
+    lengths.push_back(static_cast<Index>(text.size()));
+  }
+  return {.ids = ids, .token_types = {}, .positions = {}, .sequences = Sequences::ofLengths(lengths)};
+}
+
+RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch) {
+  Arena arena;
+  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
+  const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
+  model.embed(batch, rows, arena);
+  for (Index i = 0; i < model.numLayers(); ++i) model.runLayer(i, batch.sequences, {}, rows, nullptr, arena);
+  model.finish(rows);
+  return hidden;
+}
+
+ErrorCode codeOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "no error";
+  return ErrorCode::kUnsupported;
+}
+
+std::vector<EncoderModelConfig> architectures() {
+  EncoderModelConfig rotary = tinyConfig();
+  rotary.positions = Positions::kRotary;
+  rotary.rotary_dim = 8;
+  rotary.local_rotary_base = 100;
+  rotary.window = 2;
+  rotary.global_every = 3;
+  rotary.norm_first = rotary.final_norm = rotary.gated = true;
+  rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
+  EncoderModelConfig relative = tinyConfig();
+  relative.positions = Positions::kRelative;
+  relative.relative_buckets = 8;
+  relative.relative_distance = 16;
+  EncoderModelConfig factored = tinyConfig();
+  factored.embedding_dim = 10;
+  factored.shared_layers = true;
+  EncoderModelConfig int8 = tinyConfig();
+  int8.precision = Precision::kInt8;
+  return {tinyConfig(), rotary, relative, factored, int8};
+}
+
+TEST(EncoderModel, GivesATextTheSameBitsAloneAndInABatch) {
+  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 7);
+    const TokenBatch together = batchOf(texts);
+    const RowMajorMatrix batch = run(model, together);
+    for (size_t n = 0; n < texts.size(); ++n) {
+      const RowMajorMatrix alone = run(model, batchOf({texts[n]}));
+      const auto rows = batch.middleRows(together.sequences.begin(static_cast<Index>(n)), alone.rows());
+      EXPECT_TRUE((rows.array() == alone.array()).all()) << "text " << n;
+    }
+  }
+}
+
+TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 11);
+    const RowMajorMatrix forward = run(model, batchOf({{1, 2, 3, 4}}));
+    const RowMajorMatrix backward = run(model, batchOf({{4, 3, 2, 1}}));
+    EXPECT_GT((forward.colwise().mean() - backward.colwise().mean()).norm(), 1e-4f);
+  }
+}
+
+TEST(EncoderModel, RefusesConfigsThatMakeNoSense) {
+  const auto codeWith = [](const std::function<void(EncoderModelConfig&)>& change) {
+    EncoderModelConfig config = tinyConfig();
+    change(config);
+    return codeOf([&] { EncoderModel model(config); });
+  };
+  EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 0; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.num_heads = 5; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.embed_dim = -8; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }), ErrorCode::kOutOfMemory);
+}
+
+TEST(EncoderModel, RefusesTokensOutsideItsTables) {
+  EncoderModel model(tinyConfig());
+  const auto codeFor = [&](const TokenBatch& batch) { return codeOf([&] { run(model, batch); }); };
+  EXPECT_EQ(codeFor(batchOf({{1, 37}})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeFor(batchOf({{-1}})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeFor(batchOf({std::vector<int32_t>(21, 1)})), ErrorCode::kInvalidArgument);
+  TokenBatch types = batchOf({{1, 2}});
+  types.token_types = {0, 2};
+  EXPECT_EQ(codeFor(types), ErrorCode::kInvalidArgument);
+  TokenBatch positions = batchOf({{1, 2}});
+  positions.positions = {0, 20};
+  EXPECT_EQ(codeFor(positions), ErrorCode::kInvalidArgument);
+  positions.positions = {0};
+  EXPECT_EQ(codeFor(positions), ErrorCode::kShapeMismatch);
+}
+
+TEST(EncoderModel, GivesTheSameWithPositionsSpeltOut) {
+  EncoderModelConfig config = tinyConfig();
+  config.position_offset = 2;
+  EncoderModel model(config);
+  fillRandomly(model, 3);
+  TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
+  const RowMajorMatrix counted = run(model, batch);
+  batch.positions = {2, 3, 4, 2, 3};
+  EXPECT_TRUE((run(model, batch).array() == counted.array()).all());
+  batch.positions = {3, 4, 5, 2, 3};
+  EXPECT_FALSE((run(model, batch).array() == counted.array()).all());
+}
+
+TEST(EncoderModel, RunsOnNoTextsAndOnTextsOfNoTokens) {
+  EncoderModel model(tinyConfig());
+  fillRandomly(model, 5);
+  EXPECT_EQ(run(model, batchOf({})).rows(), 0);
+  EXPECT_EQ(run(model, batchOf({{}, {1}, {}})).rows(), 1);
+}
+
+TEST(Pool, TakesMeanFirstLastAndMaximum) {
+  const std::vector<float> rows = {1, 5, 3, -1, 2, 8, 7, 7};
+  const Sequences sequences = Sequences::ofLengths({3, 0, 1});
+  const auto pooled = [&](Pooling pooling) {
+    std::vector<float> out(6, -1);
+    pool(view(rows.data(), 4, 2), sequences, pooling, view(out.data(), 3, 2));
+    return out;
+  };
+  EXPECT_EQ(pooled(Pooling::kMean), (std::vector<float>{2, 4, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kCls), (std::vector<float>{1, 5, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kLast), (std::vector<float>{2, 8, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kMax), (std::vector<float>{3, 8, 0, 0, 7, 7}));
+  EXPECT_EQ(codeOf([] { poolingNamed("sum"); }), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace heed

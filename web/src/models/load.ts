@@ -1,0 +1,115 @@
+/** A model folder into a running encoder: configuration, tokenizer, recipe and weights, each checked, all or nothing. */
+import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
+import { HeedError } from '../error.js';
+import type { SignalLike } from '../platform.js';
+import { Settings } from './config.js';
+import { familyOf, type Family } from './families.js';
+import { isHeadTensor } from './heads.js';
+import { readRecipe, type Recipe } from './sentence-transformers.js';
+import { openFolder, readAll, type ModelFolder, type ModelSource, type OpenFile, type RemoteOptions } from './source.js';
+import { TextTokenizer } from './tokenizer.js';
+import { openWeights, WeightLoader, type HeadTensor } from './weights.js';
+
+/** Bytes of one file and of all, as they arrive. `total` is known from the start and null only where a server does not tell. */
+export interface LoadProgress {
+  file: string;
+  fileLoaded: number;
+  fileTotal: number | null;
+  loaded: number;
+  total: number | null;
+}
+
+export interface LoadModelOptions extends RemoteOptions {
+  /** 'fp32' (default): exact. 'q8': int8 weights and activations, smaller and faster, with a loss. */
+  dtype?: 'fp32' | 'q8';
+  onProgress?: (progress: LoadProgress) => void;
+  signal?: SignalLike;
+}
+
+export interface LoadedModel {
+  raw: RawEncoderModel;
+  config: RawEncoderModelConfig;
+  type: string;
+  family: Family;
+  settings: Settings;
+  tokenizer: TextTokenizer | null;
+  recipe: Recipe;
+  heads: Map<string, HeadTensor>;
+  unused: string[];
+  storage: string[];
+  folder: ModelFolder;
+}
+
+export async function loadModel(core: Core, source: ModelSource, options: LoadModelOptions): Promise<LoadedModel> {
+  const { dtype = 'fp32', onProgress, signal } = options;
+  signal?.throwIfAborted();
+  // One failure stops what else is under way.
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal!.reason);
+  signal?.addEventListener('abort', onAbort);
+  let raw: RawEncoderModel | undefined;
+  try {
+    const folder = await openFolder(source, options);
+    const recipeRead = readRecipe(folder, stop.signal);
+    recipeRead.catch(() => {}); // awaited below; until then another failure may come first
+    const open = (path: string) => folder.open(path, { signal: stop.signal });
+    const [configFile, tokenizerFile, tokenizerConfigFile, weights] = await Promise.all([
+      folder.open('config.json', { required: true, signal: stop.signal }),
+      open('tokenizer.json'),
+      open('tokenizer_config.json'),
+      openWeights(folder, stop.signal),
+    ]);
+    const sizes = [configFile.size, tokenizerFile ? tokenizerFile.size : 0, tokenizerConfigFile ? tokenizerConfigFile.size : 0, weights.size];
+    const progress = new Progress(sizes.includes(null) ? null : sizes.reduce<number>((sum, size) => sum + size!, 0), onProgress);
+
+    const settings = Settings.parse(await progress.read(configFile), configFile.name);
+    const { type, family, config } = familyOf(settings);
+    config.int8 = dtype === 'q8';
+    const tokenizerSettings = tokenizerConfigFile ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name) : undefined;
+    const tokenizer = tokenizerFile ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings) : null;
+    if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
+      throw new HeedError('INVALID_FILE', `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`);
+    }
+    const recipe = await recipeRead;
+
+    raw = new core.EncoderModel(config);
+    const tied = settings.flag('tie_word_embeddings', true);
+    const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));
+    for (const [i, openNext] of weights.files.entries()) {
+      const file = await openNext();
+      await loader.load(file, i === weights.files.length - 1, progress.counter(file));
+      stop.signal.throwIfAborted();
+    }
+    const { heads, unused, dtypes } = loader.result();
+    return { raw, config, type, family, settings, tokenizer, recipe, heads, unused, storage: dtypes, folder };
+  } catch (error) {
+    raw?.delete();
+    stop.abort();
+    if (signal?.aborted) throw signal.reason;
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+class Progress {
+  private loaded = 0;
+
+  constructor(
+    private readonly total: number | null,
+    private readonly onProgress: ((progress: LoadProgress) => void) | undefined,
+  ) {}
+
+  counter(file: OpenFile): (count: number) => void {
+    let fileLoaded = 0;
+    return (count) => {
+      fileLoaded += count;
+      this.loaded += count;
+      this.onProgress?.({ file: file.name, fileLoaded, fileTotal: file.size, loaded: this.loaded, total: this.total });
+    };
+  }
+
+  read(file: OpenFile): Promise<Uint8Array> {
+    return readAll(file, this.counter(file));
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * Where a model's files come from: a folder URL, a folder path in Node, bytes, or File objects. All four look the same from outside: a folder
+ * whose files open into a stream of chunks of known size.
+ */
+import { HeedError } from '../error.js';
+import { nodeModule, type BlobLike, type FileLike, type SignalLike, type UrlLike } from '../platform.js';
+
+/** JSON files may be given as strings; a URL is fetched. */
+export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
+
+/**
+ * A folder's URL or (in Node) path, or its files by name: bytes, Blobs or Files, URLs, JSON files also as strings. A list of `File`s (a dropped folder,
+ * `<input webkitdirectory>`) counts too, each under its path below the folder.
+ */
+export type ModelSource = string | UrlLike | { readonly [name: string]: FileBytes } | Iterable<FileLike>;
+
+/** An open file: its name as the user knows it, its size where the source tells, its bytes in order. */
+export interface OpenFile {
+  name: string;
+  size: number | null;
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+export interface OpenOptions {
+  required?: boolean;
+  signal?: SignalLike | undefined;
+}
+
+export interface ModelFolder {
+  /** How messages name it. */
+  label: string;
+  /** null where the folder has no such file; an error that says how that was found out where it is `required`. */
+  open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
+  open(path: string, options: OpenOptions): Promise<OpenFile | null>;
+}
+
+export interface RemoteOptions {
+  /** The host against which a hub id ("org/name") resolves. */
+  remoteHost?: string;
+  revision?: string;
+}
+
+type Fs = typeof import('node:fs');
+
+const fs = nodeModule<Fs>('fs')?.promises;
+
+export async function openFolder(source: ModelSource, { remoteHost, revision = 'main' }: RemoteOptions = {}): Promise<ModelFolder> {
+  if (isUrl(source)) return urlFolder(new URL(source.href));
+  if (typeof source === 'string') {
+    if (source === '') throw wrongSource("''");
+    if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source)) return urlFolder(new URL(source));
+    const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env['HF_ENDPOINT'];
+    const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
+    if (fs) {
+      const local = await pathFolder(source);
+      if (local) return local;
+      if (!isHubId || !host) {
+        const hint = isHubId ? "; for a model of the Hub, name the host to ask in `remoteHost` or in the environment's HF_ENDPOINT" : '';
+        throw new HeedError('NOT_FOUND', `source: got '${source}', which is no folder here; expected a folder's path or URL, or its files' bytes${hint}`);
+      }
+    }
+    if (isHubId && host) return urlFolder(new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`));
+    return urlFolder(new URL(source, globalThis.location?.href));
+  }
+  if (typeof source !== 'object' || source === null) throw wrongSource(String(source));
+  return memoryFolder(source);
+}
+
+function isUrl(value: unknown): value is UrlLike {
+  return value instanceof URL;
+}
+
+function wrongSource(got: string): HeedError {
+  return new HeedError('INVALID_ARGUMENT', `source: got ${got}; expected a folder's URL or path, or { 'config.json': bytes, ... }`);
+}
+
+/** A folder from `open`, which answers with the reason where a file is missing. */
+function folder(label: string, open: (path: string, signal?: SignalLike) => Promise<OpenFile | string>): ModelFolder {
+  async function openFile(path: string, { required = false, signal }: OpenOptions): Promise<OpenFile | null> {
+    signal?.throwIfAborted();
+    const found = await open(path, signal);
+    if (typeof found !== 'string') return found;
+    if (required) throw new HeedError('NOT_FOUND', found);
+    return null;
+  }
+  return { label, open: openFile as ModelFolder['open'] };
+}
+
+/** All bytes of an open file. `onBytes` hears of each chunk. */
+export async function readAll(file: OpenFile, onBytes?: (count: number) => void): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of file.chunks()) {
+    chunks.push(chunk);
+    onBytes?.(chunk.length);
+  }
+  if (chunks.length === 1) return chunks[0]!;
+  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+// Memory --------------------------------------------------------------------------------------------------------------------------------------------
+
+function memoryFolder(source: { readonly [name: string]: FileBytes } | Iterable<FileLike>): ModelFolder {
+  const files = Symbol.iterator in source ? namedFiles(source as Iterable<FileLike>) : source;
+  return folder('source', async (path, signal) => {
+    if (Object.hasOwn(files, path)) return isUrl(files[path]) ? openAny(new URL(files[path].href), signal) : memoryFile(path, files[path]!);
+    return `source: got no '${path}' among ${Object.keys(files).map((name) => `'${name}'`).join(', ') || 'no files'}; expected one`;
+  });
+}
+
+/** A dropped folder's files by their paths below the folder that holds config.json. */
+function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
+  const paths: [string, Blob][] = [];
+  for (const file of list) {
+    if (!(file instanceof Blob)) throw wrongSource(`a list with ${typeof file} in it`);
+    paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
+  }
+  const config = paths.map(([path]) => path).filter((path) => /(^|\/)config\.json$/.test(path)).sort((a, b) => a.split('/').length - b.split('/').length)[0];
+  const root = config === undefined ? '' : config.slice(0, -'config.json'.length);
+  return Object.fromEntries(paths.filter(([path]) => path.startsWith(root)).map(([path, file]) => [path.slice(root.length), file]));
+}
+
+function memoryFile(name: string, content: unknown): OpenFile {
+  if (content instanceof Blob) {
+    return { name, size: content.size, chunks: () => fromStream(content.stream()) };
+  }
+  let bytes: Uint8Array;
+  if (typeof content === 'string') bytes = new TextEncoder().encode(content);
+  else if (content instanceof ArrayBuffer || (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)) bytes = new Uint8Array(content);
+  else if (ArrayBuffer.isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
+  else throw new HeedError('INVALID_ARGUMENT', `source['${name}']: got ${content === null ? 'null' : typeof content}; expected a Uint8Array, an ArrayBuffer or a Blob`);
+  return {
+    name,
+    size: bytes.length,
+    async *chunks() {
+      const step = 1 << 20;
+      for (let at = 0; at < bytes.length; at += step) yield bytes.subarray(at, at + step);
+    },
+  };
+}
+
+// Node ----------------------------------------------------------------------------------------------------------------------------------------------
+
+async function pathFolder(path: string): Promise<ModelFolder | null> {
+  const isFolder = await fs!.stat(path).then((s) => s.isDirectory(), () => false);
+  if (!isFolder) return null;
+  const { join } = nodeModule<typeof import('node:path')>('path')!;
+  return folder(path, (name, signal) => openPath(join(path, name), signal));
+}
+
+async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | string> {
+  const size = await fs!.stat(path).then((s) => (s.isFile() ? s.size : null), () => null);
+  return size === null ? `${path}: no such file` : { name: path, size, chunks: () => nodeChunks(path, signal) };
+}
+
+async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uint8Array> {
+  let handle;
+  try {
+    handle = await fs!.open(path);
+    for (;;) {
+      signal?.throwIfAborted();
+      const buffer = new Uint8Array(1 << 20);
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } catch (cause) {
+    if (cause instanceof HeedError || signal?.aborted) throw cause;
+    throw new HeedError('NOT_FOUND', `${path}: cannot be read (${(cause as Error).message})`, { cause });
+  } finally {
+    await handle?.close();
+  }
+}
+
+// URLs ----------------------------------------------------------------------------------------------------------------------------------------------
+
+async function urlFolder(url: URL): Promise<ModelFolder> {
+  if (url.protocol === 'file:' && fs) {
+    const { fileURLToPath } = nodeModule<typeof import('node:url')>('url')!;
+    const local = await pathFolder(fileURLToPath(url));
+    if (!local) throw new HeedError('NOT_FOUND', `source: got ${url.href}, which is no folder; expected a folder's URL`);
+    return local;
+  }
+  const base = new URL(url.href);
+  if (!base.pathname.endsWith('/')) base.pathname += '/';
+  return folder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
+}
+
+/** A wrong or missing file is often answered by a page: "200 OK", text/html. */
+function looksLikeHtml(bytes: Uint8Array): boolean {
+  const start = new TextDecoder().decode(bytes.subarray(0, 64)).replace(/^\uFEFF/, '').trimStart();
+  return /^<(!doctype|html|\?xml|head|body)/i.test(start);
+}
+
+async function request(url: URL, signal: SignalLike | undefined, headers: Record<string, string> = {}): Promise<Response> {
+  try {
+    return await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers });
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw new HeedError('NETWORK', `${url.href}: cannot be fetched (${(cause as Error).message})`, { cause });
+  }
+}
+
+function openAny(url: URL, signal?: SignalLike): Promise<OpenFile | string> {
+  if (url.protocol !== 'file:' || !fs) return openUrl(url, signal);
+  return openPath(nodeModule<typeof import('node:url')>('url')!.fileURLToPath(url), signal);
+}
+
+async function openUrl(url: URL, signal?: SignalLike): Promise<OpenFile | string> {
+  const response = await request(url, signal);
+  const isPage = /text\/html/i.test(response.headers.get('content-type') ?? '');
+  if (!response.ok || isPage) await response.body?.cancel();
+  if (response.ok && isPage) return htmlMessage(url);
+  if ([403, 404, 410].includes(response.status)) return `${url.href}: got status ${response.status}; expected the file`;
+  if (!response.ok) throw new HeedError('NETWORK', `${url.href}: got status ${response.status} ${response.statusText}; expected 200`);
+  const encoded = response.headers.get('content-encoding');
+  const length = response.headers.get('content-length');
+  const size = length !== null && (!encoded || encoded === 'identity') ? Number(length) : null;
+  return { name: url.href, size, chunks: () => resumable(url, response, size, signal) };
+}
+
+const htmlMessage = (url: URL) => `${url.href}: got an HTML page; expected the file. The server answers a missing file with a page, or the URL is wrong`;
+
+const RETRIES = 3;
+
+/** The body's chunks; a connection that breaks is taken up again where it broke, as long as the file is still the same one. */
+async function* resumable(url: URL, first: Response, size: number | null, signal?: SignalLike): AsyncIterable<Uint8Array> {
+  const tag = first.headers.get('etag') ?? first.headers.get('last-modified');
+  let response = first;
+  let at = 0;
+  for (let attempt = 0; ; attempt++) {
+    let broken: unknown;
+    try {
+      if (response.body) {
+        for await (const chunk of fromStream(response.body)) {
+          if (at === 0 && looksLikeHtml(chunk)) throw new HeedError('NOT_FOUND', htmlMessage(url));
+          at += chunk.length;
+          if (size !== null && at > size) throw new HeedError('INVALID_FILE', `${url.href}: got more than the ${size} bytes that its Content-Length names`);
+          yield chunk;
+        }
+      }
+      if (size === null || at === size) return;
+      broken = new Error('the connection ended early');
+    } catch (cause) {
+      if (cause instanceof HeedError) throw cause;
+      signal?.throwIfAborted();
+      broken = cause;
+    }
+    const failed = (why: string) => new HeedError('NETWORK', `${url.href}: got ${at} of ${size ?? 'an unknown number of'} bytes (${why})`, { cause: broken });
+    if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
+    await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
+    response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });
+    if (response.status !== 206) {
+      await response.body?.cancel();
+      throw failed(`and status ${response.status} when asked for the rest`);
+    }
+  }
+}
+
+/** Safari's ReadableStream is no async iterable. */
+async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
+  const reader = stream.getReader();
+  let done = false;
+  try {
+    for (;;) {
+      const next = await reader.read();
+      if (next.done) {
+        done = true;
+        return;
+      }
+      yield next.value;
+    }
+  } finally {
+    if (!done) await reader.cancel().catch(() => {});
+  }
+}

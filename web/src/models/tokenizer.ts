@@ -1,0 +1,295 @@
+/**
+ * Texts to tokens by `tokenizer.json`. The vocabulary work is `@huggingface/tokenizers`'; added here is what it leaves out: where each token lies in the
+ * original text, truncation that says how much it cut, and texts that are no well-formed Unicode.
+ */
+import { Tokenizer as Library, type PreTokenizer } from '@huggingface/tokenizers';
+import { HeedError } from '../error.js';
+import { aligned, normalize, slice, type Aligned } from './alignment.js';
+import { parseJson, type Settings } from './config.js';
+
+export interface Token {
+  id: number;
+  text: string;
+  /** UTF-16 units of the original text, [start, end); special tokens have [0, 0]. */
+  start: number;
+  end: number;
+  /** 0: the text, 1: its pair, null: a special token of the template. */
+  part: 0 | 1 | null;
+}
+
+export interface TokenizedText {
+  tokens: Token[];
+  typeIds: number[];
+  /** Tokens that did not fit. */
+  cut: number;
+}
+
+interface AddedToken {
+  id: number;
+  content: string;
+  single_word: boolean;
+  lstrip: boolean;
+  rstrip: boolean;
+  normalized: boolean;
+}
+
+/** Pieces of one word, as vocabulary entries. */
+interface Word {
+  /** The word in the model's alphabet, and per UTF-16 unit its place in the normalized text. */
+  text: string;
+  starts: number[];
+  ends: number[];
+}
+
+const WORD_MEMO_SIZE = 50_000;
+/** Longest alternation that is worth compiling; tokenizers with more added tokens than this do not occur. */
+const MAX_ADDED = 10_000;
+
+export class TextTokenizer {
+  readonly maxLength: number;
+  private readonly library: Library;
+  private readonly added: { raw: Splitter; normalized: Splitter };
+  private readonly alphabet: Alphabet;
+  private readonly trimOffsets: boolean;
+  private readonly wordMemo = new Map<string, string[]>();
+
+  constructor(bytes: Uint8Array, file: string, settings: Settings | undefined) {
+    const json = parseJson(bytes, file);
+    const config = Object.fromEntries(settings?.entries() ?? []);
+    try {
+      this.library = new Library(json as object, config);
+      this.added = this.splitters(json as { added_tokens?: AddedToken[] });
+      const { pre_tokenizer: pre, post_processor: post } = json as Record<string, unknown>;
+      this.alphabet = alphabetOf(pre);
+      this.trimOffsets = this.alphabet === 'bytes' && trimsOffsets(post ?? pre);
+      if (typeof this.library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
+    } catch (cause) {
+      throw new HeedError('INVALID_FILE', `${file}: got a tokenizer that cannot be built (${(cause as Error).message}); expected Hugging Face's tokenizer.json`, { cause });
+    }
+    const limit = settings?.get('model_max_length');
+    this.maxLength = typeof limit === 'number' && limit >= 1 && limit < 1e9 ? Math.floor(limit) : Infinity;
+  }
+
+  /** The vocabulary's entry for an id. */
+  token(id: number): string {
+    return this.library.id_to_token(id) ?? `[${id}]`;
+  }
+
+  idOf(token: string): number | undefined {
+    return this.library.token_to_id(token);
+  }
+
+  /** One past the largest id. */
+  get vocabSize(): number {
+    return this.library.model!.vocab.length;
+  }
+
+  decode(ids: number[]): string {
+    return ids.length === 0 ? '' : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true });
+  }
+
+  /** Cuts from the end (of the longer of the two, for pairs) what exceeds `limit` tokens, special ones included. */
+  tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
+    const first = this.split(text, 0);
+    const second = pair === undefined ? null : this.split(pair, 1);
+    const special = this.template([], second && []).tokens.length;
+    let cut = 0;
+    while (first.length + (second?.length ?? 0) + special > limit && first.length + (second?.length ?? 0) > 0) {
+      if (second && second.length > first.length) second.pop();
+      else first.pop();
+      cut++;
+    }
+    return { ...this.template(first, second), cut };
+  }
+
+  private template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
+    const processor = this.library.post_processor;
+    // Only concatenates its lists, so that tokens travel through it with their places.
+    const made = processor ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as { tokens: (Token | string)[]; token_type_ids?: number[] }) : { tokens: [...first, ...(second ?? [])] };
+    const tokens = made.tokens.map((token) => (typeof token === 'string' ? { id: this.idOf(token) ?? 0, text: token, start: 0, end: 0, part: null } : token));
+    return { tokens, typeIds: made.token_type_ids ?? new Array<number>(tokens.length).fill(0) };
+  }
+
+  private split(text: string, part: 0 | 1): Token[] {
+    // A lone surrogate is no character: everybody else's encoders see U+FFFD.
+    const source = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
+    const tokens: Token[] = [];
+    this.added.raw.split(source).forEach((section, index) => {
+      if (section.added) tokens.push(addedToken(section.added, section.text, part));
+      else this.splitSection(section.text, index, part, tokens);
+    });
+    return tokens;
+  }
+
+  private splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): void {
+    const normalized = this.library.normalizer ? normalize(this.library.normalizer, section) : section;
+    for (const piece of this.added.normalized.split(normalized)) {
+      if (piece.added) {
+        tokens.push(addedToken(piece.added, piece.text, part));
+        continue;
+      }
+      if (piece.text.text === '') continue;
+      for (const word of words(piece.text, this.library.pre_tokenizer, index, this.alphabet)) this.splitWord(word, part, tokens);
+    }
+  }
+
+  private splitWord(word: Word, part: 0 | 1, tokens: Token[]): void {
+    let pieces = this.wordMemo.get(word.text);
+    if (!pieces) {
+      if (this.wordMemo.size >= WORD_MEMO_SIZE) this.wordMemo.clear();
+      pieces = this.library.model!([word.text]) as string[];
+      this.wordMemo.set(word.text, pieces);
+    }
+    const model = this.library.model!;
+    const prefix = (model.config as { continuing_subword_prefix?: string }).continuing_subword_prefix ?? '';
+    let at = 0;
+    pieces.forEach((text, i) => {
+      const surface = i > 0 && prefix !== '' && text.startsWith(prefix) ? text.slice(prefix.length) : text;
+      // A piece that is not in the word stands for what is unknown: all up to where the next piece is found.
+      let to = at + surface.length;
+      if (!word.text.startsWith(surface, at)) {
+        const next = pieces[i + 1];
+        const found = next === undefined ? -1 : word.text.indexOf(next, at + 1);
+        to = found < 0 ? word.text.length : found;
+      }
+      const id = model.tokens_to_ids.get(text) ?? model.unk_token_id;
+      if (id === undefined) throw new HeedError('INVALID_FILE', `tokenizer.json: token '${text}' is not in the vocabulary and there is no unknown token`);
+      const [start, end] = this.range(word, at, to);
+      tokens.push({ id, text, start, end, part });
+      at = to;
+    });
+  }
+
+  private range(word: Word, from: number, to: number): [number, number] {
+    if (this.trimOffsets) {
+      while (from < to && isByteSpace(word.text[from]!)) from++;
+      while (to > from && isByteSpace(word.text[to - 1]!)) to--;
+    }
+    if (from >= to) return from < word.starts.length ? [word.starts[from]!, word.starts[from]!] : [word.ends.at(-1) ?? 0, word.ends.at(-1) ?? 0];
+    return [word.starts[from]!, word.ends[to - 1]!];
+  }
+
+  private splitters({ added_tokens: list = [] }: { added_tokens?: AddedToken[] }): { raw: Splitter; normalized: Splitter } {
+    const normalizer = this.library.normalizer;
+    const isRaw = (t: AddedToken) => !normalizer || !t.normalized;
+    return {
+      raw: new Splitter(list.filter(isRaw)),
+      normalized: new Splitter(list.filter((t) => !isRaw(t)).map((t) => ({ ...t, content: normalize(normalizer!, aligned(t.content)).text, original: t.content }))),
+    };
+  }
+}
+
+function addedToken(token: AddedToken, place: Aligned, part: 0 | 1): Token {
+  return { id: token.id, text: (token as { original?: string }).original ?? token.content, start: place.starts[0] ?? 0, end: place.ends.at(-1) ?? 0, part };
+}
+
+/** Cuts a text where one of the added tokens stands. */
+class Splitter {
+  private readonly pattern: RegExp | null;
+  private readonly byContent: Map<string, AddedToken>;
+
+  constructor(tokens: AddedToken[]) {
+    const usable = tokens.filter((t) => t.content !== '').slice(0, MAX_ADDED);
+    this.byContent = new Map(usable.map((t) => [t.content, t]));
+    const longestFirst = [...this.byContent.keys()].sort((a, b) => b.length - a.length);
+    this.pattern = longestFirst.length > 0 ? new RegExp(longestFirst.map((c) => c.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|'), 'gu') : null;
+  }
+
+  split(source: Aligned): { text: Aligned; added?: AddedToken }[] {
+    if (!this.pattern || source.text === '') return [{ text: source }];
+    const parts: { text: Aligned; added?: AddedToken }[] = [];
+    let at = 0;
+    for (const match of source.text.matchAll(this.pattern)) {
+      const token = this.byContent.get(match[0])!;
+      let from = match.index;
+      let to = from + match[0].length;
+      if (from < at || (token.single_word && (isWordUnit(source.text[from - 1]) || isWordUnit(source.text[to])))) continue;
+      if (token.lstrip) while (from > at && /\s/.test(source.text[from - 1]!)) from--;
+      if (token.rstrip) while (to < source.text.length && /\s/.test(source.text[to]!)) to++;
+      if (from > at) parts.push({ text: slice(source, at, from) });
+      parts.push({ text: slice(source, from, to), added: token });
+      at = to;
+    }
+    if (at < source.text.length) parts.push({ text: slice(source, at, source.text.length) });
+    return parts;
+  }
+}
+
+function isWordUnit(unit: string | undefined): boolean {
+  return unit !== undefined && /[\p{L}\p{N}_]/u.test(unit);
+}
+
+/** How the words that a pre-tokenizer yields spell the text: as it is, with spaces as a mark, or byte by byte. */
+type Alphabet = 'plain' | 'metaspace' | 'bytes';
+
+function alphabetOf(config: unknown): Alphabet {
+  const types = typesIn(config);
+  return types.includes('ByteLevel') ? 'bytes' : types.includes('Metaspace') ? 'metaspace' : 'plain';
+}
+
+function typesIn(config: unknown): string[] {
+  if (typeof config !== 'object' || config === null) return [];
+  const { type, pretokenizers } = config as { type?: string; pretokenizers?: unknown[] };
+  return [...(type ? [type] : []), ...(pretokenizers ?? []).flatMap(typesIn)];
+}
+
+function trimsOffsets(config: unknown): boolean {
+  if (typeof config !== 'object' || config === null) return false;
+  const { type, trim_offsets: trim, processors } = config as { type?: string; trim_offsets?: boolean; processors?: unknown[] };
+  if (processors) return processors.some(trimsOffsets);
+  return (type === 'ByteLevel' || type === 'RobertaProcessing') && trim !== false;
+}
+
+/** The byte-level alphabet's letters for bytes that are white space. */
+function isByteSpace(letter: string): boolean {
+  return letter === '\u0120' || (letter >= '\u0109' && letter <= '\u010D');
+}
+
+const utf8Length = (point: string) => (point <= '\u007F' ? 1 : point <= '\u07FF' ? 2 : point.length === 2 ? 4 : 3);
+
+/** The pre-tokenizer's words, each unit traced to the normalized text. */
+function* words(source: Aligned, pre: PreTokenizer | null, sectionIndex: number, alphabet: Alphabet): Iterable<Word> {
+  const found = pre ? pre.pre_tokenize(source.text, { section_index: sectionIndex }) : [source.text];
+  const { text, starts, ends } = source;
+  let at = 0;
+  for (const word of found) {
+    const out: Word = { text: word, starts: [], ends: [] };
+    if (alphabet === 'plain') {
+      const index = text.indexOf(word, at);
+      at = index < 0 ? at : index;
+      for (let u = 0; u < word.length; u++, at++) {
+        out.starts.push(starts[at] ?? 0);
+        out.ends.push(ends[at] ?? 0);
+      }
+    } else if (alphabet === 'bytes') {
+      let left = word.length;
+      // A space that the pre-tokenizer set before the text stands for its first character.
+      if (at === 0 && word[0] === '\u0120' && text[0] !== ' ') {
+        out.starts.push(starts[0] ?? 0);
+        out.ends.push(starts[0] ?? 0);
+        left--;
+      }
+      while (left > 0 && at < text.length) {
+        const point = String.fromCodePoint(text.codePointAt(at)!);
+        for (let byte = 0; byte < utf8Length(point); byte++, left--) {
+          out.starts.push(starts[at]!);
+          out.ends.push(ends[at + point.length - 1]!);
+        }
+        at += point.length;
+      }
+    } else {
+      let u = 0;
+      if (word[0] === '\u2581' && text[at] !== ' ' && text[at] !== '\u2581') {
+        while (at < text.length && text[at] !== word[1] && /\s/.test(text[at]!)) at++;
+        out.starts.push(starts[at] ?? 0);
+        out.ends.push(starts[at] ?? 0);
+        u = 1;
+      }
+      for (; u < word.length; u++, at++) {
+        out.starts.push(starts[at] ?? 0);
+        out.ends.push(ends[at] ?? 0);
+      }
+    }
+    yield out;
+  }
+}
