@@ -13,7 +13,8 @@ constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kSmallestBlock = 256 * 1024;
 
 [[noreturn]] void refuse(size_t bytes) {
-  throw Error(ErrorCode::kOutOfMemory, "memory: got a need for " + std::to_string(bytes) + " more bytes; expected the engine to grant them");
+  throw Error(ErrorCode::kOutOfMemory,
+              "memory: got a need for " + std::to_string(bytes) + " more bytes; expected the engine to grant them");
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ void* Arena::takeBytes(size_t bytes) {
 void Arena::release(size_t block, size_t used) {
   block_ = block;
   used_ = used;
-  // A call that needed several blocks gets one that holds all of it the next time: nothing is left over between blocks, and no further call allocates.
+  // A call that needed several blocks gets one that holds all of it the next time: nothing is left over between blocks,
+  // and no further call allocates.
   if (block == 0 && used == 0 && blocks_.size() > 1) blocks_.clear();
 }
 

@@ -14,7 +14,8 @@ Index product(const Shape& shape, Index count) {
   if (std::find(shape.extents().begin(), end, 0) != end) return 0;
   Index size = 1;
   for (auto extent = shape.extents().begin(); extent != end; ++extent) {
-    if (*extent < 0) throw Error(ErrorCode::kInvalidArgument, "shape: got " + shape.toString() + "; expected extents >= 0");
+    if (*extent < 0)
+      throw Error(ErrorCode::kInvalidArgument, "shape: got " + shape.toString() + "; expected extents >= 0");
     if (size > kMostFloats / *extent) {
       throw Error(ErrorCode::kOutOfMemory,
                   "shape: got " + shape.toString() + "; expected at most " + std::to_string(kMostFloats) + " elements");

@@ -1,81 +1,183 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "kernels/activation.h"
+#include "kernels/strips.h"
 
 namespace heed {
 
-PackedWeight::PackedWeight(Index out, Index in, Precision precision) : out_(out), in_(in), precision_(precision) {
-  const auto size = static_cast<size_t>(Shape{out, in}.size());
-  if (precision == Precision::kFloat32) {
-    values_.resize(size);
-  } else {
-    bytes_.resize(size);
-    scales_.resize(static_cast<size_t>(out));
-    sums_.resize(static_cast<size_t>(out));
-  }
-}
+namespace {
 
-void PackedWeight::write(Index first, Index count, const float* rows) {
-  if (precision_ == Precision::kFloat32) {
-    std::copy_n(rows, count * in_, values_.begin() + first * in_);
-    return;
-  }
-  std::vector<signed char> quantized(static_cast<size_t>(in_));
-  for (Index r = 0; r < count; ++r) {
-    float largest = 0;
-    for (Index k = 0; k < in_; ++k) largest = std::max(largest, std::fabs(rows[r * in_ + k]));
-    const float scale = largest / 127;
-    for (Index k = 0; k < in_; ++k) quantized[static_cast<size_t>(k)] = static_cast<signed char>(scale > 0 ? std::nearbyint(rows[r * in_ + k] / scale) : 0);
-    writeInt8(first + r, 1, quantized.data(), &scale);
-  }
-}
+/// Rows that go through a whole weight together: as many as keep the left operand in the second-level cache and a
+/// panel's sums in the first.
+constexpr Index kBlockRows = 128;
+/// Panels of the widest tile.
+constexpr Index kMostPanels = 4;
 
-void PackedWeight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  for (Index r = 0; r < count; ++r) {
-    int32_t sum = 0;
-    for (Index k = 0; k < in_; ++k) {
-      const signed char q = rows[r * in_ + k];
-      sum += q;
-      if (precision_ == Precision::kFloat32) values_[static_cast<size_t>((first + r) * in_ + k)] = scales[r] * static_cast<float>(q);
-      else bytes_[static_cast<size_t>((first + r) * in_ + k)] = q;
-    }
-    if (precision_ == Precision::kFloat32) continue;
-    scales_[static_cast<size_t>(first + r)] = scales[r];
-    sums_[static_cast<size_t>(first + r)] = sum;
-  }
-}
-
-void PackedWeight::read(Index first, Index count, float* rows) const {
-  for (Index i = 0; i < count * in_; ++i) {
-    const auto at = static_cast<size_t>(first * in_ + i);
-    rows[i] = precision_ == Precision::kFloat32 ? values_[at] : scales_[static_cast<size_t>(first + i / in_)] * static_cast<float>(bytes_[at]);
-  }
-}
-
-struct PackedWeightAccess {
-  static void multiply(ConstMatrixView a, const Product& product) {
-    const PackedWeight& w = *product.weight;
-    std::vector<float> values(static_cast<size_t>(w.in_));
-    MatrixView out = product.out;
-    const Epilogue& epilogue = product.epilogue;
-    RowMajorMatrix c(a.rows(), w.out_);
-    for (Index j = 0; j < w.out_; ++j) {
-      w.read(j, 1, values.data());
-      for (Index i = 0; i < a.rows(); ++i) {
-        float sum = 0;
-        for (Index k = 0; k < w.in_; ++k) sum += a(i, k) * values[static_cast<size_t>(k)];
-        c(i, j) = sum + (epilogue.bias ? epilogue.bias[j] : 0);
-      }
-    }
-    activate(view(c.data(), c.rows(), c.cols()), epilogue.activation);
-    if (epilogue.residual) c += view(epilogue.residual, c.rows(), c.cols(), epilogue.residual_stride);
-    out = c;
-  }
+/// A block of the left operand, ready to be multiplied.
+struct LeftBlock {
+  Index first_row;
+  Strips strips;
+  const uint32_t* units;
+  const RowQuantization* rows;  ///< int8 only
 };
 
-void matmul(ConstMatrixView a, std::span<const Product> products, Arena&) {
-  for (const Product& product : products) PackedWeightAccess::multiply(a, product);
+/// All strips times `panels` panels; panels > 1 only for a single low strip, which alone would leave the multipliers
+/// waiting for each other.
+template <class Step>
+void multiplyPanels(const LeftBlock& left, const std::byte* panel, Index panel_bytes, Index steps, Index panels,
+                    float* sums) {
+  const Index stride = 8 * left.strips.rows;
+  for (Index i = 0; i < left.strips.count; ++i) {
+    const Index begin = left.strips.begin(i);
+    const uint32_t* units = left.units + begin * steps;
+    float* to = sums + 8 * begin;
+    switch (left.strips.begin(i + 1) - begin) {
+      case 1:
+        panels == 4 ? tile<Step, 1, 4>(units, panel, panel_bytes, steps, to, stride)
+                    : tile<Step, 1, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+      case 2:
+        panels == 2 ? tile<Step, 2, 2>(units, panel, panel_bytes, steps, to, stride)
+                    : tile<Step, 2, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+      case 3:
+        tile<Step, 3, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+      case 4:
+        tile<Step, 4, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+      case 5:
+        tile<Step, 5, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+#if defined(HEED_RELAXED_SIMD)
+      case 6:
+        tile<Step, 6, 1>(units, panel, panel_bytes, steps, to, stride);
+        break;
+#endif
+    }
+  }
+}
+
+using MultiplyPanels = decltype(&multiplyPanels<FloatStep>);
+
+#if defined(HEED_RELAXED_SIMD)
+/// Bytes above 127 are outside the relaxed dot's contract, and what it makes of them tells what it is made of: x86
+/// without VNNI adds pairs of products in saturating 16 bits (twice 32767), VNNI does not saturate, Arm takes the bytes
+/// for negative. All agree on what is inside the contract.
+MultiplyPanels fastestInt8() {
+  static const bool is_split =
+      wasm_i32x4_extract_lane(simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)),
+                              0) == 2 * 32767;
+  return is_split ? multiplyPanels<SplitDotStep> : multiplyPanels<DotStep>;
+}
+#else
+MultiplyPanels fastestInt8() { return multiplyPanels<WideDotStep>; }
+#endif
+
+/// The columns of one panel on their way from sums to C.
+class PanelEpilogue {
+ public:
+  PanelEpilogue(const Product& product, Index panel)
+      : product_(product),
+        out_(product.out),
+        column_(8 * panel),
+        width_(std::min<Index>(8, product.weight->out() - column_)) {
+    float bias[8] = {};
+    if (product.epilogue.bias) std::copy_n(product.epilogue.bias + column_, width_, bias);
+    const bool is_int8 = product.weight->precision() == Precision::kInt8;
+    for (int i = 0; i < 2; ++i) {
+      bias_[i] = simd::load(bias + 4 * i);
+      if (!is_int8) continue;
+      scales_[i] = simd::load(product.weight->scales() + column_ + 4 * i);
+      sums_[i] = simd::load(product.weight->sums() + column_ + 4 * i);
+    }
+  }
+
+  void run(const LeftBlock& left, float* sums) {
+    const Activation activation = product_.epilogue.activation;
+    for (Index r = 0; r < left.strips.rows; ++r) {
+      float* row = sums + 8 * r;
+      for (int i = 0; i < 2; ++i) {
+        v128_t value = simd::load(row + 4 * i);
+        if (left.rows) value = dequantize(value, left.rows[r], i);
+        simd::store(row + 4 * i, wasm_f32x4_add(value, bias_[i]));
+      }
+      if (activation == Activation::kIdentity) write(left.first_row + r, row);
+    }
+    if (activation == Activation::kIdentity) return;
+    activate(sums, 8 * left.strips.rows, activation);
+    for (Index r = 0; r < left.strips.rows; ++r) write(left.first_row + r, sums + 8 * r);
+  }
+
+ private:
+  /// sum of (s q + o) (t w) = t (s sum of q w + o sum of w), unfused, so that both builds give the same.
+  v128_t dequantize(v128_t sum, const RowQuantization& row, int half) const {
+    const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), simd::splat(row.scale));
+    return wasm_f32x4_mul(wasm_f32x4_add(scaled, wasm_f32x4_mul(simd::splat(row.offset), sums_[half])), scales_[half]);
+  }
+
+  void write(Index row, const float* values) {
+    float* to = out_.data() + row * out_.outerStride() + column_;
+    const float* residual = product_.epilogue.residual;
+    if (residual) residual += row * product_.epilogue.residual_stride + column_;
+    if (width_ < 8) {
+      for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + values[j] : values[j];
+      return;
+    }
+    for (int i = 0; i < 8; i += 4) {
+      const v128_t value = simd::load(values + i);
+      simd::store(to + i, residual ? wasm_f32x4_add(simd::load(residual + i), value) : value);
+    }
+  }
+
+  const Product& product_;
+  MatrixView out_;
+  const Index column_, width_;
+  v128_t bias_[2], scales_[2], sums_[2];
+};
+
+void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
+  const PackedWeight& weight = *product.weight;
+  const MultiplyPanels multiply = left.rows ? fastestInt8() : multiplyPanels<FloatStep>;
+  const Index together = left.strips.rows == 1 ? kMostPanels : left.strips.rows == 2 ? 2 : 1;
+  for (Index p = 0; p < weight.panels();) {
+    const Index panels = weight.panels() - p >= together ? together : 1;
+    multiply(left, weight.panel(p), weight.panelBytes(), weight.steps(), panels, sums);
+    for (Index i = 0; i < panels; ++i, ++p) PanelEpilogue(product, p).run(left, sums + i * 8 * left.strips.rows);
+  }
+}
+
+}  // namespace
+
+void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const Index depth = a.cols(), most_rows = std::min(a.rows(), kBlockRows),
+              blocks = (a.rows() + kBlockRows - 1) / kBlockRows;
+  const auto any = [&](Precision precision) {
+    return std::any_of(products.begin(), products.end(),
+                       [&](const Product& product) { return product.weight->precision() == precision; });
+  };
+  const bool any_float = any(Precision::kFloat32), any_int8 = any(Precision::kInt8);
+  const Index int8_steps = (depth + kInt8Group - 1) / kInt8Group;
+  uint32_t* units = any_float ? arena.take<uint32_t>(most_rows * depth) : nullptr;
+  uint32_t* int8_units = any_int8 ? arena.take<uint32_t>(most_rows * int8_steps) : nullptr;
+  RowQuantization* rows = any_int8 ? arena.take<RowQuantization>(most_rows) : nullptr;
+  std::byte* scratch = any_int8 ? arena.take<std::byte>(4 * int8_steps + 64) : nullptr;
+  float* sums = arena.take(8 * most_rows * (most_rows <= 2 ? kMostPanels : 1));
+
+  for (Index b = 0; b < blocks; ++b) {
+    const Index first = b * a.rows() / blocks, count = (b + 1) * a.rows() / blocks - first;
+    const Strips strips(count);
+    const ConstMatrixView block = view(a.data() + first * a.outerStride(), count, depth, a.outerStride());
+    if (any_float) packStrips(block, strips, units);
+    if (any_int8) quantizeStrips(block, strips, int8_units, rows, scratch);
+    for (const Product& product : products) {
+      const bool is_int8 = product.weight->precision() == Precision::kInt8;
+      multiplyBlock({first, strips, is_int8 ? int8_units : units, is_int8 ? rows : nullptr}, product, sums);
+    }
+  }
 }
 
 }  // namespace heed

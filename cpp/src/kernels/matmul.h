@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -13,9 +13,10 @@
 /// Letters: T rows of A and C, K = in, M = out.
 namespace heed {
 
-/// A weight (M, K), stored in the one form in which it is multiplied.
-/// fp32: panels of 8 output rows, k-major, so that the inner loop walks one pointer. int8: the same idea with groups of 4 k for the dot instruction, a scale per output row and the
-/// correction that the activations' zero point needs.
+/// A weight (M, K), stored in the one form in which it is multiplied: panels of 8 output rows, the last one filled up
+/// with zeros. A panel is a sequence of steps, so that the inner loop walks one pointer; a step holds, for each of the
+/// 8 rows in turn, the next k (fp32) or the next kInt8Group k (int8, padded with zeros). int8 has a scale per output
+/// row, and each row's sum, which the activations' offset is multiplied by.
 class PackedWeight {
  public:
   PackedWeight() = default;
@@ -25,22 +26,38 @@ class PackedWeight {
   Index in() const { return in_; }
   Precision precision() const { return precision_; }
 
-  /// Copies output rows [first, first + count) in; quantizes them where the store is int8 (symmetric, -127..127 per row).
+  /// Copies output rows [first, first + count) in; quantizes them where the store is int8 (symmetric, -127..127 per
+  /// row).
   void write(Index first, Index count, const float* rows);
   /// Rows that are int8 already; exact in an int8 store, widened in an fp32 one.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales);
   /// Copies rows out; exact for fp32, dequantized for int8.
   void read(Index first, Index count, float* rows) const;
 
+  /// Steps of a panel.
+  Index steps() const { return steps_; }
+  Index panels() const { return (out_ + 7) / 8; }
+  Index panelBytes() const { return steps_ * step_bytes_; }
+  const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }
+  /// int8: one per output row, filled up with zeros to whole panels.
+  const float* scales() const { return scales_.data(); }
+  const float* sums() const { return sums_.data(); }
+
  private:
-  friend struct PackedWeightAccess;
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  std::byte* element(Index row, Index k);
+  const std::byte* element(Index row, Index k) const { return const_cast<PackedWeight*>(this)->element(row, k); }
+
   Index out_ = 0;
   Index in_ = 0;
+  Index steps_ = 0;
+  Index step_bytes_ = 0;
   Precision precision_ = Precision::kFloat32;
-  std::vector<float> values_;         // fp32: (M, K)
-  std::vector<signed char> bytes_;    // int8: (M, K)
-  std::vector<float> scales_;         // int8: (M)
-  std::vector<int32_t> sums_;         // int8: (M), each row's sum of bytes
+  std::vector<CacheLine> storage_;
+  std::vector<float> scales_;
+  std::vector<float> sums_;
 };
 
 /// What happens to a tile on its way to memory: C = phi(A W^T + bias) + residual.
@@ -58,10 +75,11 @@ struct Product {
   MatrixView out;  ///< (T, M)
 };
 
-/// All `products` of one left operand a (T, K), which is packed (fp32) or quantized (int8) once. A row's result depends on that row and the weight
-/// alone, bit for bit, whatever T is and wherever the row stands.
+/// All `products` of one left operand a (T, K), which is packed (fp32) or quantized (int8) once. A row's result depends
+/// on that row and the weight alone, bit for bit, whatever T is and wherever the row stands.
 void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena);
-inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue& epilogue, MatrixView out, Arena& arena) {
+inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue& epilogue, MatrixView out,
+                   Arena& arena) {
   const Product product{&weight, epilogue, out};
   matmul(a, std::span(&product, 1), arena);
 }

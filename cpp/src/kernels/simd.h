@@ -1,0 +1,118 @@
+#pragma once
+
+// The 128-bit vectors of WebAssembly, by the names of Clang's <wasm_simd128.h>. Natively SIMDe spells them in the
+// host's own instructions, so that the same kernels run under the sanitizers. What the two wasm builds do differently
+// is said here and in matmul_int8.cpp only.
+//
+// HEED_RELAXED_SIMD is set by the compiler for the relaxed build; a native build may define it to run that build's data
+// layout.
+#if defined(__wasm_simd128__)
+#include <wasm_simd128.h>
+#if defined(__wasm_relaxed_simd__)
+#define HEED_RELAXED_SIMD 1
+#endif
+#else
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/wasm/simd128.h>
+using v128_t = simde_v128_t;
+#endif
+
+#include <cstdint>
+
+namespace heed::simd {
+
+inline v128_t load(const void* from) { return wasm_v128_load(from); }
+inline void store(void* to, v128_t x) { wasm_v128_store(to, x); }
+inline v128_t splat(float x) { return wasm_f32x4_splat(x); }
+
+/// a b + c: one rounding in the relaxed build where the CPU has FMA, two otherwise.
+inline v128_t multiplyAdd(v128_t a, v128_t b, v128_t c) {
+#if defined(__wasm_relaxed_simd__)
+  return wasm_f32x4_relaxed_madd(a, b, c);
+#else
+  return wasm_f32x4_add(wasm_f32x4_mul(a, b), c);
+#endif
+}
+
+/// c - a b, rounded as multiplyAdd.
+inline v128_t multiplySubtract(v128_t a, v128_t b, v128_t c) {
+#if defined(__wasm_relaxed_simd__)
+  return wasm_f32x4_relaxed_nmadd(a, b, c);
+#else
+  return wasm_f32x4_sub(c, wasm_f32x4_mul(a, b));
+#endif
+}
+
+/// The smaller / larger of a and b; which of them where one is NaN depends on the order: b < a ? b : a and a < b ? b :
+/// a, one instruction on x86.
+inline v128_t minimum(v128_t a, v128_t b) { return wasm_f32x4_pmin(a, b); }
+inline v128_t maximum(v128_t a, v128_t b) { return wasm_f32x4_pmax(a, b); }
+
+/// mask ? a : b by bits; every lane of `mask` is all ones or all zeros.
+inline v128_t select(v128_t mask, v128_t a, v128_t b) {
+#if defined(__wasm_relaxed_simd__)
+  return wasm_i32x4_relaxed_laneselect(a, b, mask);
+#else
+  return wasm_v128_bitselect(a, b, mask);
+#endif
+}
+
+/// Four times `x`, a value that the compiler knows nothing of: a constant it would make anew at each use in a loop,
+/// this stays in a register.
+inline v128_t opaqueSplat(int32_t x) {
+#if defined(__wasm_simd128__)
+  asm("" : "+r"(x));
+#endif
+  return wasm_i32x4_splat(x);
+}
+
+#if defined(HEED_RELAXED_SIMD)
+/// Eight 16-bit sums of two products each: signed bytes of a times bytes of b in 0..127.
+inline v128_t dot2(v128_t a, v128_t b) {
+#if defined(__wasm_relaxed_simd__)
+  return wasm_i16x8_relaxed_dot_i8x16_i7x16(a, b);
+#else
+  const v128_t low = wasm_i16x8_extmul_low_i8x16(a, b), high = wasm_i16x8_extmul_high_i8x16(a, b);
+  return wasm_i16x8_add(wasm_i16x8_shuffle(low, high, 0, 2, 4, 6, 8, 10, 12, 14),
+                        wasm_i16x8_shuffle(low, high, 1, 3, 5, 7, 9, 11, 13, 15));
+#endif
+}
+
+/// sums + the sums of four such products.
+inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
+#if defined(__wasm_relaxed_simd__)
+  return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, sums);
+#else
+  return wasm_i32x4_add(sums, wasm_i32x4_extadd_pairwise_i16x8(dot2(a, b)));
+#endif
+}
+#endif
+
+inline float horizontalSum(v128_t x) {
+  x = wasm_f32x4_add(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(wasm_f32x4_add(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
+
+inline float horizontalMaximum(v128_t x) {
+  x = maximum(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(maximum(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
+
+inline float horizontalMinimum(v128_t x) {
+  x = minimum(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(minimum(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
+
+/// rows[r][c] -> rows[c][r].
+inline void transpose4x4(v128_t rows[4]) {
+  const v128_t low01 = wasm_i32x4_shuffle(rows[0], rows[1], 0, 4, 1, 5);
+  const v128_t high01 = wasm_i32x4_shuffle(rows[0], rows[1], 2, 6, 3, 7);
+  const v128_t low23 = wasm_i32x4_shuffle(rows[2], rows[3], 0, 4, 1, 5);
+  const v128_t high23 = wasm_i32x4_shuffle(rows[2], rows[3], 2, 6, 3, 7);
+  rows[0] = wasm_i64x2_shuffle(low01, low23, 0, 2);
+  rows[1] = wasm_i64x2_shuffle(low01, low23, 1, 3);
+  rows[2] = wasm_i64x2_shuffle(high01, high23, 0, 2);
+  rows[3] = wasm_i64x2_shuffle(high01, high23, 1, 3);
+}
+
+}  // namespace heed::simd

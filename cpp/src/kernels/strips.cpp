@@ -1,0 +1,115 @@
+#include "kernels/strips.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heed {
+
+namespace {
+
+/// Writes one row's units to every `height`-th place.
+void interleave(const void* row, Index count, Index height, uint32_t* to) {
+  const auto* from = static_cast<const std::byte*>(row);
+  Index i = 0;
+  for (; i + 4 <= count; i += 4, from += 16, to += 4 * height) {
+    const v128_t four = simd::load(from);
+    wasm_v128_store32_lane(to, four, 0);
+    wasm_v128_store32_lane(to + height, four, 1);
+    wasm_v128_store32_lane(to + 2 * height, four, 2);
+    wasm_v128_store32_lane(to + 3 * height, four, 3);
+  }
+  for (; i < count; ++i, from += 4, to += height) std::memcpy(to, from, 4);
+}
+
+/// Four rows of a strip at once, by transposing.
+void interleave4(const float* row, Index stride, Index count, Index height, uint32_t* to) {
+  for (Index i = 0; i < count; i += 4, row += 4, to += 4 * height) {
+    v128_t rows[4] = {simd::load(row), simd::load(row + stride), simd::load(row + 2 * stride),
+                      simd::load(row + 3 * stride)};
+    simd::transpose4x4(rows);
+    for (int r = 0; r < 4; ++r) simd::store(to + r * height, rows[r]);
+  }
+}
+
+RowQuantization rangeOf(const float* x, Index count) {
+  if (count == 0) return {0, 0};
+  v128_t least = simd::splat(x[0]), greatest = least, sum = simd::splat(0);
+  Index k = 0;
+  for (; k + 4 <= count; k += 4) {
+    const v128_t four = simd::load(x + k);
+    least = simd::minimum(least, four);
+    greatest = simd::maximum(greatest, four);
+    sum = wasm_f32x4_add(sum, four);
+  }
+  float low = simd::horizontalMinimum(least), high = simd::horizontalMaximum(greatest),
+        total = simd::horizontalSum(sum);
+  for (; k < count; ++k) {
+    low = std::min(low, x[k]);
+    high = std::max(high, x[k]);
+    total += x[k];
+  }
+  // 0 * total is 0, or NaN where a value was not finite: the row must not come out as if nothing had happened.
+  return {(high - low) / 127 + 0 * total, low};
+}
+
+/// 16 floats -> integers in 0..127. Adding 1.5 2^23 rounds; fused or not must not matter, so nothing is fused.
+void quantize16(const float* x, v128_t offset, v128_t inverse, std::byte* to) {
+  const v128_t rounder = simd::splat(12582912.0f);
+  v128_t q[4];
+  for (int i = 0; i < 4; ++i) {
+    const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_sub(simd::load(x + 4 * i), offset), inverse);
+    q[i] = wasm_i32x4_sub(wasm_f32x4_add(scaled, rounder), rounder);
+  }
+  const v128_t low = wasm_i16x8_narrow_i32x4(q[0], q[1]), high = wasm_i16x8_narrow_i32x4(q[2], q[3]);
+  if constexpr (kInt8Group == 4) {
+    simd::store(to, wasm_u8x16_narrow_i16x8(low, high));
+  } else {
+    simd::store(to, low);
+    simd::store(to + 16, high);
+  }
+}
+
+void quantizeRow(const float* x, Index count, const RowQuantization& row, std::byte* to) {
+  constexpr Index kBytes = 4 / kInt8Group;  // of one quantized value
+  const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
+  Index k = 0;
+  for (; k + 16 <= count; k += 16) quantize16(x + k, offset, inverse, to + k * kBytes);
+  if (k == count) return;
+  float tail[16];
+  std::fill_n(tail, 16, row.offset);
+  std::copy_n(x + k, count - k, tail);
+  quantize16(tail, offset, inverse, to + k * kBytes);
+}
+
+}  // namespace
+
+void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units) {
+  const Index depth = a.cols(), whole = depth / 4 * 4, stride = a.outerStride();
+  for (Index i = 0; i < strips.count; ++i) {
+    const Index begin = strips.begin(i), height = strips.begin(i + 1) - begin;
+    const float* rows = a.data() + begin * stride;
+    uint32_t* to = units + begin * depth;
+    Index r = 0;
+    if (height >= 4) {
+      interleave4(rows, stride, whole, height, to);
+      for (; r < 4; ++r) interleave(rows + r * stride + whole, depth - whole, height, to + whole * height + r);
+    }
+    for (; r < height; ++r) interleave(rows + r * stride, depth, height, to + r);
+  }
+}
+
+void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows,
+                    std::byte* scratch) {
+  const Index steps = (a.cols() + kInt8Group - 1) / kInt8Group;
+  for (Index i = 0; i < strips.count; ++i) {
+    const Index begin = strips.begin(i), height = strips.begin(i + 1) - begin;
+    for (Index r = 0; r < height; ++r) {
+      const float* row = a.data() + (begin + r) * a.outerStride();
+      rows[begin + r] = rangeOf(row, a.cols());
+      quantizeRow(row, a.cols(), rows[begin + r], scratch);
+      interleave(scratch, steps, height, units + begin * steps + r);
+    }
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+
+#include "heed/tensor.h"
+#include "kernels/simd.h"
+
+/// The inner loop of every matrix product: a few rows of the left operand times panels of 8 columns of the right one.
+///
+/// The left operand comes as strips: R rows interleaved, so that step s holds R units of 4 bytes, one per row. A unit
+/// is one float, or as many quantized activations as an int8 step has (four bytes, or two 16-bit integers). The right
+/// operand comes in PackedWeight's panels.
+///
+/// Every sum is one chain over k in ascending order, in a lane of its own: no tile shape, and no place in a tile,
+/// changes a bit of it.
+namespace heed {
+
+/// How many k an int8 step holds.
+#if defined(HEED_RELAXED_SIMD)
+inline constexpr Index kInt8Group = 4;
+#else
+inline constexpr Index kInt8Group = 2;
+#endif
+
+/// Rows of the highest strip. WebAssembly sees 16 registers and V8 keeps one: 6 x 8 sums, a panel's step and a
+/// broadcast fill 15 of them. Where a product needs a register before it is added, one row less is faster (49 instead
+/// of 29 GFLOP/s).
+#if defined(HEED_RELAXED_SIMD)
+inline constexpr Index kStripRows = 6;
+#else
+inline constexpr Index kStripRows = 5;
+#endif
+
+/// What a step does: widen() gives half a panel's step (4 columns), add() adds a unit of the left operand times these
+/// to four sums.
+struct FloatStep {
+  static constexpr Index kBytes = 32;
+  static v128_t half(const std::byte* step, int which) { return simd::load(step + 16 * which); }
+  static v128_t add(v128_t sums, v128_t left, v128_t right) { return simd::multiplyAdd(left, right, sums); }
+};
+
+#if defined(HEED_RELAXED_SIMD)
+struct RelaxedInt8Step {
+  static constexpr Index kBytes = 32;
+  static v128_t half(const std::byte* step, int which) { return simd::load(step + 16 * which); }
+};
+
+/// Four products and three additions in one instruction, where the CPU has one (VNNI, Arm's dot product).
+struct DotStep : RelaxedInt8Step {
+  static v128_t add(v128_t sums, v128_t left, v128_t right) { return simd::dot4Add(right, left, sums); }
+};
+
+/// The same where it has not (x86 without AVX-VNNI): V8 then makes a vector of ones for every dot; here it stays in a
+/// register.
+struct SplitDotStep : RelaxedInt8Step {
+  v128_t ones = simd::opaqueSplat(0x00010001);
+  v128_t add(v128_t sums, v128_t left, v128_t right) const {
+    return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(simd::dot2(right, left), ones));
+  }
+};
+#else
+struct WideDotStep {
+  static constexpr Index kBytes = 16;
+  static v128_t half(const std::byte* step, int which) { return wasm_i16x8_load8x8(step + 8 * which); }
+  static v128_t add(v128_t sums, v128_t left, v128_t right) {
+    return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(left, right));
+  }
+};
+#endif
+
+/// R rows times P panels. Row r's 8 sums with panel p go to sums + p sums_stride + 8 r.
+template <class Step, int R, int P>
+void tile(const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps, float* sums,
+          Index sums_stride) {
+  v128_t sum[R][2 * P];
+  const Step step;
+  for (auto& row : sum) {
+    for (v128_t& four : row) four = simd::splat(0);
+  }
+#pragma clang loop unroll(disable)
+  for (Index s = 0; s < steps; ++s) {
+    v128_t columns[2 * P];
+    for (int i = 0; i < 2 * P; ++i) columns[i] = step.half(right + i / 2 * panel_bytes, i % 2);
+    for (int r = 0; r < R; ++r) {
+      const v128_t unit = wasm_v128_load32_splat(left + r);
+      for (int i = 0; i < 2 * P; ++i) sum[r][i] = step.add(sum[r][i], unit, columns[i]);
+    }
+    left += R;
+    right += Step::kBytes;
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int i = 0; i < 2 * P; ++i) simd::store(sums + i / 2 * sums_stride + 8 * r + 4 * (i % 2), sum[r][i]);
+  }
+}
+
+}  // namespace heed

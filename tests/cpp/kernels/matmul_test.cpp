@@ -1,0 +1,279 @@
+#include "kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace heed {
+namespace {
+
+std::vector<float> randomFloats(Index count, unsigned seed, float scale = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+struct Case {
+  Index rows, depth, out;
+};
+
+// Heights around every strip, depths around every step and vector, widths around every panel.
+const Case kCases[] = {{1, 1, 1},    {1, 7, 9},    {1, 64, 40}, {1, 33, 32},  {2, 3, 17},  {2, 16, 32}, {3, 5, 8},
+                       {4, 8, 7},    {5, 9, 26},   {6, 17, 10}, {7, 4, 3},    {8, 26, 16}, {9, 66, 5},  {11, 2, 24},
+                       {13, 31, 18}, {26, 12, 34}, {127, 6, 8}, {129, 10, 9}, {257, 3, 5}};
+
+/// Operands with rows that are no multiple of anything apart.
+struct Operands {
+  explicit Operands(const Case& c, unsigned seed = 1)
+      : a_stride(c.depth + 3),
+        c_stride(c.out + 5),
+        a(randomFloats(c.rows * a_stride + 1, seed)),
+        w(randomFloats(c.out * c.depth, seed + 1, 0.3f)),
+        bias(randomFloats(c.out, seed + 2)),
+        residual(randomFloats(c.rows * c_stride, seed + 3)),
+        out(static_cast<size_t>(c.rows * c_stride), 77.0f),
+        shape(c) {}
+  ConstMatrixView left() const {
+    return view(static_cast<const float*>(a.data()) + 1, shape.rows, shape.depth, a_stride);
+  }
+  MatrixView result() { return view(out.data(), shape.rows, shape.out, c_stride); }
+  PackedWeight weight(Precision precision) const {
+    PackedWeight packed(shape.out, shape.depth, precision);
+    packed.write(0, shape.out, w.data());
+    return packed;
+  }
+  double exact(Index i, Index j) const {
+    double sum = 0;
+    for (Index k = 0; k < shape.depth; ++k)
+      sum += static_cast<double>(left()(i, k)) * w[static_cast<size_t>(j * shape.depth + k)];
+    return sum;
+  }
+  Index a_stride, c_stride;
+  std::vector<float> a, w, bias, residual, out;
+  Case shape;
+};
+
+std::string describe(const Case& c) {
+  return std::to_string(c.rows) + " x " + std::to_string(c.depth) + " x " + std::to_string(c.out);
+}
+
+TEST(Matmul, AgreesWithDouble) {
+  Arena arena;
+  for (const Case& c : kCases) {
+    Operands o(c);
+    matmul(o.left(), o.weight(Precision::kFloat32), {}, o.result(), arena);
+    for (Index i = 0; i < c.rows; ++i) {
+      for (Index j = 0; j < c.out; ++j) {
+        // Each of K additions errs by half an epsilon of a sum whose terms have magnitude 0.3.
+        EXPECT_NEAR(o.result()(i, j), o.exact(i, j), 1e-6 * (1 + std::sqrt(c.depth)))
+            << describe(c) << " at " << i << ", " << j;
+      }
+      for (Index j = c.out; j < o.c_stride; ++j)
+        EXPECT_EQ(o.out[static_cast<size_t>(i * o.c_stride + j)], 77.0f) << describe(c) << " wrote past a row";
+    }
+  }
+}
+
+TEST(Matmul, AppliesBiasThenActivationThenResidual) {
+  Arena arena;
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+    for (const Case& c : kCases) {
+      Operands o(c), plain(c);
+      const PackedWeight weight = o.weight(precision);
+      matmul(plain.left(), weight, {}, plain.result(), arena);
+      matmul(o.left(), weight, {o.bias.data(), Activation::kTanh, o.residual.data(), o.c_stride}, o.result(), arena);
+      for (Index i = 0; i < c.rows; ++i) {
+        for (Index j = 0; j < c.out; ++j) {
+          const double expected =
+              std::tanh(static_cast<double>(plain.result()(i, j)) + o.bias[static_cast<size_t>(j)]) +
+              o.residual[static_cast<size_t>(i * o.c_stride + j)];
+          EXPECT_NEAR(o.result()(i, j), expected, 2e-6) << describe(c);
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, AddsAResidualInPlace) {
+  Arena arena;
+  const Case c{7, 9, 11};
+  Operands o(c), apart(c);
+  const PackedWeight weight = o.weight(Precision::kFloat32);
+  matmul(apart.left(), weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, apart.result(), arena);
+  matmul(o.left(), weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, o.result(), arena);
+  EXPECT_EQ(o.out, apart.out);
+}
+
+TEST(Matmul, GivesARowTheSameBitsWhereverItStands) {
+  Arena arena;
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+    const Case all{131, 37, 43};
+    Operands o(all);
+    const PackedWeight weight = o.weight(precision);
+    const Epilogue epilogue{o.bias.data(), Activation::kGelu, nullptr, 0};
+    matmul(o.left(), weight, epilogue, o.result(), arena);
+    for (Index rows = 1; rows <= 14; ++rows) {
+      for (const Index first : {Index{0}, Index{5}, all.rows - rows}) {
+        RowMajorMatrix part(rows, all.out);
+        matmul(view(o.left().data() + first * o.a_stride, rows, all.depth, o.a_stride), weight, epilogue,
+               view(part.data(), rows, all.out), arena);
+        EXPECT_TRUE((part.array() == o.result().middleRows(first, rows).array()).all())
+            << rows << " rows from " << first;
+      }
+    }
+  }
+}
+
+TEST(Matmul, RunsSeveralProductsOfOneOperandAndMixesPrecisions) {
+  Arena arena;
+  const Case c{10, 20, 12};
+  Operands o(c), alone(c), quantized(c), quantized_alone(c);
+  const PackedWeight w = o.weight(Precision::kFloat32), w8 = o.weight(Precision::kInt8);
+  const Product products[] = {{&w, {}, o.result()}, {&w8, {}, quantized.result()}};
+  matmul(o.left(), products, arena);
+  matmul(o.left(), w, {}, alone.result(), arena);
+  matmul(o.left(), w8, {}, quantized_alone.result(), arena);
+  EXPECT_EQ(o.out, alone.out);
+  EXPECT_EQ(quantized.out, quantized_alone.out);
+}
+
+TEST(Int8Matmul, AgreesWithTheSameIntegersInDouble) {
+  Arena arena;
+  for (const Case& c : kCases) {
+    Operands o(c);
+    const PackedWeight weight = o.weight(Precision::kInt8);
+    matmul(o.left(), weight, {}, o.result(), arena);
+    std::vector<float> w(o.w.size());
+    weight.read(0, c.out, w.data());
+    for (Index i = 0; i < c.rows; ++i) {
+      const auto row = o.left().row(i);
+      const float low = row.minCoeff(), scale = (row.maxCoeff() - low) / 127, inverse = scale > 0 ? 1 / scale : 0;
+      for (Index j = 0; j < c.out; ++j) {
+        double sum = 0;
+        for (Index k = 0; k < c.depth; ++k) {
+          const double q = std::nearbyint((row(k) - low) * inverse);
+          EXPECT_TRUE(q >= 0 && q <= 127);
+          sum += (scale * q + low) * w[static_cast<size_t>(j * c.depth + k)];
+        }
+        EXPECT_NEAR(o.result()(i, j), sum, 1e-5 * (1 + std::sqrt(c.depth))) << describe(c) << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(Int8Matmul, IsCloseToTheExactProduct) {
+  Arena arena;
+  const Case c{16, 384, 64};
+  Operands o(c);
+  matmul(o.left(), o.weight(Precision::kInt8), {}, o.result(), arena);
+  double error = 0, norm = 0;
+  for (Index i = 0; i < c.rows; ++i) {
+    for (Index j = 0; j < c.out; ++j) {
+      error += std::pow(o.result()(i, j) - o.exact(i, j), 2);
+      norm += std::pow(o.exact(i, j), 2);
+    }
+  }
+  EXPECT_LT(std::sqrt(error / norm), 0.02);
+}
+
+TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
+  Arena arena;
+  constexpr Index kDepth = 3072;
+  std::vector<signed char> w(kDepth, 127);
+  const float one = 1;
+  PackedWeight weight(1, kDepth, Precision::kInt8);
+  weight.writeInt8(0, 1, w.data(), &one);
+  std::vector<float> a(kDepth, 127.0f), out(1);
+  a[0] = 0;
+  matmul(view(static_cast<const float*>(a.data()), 1, kDepth), weight, {}, view(out.data(), 1, 1), arena);
+  EXPECT_FLOAT_EQ(out[0], 127.0f * 127 * (kDepth - 1));
+  w.assign(kDepth, -127);
+  weight.writeInt8(0, 1, w.data(), &one);
+  matmul(view(static_cast<const float*>(a.data()), 1, kDepth), weight, {}, view(out.data(), 1, 1), arena);
+  EXPECT_FLOAT_EQ(out[0], -127.0f * 127 * (kDepth - 1));
+}
+
+TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
+  Arena arena;
+  for (const Index depth : {5, 16, 22}) {
+    RowMajorMatrix a = RowMajorMatrix::Constant(4, depth, 0.25f), out(4, 3);
+    a.row(1).setZero();
+    a(2, depth - 1) = std::numeric_limits<float>::quiet_NaN();
+    a(3, 0) = std::numeric_limits<float>::infinity();
+    const std::vector<float> w(static_cast<size_t>(3 * depth), 2.0f);
+    PackedWeight weight(3, depth, Precision::kInt8);
+    weight.write(0, 3, w.data());
+    matmul(view(static_cast<const float*>(a.data()), 4, depth), weight, {}, view(out.data(), 4, 3), arena);
+    for (Index j = 0; j < 3; ++j) {
+      EXPECT_NEAR(out(0, j), 0.5 * static_cast<double>(depth), 1e-5);
+      EXPECT_EQ(out(1, j), 0.0f);
+      EXPECT_TRUE(std::isnan(out(2, j)));
+      EXPECT_TRUE(std::isnan(out(3, j)));
+    }
+  }
+}
+
+TEST(Matmul, TakesEmptyOperands) {
+  Arena arena;
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+    float bias[3] = {1, 2, 3}, out[6] = {};
+    PackedWeight no_depth(3, 0, precision);
+    matmul(view(static_cast<const float*>(out), 2, 0), no_depth, {bias, Activation::kIdentity, nullptr, 0},
+           view(out, 2, 3), arena);
+    if (precision == Precision::kFloat32) EXPECT_EQ(out[5], 3.0f);
+    PackedWeight weight(3, 4, precision);
+    matmul(view(static_cast<const float*>(out), 0, 4), weight, {}, view(out, 0, 3), arena);
+  }
+}
+
+TEST(PackedWeight, ReadsBackWhatWasWrittenByRowRanges) {
+  for (const Index out : {1, 7, 8, 19}) {
+    for (const Index in : {1, 3, 4, 9}) {
+      const std::vector<float> w = randomFloats(out * in, 5);
+      PackedWeight weight(out, in, Precision::kFloat32);
+      for (Index row = 0; row < out; row += 3) weight.write(row, std::min<Index>(3, out - row), w.data() + row * in);
+      std::vector<float> read(w.size());
+      weight.read(0, out, read.data());
+      EXPECT_EQ(read, w);
+      weight.read(out - 1, 1, read.data());
+      EXPECT_EQ(read[0], w[static_cast<size_t>((out - 1) * in)]);
+    }
+  }
+}
+
+TEST(PackedWeight, QuantizesRowByRow) {
+  constexpr Index kOut = 11, kIn = 13;
+  const std::vector<float> w = randomFloats(kOut * kIn, 6);
+  PackedWeight weight(kOut, kIn, Precision::kInt8);
+  weight.write(0, kOut, w.data());
+  std::vector<float> read(w.size());
+  weight.read(0, kOut, read.data());
+  for (Index r = 0; r < kOut; ++r) {
+    float largest = 0;
+    for (Index k = 0; k < kIn; ++k) largest = std::max(largest, std::fabs(w[static_cast<size_t>(r * kIn + k)]));
+    for (Index k = 0; k < kIn; ++k) {
+      const auto at = static_cast<size_t>(r * kIn + k);
+      EXPECT_NEAR(read[at], w[at], largest / 127 * 0.501f);
+    }
+  }
+}
+
+TEST(PackedWeight, KeepsInt8RowsExactlyInBothStores) {
+  const signed char rows[] = {-127, 0, 5, 127, 1, -1};
+  const float scales[] = {0.5f, 0.125f};
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+    PackedWeight weight(2, 3, precision);
+    weight.writeInt8(0, 2, rows, scales);
+    std::vector<float> read(6);
+    weight.read(0, 2, read.data());
+    EXPECT_EQ(read, (std::vector<float>{-63.5f, 0, 2.5f, 15.875f, 0.125f, -0.125f}));
+  }
+}
+
+}  // namespace
+}  // namespace heed
