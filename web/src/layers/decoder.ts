@@ -1,0 +1,125 @@
+import type { RawDecoded, RawDecoder, RawDecoderCache } from '../core.js';
+import { calling, describe, invalid } from '../error.js';
+import { toTensor } from '../functions.js';
+import { flag, mask, optional, readOptions, type Schema, size } from '../options.js';
+import { Owned, type Runtime } from '../owned.js';
+import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { type EncoderLayerOptions, encoderLayerSchema, type EncoderOptions } from './encoder.js';
+import { Layer } from './layer.js';
+
+/** As an encoder layer's; the attention to the memory has the same heads. */
+export type DecoderLayerOptions = EncoderLayerOptions;
+export type DecoderOptions = EncoderOptions;
+
+/** What a call of a decoder may be given. Letters: N batch, H heads, L targets, S rows of the memory. */
+export interface DecoderCall<W extends boolean = boolean> {
+  /** Target i sees targets 0..i. Default false, as PyTorch's. */
+  causal?: boolean;
+  /** Over the target itself; broadcasts to [N,H,L,L]. */
+  mask?: MaskInput;
+  /** The real targets, [N,L]. */
+  keyMask?: MaskInput;
+  /** Over the memory; broadcasts to [N,H,L,S]. */
+  memoryMask?: MaskInput;
+  /** The real rows of the memory, [N,S]. */
+  memoryKeyMask?: MaskInput;
+  /** Also return the softmax's rows. Default false. */
+  returnWeights?: W;
+}
+
+export const decoderCallSchema = {
+  causal: optional(flag, false),
+  mask: optional(mask, null),
+  keyMask: optional(mask, null),
+  memoryMask: optional(mask, null),
+  memoryKeyMask: optional(mask, null),
+  returnWeights: optional(flag, false),
+} satisfies Schema<DecoderCall>;
+
+/** The weights of one decoder layer: over the target itself [N,H,L,L], and over the memory [N,H,L,S]. */
+export interface DecoderWeights {
+  self: Tensor;
+  memory: Tensor;
+}
+
+type WithWeights<Weights, W extends boolean> = { output: Tensor } & (W extends true ? { weights: Weights } : { weights?: Weights });
+
+/** A decoder layer's result; `weights` is there when `returnWeights` was true. */
+export type DecodedByLayer<W extends boolean = boolean> = WithWeights<DecoderWeights, W>;
+/** A decoder's result, with weights of each layer. */
+export type Decoded<W extends boolean = boolean> = WithWeights<DecoderWeights[], W>;
+
+export function toDecoderWeights(weights: NonNullable<RawDecoded['weights']>): DecoderWeights[] {
+  return weights.map(({ self, memory }) => ({ self: toTensor(self), memory: toTensor(memory) }));
+}
+
+/** Keys and values of one sequence, kept between the steps of decoding it. It works with the decoder that made it, as long as that lives. */
+export class DecoderCache extends Owned<RawDecoderCache> {
+  /** Rows decoded so far. */
+  get length(): number {
+    return this.raw.length();
+  }
+}
+
+/** What a decoder layer and a decoder share. */
+abstract class DecoderBase extends Layer<RawDecoder> {
+  /** @internal */
+  protected decode(name: string, target: TensorInput, memory: TensorInput, options: DecoderCall | undefined): RawDecoded {
+    const { raw } = this;
+    const targets = readTensor(`${name}: target`, target);
+    const memories = readTensor(`${name}: memory`, memory);
+    const call = readOptions(name, decoderCallSchema, options);
+    return calling(name, () => raw.forward(targets, memories, call));
+  }
+
+  /** What decoding step by step needs of one encoded sequence, `memory` [S,E]: its keys and values are projected once. */
+  makeCache(memory: TensorInput): DecoderCache {
+    const { raw } = this;
+    const memories = readTensor('makeCache: memory', memory);
+    return calling('makeCache', () => new DecoderCache('DecoderCache', this.runtime, raw.makeCache(memories)));
+  }
+
+  /** The output of the next rows of a sequence, target [L,E] -> [L,E], given all the rows before them. Equals those rows of one causal pass over everything. */
+  step(target: TensorInput, cache: DecoderCache): Tensor {
+    const { raw } = this;
+    const targets = readTensor('step: target', target);
+    if (!(cache instanceof DecoderCache)) throw invalid('step: cache', describe(cache), 'a cache from makeCache()');
+    const rawCache = cache.rawFor(this.runtime, 'step: cache');
+    return calling('step', () => toTensor(raw.step(targets, rawCache)));
+  }
+}
+
+/**
+ * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
+ * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
+ */
+export class DecoderLayer extends DecoderBase {
+  /** @internal */
+  constructor(runtime: Runtime, options: DecoderLayerOptions) {
+    const read = readOptions('DecoderLayer', encoderLayerSchema, options);
+    super('DecoderLayer', runtime, read.seed, () => new runtime.core.DecoderLayer(read));
+  }
+
+  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
+  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): DecodedByLayer<W> {
+    const { output, weights } = this.decode('DecoderLayer.forward', target, memory, options);
+    return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights)[0] }) } as DecodedByLayer<W>;
+  }
+}
+
+const decoderSchema = { ...encoderLayerSchema, numLayers: size, finalNorm: optional(flag, false) } satisfies Schema<DecoderOptions>;
+
+/** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
+export class Decoder extends DecoderBase {
+  /** @internal */
+  constructor(runtime: Runtime, options: DecoderOptions) {
+    const read = readOptions('Decoder', decoderSchema, options);
+    super('Decoder', runtime, read.seed, () => new runtime.core.Decoder(read));
+  }
+
+  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
+  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
+    const { output, weights } = this.decode('Decoder.forward', target, memory, options);
+    return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights) }) } as Decoded<W>;
+  }
+}
