@@ -17,22 +17,34 @@ export interface RawMask {
   shape: number[];
 }
 
-export type RawAttended = { output: RawTensor; weights: RawTensor | null };
+export interface RawAttended {
+  output: RawTensor;
+  weights: RawTensor | null;
+}
 
 /** Options of one attention call; every field is present. */
 export interface RawAttentionOptions {
   /** broadcasts to [N,H,L,S] */
   mask: RawMask | null;
-  /** [N,S] */
-  keyMask: RawMask | null;
   causal: boolean;
   /** null: none */
   window: number | null;
+  returnWeights: boolean;
+}
+
+/** Of the function; the mask broadcasts to [...,L,S]. */
+export interface RawFunctionAttentionOptions extends RawAttentionOptions {
   /** null: 1 / sqrt(Dk) */
   scale: number | null;
+  dropout: { p: number; seed: number } | null;
+}
+
+/** Of the layers. */
+export interface RawLayerAttentionOptions extends RawAttentionOptions {
+  /** [N,S] */
+  keyMask: RawMask | null;
   /** [H] or [N,H]; null: all 1 */
   headMask: RawTensor | null;
-  returnWeights: boolean;
 }
 
 /** A module that owns parameters. */
@@ -41,9 +53,168 @@ export interface RawModule {
   parameters(): { name: string; shape: number[] }[];
   readParameter(index: number): Float32Array;
   /** Writes rows [firstRow, firstRow + rows) of the parameter; `bytes` little-endian of `dtype`; `scales` one per row for I8, else null. */
-  writeParameter(index: number, firstRow: number, bytes: Uint8Array, dtype: 'F32' | 'F16' | 'BF16' | 'I8', scales: Float32Array | null): void;
+  writeParameter(
+    index: number,
+    firstRow: number,
+    bytes: Uint8Array,
+    dtype: 'F32' | 'F16' | 'BF16' | 'I8',
+    scales: Float32Array | null,
+  ): void;
   setTraining(training: boolean): void;
+  /** Starts the draws of its dropout anew. */
+  seed(seed: number): void;
+  /** Gives its parameters the values that PyTorch's module of the same name starts with. */
+  initialize(seed: number): void;
   delete(): void;
+}
+
+export interface RawTensorLayer extends RawModule {
+  forward(x: RawTensor): RawTensor;
+}
+
+export interface RawLinearOptions {
+  inFeatures: number;
+  outFeatures: number;
+  bias: boolean;
+  activation: string;
+}
+
+export interface RawLayerNormOptions {
+  normalizedShape: number;
+  eps: number;
+}
+
+export interface RawBatchNormOptions {
+  numFeatures: number;
+  eps: number;
+}
+
+export interface RawDropoutOptions {
+  p: number;
+  scaling: 'inverted' | 'none';
+}
+
+export interface RawPositionalEncodingOptions {
+  embedDim: number;
+  maxLength: number;
+  base: number;
+  mode: 'add' | 'concat';
+  learned: boolean;
+}
+
+export interface RawFeedForwardOptions {
+  embedDim: number;
+  feedForwardDim: number;
+  activation: string;
+  dropout: number;
+  bias: boolean;
+  gated: boolean;
+}
+
+export interface RawMultiHeadAttentionOptions {
+  embedDim: number;
+  numHeads: number;
+  /** 0: embedDim / numHeads */
+  keyDim: number;
+  valueDim: number;
+  /** 0: embedDim */
+  keyInputDim: number;
+  valueInputDim: number;
+  bias: boolean;
+  activation: string;
+  dropout: number;
+  rotary: RawRotaryOptions | null;
+}
+
+/** Rotary embedding of the projected queries and keys. */
+export interface RawRotaryOptions {
+  /** 0: the whole head */
+  dim: number;
+  base: number;
+  pairing: 'half-split' | 'interleaved';
+}
+
+export interface RawMultiHeadAttention extends RawModule {
+  /** key null: the query; value null: the key. */
+  forward(
+    query: RawTensor,
+    key: RawTensor | null,
+    value: RawTensor | null,
+    options: RawLayerAttentionOptions & { averageWeights: boolean },
+  ): RawAttended;
+}
+
+export interface RawEncoderLayerOptions {
+  embedDim: number;
+  numHeads: number;
+  /** 0: embedDim / numHeads */
+  keyDim: number;
+  valueDim: number;
+  feedForwardDim: number;
+  activation: string;
+  normFirst: boolean;
+  eps: number;
+  dropout: number;
+  bias: boolean;
+  gated: boolean;
+  rotary: RawRotaryOptions | null;
+}
+
+export interface RawEncoderLayer extends RawModule {
+  forward(x: RawTensor, options: RawLayerAttentionOptions): RawAttended;
+}
+
+export interface RawEncoderOptions extends RawEncoderLayerOptions {
+  numLayers: number;
+  finalNorm: boolean;
+}
+
+export interface RawEncoder extends RawModule {
+  /** `headMask` is [layers,H] here; weights one tensor a layer, or null. */
+  forward(x: RawTensor, options: RawLayerAttentionOptions): { output: RawTensor; weights: RawTensor[] | null };
+}
+
+/** Masks of a decoder call. */
+export interface RawDecoderCallOptions {
+  mask: RawMask | null;
+  keyMask: RawMask | null;
+  memoryMask: RawMask | null;
+  memoryKeyMask: RawMask | null;
+  causal: boolean;
+  returnWeights: boolean;
+}
+
+/** One entry a layer. */
+export interface RawDecoded {
+  output: RawTensor;
+  weights: { self: RawTensor; memory: RawTensor }[] | null;
+}
+
+export interface RawDecoderCache {
+  /** Rows seen so far. */
+  length(): number;
+  delete(): void;
+}
+
+export interface RawDecoder extends RawModule {
+  forward(target: RawTensor, memory: RawTensor, options: RawDecoderCallOptions): RawDecoded;
+  /** `memory` [S,E], one sequence. */
+  makeCache(memory: RawTensor): RawDecoderCache;
+  /** The next rows of one sequence, [L,E]. */
+  step(target: RawTensor, cache: RawDecoderCache): RawTensor;
+}
+
+export interface RawTransformerOptions extends RawEncoderLayerOptions {
+  numEncoderLayers: number;
+  numDecoderLayers: number;
+}
+
+export interface RawTransformer extends RawModule {
+  forward(
+    source: RawTensor,
+    target: RawTensor,
+    options: { source: RawLayerAttentionOptions; target: RawDecoderCallOptions },
+  ): RawDecoded & { memory: RawTensor; encoderWeights: RawTensor[] | null };
 }
 
 /** One batch of texts on its way through an `EncoderModel`. */
@@ -55,7 +226,7 @@ export interface RawEncoding {
   /** A copy of the current rows, [T, E]. */
   hidden(): Float32Array;
   /** [N, E] */
-  pool(pooling: 'mean' | 'cls' | 'last' | 'max', normalize: boolean): Float32Array;
+  pool(pooling: 'mean' | 'cls' | 'last' | 'max'): Float32Array;
   delete(): void;
 }
 
@@ -98,4 +269,45 @@ export interface RawEncoderModel extends RawModule {
   begin(ids: Int32Array, tokenTypes: Int32Array | null, positions: Int32Array | null, lengths: Int32Array): RawEncoding;
   /** x [rows, D] times the word table's transpose: [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
+}
+
+/** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
+export interface Core {
+  attention(query: RawTensor, key: RawTensor, value: RawTensor, options: RawFunctionAttentionOptions): RawAttended;
+  softmax(x: RawTensor): RawTensor;
+  linear(x: RawTensor, options: { weight: RawTensor; bias: RawTensor | null; activation: string }): RawTensor;
+  layerNorm(x: RawTensor, options: { weight: RawTensor | null; bias: RawTensor | null; eps: number }): RawTensor;
+  dropout(x: RawTensor, options: { p: number; seed: number; scaling: 'inverted' | 'none' }): RawTensor;
+  positionalEncoding(length: number, dim: number, base: number): RawTensor;
+  /** x [...,L,D] */
+  rotary(x: RawTensor, options: RawRotaryOptions & { firstPosition: number }): RawTensor;
+  /** -> [H,L,S] */
+  alibi(numHeads: number, queries: number, keys: number): RawTensor;
+  /** table [buckets,H] -> [H,L,S] */
+  relativeBias(
+    table: RawTensor,
+    options: { queries: number; keys: number; maxDistance: number; bidirectional: boolean },
+  ): RawTensor;
+
+  Linear: new (options: RawLinearOptions) => RawTensorLayer;
+  LayerNorm: new (options: RawLayerNormOptions) => RawTensorLayer;
+  BatchNorm: new (options: RawBatchNormOptions) => RawTensorLayer;
+  Dropout: new (options: RawDropoutOptions) => RawTensorLayer;
+  PositionalEncoding: new (options: RawPositionalEncodingOptions) => RawTensorLayer;
+  FeedForward: new (options: RawFeedForwardOptions) => RawTensorLayer;
+  MultiHeadAttention: new (options: RawMultiHeadAttentionOptions) => RawMultiHeadAttention;
+  EncoderLayer: new (options: RawEncoderLayerOptions) => RawEncoderLayer;
+  Encoder: new (options: RawEncoderOptions) => RawEncoder;
+  /** A decoder of one layer whose parameters have no `layers.0.` before them. */
+  DecoderLayer: new (
+    options: RawEncoderLayerOptions,
+  ) => RawDecoder;
+  Decoder: new (options: RawEncoderOptions) => RawDecoder;
+  Transformer: new (options: RawTransformerOptions) => RawTransformer;
+  EncoderModel: new (config: RawEncoderModelConfig) => RawEncoderModel;
+
+  /** Compiler and version of the module. */
+  compiler(): string;
+  /** Size of the WebAssembly memory, in bytes. */
+  memoryBytes(): number;
 }

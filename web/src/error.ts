@@ -1,0 +1,90 @@
+/** What went wrong, for programs to tell apart. The strings are stable. */
+export type HeedErrorCode =
+  /** a value of the wrong type or outside its legal range, or an option that does not exist */
+  | 'INVALID_ARGUMENT'
+  /** shapes that do not fit each other */
+  | 'SHAPE_MISMATCH'
+  /** the engine refused the memory, or a size exceeds what 32-bit memory can hold */
+  | 'OUT_OF_MEMORY'
+  /** a layer, model or runtime was used after `dispose()` */
+  | 'DISPOSED'
+  /** bytes that are not what they claim to be */
+  | 'INVALID_FILE'
+  /** a file or URL that is not there */
+  | 'NOT_FOUND'
+  /** a request that failed on its way */
+  | 'NETWORK'
+  /** legal, but not something heed or this engine implements */
+  | 'UNSUPPORTED'
+  /** the WebAssembly module itself could not be loaded */
+  | 'LOAD_FAILED'
+  /** a text over the limit where truncation is off */
+  | 'TOO_LONG'
+  /** the worker died or could not start */
+  | 'WORKER_FAILED'
+  /** a mistake in heed; please report it */
+  | 'INTERNAL';
+
+/** The one error that heed throws. Its message reads `argument: got X; expected Y`. */
+export class HeedError extends Error {
+  readonly code: HeedErrorCode;
+
+  constructor(code: HeedErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message);
+    this.name = 'HeedError';
+    this.code = code;
+    // Assigned rather than passed to super: `ErrorOptions` is not in every consumer's library types.
+    if (options && 'cause' in options)
+      Object.defineProperty(this, 'cause', { value: options.cause, configurable: true });
+  }
+}
+
+/** The error for an argument that is not what it should be. */
+export function invalid(argument: string, got: string, expected: string): HeedError {
+  return new HeedError('INVALID_ARGUMENT', `${argument}: got ${got}; expected ${expected}`);
+}
+
+/** Runs `body`, which reads values that a caller made, and turns what their getters or proxies throw into a HeedError. */
+export function guarded<T>(argument: string, body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    throw asHeedError(argument, error, 'INVALID_ARGUMENT', 'reading it threw');
+  }
+}
+
+/** Runs `body`, which calls the core, and turns a refusal of memory or a trap into a HeedError. */
+export function calling<T>(what: string, body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    throw asHeedError(what, error, 'INTERNAL', 'the module failed with');
+  }
+}
+
+function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: string): HeedError {
+  if (error instanceof HeedError) return error;
+  if (error instanceof RangeError && !/call stack/i.test(error.message)) {
+    return new HeedError('OUT_OF_MEMORY', `${what}: the engine refused the memory (${error.message})`, {
+      cause: error,
+    });
+  }
+  return new HeedError(code, `${what}: ${how} ${describe(error)}`, { cause: error });
+}
+
+/** `value` in a few words for a message; never throws, whatever it is. */
+export function describe(value: unknown): string {
+  try {
+    if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}'`;
+    if (typeof value === 'bigint') return `${value}n`;
+    if (typeof value === 'symbol' || typeof value === 'number' || typeof value === 'boolean') return String(value);
+    if (value === null || value === undefined) return String(value);
+    if (typeof value === 'function') return 'a function';
+    if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : `an array of ${value.length}`;
+    if (value instanceof Error) return `${value.name}: ${value.message}`;
+    const name = Object.getPrototypeOf(value)?.constructor?.name;
+    return typeof name === 'string' && name !== '' && name !== 'Object' ? `a ${name}` : 'an object';
+  } catch {
+    return 'an object that throws when looked at';
+  }
+}

@@ -1,0 +1,11 @@
+/** The JavaScript that Emscripten writes beside the modules; the build says where it lies. */
+declare module 'heed-glue' {
+  export default function createModule(options: {
+    instantiateWasm(
+      imports: WebAssembly.Imports,
+      done: (instance: WebAssembly.Instance) => void,
+    ): Record<string, never>;
+    /** What the bindings throw. */
+    HeedError: typeof import('./error.js').HeedError;
+  }): Promise<import('./core.js').Core>;
+}

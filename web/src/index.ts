@@ -1,0 +1,39 @@
+/** heed: attention and the transformer encoder around it, in WebAssembly. Start with `load()`. */
+export { HeedError, type HeedErrorCode } from './error.js';
+export type {
+  Activation,
+  Attended,
+  AttentionOptions,
+  DropoutFunctionOptions,
+  DropoutScaling,
+  LayerNormFunctionOptions,
+  LinearFunctionOptions,
+  PositionalEncodingFunctionOptions,
+  RotaryFunctionOptions,
+  RotaryPairing,
+} from './functions.js';
+export type { Dropout, DropoutOptions } from './layers/dropout.js';
+export type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
+export type { Layer, LayerOptions, StateDict } from './layers/layer.js';
+export type { Linear, LinearOptions } from './layers/linear.js';
+export type {
+  MultiHeadAttention,
+  MultiHeadAttentionCall,
+  MultiHeadAttentionOptions,
+  RotaryOptions,
+  SelfAttentionCall,
+} from './layers/multi-head-attention.js';
+export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
+export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
+export type { Build, WasmModule, WasmSource } from './module.js';
+export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
+export {
+  type MaskInput,
+  type NestedInput,
+  type NestedMask,
+  type NestedNumbers,
+  Tensor,
+  type TensorInput,
+  type TensorLike,
+} from './tensor.js';

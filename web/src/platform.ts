@@ -1,0 +1,63 @@
+/**
+ * What differs between engines and hosts, and structural types for what the DOM library would name: the package's declarations compile without it.
+ */
+
+declare global {
+  // As in TypeScript's lib.esnext.disposable, with which these merge, for consumers who do not have it.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
+  interface Disposable {
+    [Symbol.dispose](): void;
+  }
+}
+
+/** The key of `using`'s method. Engines without it: the key that TypeScript's and esbuild's translation of `using` looks for. */
+export const dispose: typeof Symbol.dispose = Symbol.dispose ?? (Symbol.for('Symbol.dispose') as typeof Symbol.dispose);
+
+/** A URL object. */
+export interface UrlLike {
+  readonly href: string;
+  readonly protocol: string;
+}
+
+/** An AbortSignal. */
+export interface SignalLike {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  throwIfAborted(): void;
+  addEventListener(type: 'abort', listener: () => void): void;
+  removeEventListener(type: 'abort', listener: () => void): void;
+}
+
+/** A Blob, or a File with its name and its path below a chosen folder. */
+export interface BlobLike {
+  readonly size: number;
+  readonly type: string;
+  slice(start?: number, end?: number): unknown;
+  stream(): unknown;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+export interface FileLike extends BlobLike {
+  readonly name: string;
+  readonly webkitRelativePath?: string;
+}
+
+/** What `fetch` resolves to. */
+export interface ResponseLike {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly url: string;
+  arrayBuffer(): Promise<ArrayBuffer>;
+}
+
+/**
+ * A module of Node's (or Deno's, Bun's), or null elsewhere. Not `import()`: bundlers for the browser would stumble over it, and service workers may not call it.
+ */
+export function nodeModule<T>(name: string): T | null {
+  const host = (
+    globalThis as { process?: { versions?: { node?: string }; getBuiltinModule?: (name: string) => unknown } }
+  ).process;
+  if (!host?.versions?.node || typeof host.getBuiltinModule !== 'function') return null;
+  return (host.getBuiltinModule(`node:${name}`) as T | undefined) ?? null;
+}

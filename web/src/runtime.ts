@@ -1,0 +1,213 @@
+/** `load()` and what it gives: the functions and layers, bound to one instance of the module. */
+import type { Core } from './core.js';
+import { describe, HeedError, invalid } from './error.js';
+import * as functions from './functions.js';
+import { Dropout } from './layers/dropout.js';
+import { FeedForward } from './layers/feed-forward.js';
+import type { Layer } from './layers/layer.js';
+import { Linear } from './layers/linear.js';
+import { MultiHeadAttention } from './layers/multi-head-attention.js';
+import { BatchNorm, LayerNorm } from './layers/norms.js';
+import { PositionalEncoding } from './layers/positional-encoding.js';
+import { Masks } from './masks.js';
+import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
+import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
+import type { Runtime } from './owned.js';
+import { dispose } from './platform.js';
+import type { Tensor, TensorInput } from './tensor.js';
+import { version } from './version.js';
+
+export interface LoadOptions {
+  /** Which build of the module to run. 'auto' (the default): relaxed SIMD where the engine has it, else SIMD128. */
+  build?: 'auto' | Build;
+  /** The module itself, where it does not lie beside heed's script: its URL (in Node also a path), bytes, a Response, or the compiled module. */
+  wasm?: WasmSource;
+}
+
+/** What actually runs. */
+export interface Info {
+  /** heed's version. */
+  readonly version: string;
+  readonly build: Build;
+  /** Why this build. */
+  readonly reason: string;
+  /** The compiler that made the module. */
+  readonly compiler: string;
+  /** Size of the module's memory at this moment, in bytes. It grows with need and does not shrink before `dispose()`. */
+  readonly memoryBytes: number;
+}
+
+/** A layer's class, bound to the runtime that it hangs on. */
+export type LayerClass<Made, Options> = undefined extends Options
+  ? new (
+      options?: Options,
+    ) => Made
+  : new (
+      options: Options,
+    ) => Made;
+
+/** A layer's class and the options that its constructor takes after the runtime. */
+type Unbound<Made, Options> = new (runtime: Runtime, options: Options) => Made;
+
+/**
+ * One instance of heed: functions, layers and pretrained encoders. Made by `load()`.
+ *
+ * Letters: N batch, L queries, S keys, E width, Dk / Dv key / value width; `...` any leading axes.
+ */
+export class Heed {
+  readonly #runtime: { core: Core; dispose(): void };
+  readonly #choice: Choice;
+
+  /** Masks, made and joined. */
+  readonly masks: Masks;
+
+  readonly Linear: LayerClass<Linear, ConstructorParameters<typeof Linear>[1]>;
+  readonly LayerNorm: LayerClass<LayerNorm, ConstructorParameters<typeof LayerNorm>[1]>;
+  readonly BatchNorm: LayerClass<BatchNorm, ConstructorParameters<typeof BatchNorm>[1]>;
+  readonly Dropout: LayerClass<Dropout, ConstructorParameters<typeof Dropout>[1]>;
+  readonly PositionalEncoding: LayerClass<PositionalEncoding, ConstructorParameters<typeof PositionalEncoding>[1]>;
+  readonly FeedForward: LayerClass<FeedForward, ConstructorParameters<typeof FeedForward>[1]>;
+  readonly MultiHeadAttention: LayerClass<MultiHeadAttention, ConstructorParameters<typeof MultiHeadAttention>[1]>;
+
+  /** @internal */
+  constructor(core: Core, choice: Choice, onDispose: () => void) {
+    this.#runtime = runtimeOf(core, onDispose);
+    this.#choice = choice;
+    this.masks = new Masks(this.#runtime);
+    this.Linear = this.#bind('Linear', Linear);
+    this.LayerNorm = this.#bind('LayerNorm', LayerNorm);
+    this.BatchNorm = this.#bind('BatchNorm', BatchNorm);
+    this.Dropout = this.#bind('Dropout', Dropout);
+    this.PositionalEncoding = this.#bind('PositionalEncoding', PositionalEncoding);
+    this.FeedForward = this.#bind('FeedForward', FeedForward);
+    this.MultiHeadAttention = this.#bind('MultiHeadAttention', MultiHeadAttention);
+  }
+
+  get info(): Info {
+    const { core } = this.#runtime;
+    return { version, ...this.#choice, compiler: core.compiler(), memoryBytes: core.memoryBytes() };
+  }
+
+  /**
+   * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
+   *
+   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv] -> output [...,L,Dv] and, on request, weights [...,L,S]. A query whose keys are all masked gets zeros in both.
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  attention<W extends boolean = false>(
+    query: TensorInput,
+    key: TensorInput,
+    value: TensorInput,
+    options?: functions.AttentionOptions<W>,
+  ): functions.Attended<W> {
+    return functions.attention(this.#runtime.core, query, key, value, options);
+  }
+
+  /** exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E]. */
+  softmax(x: TensorInput): Tensor {
+    return functions.softmax(this.#runtime.core, x);
+  }
+
+  /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in] -> [...,out]. */
+  linear(x: TensorInput, options: functions.LinearFunctionOptions): Tensor {
+    return functions.linear(this.#runtime.core, x, options);
+  }
+
+  /** gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
+  layerNorm(x: TensorInput, options?: functions.LayerNormFunctionOptions): Tensor {
+    return functions.layerNorm(this.#runtime.core, x, options);
+  }
+
+  /** Z * x, each entry of Z zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape. */
+  dropout(x: TensorInput, options?: functions.DropoutFunctionOptions): Tensor {
+    return functions.dropout(this.#runtime.core, x, options);
+  }
+
+  /** Sine on even columns, cosine on odd, of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim]. */
+  positionalEncoding(length: number, dim: number, options?: functions.PositionalEncodingFunctionOptions): Tensor {
+    return functions.positionalEncoding(this.#runtime.core, length, dim, options);
+  }
+
+  /** Rotary embedding (Su et al. 2021, arXiv:2104.09864): pair k of row i turns by i base^(-2k/dim). x [...,L,D] -> [...,L,D]. */
+  rotary(x: TensorInput, options?: functions.RotaryFunctionOptions): Tensor {
+    return functions.rotary(this.#runtime.core, x, options);
+  }
+
+  /** Lets go of the module and its memory. Calling it again does nothing; any other use of this runtime or its layers throws `DISPOSED`. The next `load()` makes a fresh one. */
+  dispose(): void {
+    this.#runtime.dispose();
+  }
+
+  [dispose](): void {
+    this.dispose();
+  }
+
+  #bind<Made extends Layer, Options>(name: string, Base: Unbound<Made, Options>): LayerClass<Made, Options> {
+    const runtime = this.#runtime;
+    const Bound = class extends (Base as unknown as Unbound<Layer, Options>) {
+      constructor(options: Options) {
+        super(runtime, options);
+      }
+    };
+    Object.defineProperty(Bound, 'name', { value: name });
+    return Bound as unknown as LayerClass<Made, Options>;
+  }
+}
+
+function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): void } {
+  let core: Core | null = alive;
+  return {
+    get core() {
+      if (core === null)
+        throw new HeedError('DISPOSED', 'heed: got a call after dispose(); expected one before it, or a new load()');
+      return core;
+    },
+    dispose() {
+      if (core === null) return;
+      core = null;
+      onDispose();
+    },
+  };
+}
+
+const source: Reader<WasmSource> = (value, name) => {
+  if ((typeof value === 'string' && value !== '') || (typeof value === 'object' && value !== null)) return value;
+  throw invalid(name, describe(value), 'a URL, its string, bytes, a Response or a WebAssembly.Module');
+};
+
+const loadSchema = {
+  build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
+  wasm: optional(source, undefined),
+} satisfies Schema<LoadOptions>;
+
+// The promise is kept, not the instance, so that concurrent calls share one; by the source that was given, then by the build.
+const byBuild = new Map<string, Promise<Heed>>();
+const bySource = new WeakMap<object, Map<string, Promise<Heed>>>();
+
+/**
+ * Loads the WebAssembly module. Calls with the same options share one instance, until it is disposed of; a failed call leaves nothing behind.
+ *
+ * @throws HeedError `LOAD_FAILED` where the module cannot be had, `UNSUPPORTED` where the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for wrong options
+ */
+export async function load(options?: LoadOptions): Promise<Heed> {
+  const { build, wasm } = readOptions('load', loadSchema, options);
+  const place = typeof wasm === 'object' && !('href' in wasm) ? mapOf(wasm) : byBuild;
+  const key = `${build} ${typeof wasm === 'object' && 'href' in wasm ? wasm.href : typeof wasm === 'string' ? wasm : ''}`;
+  const known = place.get(key);
+  if (known) return known;
+  const forget = () => {
+    if (place.get(key) === loading) place.delete(key);
+  };
+  const loading = chooseBuild(build).then(
+    async (choice) => new Heed(await instantiate(choice.build, wasm), choice, forget),
+  );
+  place.set(key, loading);
+  loading.catch(forget);
+  return loading;
+}
+
+function mapOf(source: object): Map<string, Promise<Heed>> {
+  let map = bySource.get(source);
+  if (!map) bySource.set(source, (map = new Map()));
+  return map;
+}
