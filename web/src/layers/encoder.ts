@@ -4,8 +4,9 @@ import { type Activation, type Attended, activation, toAttended, toTensor } from
 import { flag, optional, positive, rate, readOptions, type Schema, seed, size } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import { type RotaryOptions, rotaryOptions, type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
+import { prunedOptions, type RotaryOptions, rotaryOptions, type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
 
 export interface EncoderLayerOptions extends LayerOptions {
   /** E */
@@ -57,10 +58,21 @@ export const encoderLayerSchema = {
  * Parameters `self_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*` (see `FeedForward`), `norm1.*`, `norm2.*` (see `LayerNorm`).
  */
 export class EncoderLayer extends Layer<RawEncoderLayer> {
+  readonly #options: EncoderLayerOptions;
+
   /** @internal */
   constructor(runtime: Runtime, options: EncoderLayerOptions) {
     const read = readOptions('EncoderLayer', encoderLayerSchema, options);
     super('EncoderLayer', runtime, read.seed, () => new runtime.core.EncoderLayer(read));
+    this.#options = { ...options };
+  }
+
+  /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps all other weights; this layer stays as it is. */
+  prune(heads: readonly number[]): EncoderLayer {
+    const kept = remainingHeads('EncoderLayer.prune: heads', heads, this.#options.numHeads);
+    const smaller = new EncoderLayer(this.runtime, prunedOptions(this.#options, kept.length));
+    smaller.loadStateDict(withHeads(this.stateDict(), 'self_attn.', kept, this.#options.numHeads));
+    return this.training ? smaller.train() : smaller;
   }
 
   /** x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L]. */

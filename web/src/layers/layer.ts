@@ -3,6 +3,7 @@ import type { RawModule } from '../core.js';
 import { calling, describe, guarded, HeedError, invalid } from '../error.js';
 import { Owned, type Runtime } from '../owned.js';
 import { formatShape, readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { type FlopsOptions, layerFlops, layerSummary } from './cost.js';
 
 /** Parameters by PyTorch's names. */
 export type StateDict = Record<string, Tensor>;
@@ -47,6 +48,17 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   /** Number of scalars in all parameters. */
   get parameterCount(): number {
     return this.raw.parameters().reduce((sum, { name, shape }) => (isBuffer(name) ? sum : sum + sizeOf(shape)), 0);
+  }
+
+  /** Multiplications and additions in the matrix products of one pass over a sequence of `length` rows. */
+  flops(length: number, options?: FlopsOptions): number {
+    return layerFlops(this.#name, this.raw.parameters(), length, options);
+  }
+
+  /** A table of the parameters to print; with a `length`, also the flops of a sequence that long. */
+  summary(length?: number): string {
+    const flops = length === undefined ? null : { length, flops: this.flops(length) };
+    return layerSummary(this.#name, this.raw.parameters(), this.parameterCount, flops);
   }
 
   /** Copies of all parameters, by the names that PyTorch's module of the same name gives them. */

@@ -17,6 +17,7 @@ import {
 } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { type MaskInput, readTensor, type TensorInput } from '../tensor.js';
+import { remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
 
 /** Rotary embedding (Su et al. 2021, arXiv:2104.09864) of the projected queries and keys. */
@@ -78,6 +79,12 @@ const schema = {
   seed,
 } satisfies Schema<MultiHeadAttentionOptions>;
 
+/** The options of a layer that keeps only some of its heads, each as wide as before. */
+export function prunedOptions<T extends { embedDim: number; numHeads: number; keyDim?: number; valueDim?: number }>(options: T, kept: number): T {
+  const width = options.embedDim / options.numHeads;
+  return { ...options, numHeads: kept, keyDim: options.keyDim ?? width, valueDim: options.valueDim ?? width };
+}
+
 /** What a call of self-attention may be given. */
 export interface SelfAttentionCall<W extends boolean = boolean> {
   /** Broadcasts to [N,H,L,S]: nested arrays or a `Uint8Array` tensor of what may be attended to, or a `Float32Array` tensor that is added to the scores. */
@@ -129,10 +136,21 @@ const callSchema = {
  * `k_proj_weight` [H Dk, keyInputDim], `v_proj_weight` [H Dv, valueInputDim], `in_proj_bias` [2 H Dk + H Dv]. Always `out_proj.weight` [E, H Dv], `out_proj.bias` [E].
  */
 export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
+  readonly #options: MultiHeadAttentionOptions;
+
   /** @internal */
   constructor(runtime: Runtime, options: MultiHeadAttentionOptions) {
     const read = readOptions('MultiHeadAttention', schema, options);
     super('MultiHeadAttention', runtime, read.seed, () => new runtime.core.MultiHeadAttention(read));
+    this.#options = { ...options };
+  }
+
+  /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps this layer's weights for the others; this one stays as it is. */
+  prune(heads: readonly number[]): MultiHeadAttention {
+    const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, this.#options.numHeads);
+    const smaller = new MultiHeadAttention(this.runtime, prunedOptions(this.#options, kept.length));
+    smaller.loadStateDict(withHeads(this.stateDict(), '', kept, this.#options.numHeads));
+    return this.training ? smaller.train() : smaller;
   }
 
   /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S]; unbatched, [L,E] -> [L,E], weights [H,L,S]. */
