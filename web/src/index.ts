@@ -12,8 +12,22 @@ export type {
   RotaryFunctionOptions,
   RotaryPairing,
 } from './functions.js';
+export type { Cost, CostOptions, FlopsOptions } from './layers/cost.js';
+export type {
+  Decoded,
+  DecodedByLayer,
+  Decoder,
+  DecoderCache,
+  DecoderCall,
+  DecoderLayer,
+  DecoderLayerOptions,
+  DecoderOptions,
+  DecoderWeights,
+} from './layers/decoder.js';
 export type { Dropout, DropoutOptions } from './layers/dropout.js';
+export type { Encoded, Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
+export type { HeadImportance, Measured } from './layers/heads.js';
 export type { Layer, LayerOptions, StateDict } from './layers/layer.js';
 export type { Linear, LinearOptions } from './layers/linear.js';
 export type {
@@ -25,6 +39,7 @@ export type {
 } from './layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+export type { Transformed, Transformer, TransformerCall, TransformerOptions, TransformerWeights } from './layers/transformer.js';
 export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';

@@ -7,8 +7,13 @@ import { FeedForward } from './layers/feed-forward.js';
 import type { Layer } from './layers/layer.js';
 import { Linear } from './layers/linear.js';
 import { MultiHeadAttention } from './layers/multi-head-attention.js';
+import { compareCosts, type Cost, type CostOptions } from './layers/cost.js';
+import { Decoder, DecoderLayer } from './layers/decoder.js';
+import { Encoder, EncoderLayer } from './layers/encoder.js';
+import { headImportance } from './layers/heads.js';
 import { BatchNorm, LayerNorm } from './layers/norms.js';
 import { PositionalEncoding } from './layers/positional-encoding.js';
+import { Transformer } from './layers/transformer.js';
 import { Masks } from './masks.js';
 import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
@@ -68,6 +73,11 @@ export class Heed {
   readonly PositionalEncoding: LayerClass<PositionalEncoding, ConstructorParameters<typeof PositionalEncoding>[1]>;
   readonly FeedForward: LayerClass<FeedForward, ConstructorParameters<typeof FeedForward>[1]>;
   readonly MultiHeadAttention: LayerClass<MultiHeadAttention, ConstructorParameters<typeof MultiHeadAttention>[1]>;
+  readonly EncoderLayer: LayerClass<EncoderLayer, ConstructorParameters<typeof EncoderLayer>[1]>;
+  readonly Encoder: LayerClass<Encoder, ConstructorParameters<typeof Encoder>[1]>;
+  readonly DecoderLayer: LayerClass<DecoderLayer, ConstructorParameters<typeof DecoderLayer>[1]>;
+  readonly Decoder: LayerClass<Decoder, ConstructorParameters<typeof Decoder>[1]>;
+  readonly Transformer: LayerClass<Transformer, ConstructorParameters<typeof Transformer>[1]>;
 
   /** @internal */
   constructor(core: Core, choice: Choice, onDispose: () => void) {
@@ -81,6 +91,11 @@ export class Heed {
     this.PositionalEncoding = this.#bind('PositionalEncoding', PositionalEncoding);
     this.FeedForward = this.#bind('FeedForward', FeedForward);
     this.MultiHeadAttention = this.#bind('MultiHeadAttention', MultiHeadAttention);
+    this.EncoderLayer = this.#bind('EncoderLayer', EncoderLayer);
+    this.Encoder = this.#bind('Encoder', Encoder);
+    this.DecoderLayer = this.#bind('DecoderLayer', DecoderLayer);
+    this.Decoder = this.#bind('Decoder', Decoder);
+    this.Transformer = this.#bind('Transformer', Transformer);
   }
 
   get info(): Info {
@@ -132,6 +147,14 @@ export class Heed {
   rotary(x: TensorInput, options?: functions.RotaryFunctionOptions): Tensor {
     return functions.rotary(this.#runtime.core, x, options);
   }
+
+  /** What attention, a dense, a convolutional and a recurrent layer of the same width cost for a sequence of `length`. */
+  flops(length: number, options: CostOptions): Record<'attention' | 'dense' | 'convolution' | 'recurrent', Cost> {
+    return compareCosts(length, options);
+  }
+
+  /** Masks each head alone and ranks the heads by what that changes, see `HeadImportance`. */
+  readonly headImportance = headImportance;
 
   /** Lets go of the module and its memory. Calling it again does nothing; any other use of this runtime or its layers throws `DISPOSED`. The next `load()` makes a fresh one. */
   dispose(): void {
@@ -207,7 +230,7 @@ export async function load(options?: LoadOptions): Promise<Heed> {
 }
 
 function mapOf(source: object): Map<string, Promise<Heed>> {
-  let map = bySource.get(source);
-  if (!map) bySource.set(source, (map = new Map()));
+  const map = bySource.get(source) ?? new Map<string, Promise<Heed>>();
+  bySource.set(source, map);
   return map;
 }
