@@ -37,7 +37,7 @@ class DecoderLayer : public Module {
   const EncoderLayerOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void setTraining(bool training) override;
-  void seed(uint64_t seed);
+  void seed(uint64_t seed) override;
 
  private:
   /// The three blocks in order; `self` and `cross` are called with (input, output).
@@ -63,7 +63,7 @@ class Decoder : public Module {
   Index numLayers() const { return static_cast<Index>(layers_.size()); }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void setTraining(bool training) override;
-  void seed(uint64_t seed);
+  void seed(uint64_t seed) override;
 
  private:
   std::vector<std::unique_ptr<DecoderLayer>> layers_;

@@ -27,7 +27,7 @@ class FeedForward : public Module {
   void forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
-  void seed(uint64_t seed) { generator_ = Generator(seed); }
+  void seed(uint64_t seed) override { generator_ = Generator(seed); }
 
  private:
   FeedForwardOptions options_;
@@ -39,6 +39,8 @@ struct EncoderLayerOptions {
   Index embed_dim;
   Index num_heads;
   Index feed_forward_dim;
+  Index key_dim = 0;    ///< per head, as MultiHeadAttentionOptions; not the default in a pruned layer
+  Index value_dim = 0;
   Activation activation = Activation::kRelu;
   bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
   float eps = 1e-5f;
@@ -60,7 +62,7 @@ class EncoderLayer : public Module {
   const EncoderLayerOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void setTraining(bool training) override;
-  void seed(uint64_t seed);
+  void seed(uint64_t seed) override;
   MultiHeadAttention& selfAttention() { return self_attn_; }
 
  private:
@@ -83,7 +85,7 @@ class Encoder : public Module {
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void setTraining(bool training) override;
-  void seed(uint64_t seed);
+  void seed(uint64_t seed) override;
 
  private:
   std::vector<std::unique_ptr<EncoderLayer>> layers_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class Module {
   /// Training mode: dropout draws. Modules start in evaluation mode (as a page wants it; PyTorch starts in training mode).
   virtual void setTraining(bool training) { training_ = training; }
   bool training() const { return training_; }
+  /// Starts the draws of its dropout anew; modules that draw nothing ignore it.
+  virtual void seed(uint64_t) {}
 
   /// Appends this module's parameters, each name prefixed by `prefix` ("" or "layers.0.").
   virtual void collect(const std::string& prefix, std::vector<Parameter>& out) = 0;

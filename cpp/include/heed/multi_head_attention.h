@@ -47,7 +47,7 @@ class MultiHeadAttention : public Module {
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with the defaults filled in
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
-  void seed(uint64_t seed) { generator_ = Generator(seed); }
+  void seed(uint64_t seed) override { generator_ = Generator(seed); }
 
  private:
   MultiHeadAttentionOptions options_;

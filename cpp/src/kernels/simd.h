@@ -60,10 +60,8 @@ inline v128_t select(v128_t mask, v128_t a, v128_t b) {
 /// Four times `x`, a value that the compiler knows nothing of: a constant it would make anew at each use in a loop,
 /// this stays in a register.
 inline v128_t opaqueSplat(int32_t x) {
-#if defined(__wasm_simd128__)
-  asm("" : "+r"(x));
-#endif
-  return wasm_i32x4_splat(x);
+  const volatile int32_t hidden = x;
+  return wasm_i32x4_splat(hidden);
 }
 
 #if defined(HEED_RELAXED_SIMD)

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/softmax.h"
+
 namespace heed {
 namespace {
 
@@ -37,19 +39,6 @@ void applyMask(const Mask& mask, Index n, Index h, Index i, KeyRange range, floa
       scores[j] += static_cast<const float*>(mask.data)[at];
     }
   }
-}
-
-/// Softmax of scores[range) in place; all zeros where everything is forbidden.
-void softmaxRow(KeyRange range, float* scores) {
-  float highest = kForbidden;
-  for (Index j = range.begin; j < range.end; ++j) highest = std::max(highest, scores[j]);
-  if (highest == kForbidden) {
-    std::fill(scores + range.begin, scores + range.end, 0.0f);
-    return;
-  }
-  float sum = 0;
-  for (Index j = range.begin; j < range.end; ++j) sum += scores[j] = std::exp(scores[j] - highest);
-  for (Index j = range.begin; j < range.end; ++j) scores[j] /= sum;
 }
 
 }  // namespace
@@ -148,7 +137,7 @@ void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value
           for (Index j = range.begin; j < range.end; ++j) scores[j] += values[std::clamp(j - i - options.query_offset, -limit, limit)];
         }
         for (const Mask& mask : options.masks) applyMask(mask, n, h, i, range, scores);
-        softmaxRow(range, scores);
+        softmaxRow(scores + range.begin, count);
         if (weights) {
           std::fill_n(weights, num_keys, 0.0f);
           std::copy(scores + range.begin, scores + range.end, weights + range.begin);

@@ -35,7 +35,7 @@ void FeedForward::collect(const std::string& prefix, std::vector<Parameter>& out
 
 EncoderLayer::EncoderLayer(const EncoderLayerOptions& o)
     : options_(o),
-      self_attn_({.embed_dim = o.embed_dim, .num_heads = o.num_heads, .bias = o.bias, .dropout = o.dropout, .precision = o.precision}),
+      self_attn_({.embed_dim = o.embed_dim, .num_heads = o.num_heads, .key_dim = o.key_dim, .value_dim = o.value_dim, .bias = o.bias, .dropout = o.dropout, .precision = o.precision}),
       feed_forward_({.embed_dim = o.embed_dim,
                      .feed_forward_dim = o.feed_forward_dim,
                      .activation = o.activation,

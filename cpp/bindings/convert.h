@@ -1,0 +1,124 @@
+#pragma once
+
+#include <emscripten/val.h>
+
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/arena.h"
+#include "heed/attention.h"
+#include "heed/dropout.h"
+#include "heed/encoder.h"
+#include "heed/positional_encoding.h"
+#include "heed/tensor.h"
+
+/// Between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into arrays that JavaScript owns; a view of the
+/// memory lives for one copy only, since the next allocation may move what it shows.
+namespace heed::bindings {
+
+using emscripten::val;
+
+/// The module's arena: WebAssembly here is one thread.
+Arena& arena();
+
+/// Throws the JavaScript HeedError that the face gave to the module.
+[[noreturn]] void raise(const char* code, const std::string& message);
+
+/// Runs `body` within an arena scope; what the core throws leaves as a HeedError.
+template <class Body>
+auto guarded(Body body) {
+  const char* code = nullptr;
+  std::string message;
+  try {
+    const Arena::Scope scope(arena());
+    return body();
+  } catch (const Error& error) {
+    code = errorCodeName(error.code());
+    message = error.what();
+  } catch (const std::bad_alloc&) {
+    code = errorCodeName(ErrorCode::kOutOfMemory);
+    message = "memory: the engine refused to grow it; expected room for the sizes asked for";
+  }
+  raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
+}
+
+/// A tensor in the arena.
+struct Input {
+  Shape shape;
+  float* data;
+
+  /// All axes but the last as rows.
+  ConstMatrixView matrix() const { return view(static_cast<const float*>(data), shape.rows(), shape[-1]); }
+};
+
+Shape readShape(const val& array);
+Input readTensor(const val& tensor);
+std::optional<Input> readOptionalTensor(const val& tensor);
+val writeTensor(const Shape& shape, const float* data);
+val writeFloats(const float* data, Index count);
+
+Index readIndex(const val& object, const char* key);
+float readFloat(const val& object, const char* key);
+bool readBool(const val& object, const char* key);
+std::string readString(const val& object, const char* key);
+uint64_t readSeed(const val& seed);
+std::optional<Index> readWindow(const val& options);
+Activation readActivation(const val& options);
+DropoutScaling readScaling(const val& options);
+
+/// A RawMask, its data in the arena; not yet placed against the scores.
+struct MaskInput {
+  Mask::Kind kind;
+  const void* data;
+  Shape shape;
+};
+std::optional<MaskInput> readMask(const val& mask);
+
+/// RawLayerAttentionOptions as the core takes them; the views last as long as the arena scope.
+struct CallInput {
+  MultiHeadCallOptions options;
+  std::vector<Mask> masks;
+  bool return_weights = false;
+};
+/// `target` is (N, H, L, S). `mask` and `keyMask` are read; `with_head_mask` also [H] or [N,H] of headMask.
+CallInput readCall(const val& options, const std::array<Index, 4>& target, bool with_head_mask);
+/// The same from the two masks alone, under the names that they have in the call.
+CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask, const std::array<Index, 4>& target);
+
+/// A batch [N, L, E] or one sequence [L, E].
+struct Batch {
+  ConstMatrixView rows;
+  Sequences sequences;
+  Index count, length;
+  bool batched;
+
+  /// The input's shape with another width.
+  Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
+  /// [N, H, L, S] or [H, L, S].
+  Shape weightsShape(Index heads, Index keys) const { return batched ? Shape{count, heads, length, keys} : Shape{heads, length, keys}; }
+};
+/// Throws kShapeMismatch naming `argument` unless the tensor is [N, L, width] or [L, width].
+Batch readBatch(const char* argument, const val& tensor, Index width);
+
+MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
+EncoderLayerOptions readEncoderLayerOptions(const val& options);
+
+/// A layer's rotary option: tables are made when the first call shows how long texts are, and again when one is longer.
+class RotaryOption {
+ public:
+  RotaryOption(const val& options, Index head_dim);
+  /// Null where the option is null.
+  const Rotary* tables(Index length);
+
+ private:
+  bool given_ = false;
+  Index dim_ = 0;
+  double base_ = 10000;
+  Rotary::Pairing pairing_ = Rotary::Pairing::kHalfSplit;
+  std::optional<Rotary> tables_;
+};
+Rotary::Pairing readPairing(const val& options);
+
+}  // namespace heed::bindings

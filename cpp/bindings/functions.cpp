@@ -1,0 +1,244 @@
+#include <emscripten/bind.h>
+#include <emscripten/version.h>
+
+#include <algorithm>
+#include <array>
+
+#include "convert.h"
+#include "heed/linear.h"
+#include "heed/norm.h"
+#include "kernels/softmax.h"
+
+namespace heed::bindings {
+namespace {
+
+std::string shapes(const char* argument, const Shape& got, const std::string& expected) {
+  return std::string(argument) + ": got shape " + got.toString() + "; expected " + expected;
+}
+
+/// Steps, in elements, that a mask takes along each leading axis of the scores; an axis that it repeats has step 0.
+class LeadingMask {
+ public:
+  LeadingMask(const MaskInput& mask, const Shape& scores) : mask_(mask), steps_(static_cast<size_t>(scores.rank())), scores_(scores) {
+    Index stride = 1;
+    bool fits = mask.shape.rank() <= scores.rank();
+    for (Index back = 1; fits && back <= mask.shape.rank(); ++back) {
+      const Index extent = mask.shape[-back];
+      fits = extent == 1 || extent == scores[-back];
+      steps_[static_cast<size_t>(scores.rank() - back)] = extent == 1 ? 0 : stride;
+      stride *= extent;
+    }
+    if (!fits) throw Error(ErrorCode::kShapeMismatch, shapes("mask", mask.shape, "one that broadcasts to " + scores.toString()));
+  }
+
+  /// The mask of the b-th matrix of scores.
+  Mask at(Index b) const {
+    Index offset = 0;
+    for (Index axis = scores_.rank() - 3; axis >= 0; --axis) {
+      offset += (b % scores_[axis]) * steps_[static_cast<size_t>(axis)];
+      b /= scores_[axis];
+    }
+    const bool bytes = mask_.kind == Mask::Kind::kBoolean;
+    const void* data = bytes ? static_cast<const void*>(static_cast<const uint8_t*>(mask_.data) + offset)
+                             : static_cast<const void*>(static_cast<const float*>(mask_.data) + offset);
+    return {mask_.kind, data, {0, 0, steps_[steps_.size() - 2], steps_[steps_.size() - 1]}};
+  }
+
+ private:
+  MaskInput mask_;
+  std::vector<Index> steps_;
+  Shape scores_;
+};
+
+/// The leading axes of `shape`, then `rows` and `columns`.
+Shape matrices(const Shape& shape, Index rows, Index columns) {
+  std::vector<Index> extents(shape.extents().begin(), shape.extents().end() - 2);
+  extents.push_back(rows);
+  extents.push_back(columns);
+  return Shape(std::move(extents));
+}
+
+val attentionOf(const val& query, const val& key, const val& value, const val& options) {
+  return guarded([&] {
+    const Input q = readTensor(query), k = readTensor(key), v = readTensor(value);
+    if (q.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("query", q.shape, "[..., L, Dk]"));
+    const Index queries = q.shape[-2], width = q.shape[-1];
+    const Index keys = k.shape.rank() < 2 ? 0 : k.shape[-2];
+    if (k.shape.rank() < 2 || k.shape != matrices(q.shape, keys, width)) {
+      throw Error(ErrorCode::kShapeMismatch, shapes("key", k.shape, "query's leading axes, then [S, " + std::to_string(width) + "], beside query " + q.shape.toString()));
+    }
+    if (v.shape.rank() < 2 || v.shape != matrices(q.shape, keys, v.shape[-1])) {
+      throw Error(ErrorCode::kShapeMismatch, shapes("value", v.shape, "key's leading axes, then [" + std::to_string(keys) + ", Dv], beside key " + k.shape.toString()));
+    }
+    const Index value_width = v.shape[-1];
+    const Shape output_shape = matrices(q.shape, queries, value_width), weights_shape = matrices(q.shape, queries, keys);
+    const Index count = queries * width == 0 ? 0 : q.shape.size() / (queries * width);
+
+    AttentionOptions call;
+    call.causal = readBool(options, "causal");
+    call.window = readWindow(options);
+    if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
+    std::optional<Generator> generator;
+    if (const val dropout = options["dropout"]; !dropout.isNull()) {
+      generator.emplace(readSeed(dropout["seed"]));
+      call.dropout = readFloat(dropout, "p");
+      call.generator = &*generator;
+    }
+    std::optional<LeadingMask> mask;
+    if (const auto input = readMask(options["mask"])) mask.emplace(*input, weights_shape);
+
+    float* output = arena().take<float>(output_shape.size());
+    float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
+    const Sequences rows = Sequences::uniform(1, queries), columns = Sequences::uniform(1, keys);
+    for (Index b = 0; b < count; ++b) {
+      Mask placed;
+      if (mask) {
+        placed = mask->at(b);
+        call.masks = {&placed, 1};
+      }
+      attention(view(static_cast<const float*>(q.data) + b * queries * width, queries, width), view(static_cast<const float*>(k.data) + b * keys * width, keys, width),
+                view(static_cast<const float*>(v.data) + b * keys * value_width, keys, value_width), 1, rows, columns, call,
+                view(output + b * queries * value_width, queries, value_width), weights ? weights + b * queries * keys : nullptr, arena());
+    }
+    val result = val::object();
+    result.set("output", writeTensor(output_shape, output));
+    result.set("weights", weights ? writeTensor(weights_shape, weights) : val::null());
+    return result;
+  });
+}
+
+void requireAxes(const char* argument, const Shape& shape) {
+  if (shape.rank() < 1) throw Error(ErrorCode::kShapeMismatch, shapes(argument, shape, "at least one axis"));
+}
+
+void requireVector(const char* argument, const std::optional<Input>& vector, Index width) {
+  if (vector && vector->shape != Shape{width}) throw Error(ErrorCode::kShapeMismatch, shapes(argument, vector->shape, Shape{width}.toString()));
+}
+
+val softmaxOf(const val& tensor) {
+  return guarded([&] {
+    const Input x = readTensor(tensor);
+    requireAxes("x", x.shape);
+    const Index width = x.shape[-1];
+    for (Index row = 0; row < x.shape.rows(); ++row) softmaxRow(x.data + row * width, width);
+    return writeTensor(x.shape, x.data);
+  });
+}
+
+val linearOf(const val& tensor, const val& options) {
+  return guarded([&] {
+    const Input x = readTensor(tensor), weight = readTensor(options["weight"]);
+    const auto bias = readOptionalTensor(options["bias"]);
+    requireAxes("x", x.shape);
+    if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1]) {
+      throw Error(ErrorCode::kShapeMismatch, shapes("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x"));
+    }
+    const Index out = weight.shape[0];
+    requireVector("bias", bias, out);
+    std::vector<Index> extents = x.shape.extents();
+    extents.back() = out;
+    const Shape shape(std::move(extents));
+    MatrixView output = arena().matrix(x.shape.rows(), out);
+    linear(x.matrix(), weight.matrix(), bias ? bias->data : nullptr, readActivation(options), output, arena());
+    return writeTensor(shape, output.data());
+  });
+}
+
+val layerNormOf(const val& tensor, const val& options) {
+  return guarded([&] {
+    const Input x = readTensor(tensor);
+    requireAxes("x", x.shape);
+    const auto weight = readOptionalTensor(options["weight"]), bias = readOptionalTensor(options["bias"]);
+    requireVector("weight", weight, x.shape[-1]);
+    requireVector("bias", bias, x.shape[-1]);
+    MatrixView rows = view(x.data, x.shape.rows(), x.shape[-1]);
+    layerNorm(readOnly(rows), weight ? weight->data : nullptr, bias ? bias->data : nullptr, readFloat(options, "eps"), rows);
+    return writeTensor(x.shape, x.data);
+  });
+}
+
+val dropoutOf(const val& tensor, const val& options) {
+  return guarded([&] {
+    const Input x = readTensor(tensor);
+    MatrixView all = view(x.data, 1, x.shape.size());
+    Generator generator(readSeed(options["seed"]));
+    dropout(readOnly(all), readFloat(options, "p"), readScaling(options), generator, all);
+    return writeTensor(x.shape, x.data);
+  });
+}
+
+val positionalEncodingOf(double length, double dim, double base) {
+  return guarded([&] {
+    const Shape shape{static_cast<Index>(length), static_cast<Index>(dim)};
+    (void)shape.size();  // refuses what cannot be addressed
+    MatrixView output = arena().matrix(shape[0], shape[1]);
+    positionalEncoding(base, output);
+    return writeTensor(shape, output.data());
+  });
+}
+
+val rotaryOf(const val& tensor, const val& options) {
+  return guarded([&] {
+    const Input x = readTensor(tensor);
+    if (x.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("x", x.shape, "[..., L, D]"));
+    const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
+    RotaryOption rotary(options, width);
+    const Rotary* tables = rotary.tables(first + length);
+    const Index count = length * width == 0 ? 0 : x.shape.size() / (length * width);
+    for (Index b = 0; b < count; ++b) tables->rotate(view(x.data + b * length * width, length, width), 1, first);
+    return writeTensor(x.shape, x.data);
+  });
+}
+
+/// [H, L, S] from a bias by distance.
+val spread(const DistanceBias& bias, Index heads, Index queries, Index keys) {
+  const Shape shape{heads, queries, keys};
+  float* out = arena().take<float>(shape.size());
+  float* at = out;
+  for (Index h = 0; h < heads; ++h) {
+    const float* row = bias.values.data() + h * (2 * bias.max_distance + 1) + bias.max_distance;
+    for (Index i = 0; i < queries; ++i) {
+      for (Index j = 0; j < keys; ++j) *at++ = row[j - i];
+    }
+  }
+  return writeTensor(shape, out);
+}
+
+val alibiOf(double heads, double queries, double keys) {
+  return guarded([&] {
+    const auto h = static_cast<Index>(heads), l = static_cast<Index>(queries), s = static_cast<Index>(keys);
+    return spread(alibiBias(h, std::max(l, s)), h, l, s);
+  });
+}
+
+val relativeBiasOf(const val& table, const val& options) {
+  return guarded([&] {
+    const Input t = readTensor(table);
+    if (t.shape.rank() != 2) throw Error(ErrorCode::kShapeMismatch, shapes("table", t.shape, "[buckets, H]"));
+    const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
+    const DistanceBias bias = relativeBias(t.matrix(), std::max(queries, keys), readIndex(options, "maxDistance"), readBool(options, "bidirectional"));
+    return spread(bias, t.shape[1], queries, keys);
+  });
+}
+
+std::string compiler() { return "emscripten " + std::to_string(__EMSCRIPTEN_major__) + "." + std::to_string(__EMSCRIPTEN_minor__) + "." + std::to_string(__EMSCRIPTEN_tiny__) + ", clang " + __clang_version__; }
+
+double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_functions) {
+  emscripten::function("attention", &attentionOf);
+  emscripten::function("softmax", &softmaxOf);
+  emscripten::function("linear", &linearOf);
+  emscripten::function("layerNorm", &layerNormOf);
+  emscripten::function("dropout", &dropoutOf);
+  emscripten::function("positionalEncoding", &positionalEncodingOf);
+  emscripten::function("rotary", &rotaryOf);
+  emscripten::function("alibi", &alibiOf);
+  emscripten::function("relativeBias", &relativeBiasOf);
+  emscripten::function("compiler", &compiler);
+  emscripten::function("memoryBytes", &memoryBytes);
+}
+
+}  // namespace heed::bindings

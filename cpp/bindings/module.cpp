@@ -1,0 +1,137 @@
+#include "module.h"
+
+#include <emscripten/bind.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace heed::bindings {
+namespace {
+
+/// Rows that are converted at a time, so that a large matrix takes no second copy of itself.
+constexpr Index kChunkValues = 1 << 16;
+
+/// IEEE half to single. Subnormal halves are normal singles: scaling by a power of two is exact.
+float widenHalf(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, rest = half & 0x7fffu;
+  float value;
+  const uint32_t bits = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13);
+  std::memcpy(&value, &bits, sizeof value);
+  if (rest < 0x7c00u) value *= 0x1p112f;
+  uint32_t signed_bits;
+  std::memcpy(&signed_bits, &value, sizeof value);
+  signed_bits |= sign;
+  std::memcpy(&value, &signed_bits, sizeof value);
+  return value;
+}
+
+float widenBrainFloat(uint16_t brain) {
+  const uint32_t bits = static_cast<uint32_t>(brain) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// Copies bytes [begin, begin + count) of a Uint8Array to `out`.
+void copyBytes(const val& bytes, Index begin, Index count, void* out) {
+  val(emscripten::typed_memory_view(static_cast<size_t>(count), static_cast<uint8_t*>(out)))
+      .call<void>("set", bytes.call<val>("subarray", static_cast<double>(begin), static_cast<double>(begin + count)));
+}
+
+}  // namespace
+
+const Parameter& BoundModule::parameter(unsigned index) {
+  if (parameters_.empty()) parameters_ = module().parameters();
+  if (index >= parameters_.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "parameter: got index " + std::to_string(index) + "; expected one below " + std::to_string(parameters_.size()));
+  }
+  return parameters_[index];
+}
+
+val BoundModule::parameters() {
+  return guarded([&] {
+    if (parameters_.empty()) parameters_ = module().parameters();
+    val list = val::array();
+    for (const Parameter& p : parameters_) {
+      val shape = val::array();
+      for (const Index extent : p.shape.extents()) shape.call<void>("push", static_cast<double>(extent));
+      val entry = val::object();
+      entry.set("name", p.name);
+      entry.set("shape", shape);
+      list.call<void>("push", entry);
+    }
+    return list;
+  });
+}
+
+val BoundModule::readParameter(unsigned index) {
+  return guarded([&] {
+    const Parameter& p = parameter(index);
+    float* data = arena().take<float>(p.shape.size());
+    p.read(0, p.shape[0], data);
+    return writeFloats(data, p.shape.size());
+  });
+}
+
+void BoundModule::writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales) {
+  guarded([&] {
+    const Parameter& p = parameter(index);
+    const Index width = p.shape.rank() > 1 ? p.shape.size() / std::max<Index>(p.shape[0], 1) : 1;
+    const Index value_bytes = dtype == "F32" ? 4 : dtype == "I8" ? 1 : 2;
+    const Index row_bytes = std::max<Index>(width * value_bytes, 1);
+    const auto length = static_cast<Index>(bytes["length"].as<double>());
+    const auto first = static_cast<Index>(first_row);
+    const Index rows = length / row_bytes;
+    if (length % row_bytes != 0 || first < 0 || first + rows > p.shape[0]) {
+      throw Error(ErrorCode::kShapeMismatch, p.name + ": got " + std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first) +
+                                                 "; expected whole rows of shape " + p.shape.toString());
+    }
+    const bool int8 = dtype == "I8";
+    const float* row_scales = nullptr;
+    if (int8) {
+      float* s = arena().take<float>(rows);
+      val(emscripten::typed_memory_view(static_cast<size_t>(rows), s)).call<void>("set", scales);
+      row_scales = s;
+    }
+    const Index chunk = std::max<Index>(1, kChunkValues / std::max<Index>(width, 1));
+    for (Index row = 0; row < rows; row += chunk) {
+      const Arena::Scope scope(arena());
+      const Index count = std::min(chunk, rows - row), values = count * width;
+      auto* raw = arena().take<std::byte>(count * row_bytes);
+      copyBytes(bytes, row * row_bytes, count * row_bytes, raw);
+      if (int8 && p.writeInt8) {
+        p.writeInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row);
+        continue;
+      }
+      float* wide = arena().take<float>(values);
+      for (Index i = 0; i < values; ++i) {
+        if (int8) {
+          wide[i] = row_scales[row + i / width] * static_cast<float>(reinterpret_cast<const signed char*>(raw)[i]);
+        } else if (dtype == "F32") {
+          std::memcpy(wide + i, raw + 4 * i, 4);
+        } else {
+          uint16_t narrow;
+          std::memcpy(&narrow, raw + 2 * i, 2);
+          wide[i] = dtype == "F16" ? widenHalf(narrow) : widenBrainFloat(narrow);
+        }
+      }
+      p.write(first + row, count, wide);
+    }
+  });
+}
+
+void BoundModule::initialize(const val& seed) {
+  guarded([&] { heed::initialize(module(), readSeed(seed), initialization()); });
+}
+
+EMSCRIPTEN_BINDINGS(heed_module) {
+  emscripten::class_<BoundModule>("Module")
+      .function("parameters", &BoundModule::parameters)
+      .function("readParameter", &BoundModule::readParameter)
+      .function("writeParameter", &BoundModule::writeParameter)
+      .function("setTraining", &BoundModule::setTraining)
+      .function("seed", &BoundModule::seed)
+      .function("initialize", &BoundModule::initialize);
+}
+
+}  // namespace heed::bindings

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "convert.h"
+#include "heed/initialize.h"
+#include "heed/module.h"
+
+namespace heed::bindings {
+
+/// RawModule: what every bound class that owns parameters shares. A bound class derives from it and registers as `class_<Bound, base<BoundModule>>`.
+class BoundModule {
+ public:
+  virtual ~BoundModule() = default;
+  virtual Module& module() = 0;
+
+  val parameters();
+  val readParameter(unsigned index);
+  /// F16 and BF16 are widened exactly; I8 comes with one scale per row.
+  void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
+  void setTraining(bool training) { module().setTraining(training); }
+  void seed(const val& seed) { module().seed(readSeed(seed)); }
+  void initialize(const val& seed);
+
+ protected:
+  virtual Initialization initialization() const { return Initialization::kByLayer; }
+
+ private:
+  const Parameter& parameter(unsigned index);
+  std::vector<Parameter> parameters_;  // listed on first use
+};
+
+}  // namespace heed::bindings
