@@ -31,7 +31,7 @@ export function layerFlops(name: string, parameters: readonly Listed[], length: 
   const isLoneAttention = parameters.some((parameter) => parameter.name === 'out_proj.weight');
   let total = 0;
   for (const { name: parameter, shape } of parameters) {
-    if (shape.length !== 2) continue;
+    if (shape.length !== 2 || name === 'PositionalEncoding') continue; // its table is added, not multiplied
     const [out, width] = shape as [number, number];
     const queries = isTransformer && parameter.startsWith('encoder.') ? across : rows;
     const crosses = isLoneAttention || parameter.includes('multihead_attn.');
