@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from wordpiece import CLS, PAD, SEP, WordPiece
+from wordpiece import CLS, SEP, WordPiece
 
 # Pairs of each kind in a batch of 1024. Definitions and words make the reverse dictionary; examples, paraphrases and
 # synonyms make vectors of sentences; the looser relations are few, for they pull towards the general.
@@ -42,12 +42,12 @@ class Pairs:
         self.orders = {}
         self.kinds = {kind: np.array(rows) for kind, rows in kinds.items()}
 
-    def batch(self, step: int, scale: float = 1.0):
-        """The pairs of a step: groups [B], first and second text ids [B], and both sides' token ids."""
+    def batch(self, step: int, scale: float):
+        """The pairs of a step, `scale` of the mixture: groups [B], first and second text ids [B], and both sides' token ids."""
         rng = np.random.default_rng((self.seed, step))
         rows, sides = [], []
         for number, (kind, share) in enumerate(MIXTURE.items()):
-            chosen = self._draw(number, self.kinds[kind], step, int(share * scale))
+            chosen = self._draw(number, self.kinds[kind], step, int(share * scale) // RUN * RUN)
             rows.append(chosen)
             loose = kind in ("definition", "webster")
             sides += [(self._vary(self.texts[a], rng) if loose else self.texts[a], self.texts[b]) for _, a, b in chosen]
@@ -57,7 +57,7 @@ class Pairs:
     def _draw(self, number: int, pairs: np.ndarray, step: int, share: int) -> np.ndarray:
         """`share` pairs, from shuffled passes through the kind; in each, runs of neighbours stay together."""
         runs = len(pairs) // RUN
-        at = np.arange(step * share // RUN, (step + 1) * share // RUN)
+        at = np.arange(step * share, (step + 1) * share, RUN) // RUN
         chosen = np.concatenate([self._order(number, e, runs)[at[at // runs == e] % runs] for e in np.unique(at // runs)])
         return pairs[(chosen[:, None] * RUN + np.arange(RUN)).ravel()]
 
@@ -80,18 +80,9 @@ class Pairs:
         return ids
 
 
-def chunks(texts: list, tokens: int = 6144):
-    """Texts of like length together: yields (places in `texts`, ids [N,L], mask [N,L]) of about `tokens` tokens."""
+def sort(texts: list):
+    """Token ids of N texts -> their places by length, ids [T] with [CLS] and [SEP], and (n, L) of each length."""
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    start = 0
-    while start < len(order):
-        end = start + 1
-        while end < len(order) and (end + 1 - start) * (len(texts[order[end]]) + 2) <= tokens:
-            end += 1
-        places = order[start:end]
-        ids = np.full((len(places), len(texts[places[-1]]) + 2), PAD)
-        for row, place in zip(ids, places):
-            row[: len(texts[place]) + 2] = [CLS, *texts[place], SEP]
-        ids = torch.from_numpy(ids)
-        yield places, ids, ids != PAD
-        start = end
+    ids = torch.from_numpy(np.concatenate([piece for i in order for piece in ((CLS,), texts[i], (SEP,))]).astype(np.int64))
+    lengths, counts = np.unique([len(texts[i]) + 2 for i in order], return_counts=True)
+    return order, ids, list(zip(counts.tolist(), lengths.tolist()))

@@ -4,6 +4,7 @@
 --dtype int8 (what heed ships) stores each matrix `X.weight` as I8 with `X.weight_scale` F32 [rows,1]: value = int8 *
 scale, symmetric, one scale for each output channel of a linear layer and for each row of an embedding. This is the
 layout that compressed-tensors calls int-quantized. --dtype fp32 stores the weights as they were trained.
+training.json says what the run was: the sha256 of its pairs.tsv, so that no one evaluates on what it was trained on.
 """
 
 import argparse
@@ -60,6 +61,7 @@ def export(state: dict, vocabulary: list, out: Path, dtype: str) -> None:
             {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
             {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
         ],
+        "training.json": {"data": state["data"], "steps": state["step"], "minutes": round(state["seconds"] / 60, 1)},
         "sentence_bert_config.json": {"max_seq_length": length, "do_lower_case": False},
         "1_Pooling/config.json": {
             "word_embedding_dimension": config.hidden_size,

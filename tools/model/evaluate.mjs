@@ -1,0 +1,218 @@
+#!/usr/bin/env node
+// Evaluates heed's model as a reverse dictionary, through heed: for glosses that training never saw, how high does the
+// word that they define rank among the 20,000 common words? Beside it three baselines, and int8 beside fp32.
+//
+//   node tools/model/evaluate.mjs [--model web/model] [--data build/model] [--fp32 folder] [--part test|dev]
+//
+// build/model comes from tools/model/prepare.py. --fp32 names the same weights before they were quantized
+// (tools/model/export.py --dtype fp32), to measure what int8 costs.
+
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Tokenizer } from '@huggingface/tokenizers';
+import { load } from 'heed';
+import { Bm25 } from './bm25.mjs';
+import { readSafetensors, untrained } from './weights.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    model: { type: 'string', default: 'web/model' },
+    data: { type: 'string', default: 'build/model' },
+    fp32: { type: 'string' },
+    part: { type: 'string', default: 'test' },
+  },
+});
+const BATCH = 256; // texts embedded at a time
+
+main().catch((error) => {
+  console.error(`evaluate: ${error.message}`);
+  process.exitCode = 1;
+});
+
+async function main() {
+  const data = readData(options.data, options.model, options.part);
+  const heed = await load();
+  const systems = {};
+  const vectors = {};
+  for (const [name, source, dtype] of [
+    ['heed, int8', options.model, 'q8'],
+    ['heed, int8 weights in fp32 arithmetic', options.model, 'fp32'],
+    ...(options.fp32 ? [['heed, fp32 weights', options.fp32, 'fp32']] : []),
+    ['untrained encoder', untrained(options.model, 1), 'fp32'],
+  ]) {
+    const model = await heed.fromPretrained(source, { dtype });
+    vectors[name] = await embedAll(name, (texts) => model.embed(texts), data);
+    systems[name] = byCosine(vectors[name], data);
+    model.dispose();
+  }
+  systems['mean word vectors'] = byCosine(await embedAll('mean word vectors', meanWords(options.model), data), data);
+  const bm25 = new Bm25(data.definitions);
+  systems.BM25 = (set, query) => scoresOfWords(bm25.search(query.text), data);
+
+  for (const [set, { queries }] of Object.entries(data.sets)) {
+    console.log(`\n${set}: ${queries.length} glosses, ${data.words.length} candidate words`);
+    const hits = {};
+    for (const [name, score] of Object.entries(systems)) {
+      const ranks = queries.map((query, i) => rank(score(set, query, i), query, data));
+      const result = summary(ranks);
+      hits[name] = result.hit10;
+      console.log(
+        `  ${name.padEnd(40)} hit@1 ${percent(result.hit1)}  hit@10 ${percent(result.hit10)}  median rank ${result.median}`,
+      );
+    }
+    const best = Math.max(hits['untrained encoder'], hits['mean word vectors'], hits.BM25);
+    const exact = hits['heed, fp32 weights'] ?? hits['heed, int8 weights in fp32 arithmetic'];
+    console.log(`  int8 against the best baseline: ${(hits['heed, int8'] / best).toFixed(2)}x (at least 1.5x wanted)`);
+    console.log(`  int8 against fp32: ${(100 * (hits['heed, int8'] / exact - 1)).toFixed(2)} % (within 1 % wanted)`);
+  }
+  const exact = vectors['heed, fp32 weights'] ?? vectors['heed, int8 weights in fp32 arithmetic'];
+  console.log(`\nmean cosine of int8 and fp32 vectors: ${meanCosine(vectors['heed, int8'], exact).toFixed(5)}`);
+  demonstrate(await describeAll(heed, data), data);
+}
+
+/** The held-out queries, the dictionary and the training definitions; refuses what the model was trained on. */
+function readData(folder, model, part) {
+  const read = (name) => {
+    const path = join(folder, name);
+    if (!existsSync(path)) throw new Error(`${path} is missing: run tools/model/prepare.py first`);
+    return readFileSync(path, 'utf8');
+  };
+  const pairsText = read('pairs.tsv');
+  const trainedOn = JSON.parse(readFileSync(join(model, 'training.json'), 'utf8')).data;
+  const here = createHash('sha256').update(pairsText).digest('hex');
+  if (trainedOn !== here) {
+    throw new Error(`${model} was trained on other pairs (${trainedOn.slice(0, 12)}) than ${folder}/pairs.tsv (${here.slice(0, 12)}), so what is held out here may have been seen there`);
+  }
+  const rows = pairsText.split('\n').filter(Boolean).map((line) => line.split('\t'));
+  const seen = new Set(rows.flatMap(([, , first, second]) => [first, second]));
+  const words = read('dictionary.txt').trim().split('\n');
+  const sets = Object.fromEntries(Object.entries(JSON.parse(read('heldout.json'))).map(([name, parts]) => [name, parts[part]]));
+  for (const [name, set] of Object.entries(sets)) {
+    if (!set) throw new Error(`--part: got ${part}; expected test or dev`);
+    const leaked = [...set.queries.map((query) => query.text), ...(set.words ?? [])].filter((text) => seen.has(text));
+    if (leaked.length) throw new Error(`training has seen ${leaked.length} held-out texts of ${name}, e.g. "${leaked[0]}"`);
+  }
+  const place = new Map(words.map((word, i) => [word, i]));
+  const definitions = rows
+    .filter(([kind, , , word]) => (kind === 'definition' || kind === 'webster') && place.has(word))
+    .map(([, , text, word]) => ({ text, id: place.get(word) }));
+  return { words, place, sets, definitions };
+}
+
+/** Vectors of the dictionary's words and of each set's queries. */
+async function embedAll(name, embed, data) {
+  const run = async (texts) => {
+    const rows = [];
+    for (let start = 0; start < texts.length; start += BATCH) {
+      if (process.stderr.isTTY) process.stderr.write(`\r${name}: ${start} of ${texts.length} texts `);
+      const { data: flat, shape } = await embed(texts.slice(start, start + BATCH));
+      for (let i = 0; i < shape[0]; i++) rows.push(normalized(flat.slice(i * shape[1], (i + 1) * shape[1])));
+    }
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    return rows;
+  };
+  const result = { words: await run(data.words) };
+  for (const [set, { queries }] of Object.entries(data.sets)) result[set] = await run(queries.map((query) => query.text));
+  return result;
+}
+
+/** Mean of the model's own word-piece vectors: the same table, no encoder. */
+function meanWords(folder) {
+  const tokenizer = new Tokenizer(
+    JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')),
+    JSON.parse(readFileSync(join(folder, 'tokenizer_config.json'), 'utf8')),
+  );
+  const { data: table, shape } = readSafetensors(join(folder, 'model.safetensors'))('embeddings.word_embeddings.weight');
+  const width = shape[1];
+  return (texts) => {
+    const out = new Float32Array(texts.length * width);
+    texts.forEach((text, row) => {
+      for (const id of tokenizer.encode(text, { add_special_tokens: false }).ids) {
+        for (let j = 0; j < width; j++) out[row * width + j] += table[id * width + j];
+      }
+    });
+    return { data: out, shape: [texts.length, width] };
+  };
+}
+
+function byCosine(vectors, data) {
+  return (set, query, i) => Float32Array.from(data.words, (_, w) => dot(vectors[set][i], vectors.words[w]));
+}
+
+/** A word scores as its best definition does. */
+function scoresOfWords(found, data) {
+  const scores = new Float32Array(data.words.length);
+  for (const [id, score] of found) scores[id] = Math.max(scores[id], score);
+  return scores;
+}
+
+/** The place of the best of the query's words; words that tie share the mean of their places. */
+function rank(scores, query, { place }) {
+  for (const word of query.ignore) scores[place.get(word)] = -Infinity;
+  const right = query.words.map((word) => place.get(word));
+  const best = Math.max(...right.map((w) => scores[w]));
+  let above = 0;
+  let equal = -1;
+  for (const score of scores) {
+    if (score > best) above++;
+    else if (score === best) equal++;
+  }
+  return 1 + above + equal / 2;
+}
+
+function summary(ranks) {
+  const share = (limit) => ranks.filter((r) => r <= limit).length / ranks.length;
+  return { hit1: share(1), hit10: share(10), median: ranks.toSorted((a, b) => a - b)[ranks.length >> 1] };
+}
+
+function meanCosine(a, b) {
+  let sum = 0;
+  let count = 0;
+  for (const set of Object.keys(a)) {
+    a[set].forEach((row, i) => {
+      sum += dot(row, b[set][i]);
+      count++;
+    });
+  }
+  return sum / count;
+}
+
+async function describeAll(heed, data) {
+  const model = await heed.fromPretrained(options.model);
+  const entries = JSON.parse(readFileSync(new URL('descriptions.json', import.meta.url), 'utf8'));
+  const sets = { descriptions: { queries: entries } };
+  const vectors = await embedAll('descriptions', (texts) => model.embed(texts), { ...data, sets });
+  model.dispose();
+  const score = byCosine(vectors, data);
+  return entries.map((entry, i) => {
+    const known = { words: entry.words.filter((word) => data.place.has(word)), ignore: [] };
+    const scores = score('descriptions', entry, i);
+    const top = data.words.map((_, w) => w).sort((a, b) => scores[b] - scores[a]).slice(0, 10).map((w) => data.words[w]);
+    return { ...entry, rank: rank(scores, known, data), top };
+  });
+}
+
+function demonstrate(entries) {
+  const found = entries.filter((entry) => entry.rank <= 10).length;
+  console.log(`\n${found} of ${entries.length} hand-written descriptions have an expected word in the top ten (their words were trained on)`);
+  for (const { text, words, rank: place, top } of entries) {
+    console.log(`  ${place <= 10 ? ' ' : '-'} ${text.padEnd(48)} ${words.join(', ')} at ${place}: ${top.slice(0, 5).join(', ')}`);
+  }
+}
+
+function dot(a, b) {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+}
+
+function normalized(vector) {
+  const length = Math.sqrt(dot(vector, vector)) || 1;
+  return vector.map((x) => x / length);
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(1)} %`.padStart(6);
+}
