@@ -58,6 +58,12 @@ Shape matrices(const Shape& shape, Index rows, Index columns) {
   return Shape(std::move(extents));
 }
 
+/// A mask [N, 1, L, S], as for several heads, beside scores [N, L, S].
+MaskInput withoutHeads(MaskInput mask, const Shape& scores) {
+  if (scores.rank() == 3 && mask.shape.rank() == 4 && mask.shape[1] == 1) mask.shape = {mask.shape[0], mask.shape[2], mask.shape[3]};
+  return mask;
+}
+
 val attentionOf(const val& query, const val& key, const val& value, const val& options) {
   return guarded([&] {
     const Input q = readTensor(query), k = readTensor(key), v = readTensor(value);
@@ -85,7 +91,7 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
       call.generator = &*generator;
     }
     std::optional<LeadingMask> mask;
-    if (const auto input = readMask(options["mask"])) mask.emplace(*input, weights_shape);
+    if (const auto input = readMask(options["mask"])) mask.emplace(withoutHeads(*input, weights_shape), weights_shape);
 
     float* output = arena().take<float>(output_shape.size());
     float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
