@@ -42,6 +42,24 @@ export type { PositionalEncoding, PositionalEncodingOptions } from './layers/pos
 export type { Transformed, Transformer, TransformerCall, TransformerOptions, TransformerWeights } from './layers/transformer.js';
 export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
+export type { FromPretrainedOptions } from './models/from-pretrained.js';
+export type { HeadName } from './models/heads.js';
+export type { ModelInput, TokenIds } from './models/input.js';
+export type { LoadProgress } from './models/load.js';
+export type {
+  CallOptions,
+  EmbedOptions,
+  EncodeOptions,
+  EncodeResult,
+  ModelConfig,
+  PredictOptions,
+  Prediction,
+  PretrainedModel,
+  TokenizeOptions,
+  TokenizeResult,
+} from './models/model.js';
+export type { Pooling } from './models/sentence-transformers.js';
+export type { FileBytes, ModelSource } from './models/source.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
 export {
   type MaskInput,

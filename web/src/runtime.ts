@@ -15,6 +15,9 @@ import { BatchNorm, LayerNorm } from './layers/norms.js';
 import { PositionalEncoding } from './layers/positional-encoding.js';
 import { Transformer } from './layers/transformer.js';
 import { Masks } from './masks.js';
+import type { PretrainedModel } from './models/model.js';
+import { fromPretrained, type FromPretrainedOptions } from './models/from-pretrained.js';
+import type { ModelSource } from './models/source.js';
 import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { Runtime } from './owned.js';
@@ -155,6 +158,14 @@ export class Heed {
 
   /** Masks each head alone and ranks the heads by what that changes, see `HeadImportance`. */
   readonly headImportance = headImportance;
+
+  /**
+   * A pretrained encoder from the files as Hugging Face stores them: a folder's URL, its path in Node, or its files' bytes; without a source, the model that comes with heed.
+   * @throws HeedError `NOT_FOUND`, `NETWORK`, `INVALID_FILE`, `UNSUPPORTED`, `OUT_OF_MEMORY`; nothing of a failed load stays behind
+   */
+  fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel> {
+    return fromPretrained(this.#runtime, source, options);
+  }
 
   /** Lets go of the module and its memory. Calling it again does nothing; any other use of this runtime or its layers throws `DISPOSED`. The next `load()` makes a fresh one. */
   dispose(): void {

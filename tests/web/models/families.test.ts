@@ -1,0 +1,82 @@
+import { load } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { expectClose, fixture } from './fixtures.js';
+
+const families = ['bert', 'roberta', 'xlm-roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert'];
+const storages = ['bert-bare', 'bert-f16', 'bert-bf16', 'bert-i8'];
+
+describe.each([...families, ...storages])('%s', (name) => {
+  const { folder, expected, input } = fixture(name);
+
+  test("gives PyTorch's hidden states, attentions and pooler output", async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const out = await model.encode(input, { outputAttentions: true, outputHiddenStates: true });
+    out.hiddenStates!.forEach((state, i) => {
+      expectClose(state, expected.get(`hidden_states.${i}`), `hidden state ${i}`);
+    });
+    expect(out.hiddenStates).toHaveLength(model.config.numLayers + 1);
+    expectClose(out.lastHiddenState, expected.get(`hidden_states.${model.config.numLayers}`), 'last hidden state');
+    out.attentions!.forEach((weights, i) => {
+      expectClose(weights, expected.get(`attentions.${i}`), `attention ${i}`);
+    });
+    expect(out.poolerOutput === undefined).toBe(!expected.has('pooler'));
+    if (out.poolerOutput) expectClose(out.poolerOutput, expected.get('pooler'), 'pooler output');
+    expect(out.attentionMask.toArray()).toEqual(input.attentionMask);
+    expect(out.truncated).toEqual([0, 0, 0]);
+  });
+
+  test("gives PyTorch's pooled vectors", async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    expectClose(await model.embed(input, { pooling: 'mean', normalize: true }), expected.get('mean'), 'mean');
+    expectClose(await model.embed(input, { pooling: 'cls', normalize: false }), expected.get('cls'), 'cls');
+    expectClose(await model.embed(input, { pooling: 'max', normalize: false }), expected.get('max'), 'max');
+  });
+
+  test('attends with rows that sum to one', async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const { attentions, attentionMask } = await model.encode(input, { outputAttentions: true });
+    const [, heads, width] = attentions![0]!.shape as [number, number, number];
+    for (const { data } of attentions!) {
+      for (let row = 0; row < data.length / width; row++) {
+        const sum = data.subarray(row * width, (row + 1) * width).reduce((a, b) => a + b, 0);
+        const text = Math.floor(row / (heads * width));
+        expect(Math.abs(sum - attentionMask.data[text * width + (row % width)]!)).toBeLessThan(1e-5);
+      }
+    }
+  });
+});
+
+describe.each(families)('heads of %s', (name) => {
+  const { folder, expected, input } = fixture(name);
+  const heads = [
+    ['sequence-classification', 'sequence'],
+    ['token-classification', 'token'],
+    ['question-answering', 'question'],
+  ] as const;
+
+  test.each(heads.filter(([, key]) => expected.has(key)))("%s gives PyTorch's logits", async (head, key) => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const { logits } = await model.predict(head, input);
+    expectClose(logits, expected.get(key), key);
+  });
+});
+
+test('int8 arithmetic stays near fp32 in every family', async () => {
+  const heed = await load();
+  for (const name of families) {
+    const { folder, expected, input } = fixture(name);
+    using model = await heed.fromPretrained(folder, { dtype: 'q8' });
+    expect(model.config.dtype).toBe('q8');
+    const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
+    const width = model.config.embedDim;
+    const exact = expected.get('mean')!.data;
+    for (let n = 0; n < 3; n++) {
+      const cosine = data.subarray(n * width, (n + 1) * width).reduce((sum, v, i) => sum + v * exact[n * width + i]!, 0);
+      expect(cosine, name).toBeGreaterThan(0.995);
+    }
+  }
+});

@@ -1,0 +1,62 @@
+/** The tiny checkpoints that tests/fixtures/models/generate.py wrote, and what PyTorch makes of them. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+import type { TokenIds } from '../../../web/src/models/input.js';
+import { type Dtype, headerLength, parseHeader, widen } from '../../../web/src/models/safetensors.js';
+
+export const fixtures = fileURLToPath(new URL('../../fixtures/models/', import.meta.url));
+
+export interface Expected {
+  data: Float32Array;
+  shape: number[];
+}
+
+export function readSafetensors(path: string): Map<string, Expected> {
+  const bytes = new Uint8Array(readFileSync(path));
+  const length = headerLength(bytes, path, bytes.length);
+  const start = 8 + length;
+  return new Map(
+    parseHeader(bytes.subarray(8, start), path, bytes.length).map(({ name, dtype, shape, begin, end }) => [
+      name,
+      { shape, data: widen(bytes.subarray(start + begin, start + end), dtype as Dtype) },
+    ]),
+  );
+}
+
+export function fixture(name: string): { folder: string; expected: Map<string, Expected>; input: TokenIds } {
+  const folder = join(fixtures, name);
+  return {
+    folder,
+    expected: readSafetensors(join(folder, 'expected.safetensors')),
+    input: JSON.parse(readFileSync(join(folder, 'input.json'), 'utf8')) as TokenIds,
+  };
+}
+
+/** A folder's files by name, as bytes. */
+export function bytesOf(folder: string): Record<string, Uint8Array> {
+  const files: Record<string, Uint8Array> = {};
+  const walk = (path: string) => {
+    for (const entry of readdirSync(path)) {
+      const full = join(path, entry);
+      if (statSync(full).isDirectory()) walk(full);
+      else files[relative(folder, full)] = new Uint8Array(readFileSync(full));
+    }
+  };
+  walk(folder);
+  return files;
+}
+
+/** |difference| <= 1e-5 + 1e-4 |expected|, entry by entry. */
+export function expectClose(actual: Expected, expected: Expected | undefined, what = 'tensor'): void {
+  expect(expected, what).toBeDefined();
+  expect(actual.shape, what).toEqual(expected!.shape);
+  let worst = 0;
+  let at = -1;
+  expected!.data.forEach((value, i) => {
+    const excess = Math.abs(actual.data[i]! - value) / (1e-5 + 1e-4 * Math.abs(value));
+    if (!(excess <= worst)) [worst, at] = [excess, i];
+  });
+  expect(worst, `${what}: ${actual.data[at]} instead of ${expected!.data[at]} at ${at}, in multiples of the tolerance`).toBeLessThanOrEqual(1);
+}
