@@ -1,0 +1,105 @@
+/** The page's few form controls, each bound to a signal. */
+import type { Signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+
+export function Toggle({ label, state, hint }: { label: ComponentChildren; state: Signal<boolean>; hint?: string }) {
+  return (
+    <label class="toggle" title={hint}>
+      <input
+        type="checkbox"
+        role="switch"
+        checked={state.value}
+        onInput={(event) => {
+          state.value = event.currentTarget.checked;
+        }}
+      />
+      <span>{label}</span>
+    </label>
+  );
+}
+
+interface SliderProps {
+  label: ComponentChildren;
+  value: number;
+  onChange: (value: number) => void;
+  min: number;
+  max: number;
+  step?: number;
+  shown?: string;
+  disabled?: boolean;
+}
+
+export function Slider({ label, value, onChange, min, max, step = 1, shown = String(value), disabled = false }: SliderProps) {
+  const id = useId();
+  return (
+    <div class="slider">
+      <label for={id}>{label}</label>
+      <output for={id}>{shown}</output>
+      <input
+        id={id}
+        type="range"
+        {...{ min, max, step, value, disabled }}
+        aria-valuetext={shown}
+        onInput={(event) => onChange(event.currentTarget.valueAsNumber)}
+      />
+    </div>
+  );
+}
+
+interface ChoiceProps<T extends string | number> {
+  label: string;
+  state: Signal<T>;
+  options: readonly (readonly [value: T, name: ComponentChildren])[];
+}
+
+/** One of few, side by side. */
+export function Choice<T extends string | number>({ label, state, options }: ChoiceProps<T>) {
+  const id = useId();
+  return (
+    <fieldset class="choice">
+      <legend>{label}</legend>
+      <div class="segments">
+        {options.map(([value, name]) => (
+          <label key={value}>
+            <input
+              type="radio"
+              name={id}
+              checked={state.value === value}
+              onInput={() => {
+                state.value = value;
+              }}
+            />
+            <span>{name}</span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 'step' | 'shown'>) {
+  const id = useId();
+  return (
+    <div class="stepper">
+      <span id={id}>{label}</span>
+      <button type="button" aria-labelledby={id} title="fewer" disabled={value <= min} onClick={() => onChange(value - 1)}>
+        −
+      </button>
+      <output aria-labelledby={id}>{value}</output>
+      <button type="button" aria-labelledby={id} title="more" disabled={value >= max} onClick={() => onChange(value + 1)}>
+        +
+      </button>
+    </div>
+  );
+}
+
+/** Something to know; `alert` where it needs action. */
+export function Notice({ kind = 'note', title, children }: { kind?: 'note' | 'alert'; title?: string; children: ComponentChildren }) {
+  return (
+    <div class={`notice ${kind}`} role={kind === 'alert' ? 'alert' : 'note'}>
+      {title && <strong>{title}</strong>}
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,216 @@
+/**
+ * A matrix of numbers as an accessible grid: one tab stop, arrow keys move, cells tint with their value and light up with the shared focus.
+ * With `onEdit` the cells are numbers to type over; with `onToggle` they are switches.
+ */
+import type { ComponentChildren } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { type Focus, type FocusState, sameFocus } from './focus';
+import { decimal } from './numbers';
+
+export interface Axis {
+  /** Names of the axes that this side shares with other matrices; pointing focuses the first. */
+  axes: string[];
+  labels: string[];
+  /** Each row's place on its axis, where that is not its index: shuffled keys keep theirs. */
+  places?: number[];
+}
+
+interface MatrixProps {
+  symbol: ComponentChildren;
+  /** What it is, for those who cannot see it; also its heading's tooltip. */
+  caption: string;
+  values: number[][];
+  rows: Axis;
+  columns: Axis;
+  focus: FocusState;
+  /** signed: by sign and size; weight: 0 to 1; mask: allowed or not; plain: no tint. */
+  tone?: 'signed' | 'weight' | 'mask' | 'plain';
+  role?: 'query' | 'key' | 'value';
+  /** One share per row, drawn as a bar beside it: how much the focused query takes of each row. */
+  strength?: number[] | undefined;
+  onEdit?: (row: number, column: number, value: number) => void;
+  onToggle?: (row: number, column: number) => void;
+  id?: string;
+}
+
+export function Matrix({ symbol, caption, values, rows, columns, focus, tone = 'signed', role, strength, onEdit, onToggle, id }: MatrixProps) {
+  const table = useRef<HTMLTableElement>(null);
+  const [active, setActive] = useState<[number, number]>([0, 0]);
+  const height = values.length;
+  const width = values[0]?.length ?? 0;
+  const largest = tone === 'weight' ? 1 : Math.max(1e-9, ...values.flat().map(Math.abs).filter(Number.isFinite));
+  const current = focus.current.value;
+  const placeOn = ({ places }: Axis, index: number): number => places?.[index] ?? index;
+  const lit = (side: Axis, index: number): boolean => side.axes.some((axis) => current[axis] === placeOn(side, index));
+  const focusAt = (row: number, column: number): Focus => ({
+    [rows.axes[0]!]: placeOn(rows, row),
+    [columns.axes[0]!]: placeOn(columns, column),
+  });
+
+  const cellOf = (target: EventTarget | null): [number, number] | undefined => {
+    const cell = (target as HTMLElement | null)?.closest<HTMLElement>('td');
+    return cell ? [Number(cell.dataset.row), Number(cell.dataset.column)] : undefined;
+  };
+  const point = (event: Event) => {
+    const at = cellOf(event.target);
+    if (!at) return;
+    const next = focusAt(...at);
+    if (!focus.hovered.value || !sameFocus(focus.hovered.value, next)) focus.hovered.value = next;
+  };
+  const pin = (event: Event) => {
+    const at = cellOf(event.target);
+    if (!at) return;
+    const next = focusAt(...at);
+    focus.pinned.value = sameFocus(focus.pinned.value, next) ? {} : next;
+  };
+  const leave = () => {
+    focus.hovered.value = null;
+  };
+  const move = (event: KeyboardEvent) => {
+    const step = steps[event.key];
+    const at = cellOf(event.target);
+    if (!step || !at) return;
+    event.preventDefault();
+    const row = Math.min(height - 1, Math.max(0, at[0] + step[0]));
+    const column = Math.min(width - 1, Math.max(0, at[1] + step[1]));
+    setActive([row, column]);
+    const cell = table.current!.querySelector<HTMLElement>(`td[data-row="${row}"][data-column="${column}"]`)!;
+    (cell.querySelector<HTMLElement>('input, button') ?? cell).focus();
+  };
+  const tabIndex = (row: number, column: number) =>
+    row === Math.min(active[0], height - 1) && column === Math.min(active[1], width - 1) ? 0 : -1;
+
+  const content = (row: number, column: number, value: number) => {
+    const label = `${rows.labels[row]}, ${columns.labels[column]}`;
+    if (onToggle) {
+      return (
+        <button
+          type="button"
+          tabIndex={tabIndex(row, column)}
+          aria-pressed={value !== 0}
+          aria-label={label}
+          onClick={() => onToggle(row, column)}
+        >
+          {value ? '✓' : '−∞'}
+        </button>
+      );
+    }
+    if (onEdit) {
+      const edit = (next: number) => onEdit(row, column, next);
+      return <NumberInput label={`${caption}: ${label}`} value={value} tabIndex={tabIndex(row, column)} onChange={edit} />;
+    }
+    return tone === 'mask' ? (value ? '✓' : '−∞') : decimal(value);
+  };
+
+  return (
+    <figure class={`matrix ${role ?? ''}`} id={id}>
+      <figcaption title={caption}>{symbol}</figcaption>
+      {/* Focus and pointer events rise from the cells, which are what one operates. */}
+      <table
+        ref={table}
+        role="grid"
+        aria-label={caption}
+        aria-readonly={!onEdit}
+        onPointerOver={point}
+        onPointerLeave={leave}
+        onFocusIn={point}
+        onFocusOut={leave}
+        onKeyDown={move}
+        onClick={onToggle || onEdit ? undefined : pin}
+      >
+        <thead>
+          <tr>
+            <th>
+              <span class="unseen">{rows.axes[0]}</span>
+            </th>
+            {columns.labels.slice(0, width).map((label, column) => (
+              <th key={column} scope="col" class={lit(columns, column) ? 'lit' : ''}>
+                {label}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {values.map((entries, row) => (
+            <tr key={row} class={lit(rows, row) ? 'lit' : ''}>
+              <th scope="row">
+                {strength && <span class="strength" style={{ '--share': strength[row] ?? 0 }} />}
+                {rows.labels[row]}
+              </th>
+              {entries.map((value, column) => (
+                <td
+                  key={column}
+                  data-row={row}
+                  data-column={column}
+                  tabIndex={onEdit || onToggle ? undefined : tabIndex(row, column)}
+                  class={cellClass(tone, value, lit(rows, row), lit(columns, column))}
+                  style={{ '--heat': tone === 'plain' || tone === 'mask' ? 0 : Math.min(1, Math.abs(value) / largest) }}
+                >
+                  {content(row, column, value)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </figure>
+  );
+}
+
+const steps: Record<string, [number, number]> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  Home: [0, -1000],
+  End: [0, 1000],
+};
+
+function cellClass(tone: string, value: number, rowLit: boolean, columnLit: boolean): string {
+  const classes = [tone];
+  if (tone === 'mask' || value === -Infinity) classes.push(value === 0 || value === -Infinity ? 'forbidden' : 'allowed');
+  else classes.push(value < 0 ? 'negative' : 'positive');
+  if (rowLit || columnLit) classes.push('lit');
+  if (rowLit && columnLit) classes.push('crossed');
+  return classes.join(' ');
+}
+
+interface NumberInputProps {
+  label: string;
+  value: number;
+  tabIndex: number;
+  onChange: (value: number) => void;
+}
+
+/** Keeps what is being typed ("-", "1.") until it is a number; Enter or leaving restores the number in force. */
+function NumberInput({ label, value, tabIndex, onChange }: NumberInputProps) {
+  const [draft, setDraft] = useState<string | null>(null);
+  const parsed = draft === null ? value : parseNumber(draft);
+  return (
+    <input
+      type="text"
+      inputMode="decimal"
+      autocomplete="off"
+      aria-label={label}
+      aria-invalid={parsed === undefined}
+      tabIndex={tabIndex}
+      value={draft ?? String(value)}
+      onFocus={(event) => event.currentTarget.select()}
+      onInput={(event) => {
+        const text = event.currentTarget.value;
+        setDraft(text);
+        const next = parseNumber(text);
+        if (next !== undefined) onChange(next);
+      }}
+      onBlur={() => setDraft(null)}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter') setDraft(null);
+      }}
+    />
+  );
+}
+
+function parseNumber(text: string): number | undefined {
+  const value = Number(text.trim().replace(',', '.').replace('−', '-'));
+  return text.trim() !== '' && Math.abs(value) <= 1000 ? value : undefined;
+}

@@ -1,0 +1,22 @@
+/** Numbers as people read them: a true minus sign, digits that say something. */
+
+export function decimal(value: number, digits = 2): string {
+  if (!Number.isFinite(value)) return value === -Infinity ? '−∞' : String(value);
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? (0).toFixed(digits) : text.replace('-', '−');
+}
+
+export const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;
+
+export const count = (value: number): string => Math.round(value).toLocaleString('en');
+
+export function bytes(size: number): string {
+  if (size < 1000) return `${size} B`;
+  const [unit, divisor] = size < 1e6 ? ['KB', 1e3] : size < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
+  return `${(size / (divisor as number)).toFixed(size / (divisor as number) < 10 ? 1 : 0)} ${unit}`;
+}
+
+export const milliseconds = (time: number): string => (time < 10 ? `${time.toFixed(1)} ms` : `${Math.round(time)} ms`);
+
+/** "1 word", "2 words" */
+export const plural = (amount: number, noun: string): string => `${count(amount)} ${noun}${amount === 1 ? '' : 's'}`;

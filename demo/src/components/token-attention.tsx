@@ -1,0 +1,115 @@
+/**
+ * One head, large: the tokens that ask on the left, what they attend to as lines or as a heat map. The tokens are buttons whose names say in words what
+ * the picture shows, so the figure can be read with the keyboard and heard.
+ */
+import { useSignal, type Signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { HeatMap } from './heat-map';
+import { percent } from './numbers';
+
+interface TokenAttentionProps {
+  tokens: string[];
+  /** (tokens, tokens), row-major. */
+  weights: Float32Array;
+  view: 'lines' | 'map';
+  pinned: Signal<number | null>;
+}
+
+/** Lines below this share would only be a grey veil. */
+const leastLine = 0.04;
+
+export function TokenAttention({ tokens, weights, view, pinned }: TokenAttentionProps) {
+  const hovered = useSignal<number | null>(null);
+  const column = useSignal<number | null>(null);
+  const length = tokens.length;
+  const kept = pinned.value !== null && pinned.value < length ? pinned.value : null;
+  const query = hovered.value ?? kept;
+  const row = (index: number) => weights.subarray(index * length, (index + 1) * length);
+  const tokenButton = (token: string, index: number) => (
+    <button
+      type="button"
+      key={index}
+      class={`token ${index === query ? 'lit' : ''}`}
+      aria-pressed={index === kept}
+      aria-label={inWords(tokens, index, row(index))}
+      onPointerEnter={() => (hovered.value = index)}
+      onPointerLeave={() => (hovered.value = null)}
+      onFocus={() => (hovered.value = index)}
+      onBlur={() => (hovered.value = null)}
+      onClick={() => (pinned.value = index === kept ? null : index)}
+    >
+      {token}
+    </button>
+  );
+  const asking = <div class="tokens asking">{tokens.map(tokenButton)}</div>;
+  const share = (index: number): number => (query === null ? 0 : row(query)[index]!);
+  const answering: ComponentChildren = tokens.map((token, index) => (
+    <span key={index} class={`token ${index === column.value ? 'lit' : ''}`} style={{ '--heat': share(index) }}>
+      {token}
+    </span>
+  ));
+
+  return (
+    <div class="token-attention">
+      <p class="readout" aria-live="polite">
+        {query === null ? 'Point at a token, or tab to it, to see where it looks; a click keeps it.' : inWords(tokens, query, row(query))}
+      </p>
+      {view === 'lines' ? (
+        <div class="lines-view">
+          {asking}
+          <Lines weights={weights} length={length} query={query} />
+          <div class="tokens answering" aria-hidden="true">
+            {answering}
+          </div>
+        </div>
+      ) : (
+        <div class="map-view" style={{ '--tokens': length }}>
+          <div class="tokens answering" aria-hidden="true">
+            {answering}
+          </div>
+          {asking}
+          <div
+            class="map-area"
+            onPointerMove={(event) => {
+              const box = event.currentTarget.getBoundingClientRect();
+              hovered.value = Math.min(length - 1, Math.floor(((event.clientY - box.top) / box.height) * length));
+              column.value = Math.min(length - 1, Math.floor(((event.clientX - box.left) / box.width) * length));
+            }}
+            onPointerLeave={() => {
+              hovered.value = null;
+              column.value = null;
+            }}
+          >
+            <HeatMap weights={weights} length={length} label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it give the numbers.`} />
+            {query !== null && <div class="row-marker" style={{ '--row': query }} />}
+            {column.value !== null && <div class="column-marker" style={{ '--column': column.value }} />}
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Lines({ weights, length, query }: { weights: Float32Array; length: number; query: number | null }) {
+  const lines: ComponentChildren[] = [];
+  for (let from = 0; from < length; from++) {
+    if (query !== null && from !== query) continue;
+    for (let to = 0; to < length; to++) {
+      const share = weights[from * length + to]!;
+      if (share < leastLine) continue;
+      lines.push(<line key={`${from}-${to}`} x1={0} y1={from + 0.5} x2={100} y2={to + 0.5} stroke-opacity={Math.min(1, share ** 0.7)} />);
+    }
+  }
+  return (
+    <svg class="lines" viewBox={`0 0 100 ${length}`} preserveAspectRatio="none" aria-hidden="true">
+      {lines}
+    </svg>
+  );
+}
+
+function inWords(tokens: string[], index: number, shares: Float32Array): string {
+  const ranked = Array.from(shares, (share, to) => ({ share, token: tokens[to]! }))
+    .sort((a, b) => b.share - a.share)
+    .slice(0, 4);
+  return `“${tokens[index]}” looks at ${ranked.map(({ share, token }) => `“${token}” ${percent(share)}`).join(', ')}`;
+}

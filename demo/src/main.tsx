@@ -1,0 +1,21 @@
+/** The page starts: it paints, then the worker loads the module. */
+import { render } from 'preact';
+import { App } from './app';
+import { followBuild, startEngine } from './engine/client';
+import { followOffline } from './offline/offline';
+import { followHand } from './rooms/hand/result';
+import { followModel } from './rooms/model/state';
+import { followText } from './rooms/text/room';
+import { followTheme } from './state/theme';
+import { followUrl } from './state/url';
+
+followUrl();
+followTheme();
+followOffline();
+render(<App />, document.getElementById('app')!);
+
+startEngine();
+followBuild();
+followHand();
+followText();
+followModel();

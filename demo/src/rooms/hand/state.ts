@@ -1,0 +1,119 @@
+/** Everything one can set in the first room, and the input to the computation that follows from it. */
+import { batch, computed, type Signal } from '@preact/signals';
+import { focusCodec, focusState } from '../../components/focus';
+import type { HandInput, Matrix } from '../../engine/hand';
+import { choice, flag, integer, list, matrix, number, optional, text } from '../../state/codecs';
+import { type Codec, reset, urlState } from '../../state/url';
+import { hash, randomMatrix } from './random';
+
+export const limits = { words: 8, features: 6, width: 8, heads: 4, entry: 1000 };
+
+const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('hand', name, initial, codec);
+const optionalMatrix = optional(matrix(-limits.entry, limits.entry));
+const words = list(text, '|');
+
+export const hand = {
+  preset: state('preset', 'words', text),
+  words: state('words', ['red', 'round', 'apple', 'sky'], words),
+  x: state<Matrix>('x', [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], matrix(-limits.entry, limits.entry)),
+  /** The second sequence of cross-attention: its rows' names and vectors. */
+  sources: state('sources', [], words),
+  y: state<Matrix | null>('y', null, optionalMatrix),
+  seed: state('seed', 6, integer(0, 9999)),
+  queryWeight: state<Matrix | null>('wq', null, optionalMatrix),
+  keyWeight: state<Matrix | null>('wk', null, optionalMatrix),
+  valueWeight: state<Matrix | null>('wv', null, optionalMatrix),
+  outputWeight: state<Matrix | null>('wo', null, optionalMatrix),
+  heads: state('heads', 1, integer(1, limits.heads)),
+  width: state('width', 2, integer(1, limits.width)),
+  head: state('head', 0, integer(0, limits.heads - 1)),
+  scale: state<number | null>('scale', null, optional(number(0, 4))),
+  order: state<number[] | null>('order', null, optional(list(integer(0, limits.words - 1)))),
+  causal: state('causal', false, flag),
+  padding: state('padding', 0, integer(0, limits.words)),
+  window: state<number | null>('window', null, optional(integer(0, limits.words))),
+  painted: state<Matrix | null>('mask', null, optional(matrix(0, 1))),
+  positions: state<'none' | 'add' | 'concat'>('positions', 'none', choice('none', 'add', 'concat')),
+  base: state('base', 10000, integer(2, 100000)),
+  layerNorm: state('norm', false, flag),
+  dropout: state('dropout', 0, number(0, 0.9)),
+  draw: state('draw', 1, integer(1, 9999)),
+};
+export type HandState = typeof hand;
+
+export type HandSettings = { [Name in keyof HandState]: HandState[Name] extends Signal<infer T> ? T : never };
+
+export const focus = focusState(state('at', {}, focusCodec));
+
+/** The bare room with these settings on top. */
+export function setAll(settings: Partial<HandSettings>): void {
+  batch(() => {
+    reset(Object.values(hand) as Signal<unknown>[]);
+    for (const [name, value] of Object.entries(settings)) (hand[name as keyof HandState] as Signal<unknown>).value = value;
+    focus.pinned.value = {};
+  });
+}
+
+const positionDim = 4;
+
+/** The settings, made to fit each other: a link may say anything. */
+export const input = computed((): HandInput => {
+  const x = rectangle(hand.x.value, hand.words.value);
+  const y = hand.y.value && rectangle(hand.y.value, hand.sources.value);
+  const keys = (y ?? x).length;
+  const mode = hand.positions.value;
+  const widthOf = (rows: Matrix) => rows[0]!.length + (mode === 'concat' ? positionDim : 0);
+  const heads = hand.heads.value;
+  const joined = heads * hand.width.value;
+  const seed = hand.seed.value;
+  const order = hand.order.value;
+  const isPermutation = order?.length === keys && new Set(order).size === keys && Math.max(...order) < keys;
+  return {
+    x,
+    y,
+    queryWeight: fitting(hand.queryWeight.value, widthOf(x), joined, seed),
+    keyWeight: fitting(hand.keyWeight.value, widthOf(y ?? x), joined, seed + 1000),
+    valueWeight: fitting(hand.valueWeight.value, widthOf(y ?? x), joined, seed + 2000),
+    outputWeight: heads > 1 ? fitting(hand.outputWeight.value, joined, widthOf(x), seed + 3000) : null,
+    heads,
+    order: isPermutation ? order! : Array.from({ length: keys }, (_, i) => i),
+    positions: { mode, dim: positionDim, base: hand.base.value },
+    layerNorm: hand.layerNorm.value,
+    scale: hand.scale.value,
+    causal: hand.causal.value,
+    realKeys: Math.max(0, keys - hand.padding.value),
+    window: hand.window.value,
+    painted: fits(hand.painted.value, x.length, keys) ? hand.painted.value : null,
+    dropout: { p: hand.dropout.value, seed: hand.draw.value },
+  };
+});
+
+export const queryNames = computed(() => hand.words.value.slice(0, input.value.x.length));
+export const keyNames = computed(() => (input.value.y ? hand.sources.value : hand.words.value).slice(0, input.value.order.length));
+export const head = computed(() => Math.min(hand.head.value, hand.heads.value - 1));
+
+/** New words keep the vectors of the words whose places they take; further ones get a vector of their own. */
+export function setWords(list: string[]): void {
+  const named = list.slice(0, limits.words);
+  if (named.length === 0) return;
+  const features = hand.x.value[0]?.length ?? 3;
+  batch(() => {
+    hand.x.value = named.map((word, i) => hand.x.value[i] ?? randomMatrix(1, features, hash(word))[0]!);
+    hand.words.value = named;
+    hand.order.value = null;
+  });
+}
+
+function rectangle(rows: Matrix, names: string[]): Matrix {
+  const height = Math.min(limits.words, Math.max(1, names.length));
+  const width = Math.min(limits.features, rows[0]?.length || 1);
+  return Array.from({ length: height }, (_, i) => {
+    const row = rows[i] ?? randomMatrix(1, width, hash(names[i] ?? ''))[0]!;
+    return row.slice(0, width);
+  });
+}
+
+const fits = (rows: Matrix | null, height: number, width: number): boolean => rows?.length === height && rows[0]!.length === width;
+
+const fitting = (rows: Matrix | null, height: number, width: number, seed: number): Matrix =>
+  fits(rows, height, width) ? rows! : randomMatrix(height, width, seed);

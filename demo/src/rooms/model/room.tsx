@@ -1,0 +1,151 @@
+/** Drop a Hugging Face encoder folder, or name its URL: what is in it, then the same views as for the shipped model. */
+import { useState } from 'preact/hooks';
+import { Choice, Notice } from '../../components/controls';
+import { bytes, count, milliseconds, percent, plural } from '../../components/numbers';
+import { Waiting } from '../../components/waiting';
+import { info, ready } from '../../engine/client';
+import { Sentences, Views } from '../text/explorer';
+import { chosenFiles, droppedFiles } from './drop';
+import { dtype, explorer, failure, files, openFiles, openUrl, progress, summary, url } from './state';
+
+export function ModelRoom() {
+  return (
+    <>
+      <header class="room-head">
+        <h1>Your model</h1>
+        <p class="lede">BERT, RoBERTa, DistilBERT, MPNet, ALBERT … as Hugging Face stores them: config.json, tokenizer.json and model.safetensors. The files are read in this tab and sent nowhere.</p>
+      </header>
+      {ready.value ? <Source /> : <Waiting what="The place for your model" />}
+      {failure.value && (
+        <Notice kind="alert" title="This could not be opened. ">
+          {failure.value.message}
+          {summary.value && ' The model from before is still open.'}
+        </Notice>
+      )}
+      {progress.value && (
+        <p role="status">
+          <label>
+            Reading {progress.value.file} {percent(progress.value.share)}
+            <progress value={progress.value.share} max={1} />
+          </label>
+        </p>
+      )}
+      <Contents />
+      {summary.value?.hasTokenizer === false && <Notice kind="alert">There is no tokenizer.json, so this page cannot turn text into tokens. Add the file and drop the folder again.</Notice>}
+      {summary.value?.hasTokenizer && info.value && (
+        <>
+          <Sentences explorer={explorer} />
+          <Views explorer={explorer} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Source() {
+  const [over, setOver] = useState(false);
+  const drop = async (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    if (event.dataTransfer) await openFiles(await droppedFiles(event.dataTransfer));
+  };
+  return (
+    // Dropping is a shortcut; the button and the field below do the same from the keyboard.
+    <section
+      class={`drop ${over ? 'over' : ''}`}
+      aria-label="Where the model is"
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={drop}
+    >
+      <h2>Drop the folder here</h2>
+      <div class="row">
+        <label class="button">
+          Choose a folder
+          <input
+            class="unseen"
+            type="file"
+            {...{ webkitdirectory: true }}
+            multiple
+            onChange={(event) => {
+              const input = event.currentTarget;
+              if (input.files?.length) void openFiles(chosenFiles(input.files));
+              input.value = '';
+            }}
+          />
+        </label>
+        <Choice
+          label="Weights as"
+          state={dtype}
+          options={[
+            ['fp32', 'fp32: exact'],
+            ['q8', 'int8: smaller, faster'],
+          ]}
+        />
+      </div>
+      <form
+        class="row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void openUrl();
+        }}
+      >
+        <label class="field">
+          or the folder’s URL
+          <input type="text" inputMode="url" autocomplete="off" placeholder="https://…/my-encoder/" value={url.value} onInput={(event) => (url.value = event.currentTarget.value)} />
+        </label>
+        <button type="submit" disabled={progress.value !== null}>
+          Open
+        </button>
+      </form>
+    </section>
+  );
+}
+
+function Contents() {
+  const model = summary.value;
+  if (!model) return null;
+  const rows: [string, string][] = [
+    ['Family', model.family],
+    ['Shape', `${plural(model.layers, 'layer')}, ${plural(model.heads, 'head')}, width ${model.width}, feed-forward ${model.feedForward}`],
+    ['Parameters', count(model.parameters)],
+    ['Vocabulary', plural(model.vocabulary, 'token')],
+    ['Longest text', plural(model.maxLength, 'token')],
+    ['Sentence vector', `${model.pooling} pooling`],
+    ['Computed as', model.dtype === 'q8' ? 'int8' : 'fp32'],
+    ['Opened in', milliseconds(model.milliseconds)],
+  ];
+  if (model.unusedTensors) rows.push(['Left aside', `${plural(model.unusedTensors, 'tensor')} that the encoder does not need`]);
+  return (
+    <section class="panel" aria-labelledby="contents">
+      <h2 id="contents">What is in it</h2>
+      <div class="columns">
+        <table class="facts-table">
+          <tbody>
+            {rows.map(([name, value]) => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td>{value}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {files.value.length > 0 && (
+          <table class="facts-table">
+            <tbody>
+              {files.value.slice(0, 20).map(({ path, file }) => (
+                <tr key={path}>
+                  <th scope="row">{path}</th>
+                  <td class="number">{bytes(file.size)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,103 @@
+/** The reader's own model: where it comes from, how far it has loaded, and its views. */
+import { signal } from '@preact/signals';
+import { proxy } from 'comlink';
+import type { LoadProgress } from 'heed';
+import { asFailure, engine, type Failure, share } from '../../engine/client';
+import type { ModelSource, ModelSummary } from '../../engine/models';
+import { choice, text } from '../../state/codecs';
+import { urlState } from '../../state/url';
+import { followExplorer, makeExplorer } from '../text/state';
+
+export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('fp32', 'q8'));
+/** The folder's URL, where it is one; dropped files cannot be in a link. */
+export const url = urlState('model', 'url', '', text);
+export const files = signal<{ path: string; file: File }[]>([]);
+export const summary = signal<ModelSummary | undefined>(undefined);
+export const progress = signal<{ share: number; file: string } | null>(null);
+export const failure = signal<Failure | null>(null);
+
+export const explorer = makeExplorer(
+  'model',
+  'own',
+  summary,
+  ['A quick brown fox jumps over the lazy dog.', 'The fast auburn fox leaps over a sleepy hound.', 'Interest rates rose again in spring.'].join('\n'),
+);
+
+export function followModel(): void {
+  followExplorer(explorer, 'model');
+}
+
+/** Reads the folder into the worker. What was open stays open if this fails. */
+export async function open(source: ModelSource): Promise<void> {
+  if (progress.value) return;
+  failure.value = null;
+  progress.value = { share: 0, file: '' };
+  try {
+    const report = proxy((state: LoadProgress) => {
+      progress.value = { share: share(state), file: state.file };
+    });
+    summary.value = await engine.open('own', source, dtype.value, report);
+  } catch (reason) {
+    failure.value = asFailure(reason);
+  } finally {
+    progress.value = null;
+  }
+}
+
+export function openUrl(): Promise<void> | undefined {
+  const asked = url.value.trim();
+  if (asked === '') return undefined;
+  files.value = [];
+  try {
+    return open({ kind: 'url', url: new URL(asked, document.baseURI).href });
+  } catch {
+    failure.value = { message: `“${asked}” is no URL. It should look like https://example.org/models/my-encoder/.` };
+    return undefined;
+  }
+}
+
+/** Checks what can be said before anything is read, in words that say what to do. */
+export function openFiles(dropped: { path: string; file: File }[]): Promise<void> | undefined {
+  files.value = [];
+  summary.value = undefined;
+  const found = belowConfig(dropped);
+  if (!found) {
+    const names = dropped.slice(0, 4).map(({ path }) => path);
+    failure.value = {
+      message:
+        dropped.length === 0
+          ? 'The folder is empty. Drop one with config.json, tokenizer.json and model.safetensors.'
+          : `This is no model folder: it has no config.json (but ${names.join(', ')}${dropped.length > 4 ? ' …' : ''}). Drop the folder that a Hugging Face model page’s “Files” tab shows.`,
+    };
+    return undefined;
+  }
+  const weights = found.filter(({ path }) => path.endsWith('.safetensors'));
+  const size = weights.reduce((sum, { file }) => sum + file.size, 0);
+  if (weights.length === 0) {
+    const others = found.filter(({ path }) => /\.(bin|onnx|h5|gguf|pt)$/.test(path)).map(({ path }) => path);
+    failure.value = {
+      message: `The folder has no .safetensors file${others.length ? `, only ${others.join(', ')}` : ''}. heed reads weights in that format; most models on Hugging Face bring it.`,
+    };
+    return undefined;
+  }
+  if (size > largestWeights) {
+    failure.value = {
+      message: `The weights are ${(size / 1e9).toFixed(1)} GB. A tab can hold about ${largestWeights / 1e9} GB; try a smaller model of the same family.`,
+    };
+    return undefined;
+  }
+  files.value = found;
+  return open({ kind: 'files', files: found });
+}
+
+/** A wasm memory ends at 4 GB, and activations need room beside the weights. */
+const largestWeights = 3e9;
+
+/** The files of the folder that holds config.json, by their paths below it: people also drop the folder above. */
+function belowConfig(dropped: { path: string; file: File }[]): { path: string; file: File }[] | undefined {
+  const configs = dropped.filter(({ path }) => /(^|\/)config\.json$/.test(path)).sort((a, b) => a.path.length - b.path.length);
+  const config = configs[0];
+  if (!config) return undefined;
+  const folder = config.path.slice(0, -'config.json'.length);
+  return dropped.filter(({ path }) => path.startsWith(folder)).map(({ path, file }) => ({ path: path.slice(folder.length), file }));
+}

@@ -1,0 +1,72 @@
+/** Describe a thing, get the word: the description's vector against those of 20,000 words, while one types. */
+import { effect, signal } from '@preact/signals';
+import { Notice } from '../../components/controls';
+import { count, milliseconds } from '../../components/numbers';
+import { asFailure, engine, type Failure, shipped } from '../../engine/client';
+import type { Definition } from '../../engine/dictionary';
+import type { HeadMask } from '../../engine/models';
+import { text } from '../../state/codecs';
+import { latest } from '../../state/latest';
+import { room, urlState } from '../../state/url';
+import type { Explorer } from './state';
+
+const description = urlState('text', 'define', 'fear of small spaces', text);
+const found = signal<Definition | null>(null);
+const failure = signal<Failure | null>(null);
+
+const search = latest(
+  ([query, headMask]: [string, HeadMask]) => engine.define(query, headMask),
+  (definition) => {
+    found.value = definition;
+    failure.value = null;
+  },
+  (reason) => {
+    failure.value = asFailure(reason);
+  },
+);
+
+export function followDictionary({ headMask }: Explorer): void {
+  effect(() => {
+    const query = description.value.trim();
+    if (room.value === 'text' && shipped.value && query) search([query, headMask.value]);
+  });
+}
+
+const examples = ['fear of small spaces', 'person who studies insects', 'a large wave caused by an earthquake', 'to make something less severe'];
+
+export function ReverseDictionary() {
+  const current = description.value.trim() ? found.value : null;
+  return (
+    <section class="panel dictionary" aria-labelledby="dictionary">
+      <header>
+        <h2 id="dictionary">Reverse dictionary</h2>
+        {current && (
+          <p class="timing">
+            {count(current.searched)} words in {milliseconds(current.milliseconds)}
+          </p>
+        )}
+      </header>
+      <label class="field">
+        <span>Describe a thing</span>
+        <input type="text" autocomplete="off" maxLength={2000} value={description.value} onInput={(event) => (description.value = event.currentTarget.value)} />
+      </label>
+      <div class="presets">
+        {examples.map((example) => (
+          <button type="button" key={example} aria-pressed={description.value === example} onClick={() => (description.value = example)}>
+            {example}
+          </button>
+        ))}
+      </div>
+      {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+      {current && (
+        <ol class="words">
+          {current.words.map(({ word, score }) => (
+            <li key={word} style={{ '--share': Math.max(0, score) }}>
+              <span class="word">{word}</span> <span class="score">{score.toFixed(2)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}

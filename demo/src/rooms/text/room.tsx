@@ -1,0 +1,47 @@
+/** The shipped encoder on the reader's own sentences. */
+import { Waiting } from '../../components/waiting';
+import { shipped } from '../../engine/client';
+import { count, plural } from '../../components/numbers';
+import { followDictionary, ReverseDictionary } from './dictionary';
+import { Sentences, Views } from './explorer';
+import { followExplorer, makeExplorer } from './state';
+
+const sample = [
+  'The bank approved the loan this morning.',
+  'She sat on the bank of the river.',
+  'He borrowed money to buy a house.',
+  'The stream was too cold to swim in.',
+].join('\n');
+
+const explorer = makeExplorer('text', 'shipped', shipped, sample);
+
+export function followText(): void {
+  followExplorer(explorer, 'text');
+  followDictionary(explorer);
+}
+
+export function TextRoom() {
+  const model = shipped.value;
+  return (
+    <>
+      <header class="room-head">
+        <h1>An encoder on your text</h1>
+        <p class="lede">A small English sentence encoder runs in this tab. What you type stays here.</p>
+        {model && (
+          <p class="facts">
+            {plural(model.layers, 'layer')}, {plural(model.heads, 'head')} each, width {model.width}, {count(model.parameters)} parameters
+          </p>
+        )}
+      </header>
+      <Sentences explorer={explorer} />
+      {model ? (
+        <>
+          <Views explorer={explorer} />
+          <ReverseDictionary />
+        </>
+      ) : (
+        <Waiting what="Attention and similarity" progress />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,20 @@
+/** Light, dark, or as the system has it; the choice is in the URL like everything else. */
+import { computed, effect, signal } from '@preact/signals';
+import { choice } from './codecs';
+import { urlState } from './url';
+
+export type Theme = 'light' | 'dark';
+
+export const chosenTheme = urlState<Theme | 'auto'>('page', 'theme', 'auto', choice('auto', 'light', 'dark'));
+const systemDark = matchMedia('(prefers-color-scheme: dark)');
+const system = signal<Theme>(systemDark.matches ? 'dark' : 'light');
+export const theme = computed(() => (chosenTheme.value === 'auto' ? system.value : chosenTheme.value));
+
+export function followTheme(): void {
+  systemDark.addEventListener('change', () => {
+    system.value = systemDark.matches ? 'dark' : 'light';
+  });
+  effect(() => {
+    document.documentElement.dataset.theme = theme.value;
+  });
+}

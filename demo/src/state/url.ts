@@ -1,0 +1,103 @@
+/**
+ * The page's state lives in the URL's fragment: `#text?layer=2&head=1`. Every `urlState` is a signal bound to one parameter of one room;
+ * a parameter that has its initial value is left out, so the fragment alone says everything and any view can be shared as a link.
+ */
+import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+
+export const rooms = ['hand', 'text', 'model', 'speed'] as const;
+export type Room = (typeof rooms)[number];
+
+const initials = new Map<Signal<unknown>, unknown>();
+
+/** Back to what the bare link shows. */
+export function reset(states: Signal<unknown>[]): void {
+  batch(() => {
+    for (const state of states) state.value = initials.get(state);
+  });
+}
+
+/** How a value is spelt in the URL. `read` answers undefined for text that is no such value. */
+export interface Codec<T> {
+  read(text: string): T | undefined;
+  write(value: T): string;
+}
+
+interface Field {
+  scope: Room | 'page';
+  name: string;
+  state: Signal<unknown>;
+  initial: unknown;
+  codec: Codec<unknown>;
+}
+
+/** Browsers and chat programs cut longer links; a longer value is kept in the page only. */
+const longestLink = 8000;
+
+const fields: Field[] = [];
+const registered = signal(0);
+export const room = signal<Room>('hand');
+
+export function urlState<T>(scope: Room | 'page', name: string, initial: T, codec: Codec<T>): Signal<T> {
+  const state = signal(initial);
+  initials.set(state as Signal<unknown>, initial);
+  fields.push({ scope, name, state, initial, codec } as unknown as Field);
+  readInto(fields.slice(-1));
+  registered.value++;
+  return state;
+}
+
+function link(target: Room): string {
+  void registered.value;
+  const parameters = new URLSearchParams();
+  for (const { scope, name, state, initial, codec } of fields) {
+    if (scope !== target && scope !== 'page') continue;
+    const text = codec.write(state.value);
+    if (text !== codec.write(initial)) parameters.set(name, text);
+  }
+  // Commas, semicolons and bars may stand in a fragment; unescaped, matrices stay readable.
+  const query = parameters.toString().replace(/%2C/g, ',').replace(/%3B/g, ';').replace(/%7C/g, '|');
+  return `#${target}${query && `?${query}`}`;
+}
+
+/** The link to each room as it stands. */
+export const links = Object.fromEntries(rooms.map((target) => [target, computed(() => link(target))])) as Record<Room, ReadonlySignal<string>>;
+
+export const currentLink = computed(() => links[room.value].value);
+export const linkIsComplete = computed(() => currentLink.value.length <= longestLink);
+
+function parameters(): { target: Room; query: URLSearchParams } {
+  const [name, query = ''] = location.hash.slice(1).split('?', 2);
+  return { target: rooms.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
+}
+
+function readInto(targets: Field[]): void {
+  const { target, query } = parameters();
+  for (const { scope, name, state, initial, codec } of targets) {
+    if (scope !== target && scope !== 'page') continue;
+    const text = query.get(name);
+    const value = text === null ? initial : (codec.read(text) ?? initial);
+    if (codec.write(value) !== codec.write(state.peek())) state.value = value;
+  }
+}
+
+function readLocation(): void {
+  batch(() => {
+    room.value = parameters().target;
+    readInto(fields);
+  });
+}
+
+/** Follows the address bar and keeps it current. Browsers limit how often the address may change, hence the pause. */
+export function followUrl(): void {
+  readLocation();
+  addEventListener('hashchange', readLocation);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  effect(() => {
+    const link = currentLink.value;
+    clearTimeout(timer);
+    if (!linkIsComplete.value) return;
+    timer = setTimeout(() => {
+      if (location.hash !== link) history.replaceState(null, '', link);
+    }, 200);
+  });
+}
