@@ -32,11 +32,24 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'package', include: packaged, exclude: bundlers, testTimeout: 300_000, hookTimeout: 300_000 },
+        test: {
+          name: 'package',
+          include: packaged,
+          exclude: bundlers,
+          globalSetup: 'tests/package/setup.ts',
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
       },
       {
         extends: true,
-        test: { name: 'bundlers', include: bundlers, testTimeout: 900_000, hookTimeout: 900_000 },
+        test: {
+          name: 'bundlers',
+          include: bundlers,
+          globalSetup: 'tests/package/setup.ts',
+          testTimeout: 900_000,
+          hookTimeout: 900_000,
+        },
       },
     ],
   },

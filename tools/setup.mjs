@@ -77,14 +77,14 @@ async function checkPrograms() {
   }
 }
 
-const lockedPackages = (file) => Object.entries(JSON.parse(fs.readFileSync(join(root, file), 'utf8')).packages);
+const lockedPackages = (file) => Object.entries(JSON.parse(fs.readFileSync(file, 'utf8')).packages);
 
 /** Whether node_modules holds what the lock file says; npm keeps its own list of what it installed. */
-function nodeModulesAreCurrent() {
+function packagesAreCurrent(folder) {
   try {
-    const installed = new Map(lockedPackages('node_modules/.package-lock.json'));
-    // Optional packages are those of other machines; the root package has an empty name.
-    return lockedPackages('package-lock.json').every(
+    const installed = new Map(lockedPackages(join(folder, 'node_modules/.package-lock.json')));
+    // Optional packages are those of other machines; the folder's own has an empty name.
+    return lockedPackages(join(folder, 'package-lock.json')).every(
       ([path, { version, optional }]) => path === '' || optional || installed.get(path)?.version === version,
     );
   } catch {
@@ -92,22 +92,26 @@ function nodeModulesAreCurrent() {
   }
 }
 
-async function ensureNodeModules() {
-  if (nodeModulesAreCurrent()) return;
-  const install = run(['npm', 'ci', '--no-audit', '--no-fund'], { quiet: true, allowFailure: true });
-  const { status, output } = await withProgress('npm ci', install);
+/** `npm ci` in a folder of the repository, unless its packages are there already. */
+export async function ensurePackages(name = '.') {
+  const folder = join(root, name);
+  if (packagesAreCurrent(folder)) return;
+  const command = ['npm', 'ci', '--no-audit', '--no-fund', ...(name === '.' ? [] : ['--ignore-scripts'])];
+  const install = run(command, { cwd: folder, quiet: true, allowFailure: true });
+  const { status, output } = await withProgress(name === '.' ? 'npm ci' : `npm ci in ${name}`, install);
   if (status !== 0) {
     const reason = output.match(/npm (?:error|ERR!) (?!code).*/)?.[0] ?? `exit status ${status}`;
     throw new PlainError(`\`npm ci\` failed; is there a network? (${reason})`);
   }
 }
 
+/** Everything that is missing, and the version of Emscripten that will be used. */
 export async function setup() {
   checkNode();
   if (isDebian()) await ensureDebianPackages();
   else await checkPrograms();
   const version = await ensureEmscripten();
-  await ensureNodeModules();
+  await ensurePackages();
   return version;
 }
 

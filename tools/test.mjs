@@ -2,6 +2,7 @@
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { PlainError, run, runMain, say } from './console.mjs';
+import { ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
 const vitest = (...projects) =>
@@ -29,7 +30,10 @@ const kParts = {
     await vitest('package');
   },
   // Every bundler and framework: minutes, and fetches them from npm the first time.
-  bundlers: () => vitest('bundlers'),
+  bundlers: async () => {
+    await ensurePackages('tests/package/bundlers');
+    await vitest('bundlers', 'package'); // the latter again, with the newer Nodes that came along
+  },
 };
 const kFast = ['cpp', 'web', 'browser', 'package'];
 

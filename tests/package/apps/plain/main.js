@@ -1,0 +1,4 @@
+import * as heed from 'heed';
+import { report } from './smoke.js';
+
+report(heed);

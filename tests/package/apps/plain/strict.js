@@ -1,0 +1,4 @@
+import * as heed from './node_modules/heed/dist/index.js';
+import { report } from './smoke.js';
+
+report(heed);

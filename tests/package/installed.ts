@@ -1,0 +1,78 @@
+// The package as users get it: packed, and installed with --ignore-scripts into an empty folder.
+import { execFile } from 'node:child_process';
+import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { inject } from 'vitest';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+export const apps = join(root, 'tests/package/apps');
+
+const exec = promisify(execFile);
+
+/** Runs a program to its end and returns what it printed; its output is in the error when it fails. */
+export async function run(program: string, args: string[], options: { cwd: string; env?: Record<string, string> }) {
+  try {
+    const env = { ...process.env, ...options.env };
+    // What vitest sets would make bundlers believe that they run in a test.
+    delete env.NODE_ENV;
+    delete env.VITEST;
+    const { stdout } = await exec(program, args, { ...options, env: { ...env, ...options.env }, maxBuffer: 1 << 26 });
+    return stdout;
+  } catch (error) {
+    const { stdout = '', stderr = '', message } = error as { stdout?: string; stderr?: string; message: string };
+    throw new Error(`${message}\n${stdout}\n${stderr}`);
+  }
+}
+
+export const runNode = (args: string[], options: { cwd: string; env?: Record<string, string> }) =>
+  run(process.execPath, args, options);
+
+export interface Packed {
+  tarball: string;
+  files: { path: string; size: number }[];
+  /** A fresh folder outside the repository, where no bundler finds the repository's own configuration. */
+  place: string;
+}
+
+/** `npm pack`. */
+export async function pack(): Promise<Packed> {
+  const place = fs.mkdtempSync(join(tmpdir(), 'heed-package-'));
+  const printed = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', place], { cwd: root });
+  const [report] = Object.values(JSON.parse(printed)) as [{ filename: string; files: Packed['files'] }];
+  return { tarball: join(place, report.filename), files: report.files, place };
+}
+
+/**
+ * An empty folder with the packed package installed, and a copy of `app` (a folder of tests/package/apps) with the shared
+ * smoke.js in it. `parent`: where the folder is made.
+ */
+export async function install(name: string, app?: string, parent = inject('packed').place): Promise<string> {
+  const folder = join(parent, name);
+  fs.rmSync(folder, { recursive: true, force: true });
+  fs.mkdirSync(folder, { recursive: true });
+  fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: `app-${name}`, private: true }));
+  if (app) {
+    fs.cpSync(join(apps, app), folder, { recursive: true });
+    fs.copyFileSync(join(apps, 'smoke.js'), join(folder, 'smoke.js'));
+  }
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--offline'];
+  await run('npm', ['install', ...flags, inject('packed').tarball], { cwd: folder });
+  return folder;
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    packed: Packed;
+  }
+}
+
+/**
+ * The documented line for bundlers that leave `new URL('./file', import.meta.url)` alone (esbuild, Rollup):
+ * `cp -r node_modules/heed/dist/{*.wasm,*.js,model} out/`, keeping what the bundler itself wrote.
+ */
+export function copyRuntime(folder: string, out: string) {
+  fs.cpSync(join(folder, 'node_modules/heed/dist'), out, { recursive: true, force: false });
+}

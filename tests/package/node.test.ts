@@ -1,0 +1,62 @@
+// The installed package in Node: ES modules, CommonJS, worker threads, the command line, and newer Nodes where there are any.
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { install, run, runNode } from './installed.js';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await install('node');
+  for (const [name, text] of Object.entries(kScripts)) fs.writeFileSync(join(folder, name), text);
+});
+
+// The same work in each, printed as JSON.
+const body = `
+const model = await fromPretrained();
+const vectors = await model.embed(['A quiet street.', 'Boiled eggs']);
+model.dispose();
+const { output } = (await load()).attention([[1, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]);
+const result = JSON.stringify({ shape: vectors.shape, first: vectors.data[0], output: output.toArray() });`;
+const kScripts: Record<string, string> = {
+  'esm.mjs': `import { fromPretrained, load } from 'heed';${body} console.log(result);`,
+  'import.cjs': `(async () => { const { fromPretrained, load } = await import('heed');${body} console.log(result); })();`,
+  'require.cjs': `const { fromPretrained, load } = require('heed');(async () => {${body} console.log(result); })();`,
+  'thread.mjs': `import { Worker } from 'node:worker_threads';
+    new Worker(new URL('./inside.mjs', import.meta.url)).on('message', (result) => console.log(result));`,
+  'inside.mjs': `import { parentPort } from 'node:worker_threads'; import { fromPretrained, load } from 'heed';
+    ${body} parentPort.postMessage(result);`,
+};
+
+// What 1 and 0 attend to, by hand: softmax([1/sqrt(2), 0]).
+const weight = 1 / (1 + Math.exp(-Math.SQRT1_2));
+const attended = [weight * 1 + (1 - weight) * 3, weight * 2 + (1 - weight) * 4];
+
+function check(printed: string) {
+  const { shape, first, output } = JSON.parse(printed);
+  expect(shape).toEqual([2, expect.any(Number)]);
+  expect(Math.abs(first)).toBeGreaterThan(0);
+  expect(output[0][0]).toBeCloseTo(attended[0], 5);
+  expect(output[0][1]).toBeCloseTo(attended[1], 5);
+}
+
+describe.each(nodes())('Node $version', ({ program, supportsRequire }) => {
+  const scripts = Object.keys(kScripts).filter((name) => name !== 'inside.mjs' && (supportsRequire || name !== 'require.cjs'));
+  test.each(scripts)('%s', async (name) => check(await run(program, ['--no-warnings', name], { cwd: folder })));
+});
+
+test('the command line starts', async () => {
+  expect(await runNode([join(folder, 'node_modules/.bin/heed'), '--help'], { cwd: folder })).toMatch(/heed/);
+});
+
+/** This Node, and those that the bundlers' tests bring (see bundlers.test.ts). */
+function nodes() {
+  const extra = ['node-22', 'node-24'].map((name) => join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/node'));
+  const require = (version: string) => {
+    const [major, minor] = version.split('.').map(Number);
+    return major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
+  };
+  return [process.execPath, ...extra.filter((path) => fs.existsSync(path))].map((program) => {
+    const version = program === process.execPath ? process.versions.node : program.match(/node-(\d+)/)![1] + '.99.0';
+    return { program, version, supportsRequire: require(version) };
+  });
+}

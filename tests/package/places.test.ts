@@ -1,0 +1,103 @@
+// The installed package in the places of the web that need no more than a static server, and through the two bundlers that
+// the repository itself uses. The other bundlers are in bundlers.test.ts.
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { build as esbuild } from 'esbuild';
+import { type Browser, chromium } from 'playwright-core';
+import { build as viteBuild, createServer } from 'vite';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { chromiumArguments, chromiumPath, launchChromium } from '../../tools/chromium.mjs';
+import { copyRuntime, install } from './installed.js';
+import { checkPage, checkResult, expectedResult, type Smoke } from './page.js';
+import { serve } from './serve.js';
+
+let browser: Browser;
+let expected: Smoke;
+let plain: string;
+
+beforeAll(async () => {
+  [browser, expected, plain] = await Promise.all([launchChromium(), expectedResult(), install('plain', 'plain')]);
+});
+afterAll(() => browser?.close());
+
+test('an import map on a static server, under a sub-path', async () => {
+  await using server = await serve(plain, { base: '/some/where/' });
+  await checkPage(browser, server.url, expected);
+  expect(server.missing).toEqual([]);
+});
+
+test("a page with script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'", async () => {
+  const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'";
+  await using server = await serve(plain, { headers: { 'content-security-policy': policy } });
+  await checkPage(browser, `${server.url}strict.html`, expected);
+});
+
+test('a sandboxed frame', async () => {
+  await using server = await serve(plain, { headers: { 'access-control-allow-origin': '*' } });
+  await checkPage(browser, `${server.url}frame.html`, expected, { worker: false });
+});
+
+test.each(['worker', 'service-module'])('%s', async (kind) => {
+  await using server = await serve(plain);
+  await checkPage(browser, `${server.url}workers.html?kind=${kind}`, expected, { worker: false });
+});
+
+test('a classic service worker, bundled into one script', async () => {
+  await esbuild({
+    entryPoints: [join(plain, 'answer.js')],
+    outfile: join(plain, 'classic.js'),
+    bundle: true,
+    format: 'iife',
+    define: { 'import.meta.url': 'self.location.href' }, // classic scripts have no import.meta
+  });
+  copyRuntime(plain, plain);
+  await using server = await serve(plain);
+  await checkPage(browser, `${server.url}workers.html?kind=service-classic`, expected, { worker: false });
+});
+
+test('an MV3 extension: its service worker and a page', async () => {
+  const folder = await install('extension', 'extension');
+  const context = await chromium.launchPersistentContext('', {
+    executablePath: chromiumPath(),
+    args: [...chromiumArguments, `--disable-extensions-except=${folder}`, `--load-extension=${folder}`],
+    ignoreDefaultArgs: ['--disable-extensions'],
+  });
+  try {
+    const background = context.serviceWorkers()[0] ?? (await context.waitForEvent('serviceworker'));
+    const run = () => (globalThis as unknown as { run(): Promise<object> }).run();
+    checkResult(await background.evaluate(run), expected, false);
+    await checkPage(context, new URL('page.html', background.url()).href, expected);
+  } finally {
+    await context.close();
+  }
+});
+
+test('esbuild', async () => {
+  const folder = await install('esbuild', 'vite');
+  const outdir = join(folder, 'out');
+  await esbuild({ entryPoints: [join(folder, 'main.js')], outdir, bundle: true, format: 'esm', minify: true });
+  copyRuntime(folder, outdir);
+  fs.copyFileSync(join(folder, 'index.html'), join(outdir, 'index.html'));
+  await using server = await serve(outdir);
+  await checkPage(browser, server.url, expected);
+  expect(server.missing).toEqual([]);
+});
+
+test('Vite, built, under a sub-path', async () => {
+  const root = await install('vite', 'vite');
+  await viteBuild({ root, configFile: false, base: '/some/where/', logLevel: 'error', build: { outDir: 'out' } });
+  await using server = await serve(join(root, 'out'), { base: '/some/where/' });
+  await checkPage(browser, server.url, expected);
+  expect(server.missing).toEqual([]);
+});
+
+test("Vite's development server", async () => {
+  const root = await install('vite-dev', 'vite');
+  const server = await createServer({ root, configFile: false, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } });
+  try {
+    await server.listen();
+    await checkPage(browser, server.resolvedUrls!.local[0], expected);
+  } finally {
+    await server.close();
+  }
+});

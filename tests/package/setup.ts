@@ -1,0 +1,10 @@
+// Packs once for all the files of this folder.
+import * as fs from 'node:fs';
+import type { TestProject } from 'vitest/node';
+import { pack } from './installed.js';
+
+export default async function setup(project: TestProject) {
+  const packed = await pack();
+  project.provide('packed', packed);
+  return () => fs.rmSync(packed.place, { recursive: true, force: true });
+}

@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, expect, inject, test } from 'vitest';
+import { install } from './installed.js';
+
+let heed: string;
+let manifest: Record<string, unknown> & { exports: Record<string, unknown>; scripts?: Record<string, string> };
+
+beforeAll(async () => {
+  heed = join(await install('tarball'), 'node_modules/heed');
+  manifest = JSON.parse(fs.readFileSync(join(heed, 'package.json'), 'utf8'));
+});
+
+test('needs no other package and runs nothing at installation', () => {
+  for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies', 'bundledDependencies']) {
+    expect(manifest[field]).toBeUndefined();
+  }
+  for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
+    expect(manifest.scripts?.[script]).toBeUndefined();
+  }
+});
+
+test('carries the files that its manifest names, and neither sources nor native binaries', () => {
+  const names = inject('packed').files.map(({ path }) => path);
+  for (const needed of ['LICENSE', 'README.md', 'CHANGELOG.md', 'THIRD_PARTY.md', 'dist/index.js', 'dist/worker.js', 'dist/cli.js']) {
+    expect(names).toContain(needed);
+  }
+  expect(names.filter((name) => /^(cpp|web|tests|tools|demo|bench)\/|\.(node|so|dll|dylib|exe)$/.test(name))).toEqual([]);
+
+  const targets = JSON.stringify([manifest.exports, manifest.main, manifest.types, manifest.bin]).match(/"\.?\/?dist\/[^"*]*"/g) ?? [];
+  expect(targets.length).toBeGreaterThan(4);
+  for (const target of targets) expect(fs.existsSync(join(heed, JSON.parse(target))), target).toBe(true);
+});
+
+test('says which compiler, flags and sources its modules come from', () => {
+  const { version, compiler, sources, modules } = JSON.parse(fs.readFileSync(join(heed, 'dist/wasm.json'), 'utf8'));
+  expect(version).toBe(manifest.version);
+  expect(compiler).toEqual({ emscripten: expect.stringMatching(/^\d+\.\d+\.\d+$/), clang: expect.stringMatching(/^\d+\./) });
+  expect(sources).toMatch(/^[0-9a-f]{64}$/);
+  for (const name of ['heed-simd128.wasm', 'heed-relaxed-simd.wasm']) {
+    const bytes = fs.readFileSync(join(heed, 'dist', name));
+    expect(modules[name].bytes).toBe(bytes.length);
+    expect(modules[name].sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
+    expect(modules[name].flags.link).toContain('-sDYNAMIC_EXECUTION=0');
+    expect(modules[name].flags.compile.includes('-mrelaxed-simd')).toBe(name === 'heed-relaxed-simd.wasm');
+  }
+});
+
+test('holds no eval, no URL of another host and no path of the machine that built it', () => {
+  for (const file of fs.readdirSync(join(heed, 'dist')).filter((name) => name.endsWith('.js'))) {
+    const code = fs.readFileSync(join(heed, 'dist', file), 'utf8');
+    expect(code, file).not.toMatch(/\bnew Function\b|\beval\(/);
+    expect(code.match(/https?:\/\/(?!www\.w3\.org)[\w.-]+\.\w+[^"'`\s]*/g) ?? [], file).toEqual([]);
+    expect(code, file).not.toContain(process.cwd());
+  }
+});

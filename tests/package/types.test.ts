@@ -1,0 +1,63 @@
+// The packed declarations, compiled by a user under the strictest settings.
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, test } from 'vitest';
+import { install, root, runNode } from './installed.js';
+
+let folder: string;
+beforeAll(async () => {
+  folder = await install('types');
+  fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${use}`);
+  // CommonJS takes the package by import(), or by require() where TypeScript knows that Node can.
+  fs.writeFileSync(join(folder, 'common.cts'), `export async function main() { const heed = await import('heed');\n${use.replace('export ', '')} }`);
+});
+
+// One use of each part of the face, results annotated: a wrong type does not compile.
+const use = `
+export async function use() {
+  const runtime = await heed.load({ build: 'simd128' });
+  const { output, weights } = runtime.attention([[1]], [[1]], [[1]], { causal: true, returnWeights: true });
+  const data: Float32Array = output.data;
+  const shape: readonly number[] = runtime.softmax([[1, 2]]).shape;
+  const nested: unknown = weights?.toArray();
+  const mha = new runtime.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
+  mha.dispose();
+  const model = await heed.fromPretrained({ 'config.json': new Uint8Array() }, { dtype: 'q8' });
+  const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
+  const extract = await heed.pipeline('feature-extraction');
+  const out = await extract(['a'], { pooling: 'mean', normalize: true });
+  const error: Error & { code: string } = new heed.HeedError('INVALID_ARGUMENT', 'x');
+  // @ts-expect-error an unknown build
+  await heed.load({ build: 'fast' });
+  // @ts-expect-error an unknown pooling
+  await model.embed(['a'], { pooling: 'sum' });
+  // @ts-expect-error a missing option
+  new runtime.Linear({ inFeatures: 3 });
+  return [data, shape, nested, vectors, out, error];
+}`;
+
+const kResolutions = [
+  ['node16', 'node16'],
+  ['nodenext', 'nodenext'],
+  ['esnext', 'bundler'],
+];
+const kLibraries = [['es2022', 'dom'], ['es2022'], ['es2022', 'esnext.disposable', 'webworker']];
+
+test.each(kResolutions.flatMap(([module, moduleResolution]) => kLibraries.map((lib) => ({ module, moduleResolution, lib }))))(
+  'module $module, resolution $moduleResolution, lib $lib',
+  async (options) => {
+    const compilerOptions = {
+      ...options,
+      target: 'es2022',
+      types: [],
+      strict: true,
+      skipLibCheck: false,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      noEmit: true,
+    };
+    const files = options.moduleResolution === 'bundler' ? ['esm.mts'] : ['esm.mts', 'common.cts'];
+    fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+    await runNode([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder });
+  },
+);
