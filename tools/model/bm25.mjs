@@ -4,7 +4,7 @@ const K1 = 1.2;
 const B = 0.75;
 
 export class Bm25 {
-  /** documents: [{ text, id }]; several may share an id. */
+  /** documents: [{ text, id }] */
   constructor(documents) {
     this.documents = documents;
     this.postings = new Map(); // term -> [document, count] pairs

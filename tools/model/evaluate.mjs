@@ -47,15 +47,16 @@ async function main() {
     systems[name] = byCosine(vectors[name], data);
     model.dispose();
   }
+  systems['heed, int8, first 128 entries'] = byCosine(shortened(vectors['heed, int8'], 128), data);
   systems['mean word vectors'] = byCosine(await embedAll('mean word vectors', meanWords(options.model), data), data);
-  const bm25 = new Bm25(data.definitions);
-  systems.BM25 = (set, query) => scoresOfWords(bm25.search(query.text), data);
+  const bm25 = new Bm25(data.documents);
+  systems.BM25 = (query) => scoresOfWords(bm25.search(query.text), data);
 
   for (const [set, { queries }] of Object.entries(data.sets)) {
     console.log(`\n${set}: ${queries.length} glosses, ${data.words.length} candidate words`);
     const hits = {};
     for (const [name, score] of Object.entries(systems)) {
-      const ranks = queries.map((query, i) => rank(score(set, query, i), query, data));
+      const ranks = queries.map((query, i) => rank(score({ ...query, set, i }), query, data));
       const result = summary(ranks);
       hits[name] = result.hit10;
       console.log(
@@ -69,7 +70,7 @@ async function main() {
   }
   const exact = vectors['heed, fp32 weights'] ?? vectors['heed, int8 weights in fp32 arithmetic'];
   console.log(`\nmean cosine of int8 and fp32 vectors: ${meanCosine(vectors['heed, int8'], exact).toFixed(5)}`);
-  demonstrate(await describeAll(heed, data), data);
+  demonstrate(await describeAll(heed, data));
 }
 
 /** The held-out queries, the dictionary and the training definitions; refuses what the model was trained on. */
@@ -83,22 +84,35 @@ function readData(folder, model, part) {
   const trainedOn = JSON.parse(readFileSync(join(model, 'training.json'), 'utf8')).data;
   const here = createHash('sha256').update(pairsText).digest('hex');
   if (trainedOn !== here) {
-    throw new Error(`${model} was trained on other pairs (${trainedOn.slice(0, 12)}) than ${folder}/pairs.tsv (${here.slice(0, 12)}), so what is held out here may have been seen there`);
+    throw new Error(
+      `${model} was trained on other pairs (${trainedOn.slice(0, 12)}) than ${folder}/pairs.tsv (${here.slice(0, 12)}), so what is held out here may have been seen there`,
+    );
   }
-  const rows = pairsText.split('\n').filter(Boolean).map((line) => line.split('\t'));
+  const rows = pairsText
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => line.split('\t'));
   const seen = new Set(rows.flatMap(([, , first, second]) => [first, second]));
   const words = read('dictionary.txt').trim().split('\n');
-  const sets = Object.fromEntries(Object.entries(JSON.parse(read('heldout.json'))).map(([name, parts]) => [name, parts[part]]));
+  const sets = Object.fromEntries(
+    Object.entries(JSON.parse(read('heldout.json'))).map(([name, parts]) => [name, parts[part]]),
+  );
   for (const [name, set] of Object.entries(sets)) {
     if (!set) throw new Error(`--part: got ${part}; expected test or dev`);
     const leaked = [...set.queries.map((query) => query.text), ...(set.words ?? [])].filter((text) => seen.has(text));
-    if (leaked.length) throw new Error(`training has seen ${leaked.length} held-out texts of ${name}, e.g. "${leaked[0]}"`);
+    if (leaked.length)
+      throw new Error(`training has seen ${leaked.length} held-out texts of ${name}, e.g. "${leaked[0]}"`);
   }
   const place = new Map(words.map((word, i) => [word, i]));
-  const definitions = rows
-    .filter(([kind, , , word]) => (kind === 'definition' || kind === 'webster') && place.has(word))
-    .map(([, , text, word]) => ({ text, id: place.get(word) }));
-  return { words, place, sets, definitions };
+  // One document for each word, of all its definitions: better here than one for each definition.
+  const documents = new Map();
+  for (const [kind, , text, word] of rows) {
+    if ((kind === 'definition' || kind === 'webster') && place.has(word)) {
+      const id = place.get(word);
+      documents.set(id, { id, text: `${documents.get(id)?.text ?? ''} ${text}` });
+    }
+  }
+  return { words, place, sets, documents: [...documents.values()] };
 }
 
 /** Vectors of the dictionary's words and of each set's queries. */
@@ -114,7 +128,8 @@ async function embedAll(name, embed, data) {
     return rows;
   };
   const result = { words: await run(data.words) };
-  for (const [set, { queries }] of Object.entries(data.sets)) result[set] = await run(queries.map((query) => query.text));
+  for (const [set, { queries }] of Object.entries(data.sets))
+    result[set] = await run(queries.map((query) => query.text));
   return result;
 }
 
@@ -124,7 +139,9 @@ function meanWords(folder) {
     JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')),
     JSON.parse(readFileSync(join(folder, 'tokenizer_config.json'), 'utf8')),
   );
-  const { data: table, shape } = readSafetensors(join(folder, 'model.safetensors'))('embeddings.word_embeddings.weight');
+  const { data: table, shape } = readSafetensors(join(folder, 'model.safetensors'))(
+    'embeddings.word_embeddings.weight',
+  );
   const width = shape[1];
   return (texts) => {
     const out = new Float32Array(texts.length * width);
@@ -137,14 +154,20 @@ function meanWords(folder) {
   };
 }
 
-function byCosine(vectors, data) {
-  return (set, query, i) => Float32Array.from(data.words, (_, w) => dot(vectors[set][i], vectors.words[w]));
+/** The vectors' first entries: what the dictionary's index keeps. */
+function shortened(vectors, size) {
+  return Object.fromEntries(
+    Object.entries(vectors).map(([set, rows]) => [set, rows.map((row) => normalized(row.slice(0, size)))]),
+  );
 }
 
-/** A word scores as its best definition does. */
+function byCosine(vectors, data) {
+  return ({ set, i }) => Float32Array.from(data.words, (_, w) => dot(vectors[set][i], vectors.words[w]));
+}
+
 function scoresOfWords(found, data) {
   const scores = new Float32Array(data.words.length);
-  for (const [id, score] of found) scores[id] = Math.max(scores[id], score);
+  for (const [id, score] of found) scores[id] = score;
   return scores;
 }
 
@@ -188,17 +211,25 @@ async function describeAll(heed, data) {
   const score = byCosine(vectors, data);
   return entries.map((entry, i) => {
     const known = { words: entry.words.filter((word) => data.place.has(word)), ignore: [] };
-    const scores = score('descriptions', entry, i);
-    const top = data.words.map((_, w) => w).sort((a, b) => scores[b] - scores[a]).slice(0, 10).map((w) => data.words[w]);
+    const scores = score({ set: 'descriptions', i });
+    const top = data.words
+      .map((_, w) => w)
+      .sort((a, b) => scores[b] - scores[a])
+      .slice(0, 10)
+      .map((w) => data.words[w]);
     return { ...entry, rank: rank(scores, known, data), top };
   });
 }
 
 function demonstrate(entries) {
   const found = entries.filter((entry) => entry.rank <= 10).length;
-  console.log(`\n${found} of ${entries.length} hand-written descriptions have an expected word in the top ten (their words were trained on)`);
+  console.log(
+    `\n${found} of ${entries.length} hand-written descriptions have an expected word in the top ten (their words were trained on)`,
+  );
   for (const { text, words, rank: place, top } of entries) {
-    console.log(`  ${place <= 10 ? ' ' : '-'} ${text.padEnd(48)} ${words.join(', ')} at ${place}: ${top.slice(0, 5).join(', ')}`);
+    console.log(
+      `  ${place <= 10 ? ' ' : '-'} ${text.padEnd(48)} ${words.join(', ')} at ${place}: ${top.slice(0, 5).join(', ')}`,
+    );
   }
 }
 

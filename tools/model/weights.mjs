@@ -7,7 +7,11 @@ import { join } from 'node:path';
 export function readSafetensors(path) {
   const { header, body } = open(path);
   const raw = (name) => {
-    const { dtype, shape, data_offsets: [from, to] } = header[name];
+    const {
+      dtype,
+      shape,
+      data_offsets: [from, to],
+    } = header[name];
     const bytes = body.slice(from, to);
     return { data: dtype === 'I8' ? new Int8Array(bytes) : new Float32Array(bytes), shape, dtype };
   };
@@ -31,7 +35,7 @@ export function untrained(folder, seed) {
     if (name === '__metadata__' || name.endsWith('_scale')) continue;
     const size = shape.reduce((a, b) => a * b, 1);
     const values = new Float32Array(size);
-    if (shape.length === 2) values.forEach((_, i) => (values[i] = 0.02 * normal()));
+    if (shape.length === 2) for (let i = 0; i < size; i++) values[i] = 0.02 * normal();
     else values.fill(name.endsWith('LayerNorm.weight') ? 1 : 0);
     plain[name] = { dtype: 'F32', shape, data_offsets: [offset, offset + 4 * size] };
     offset += 4 * size;
