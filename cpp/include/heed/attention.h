@@ -24,14 +24,17 @@ struct Mask {
   const void* data;
   std::array<Index, 4> strides;  ///< in elements, for (n, h, i, j)
 
-  /// `shape` aligned from the right against (N, H, L, S). Throws kShapeMismatch naming `argument` where it does not broadcast.
-  static Mask broadcast(const char* argument, Kind kind, const void* data, const Shape& shape, const std::array<Index, 4>& target);
+  /// `shape` aligned from the right against (N, H, L, S). Throws kShapeMismatch naming `argument` where it does not
+  /// broadcast.
+  static Mask broadcast(const char* argument, Kind kind, const void* data, const Shape& shape,
+                        const std::array<Index, 4>& target);
 };
 
-/// A score bias that depends only on the head and on j - i: ALiBi (Press et al. 2021, arXiv:2108.12409), the relative buckets of T5 and MPNet.
+/// A score bias that depends only on the head and on j - i: ALiBi (Press et al. 2021, arXiv:2108.12409), the relative
+/// buckets of T5 and MPNet.
 struct DistanceBias {
-  Index max_distance = 0;      ///< distances beyond are clamped
-  std::vector<float> values;   ///< (H, 2 max_distance + 1); entry [h, max_distance + (j - i)]
+  Index max_distance = 0;     ///< distances beyond are clamped
+  std::vector<float> values;  ///< (H, 2 max_distance + 1); entry [h, max_distance + (j - i)]
 };
 
 /// -slope_h |i - j| with slope_h = 2^(-8 (h + 1) / H), and ALiBi's interleaving for H that is no power of two.
@@ -40,15 +43,15 @@ DistanceBias alibiBias(Index num_heads, Index max_distance);
 DistanceBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional);
 
 struct AttentionOptions {
-  std::optional<float> scale;             ///< default 1 / sqrt(Dk)
-  bool causal = false;                    ///< query i sees keys 0 .. query_offset + i
-  std::optional<Index> window;            ///< |query_offset + i - j| <= window
-  Index query_offset = 0;                 ///< position of query 0 among the keys; not 0 when decoding with a cache
-  std::span<const Mask> masks;            ///< all apply
-  const DistanceBias* bias = nullptr;     ///< added to the scaled scores
-  std::span<const float> head_scale;      ///< (H) or (N, H) factors on each head's output, 0 switches it off; empty: all 1
-  float dropout = 0;                      ///< rate on the weights ('inverted'); 0 outside training
-  Generator* generator = nullptr;         ///< drawn from when dropout > 0
+  std::optional<float> scale;          ///< default 1 / sqrt(Dk)
+  bool causal = false;                 ///< query i sees keys 0 .. query_offset + i
+  std::optional<Index> window;         ///< |query_offset + i - j| <= window
+  Index query_offset = 0;              ///< position of query 0 among the keys; not 0 when decoding with a cache
+  std::span<const Mask> masks;         ///< all apply
+  const DistanceBias* bias = nullptr;  ///< added to the scaled scores
+  std::span<const float> head_scale;   ///< (H) or (N, H) factors on each head's output, 0 switches it off; empty: all 1
+  float dropout = 0;                   ///< rate on the weights ('inverted'); 0 outside training
+  Generator* generator = nullptr;      ///< drawn from when dropout > 0
 };
 
 /// All heads of all sequences.
@@ -57,12 +60,15 @@ struct AttentionOptions {
 /// key     (sum S_n, H Dk)
 /// value   (sum S_n, H Dv)
 /// output  (sum L_n, H Dv)
-/// weights null, or room for the softmax's rows before dropout and head scale: for each n, (H, L_n, S_n), one sequence after the other.
+/// weights null, or room for the softmax's rows before dropout and head scale: for each n, (H, L_n, S_n), one sequence
+/// after the other.
 ///
-/// A query whose keys are all masked gets zeros in output and weights. Without `weights` the memory taken does not grow with L x S.
-/// Key blocks that causality or the window rule out are skipped. No row's result depends on another sequence or on how rows are tiled.
-void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads, const Sequences& queries,
-               const Sequences& keys, const AttentionOptions& options, MatrixView output, float* weights, Arena& arena);
+/// A query whose keys are all masked gets zeros in output and weights. Without `weights` the memory taken does not grow
+/// with L x S. Key blocks that causality or the window rule out are skipped. No row's result depends on another
+/// sequence or on how rows are tiled.
+void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads,
+               const Sequences& queries, const Sequences& keys, const AttentionOptions& options, MatrixView output,
+               float* weights, Arena& arena);
 
 /// Floats that `weights` must have room for: sum over n of H L_n S_n.
 Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequences& keys);

@@ -6,7 +6,7 @@ namespace heed {
 
 /// Masks of one decoder call: over the target itself, and over the memory.
 struct DecoderCallOptions {
-  MultiHeadCallOptions self;    ///< causal by default in Decoder calls from the face; here as given
+  MultiHeadCallOptions self;  ///< causal by default in Decoder calls from the face; here as given
   MultiHeadCallOptions memory;
 };
 
@@ -16,8 +16,9 @@ struct DecoderWeights {
   float* memory = nullptr;
 };
 
-/// Causal self-attention, cross-attention to the encoder's output, feed-forward; each with its residual and norm, pre- or post-norm (torch.nn.TransformerDecoderLayer, batch_first).
-/// Parameters self_attn.*, multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
+/// Causal self-attention, cross-attention to the encoder's output, feed-forward; each with its residual and norm, pre-
+/// or post-norm (torch.nn.TransformerDecoderLayer, batch_first). Parameters self_attn.*, multihead_attn.*, linear1.*,
+/// linear2.*, norm1.*, norm2.*, norm3.*.
 class DecoderLayer : public Module {
  public:
   explicit DecoderLayer(const EncoderLayerOptions& options);
@@ -27,12 +28,17 @@ class DecoderLayer : public Module {
 
   /// Keys and values of one sequence, kept between steps of decoding.
   struct Cache {
-    std::vector<float> self_key, self_value;      ///< (steps so far, E) each
-    std::vector<float> memory_key, memory_value;  ///< (S, E) each, projected once
+    Index length = 0;                             ///< rows decoded so far
+    std::vector<float> self_key, self_value;      ///< (length, H Dk) and (length, H Dv)
+    std::vector<float> memory_key, memory_value;  ///< (S, H Dk) and (S, H Dv), projected once
   };
+  /// memory (S, E).
   Cache makeCache(ConstMatrixView memory, Arena& arena);
   /// The next rows of one sequence, target (L_new, E), given all before them; equals the rows of a full causal pass.
-  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, DecoderWeights weights, Arena& arena);
+  /// Self-attention is causal whatever `options` says; its masks broadcast to (1, H, L_new, length + L_new). A step
+  /// that throws leaves the cache as it was.
+  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
+            DecoderWeights weights, Arena& arena);
 
   const EncoderLayerOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
@@ -40,15 +46,16 @@ class DecoderLayer : public Module {
   void seed(uint64_t seed) override;
 
  private:
-  /// The three blocks in order; `self` and `cross` are called with (input, output).
+  /// The three blocks; `self` and `cross` take (in, out, plus) as Residual's f.
   template <class SelfAttention, class CrossAttention>
-  void run(ConstMatrixView target, SelfAttention self, CrossAttention cross, MatrixView output, Arena& arena);
+  void run(ConstMatrixView target, const SelfAttention& self, const CrossAttention& cross, MatrixView output,
+           Arena& arena);
 
   EncoderLayerOptions options_;
   MultiHeadAttention self_attn_, multihead_attn_;
   FeedForward feed_forward_;
   LayerNorm norm1_, norm2_, norm3_;
-  Generator generator_;
+  Dropout dropout_;
 };
 
 /// N decoder layers and an optional final norm (torch.nn.TransformerDecoder). Parameters layers.0.*, ..., norm.*.
@@ -56,7 +63,8 @@ class Decoder : public Module {
  public:
   Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
   void forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
-               const DecoderCallOptions& options, MatrixView output, std::span<const DecoderWeights> weights, Arena& arena);
+               const DecoderCallOptions& options, MatrixView output, std::span<const DecoderWeights> weights,
+               Arena& arena);
   using Cache = std::vector<DecoderLayer::Cache>;
   Cache makeCache(ConstMatrixView memory, Arena& arena);
   void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, Arena& arena);

@@ -15,11 +15,13 @@ struct FeedForwardOptions {
   Activation activation = Activation::kRelu;
   float dropout = 0;
   bool bias = true;
-  bool gated = false;  ///< phi(W_1a x) * (W_1b x) between the two products (Shazeer 2020, arXiv:2002.05202): linear1 is (2 F, E), the activated half first
+  bool gated = false;  ///< phi(W_1a x) * (W_1b x) between the two products (Shazeer 2020, arXiv:2002.05202): linear1 is
+                       ///< (2 F, E), the activated half first
   Precision precision = Precision::kFloat32;
 };
 
-/// W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position. Parameters linear1.{weight (F, E), bias}, linear2.{weight (E, F), bias}.
+/// W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position. Parameters linear1.{weight (F, E), bias}, linear2.{weight (E,
+/// F), bias}.
 class FeedForward : public Module {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
@@ -27,19 +29,20 @@ class FeedForward : public Module {
   void forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
-  void seed(uint64_t seed) override { generator_ = Generator(seed); }
+  void setTraining(bool training) override;
+  void seed(uint64_t seed) override { dropout_.seed(seed); }
 
  private:
   FeedForwardOptions options_;
   Linear linear1_, linear2_;
-  Generator generator_;
+  Dropout dropout_;
 };
 
 struct EncoderLayerOptions {
   Index embed_dim;
   Index num_heads;
   Index feed_forward_dim;
-  Index key_dim = 0;    ///< per head, as MultiHeadAttentionOptions; not the default in a pruned layer
+  Index key_dim = 0;  ///< per head, as MultiHeadAttentionOptions; not the default in a pruned layer
   Index value_dim = 0;
   Activation activation = Activation::kRelu;
   bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
@@ -52,13 +55,14 @@ struct EncoderLayerOptions {
   Precision precision = Precision::kFloat32;
 };
 
-/// Post-norm: a = LN(x + Dropout(MHA(x))); y = LN(a + FF(a)). Pre-norm: a = x + Dropout(MHA(LN(x))); y = a + FF(LN(a)). torch.nn.TransformerEncoderLayer, batch_first.
-/// Parameters self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*.
+/// Post-norm: a = LN(x + Dropout(MHA(x))); y = LN(a + FF(a)). Pre-norm: a = x + Dropout(MHA(LN(x))); y = a + FF(LN(a)).
+/// torch.nn.TransformerEncoderLayer, batch_first. Parameters self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*.
 class EncoderLayer : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);
   /// x, output (T, E), which may be the same; `weights` as in attention().
-  void forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output, float* weights, Arena& arena);
+  void forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output,
+               float* weights, Arena& arena);
   const EncoderLayerOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void setTraining(bool training) override;
@@ -70,10 +74,11 @@ class EncoderLayer : public Module {
   MultiHeadAttention self_attn_;
   FeedForward feed_forward_;
   LayerNorm norm1_, norm2_;
-  Generator generator_;
+  Dropout dropout_;
 };
 
-/// N encoder layers, and a norm after the last where `final_norm` (torch.nn.TransformerEncoder). Parameters layers.0.*, ..., norm.*.
+/// N encoder layers, and a norm after the last where `final_norm` (torch.nn.TransformerEncoder). Parameters layers.0.*,
+/// ..., norm.*.
 class Encoder : public Module {
  public:
   Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);

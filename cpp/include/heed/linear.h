@@ -18,8 +18,8 @@ struct LinearOptions {
   Precision precision = Precision::kFloat32;
 };
 
-/// The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. torch.nn.Linear, followed by phi.
-/// Parameters: weight (out, in), bias (out).
+/// The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. torch.nn.Linear, followed
+/// by phi. Parameters: weight (out, in), bias (out).
 class Linear : public Module {
  public:
   explicit Linear(const LinearOptions& options);
@@ -41,7 +41,9 @@ class Linear : public Module {
   std::vector<float> bias_;
 };
 
-/// x W^T + b with weights that the caller holds; `weight` (out, in), `bias` (out) or null. Packs the weight anew on each call.
-void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output, Arena& arena);
+/// x W^T + b with weights that the caller holds; `weight` (out, in), `bias` (out) or null. Packs the weight anew on
+/// each call.
+void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
+            Arena& arena);
 
 }  // namespace heed

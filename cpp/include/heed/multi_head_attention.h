@@ -24,30 +24,40 @@ struct MultiHeadCallOptions : AttentionOptions {
   const Rotary* rotary = nullptr;  ///< turns the projected queries and keys
 };
 
-/// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2). torch.nn.MultiheadAttention with batch_first, plus Keras's free head widths.
+/// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2). torch.nn.MultiheadAttention with
+/// batch_first, plus Keras's free head widths.
 ///
-/// Parameters where the key and value inputs are E wide and H Dk = H Dv = E: in_proj_weight (3E, E), in_proj_bias (3E); otherwise q_proj_weight (H Dk, E),
-/// k_proj_weight (H Dk, key_input_dim), v_proj_weight (H Dv, value_input_dim), in_proj_bias (2 H Dk + H Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E).
+/// Parameters where the key and value inputs are E wide and H Dk = H Dv = E: in_proj_weight (3E, E), in_proj_bias (3E);
+/// otherwise q_proj_weight (H Dk, E), k_proj_weight (H Dk, key_input_dim), v_proj_weight (H Dv, value_input_dim),
+/// in_proj_bias (2 H Dk + H Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E).
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 
   /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim) -> output (sum L_n, E).
-  /// For self-attention pass the same view thrice: it is then packed once. `weights` as in attention(); `residual` (sum L_n, E) is added to the output where given.
-  void forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, const Sequences& queries, const Sequences& keys,
-               const MultiHeadCallOptions& options, MatrixView output, float* weights, Arena& arena,
-               const ConstMatrixView* residual = nullptr);
+  /// For self-attention pass the same view thrice: it is then packed once. `weights` as in attention(); `residual` (sum
+  /// L_n, E) is added to the output where given.
+  void forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, const Sequences& queries,
+               const Sequences& keys, const MultiHeadCallOptions& options, MatrixView output, float* weights,
+               Arena& arena, const ConstMatrixView* residual = nullptr);
 
-  /// The projections by themselves, for caches and for looking: q (rows, H Dk), k (rows, H Dk), v (rows, H Dv).
+  /// The projections by themselves, for caches and for looking: q (rows, H Dk), k (rows, H Dk), v (rows, H Dv). Inputs
+  /// that are one view are packed once.
+  void project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q, MatrixView k,
+               MatrixView v, Arena& arena) const;
   void projectQuery(ConstMatrixView query, MatrixView q, Arena& arena) const;
   void projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Arena& arena) const;
   /// Attention over projected q, k, v (already rotated where that applies), then W^O.
   void attend(ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, const Sequences& queries, const Sequences& keys,
-              const AttentionOptions& options, MatrixView output, float* weights, Arena& arena, const ConstMatrixView* residual = nullptr);
+              const AttentionOptions& options, MatrixView output, float* weights, Arena& arena,
+              const ConstMatrixView* residual = nullptr);
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with the defaults filled in
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
   void seed(uint64_t seed) override { generator_ = Generator(seed); }
+
+  /// Turns projected queries or keys in place, the first row of each sequence standing at `first_position`.
+  void rotate(const Rotary& rotary, const Sequences& sequences, Index first_position, MatrixView x) const;
 
  private:
   MultiHeadAttentionOptions options_;

@@ -2,10 +2,12 @@
 
 #include "heed/module.h"
 
+/// Letters: T rows, E features.
 namespace heed {
 
-/// gamma (x - mean) / sqrt(variance + eps) + delta over each row, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `weight`, `bias` (E) or null.
-/// x and output (T, E) may be the same.
+/// gamma (x - mean) / sqrt(variance + eps) + delta over each row, variance with 1/E (Ba, Kiros, Hinton 2016,
+/// arXiv:1607.06450). `weight` (gamma), `bias` (delta): (E) or null. x and output (T, E) may be the same. Sums are
+/// taken in one fixed order, wherever a row lies.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
 struct LayerNormOptions {
@@ -19,6 +21,7 @@ struct LayerNormOptions {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const LayerNormOptions& options);
+  /// x, output (T, E), which may be the same.
   void forward(ConstMatrixView x, MatrixView output) const;
   const LayerNormOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
@@ -33,12 +36,13 @@ struct BatchNormOptions {
   float eps = 1e-5f;
 };
 
-/// torch.nn.BatchNorm1d in inference, beside layer norm for contrast: each feature over the batch, with moving averages (Ioffe, Szegedy 2015).
+/// torch.nn.BatchNorm1d in inference, beside layer norm for contrast: each feature over the batch, gamma (x - mean) /
+/// sqrt(variance + eps) + delta with the moving averages of training (Ioffe, Szegedy 2015, arXiv:1502.03167).
 /// Parameters: weight, bias, running_mean, running_var, all (E).
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(const BatchNormOptions& options);
-  /// x (T, E), features last.
+  /// x, output (T, E), features last; they may be the same.
   void forward(ConstMatrixView x, MatrixView output) const;
   const BatchNormOptions& options() const { return options_; }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;

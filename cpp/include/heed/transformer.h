@@ -4,7 +4,8 @@
 
 namespace heed {
 
-/// The complete encoder-decoder of Vaswani et al. 2017, both stacks with their final norms (torch.nn.Transformer, batch_first). Parameters encoder.*, decoder.*.
+/// The complete encoder-decoder of Vaswani et al. 2017, both stacks with their final norms (torch.nn.Transformer,
+/// batch_first). Parameters encoder.*, decoder.*.
 class Transformer : public Module {
  public:
   Transformer(const EncoderLayerOptions& options, Index num_encoder_layers, Index num_decoder_layers)

@@ -1,98 +1,105 @@
 #include "heed/decoder.h"
 
+#include "check.h"
+#include "layers/blocks.h"
+
 namespace heed {
+namespace {
 
-DecoderLayer::DecoderLayer(const EncoderLayerOptions& o)
-    : options_(o),
-      self_attn_({.embed_dim = o.embed_dim, .num_heads = o.num_heads, .key_dim = o.key_dim, .value_dim = o.value_dim, .bias = o.bias, .dropout = o.dropout, .precision = o.precision}),
-      multihead_attn_({.embed_dim = o.embed_dim, .num_heads = o.num_heads, .key_dim = o.key_dim, .value_dim = o.value_dim, .bias = o.bias, .dropout = o.dropout, .precision = o.precision}),
-      feed_forward_({.embed_dim = o.embed_dim,
-                     .feed_forward_dim = o.feed_forward_dim,
-                     .activation = o.activation,
-                     .dropout = o.dropout,
-                     .bias = o.bias,
-                     .gated = o.gated,
-                     .precision = o.precision}),
-      norm1_({.normalized_shape = o.embed_dim, .eps = o.eps, .bias = o.norm_bias}),
-      norm2_({.normalized_shape = o.embed_dim, .eps = o.eps, .bias = o.norm_bias}),
-      norm3_({.normalized_shape = o.embed_dim, .eps = o.eps, .bias = o.norm_bias}),
-      generator_(0) {}
-
-template <class SelfAttention, class CrossAttention>
-void DecoderLayer::run(ConstMatrixView target, SelfAttention self, CrossAttention cross, MatrixView output, Arena& arena) {
-  const Arena::Scope scope(arena);
-  const bool draws = training() && options_.dropout > 0;
-  // x <- x + Dropout(f(LN(x))) or LN(x + Dropout(f(x))), the norm before or after.
-  MatrixView x = arena.matrix(target.rows(), target.cols());
-  MatrixView normed = arena.matrix(target.rows(), target.cols());
-  MatrixView y = arena.matrix(target.rows(), target.cols());
-  x = target;
-  const auto block = [&](const LayerNorm& norm, auto f) {
-    if (options_.norm_first) norm.forward(readOnly(x), normed);
-    f(options_.norm_first ? readOnly(normed) : readOnly(x), y);
-    if (draws) dropout(readOnly(y), options_.dropout, DropoutScaling::kInverted, generator_, y);
-    x += y;
-    if (!options_.norm_first) norm.forward(readOnly(x), x);
-  };
-  block(norm1_, self);
-  block(norm2_, cross);
-  block(norm3_, [&](ConstMatrixView in, MatrixView out) { feed_forward_.forward(in, out, arena); });
-  output = x;
+/// The rows of a cache's keys or values from `first` to `last`; those from the cache's length on are still to be
+/// written.
+MatrixView rows(std::vector<float>& cached, Index first, Index last, Index width) {
+  if (static_cast<Index>(cached.size()) < last * width) cached.resize(static_cast<size_t>(last * width));
+  return view(cached.data() + first * width, last - first, width);
 }
 
-void DecoderLayer::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
-                           const DecoderCallOptions& options, MatrixView output, DecoderWeights weights, Arena& arena) {
-  run(
-      target,
-      [&](ConstMatrixView x, MatrixView y) { self_attn_.forward(x, x, x, targets, targets, options.self, y, weights.self, arena); },
-      [&](ConstMatrixView x, MatrixView y) {
-        multihead_attn_.forward(x, memory, memory, targets, memories, options.memory, y, weights.memory, arena);
-      },
-      output, arena);
+}  // namespace
+
+DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
+    : options_(options),
+      self_attn_(attentionOptions(options)),
+      multihead_attn_(attentionOptions(options)),
+      feed_forward_(feedForwardOptions(options)),
+      norm1_(normOptions(options)),
+      norm2_(normOptions(options)),
+      norm3_(normOptions(options)),
+      dropout_({.p = options.dropout}) {}
+
+template <class SelfAttention, class CrossAttention>
+void DecoderLayer::run(ConstMatrixView target, const SelfAttention& self, const CrossAttention& cross,
+                       MatrixView output, Arena& arena) {
+  const auto feed = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    feed_forward_.forward(in, out, arena, plus);
+  };
+  requireShape("output", readOnly(output), target.rows(), options_.embed_dim);
+  Residual(&norm1_, options_.norm_first, dropout_)(target, self, output, arena);
+  Residual(&norm2_, options_.norm_first, dropout_)(readOnly(output), cross, output, arena);
+  Residual(&norm3_, options_.norm_first, dropout_)(readOnly(output), feed, output, arena);
+}
+
+void DecoderLayer::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets,
+                           const Sequences& memories, const DecoderCallOptions& options, MatrixView output,
+                           DecoderWeights weights, Arena& arena) {
+  requireShape("target", target, targets.totalRows(), options_.embed_dim);
+  requireShape("memory", memory, memories.totalRows(), options_.embed_dim);
+  const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    self_attn_.forward(in, in, in, targets, targets, options.self, out, weights.self, arena, plus);
+  };
+  const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    multihead_attn_.forward(in, memory, memory, targets, memories, options.memory, out, weights.memory, arena, plus);
+  };
+  run(target, self, cross, output, arena);
 }
 
 DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Arena& arena) {
+  requireShape("memory", memory, memory.rows(), options_.embed_dim);
+  const MultiHeadAttentionOptions& o = multihead_attn_.options();
   Cache cache;
-  const auto size = static_cast<size_t>(memory.rows() * options_.embed_dim);
-  cache.memory_key.resize(size);
-  cache.memory_value.resize(size);
-  multihead_attn_.projectKeyValue(memory, memory, view(cache.memory_key.data(), memory.rows(), options_.embed_dim),
-                                  view(cache.memory_value.data(), memory.rows(), options_.embed_dim), arena);
+  const MatrixView k = rows(cache.memory_key, 0, memory.rows(), o.num_heads * o.key_dim);
+  const MatrixView v = rows(cache.memory_value, 0, memory.rows(), o.num_heads * o.value_dim);
+  multihead_attn_.projectKeyValue(memory, memory, k, v, arena);
   return cache;
 }
 
-void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, DecoderWeights weights,
-                        Arena& arena) {
-  const Index width = options_.embed_dim, rows = target.rows();
-  const Index before = static_cast<Index>(cache.self_key.size()) / width;
-  const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / width;
-  const Sequences queries = Sequences::uniform(1, rows);
-  run(
-      target,
-      [&](ConstMatrixView x, MatrixView y) {
-        const Arena::Scope scope(arena);
-        MatrixView q = arena.matrix(rows, width);
-        cache.self_key.resize(static_cast<size_t>((before + rows) * width));
-        cache.self_value.resize(cache.self_key.size());
-        self_attn_.projectQuery(x, q, arena);
-        self_attn_.projectKeyValue(x, x, view(cache.self_key.data() + before * width, rows, width),
-                                   view(cache.self_value.data() + before * width, rows, width), arena);
-        AttentionOptions call = options.self;
-        call.causal = true;
-        call.query_offset = before;
-        const ConstMatrixView k = view(static_cast<const float*>(cache.self_key.data()), before + rows, width);
-        const ConstMatrixView v = view(static_cast<const float*>(cache.self_value.data()), before + rows, width);
-        self_attn_.attend(readOnly(q), k, v, queries, Sequences::uniform(1, before + rows), call, y, weights.self, arena);
-      },
-      [&](ConstMatrixView x, MatrixView y) {
-        const Arena::Scope scope(arena);
-        MatrixView q = arena.matrix(rows, width);
-        multihead_attn_.projectQuery(x, q, arena);
-        const ConstMatrixView k = view(static_cast<const float*>(cache.memory_key.data()), memory_rows, width);
-        const ConstMatrixView v = view(static_cast<const float*>(cache.memory_value.data()), memory_rows, width);
-        multihead_attn_.attend(readOnly(q), k, v, queries, Sequences::uniform(1, memory_rows), options.memory, y, weights.memory, arena);
-      },
-      output, arena);
+void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
+                        DecoderWeights weights, Arena& arena) {
+  requireShape("target", target, target.rows(), options_.embed_dim);
+  if (options.memory.rotary)
+    refuse(ErrorCode::kUnsupported, "memory.rotary", "one in a step",
+           "none: the cache holds the memory's keys as they are");
+  const MultiHeadAttentionOptions& o = self_attn_.options();
+  const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
+  const Index before = cache.length, length = before + target.rows();
+  const Index memory_length = static_cast<Index>(cache.memory_key.size()) / key_width;
+  const Sequences queries = Sequences::uniform(1, target.rows());
+
+  const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    const Arena::Scope scope(arena);
+    MatrixView q = arena.matrix(in.rows(), key_width);
+    MatrixView k = rows(cache.self_key, before, length, key_width),
+               v = rows(cache.self_value, before, length, value_width);
+    self_attn_.project(in, in, in, q, k, v, arena);
+    AttentionOptions call = options.self;
+    call.causal = true;
+    call.query_offset = before;
+    if (options.self.rotary) {
+      self_attn_.rotate(*options.self.rotary, queries, before, q);
+      self_attn_.rotate(*options.self.rotary, queries, before, k);
+    }
+    self_attn_.attend(readOnly(q), readOnly(rows(cache.self_key, 0, length, key_width)),
+                      readOnly(rows(cache.self_value, 0, length, value_width)), queries, Sequences::uniform(1, length),
+                      call, out, weights.self, arena, plus);
+  };
+  const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    const Arena::Scope scope(arena);
+    MatrixView q = arena.matrix(in.rows(), key_width);
+    multihead_attn_.projectQuery(in, q, arena);
+    multihead_attn_.attend(readOnly(q), readOnly(rows(cache.memory_key, 0, memory_length, key_width)),
+                           readOnly(rows(cache.memory_value, 0, memory_length, value_width)), queries,
+                           Sequences::uniform(1, memory_length), options.memory, out, weights.memory, arena, plus);
+  };
+  run(target, self, cross, output, arena);
+  cache.length = length;
 }
 
 void DecoderLayer::collect(const std::string& prefix, std::vector<Parameter>& out) {
@@ -109,27 +116,34 @@ void DecoderLayer::setTraining(bool training) {
   self_attn_.setTraining(training);
   multihead_attn_.setTraining(training);
   feed_forward_.setTraining(training);
+  dropout_.setTraining(training);
 }
 
 void DecoderLayer::seed(uint64_t seed) {
   Generator streams(seed);
-  const auto next = [&] { return (static_cast<uint64_t>(streams.next()) << 32) | streams.next(); };
-  self_attn_.seed(next());
-  multihead_attn_.seed(next());
-  feed_forward_.seed(next());
-  generator_ = Generator(next());
+  self_attn_.seed(streams.fork());
+  multihead_attn_.seed(streams.fork());
+  feed_forward_.seed(streams.fork());
+  dropout_.seed(streams.fork());
 }
 
 Decoder::Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm) {
-  for (Index i = 0; i < num_layers; ++i) layers_.push_back(std::make_unique<DecoderLayer>(options));
-  if (final_norm) norm_.emplace(LayerNormOptions{.normalized_shape = options.embed_dim, .eps = options.eps, .bias = options.norm_bias});
+  requireAtLeast("numLayers", num_layers, 0);
+  for (Index i = 0; i < num_layers; ++i) {
+    layers_.push_back(std::make_unique<DecoderLayer>(options));
+    if (i == 0) requireRoom("numLayers", {num_layers, layers_[0]->parameterCount()});
+  }
+  if (final_norm) norm_.emplace(normOptions(options));
 }
 
-void Decoder::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
-                      const DecoderCallOptions& options, MatrixView output, std::span<const DecoderWeights> weights, Arena& arena) {
+void Decoder::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets,
+                      const Sequences& memories, const DecoderCallOptions& options, MatrixView output,
+                      std::span<const DecoderWeights> weights, Arena& arena) {
+  requireShape("output", readOnly(output), target.rows(), target.cols());
   if (output.data() != target.data()) output = target;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i]->forward(readOnly(output), memory, targets, memories, options, output, weights.empty() ? DecoderWeights{} : weights[i], arena);
+    layers_[i]->forward(readOnly(output), memory, targets, memories, options, output,
+                        weights.empty() ? DecoderWeights{} : weights[i], arena);
   }
   if (norm_) norm_->forward(readOnly(output), output);
 }
@@ -140,9 +154,22 @@ Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Arena& arena) {
   return cache;
 }
 
-void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, Arena& arena) {
+void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
+                   Arena& arena) {
+  requireShape("output", readOnly(output), target.rows(), target.cols());
+  if (cache.size() != layers_.size()) {
+    refuse(ErrorCode::kInvalidArgument, "cache", "one of " + std::to_string(cache.size()) + " layers",
+           "one that this decoder made");
+  }
+  const Index before = cache.empty() ? 0 : cache[0].length;
   if (output.data() != target.data()) output = target;
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->step(readOnly(output), cache[i], options, output, {}, arena);
+  try {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      layers_[i]->step(readOnly(output), cache[i], options, output, {}, arena);
+  } catch (...) {
+    for (DecoderLayer::Cache& layer : cache) layer.length = before;
+    throw;
+  }
   if (norm_) norm_->forward(readOnly(output), output);
 }
 
@@ -158,7 +185,7 @@ void Decoder::setTraining(bool training) {
 
 void Decoder::seed(uint64_t seed) {
   Generator streams(seed);
-  for (auto& layer : layers_) layer->seed((static_cast<uint64_t>(streams.next()) << 32) | streams.next());
+  for (auto& layer : layers_) layer->seed(streams.fork());
 }
 
 }  // namespace heed

@@ -1,30 +1,45 @@
 #include "heed/encoder.h"
 
-#include "kernels/activation.h"
+#include "check.h"
+#include "layers/blocks.h"
 
 namespace heed {
+namespace {
 
-FeedForward::FeedForward(const FeedForwardOptions& o)
-    : options_(o),
-      linear1_({.in_features = o.embed_dim,
-                .out_features = (o.gated ? 2 : 1) * o.feed_forward_dim,
-                .bias = o.bias,
-                .activation = o.gated ? Activation::kIdentity : o.activation,
-                .precision = o.precision}),
-      linear2_({.in_features = o.feed_forward_dim, .out_features = o.embed_dim, .bias = o.bias, .precision = o.precision}),
-      generator_(0) {}
+FeedForwardOptions checked(const FeedForwardOptions& options) {
+  requireAtLeast("embedDim", options.embed_dim, 1);
+  requireAtLeast("feedForwardDim", options.feed_forward_dim, 1);
+  requireRoom("linear1.weight", {options.gated ? 2 : 1, options.feed_forward_dim, options.embed_dim});
+  requireRate("dropout", options.dropout);
+  return options;
+}
+
+}  // namespace
+
+FeedForward::FeedForward(const FeedForwardOptions& options)
+    : options_(checked(options)),
+      linear1_({.in_features = options.embed_dim,
+                .out_features = (options.gated ? 2 : 1) * options.feed_forward_dim,
+                .bias = options.bias,
+                .activation = options.gated ? Activation::kIdentity : options.activation,
+                .precision = options.precision}),
+      linear2_({.in_features = options.feed_forward_dim,
+                .out_features = options.embed_dim,
+                .bias = options.bias,
+                .precision = options.precision}),
+      dropout_({.p = options.dropout}) {}
 
 void FeedForward::forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual) {
   const Arena::Scope scope(arena);
   const Index width = options_.feed_forward_dim;
-  MatrixView hidden = arena.matrix(x.rows(), (options_.gated ? 2 : 1) * width);
+  MatrixView hidden = arena.matrix(x.rows(), linear1_.options().out_features);
   linear1_.forward(x, hidden, arena);
   MatrixView inner = view(hidden.data(), x.rows(), width, hidden.outerStride());
   if (options_.gated) {
     activate(inner, options_.activation);
     inner.array() *= hidden.rightCols(width).array();
   }
-  if (training() && options_.dropout > 0) dropout(readOnly(inner), options_.dropout, DropoutScaling::kInverted, generator_, inner);
+  dropout_.forward(readOnly(inner), inner);
   linear2_.forward(readOnly(inner), output, arena, residual);
 }
 
@@ -33,54 +48,34 @@ void FeedForward::collect(const std::string& prefix, std::vector<Parameter>& out
   linear2_.collect(prefix + "linear2.", out);
 }
 
-EncoderLayer::EncoderLayer(const EncoderLayerOptions& o)
-    : options_(o),
-      self_attn_({.embed_dim = o.embed_dim, .num_heads = o.num_heads, .key_dim = o.key_dim, .value_dim = o.value_dim, .bias = o.bias, .dropout = o.dropout, .precision = o.precision}),
-      feed_forward_({.embed_dim = o.embed_dim,
-                     .feed_forward_dim = o.feed_forward_dim,
-                     .activation = o.activation,
-                     .dropout = o.dropout,
-                     .bias = o.bias,
-                     .gated = o.gated,
-                     .precision = o.precision}),
-      norm1_({.normalized_shape = o.embed_dim, .eps = o.eps, .bias = o.norm_bias}),
-      norm2_({.normalized_shape = o.embed_dim, .eps = o.eps, .bias = o.norm_bias}),
-      generator_(0) {}
+void FeedForward::setTraining(bool training) {
+  Module::setTraining(training);
+  dropout_.setTraining(training);
+}
 
-void EncoderLayer::forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output,
-                           float* weights, Arena& arena) {
-  const Arena::Scope scope(arena);
-  const bool draws = training() && options_.dropout > 0;
-  // output = residual + Dropout(f(...)); without draws the product's own epilogue adds the residual.
-  const auto added = [&](ConstMatrixView residual, MatrixView sum, auto block) {
-    if (!draws) return block(sum, &residual);
-    MatrixView y = arena.matrix(x.rows(), x.cols());
-    block(y, static_cast<const ConstMatrixView*>(nullptr));
-    dropout(readOnly(y), options_.dropout, DropoutScaling::kInverted, generator_, y);
-    sum = residual + y;
+EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
+    : options_(options),
+      self_attn_(attentionOptions(options)),
+      feed_forward_(feedForwardOptions(options)),
+      norm1_(normOptions(options)),
+      norm2_(normOptions(options)),
+      dropout_({.p = options.dropout}) {}
+
+void EncoderLayer::forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options,
+                           MatrixView output, float* weights, Arena& arena) {
+  const Residual attended(options_.attention_norm ? &norm1_ : nullptr, options_.norm_first, dropout_);
+  const Residual fed(&norm2_, options_.norm_first, dropout_);
+  const auto attend = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    self_attn_.forward(in, in, in, sequences, sequences, options, out, weights, arena, plus);
   };
-  const auto attended = [&](ConstMatrixView in, ConstMatrixView residual, MatrixView sum) {
-    added(residual, sum, [&](MatrixView out, const ConstMatrixView* plus) {
-      self_attn_.forward(in, in, in, sequences, sequences, options, out, weights, arena, plus);
-    });
-  };
-  const auto fed = [&](ConstMatrixView in, ConstMatrixView residual, MatrixView sum) {
-    added(residual, sum, [&](MatrixView out, const ConstMatrixView* plus) { feed_forward_.forward(in, out, arena, plus); });
+  const auto feed = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
+    feed_forward_.forward(in, out, arena, plus);
   };
 
-  MatrixView a = arena.matrix(x.rows(), x.cols());
-  if (options_.norm_first) {
-    MatrixView normed = arena.matrix(x.rows(), x.cols());
-    if (options_.attention_norm) norm1_.forward(x, normed);
-    attended(options_.attention_norm ? readOnly(normed) : x, x, a);
-    norm2_.forward(readOnly(a), normed);
-    fed(readOnly(normed), readOnly(a), output);
-  } else {
-    attended(x, x, a);
-    norm1_.forward(readOnly(a), a);
-    fed(readOnly(a), readOnly(a), output);
-    norm2_.forward(readOnly(output), output);
-  }
+  requireShape("x", x, sequences.totalRows(), options_.embed_dim);
+  requireShape("output", readOnly(output), x.rows(), x.cols());
+  attended(x, attend, output, arena);
+  fed(readOnly(output), feed, output, arena);
 }
 
 void EncoderLayer::collect(const std::string& prefix, std::vector<Parameter>& out) {
@@ -94,24 +89,29 @@ void EncoderLayer::setTraining(bool training) {
   Module::setTraining(training);
   self_attn_.setTraining(training);
   feed_forward_.setTraining(training);
+  dropout_.setTraining(training);
 }
 
 void EncoderLayer::seed(uint64_t seed) {
-  // Three streams of their own: the layer must not drop the same entries in its parts.
+  // A stream for each part: they must not drop the same entries.
   Generator streams(seed);
-  const auto next = [&] { return (static_cast<uint64_t>(streams.next()) << 32) | streams.next(); };
-  self_attn_.seed(next());
-  feed_forward_.seed(next());
-  generator_ = Generator(next());
+  self_attn_.seed(streams.fork());
+  feed_forward_.seed(streams.fork());
+  dropout_.seed(streams.fork());
 }
 
 Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm) {
-  for (Index i = 0; i < num_layers; ++i) layers_.push_back(std::make_unique<EncoderLayer>(options));
-  if (final_norm) norm_.emplace(LayerNormOptions{.normalized_shape = options.embed_dim, .eps = options.eps, .bias = options.norm_bias});
+  requireAtLeast("numLayers", num_layers, 0);
+  for (Index i = 0; i < num_layers; ++i) {
+    layers_.push_back(std::make_unique<EncoderLayer>(options));
+    if (i == 0) requireRoom("numLayers", {num_layers, layers_[0]->parameterCount()});
+  }
+  if (final_norm) norm_.emplace(normOptions(options));
 }
 
-void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output,
-                      std::span<float* const> weights, Arena& arena) {
+void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options,
+                      MatrixView output, std::span<float* const> weights, Arena& arena) {
+  requireShape("output", readOnly(output), x.rows(), x.cols());
   if (output.data() != x.data()) output = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     layers_[i]->forward(readOnly(output), sequences, options, output, weights.empty() ? nullptr : weights[i], arena);
@@ -131,7 +131,7 @@ void Encoder::setTraining(bool training) {
 
 void Encoder::seed(uint64_t seed) {
   Generator streams(seed);
-  for (auto& layer : layers_) layer->seed((static_cast<uint64_t>(streams.next()) << 32) | streams.next());
+  for (auto& layer : layers_) layer->seed(streams.fork());
 }
 
 }  // namespace heed

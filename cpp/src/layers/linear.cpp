@@ -1,11 +1,22 @@
 #include "heed/linear.h"
 
+#include "check.h"
 #include "kernels/matmul.h"
 
 namespace heed {
+namespace {
+
+LinearOptions checked(const LinearOptions& options) {
+  requireAtLeast("inFeatures", options.in_features, 1);
+  requireAtLeast("outFeatures", options.out_features, 1);
+  requireRoom("weight", {options.out_features, options.in_features});
+  return options;
+}
+
+}  // namespace
 
 Linear::Linear(const LinearOptions& options)
-    : options_(options),
+    : options_(checked(options)),
       weight_(std::make_unique<PackedWeight>(options.out_features, options.in_features, options.precision)),
       bias_(options.bias ? static_cast<size_t>(options.out_features) : 0) {}
 
@@ -14,8 +25,11 @@ Linear::Linear(Linear&&) noexcept = default;
 Linear& Linear::operator=(Linear&&) noexcept = default;
 
 void Linear::forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual) const {
+  requireShape("x", x, x.rows(), options_.in_features);
+  requireShape("output", readOnly(output), x.rows(), options_.out_features);
   Epilogue epilogue{.bias = bias(), .activation = options_.activation};
   if (residual) {
+    requireShape("residual", *residual, x.rows(), options_.out_features);
     epilogue.residual = residual->data();
     epilogue.residual_stride = residual->outerStride();
   }
@@ -28,13 +42,15 @@ void Linear::collect(const std::string& prefix, std::vector<Parameter>& out) {
                  .shape = {options_.out_features, options_.in_features},
                  .read = [weight](Index first, Index count, float* rows) { weight->read(first, count, rows); },
                  .write = [weight](Index first, Index count, const float* rows) { weight->write(first, count, rows); },
-                 .writeInt8 = [weight](Index first, Index count, const signed char* rows, const float* scales) {
-                   weight->writeInt8(first, count, rows, scales);
-                 }});
+                 .writeInt8 = [weight](Index first, Index count, const signed char* rows,
+                                       const float* scales) { weight->writeInt8(first, count, rows, scales); }});
   if (options_.bias) out.push_back(plainParameter(prefix + "bias", {options_.out_features}, bias_.data()));
 }
 
-void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output, Arena& arena) {
+void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
+            Arena& arena) {
+  requireShape("weight", weight, weight.rows(), x.cols());
+  requireShape("output", readOnly(output), x.rows(), weight.rows());
   PackedWeight packed(weight.rows(), weight.cols(), Precision::kFloat32);
   for (Index row = 0; row < weight.rows(); ++row) packed.write(row, 1, weight.data() + row * weight.outerStride());
   matmul(x, packed, {.bias = bias, .activation = activation}, output, arena);

@@ -1,28 +1,54 @@
 #include "heed/multi_head_attention.h"
 
+#include <algorithm>
 #include <array>
 
+#include "check.h"
 #include "kernels/matmul.h"
 
 namespace heed {
 namespace {
 
+/// The options with their defaults filled in.
 MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
-  if (o.embed_dim < 1) throw Error(ErrorCode::kInvalidArgument, "embedDim: got " + std::to_string(o.embed_dim) + "; expected at least 1");
-  if (o.num_heads < 1) throw Error(ErrorCode::kInvalidArgument, "numHeads: got " + std::to_string(o.num_heads) + "; expected at least 1");
+  requireAtLeast("embedDim", o.embed_dim, 1);
+  requireAtLeast("numHeads", o.num_heads, 1);
+  requireAtLeast("keyDim", o.key_dim, 0);
+  requireAtLeast("valueDim", o.value_dim, 0);
+  requireAtLeast("keyInputDim", o.key_input_dim, 0);
+  requireAtLeast("valueInputDim", o.value_input_dim, 0);
+  requireRate("dropout", o.dropout);
   if ((o.key_dim == 0 || o.value_dim == 0) && o.embed_dim % o.num_heads != 0) {
-    throw Error(ErrorCode::kInvalidArgument, "numHeads: got " + std::to_string(o.num_heads) + "; expected a divisor of embedDim, " +
-                                                 std::to_string(o.embed_dim) + ", or keyDim and valueDim given");
+    refuse(ErrorCode::kInvalidArgument, "numHeads", std::to_string(o.num_heads),
+           "a divisor of embedDim, " + std::to_string(o.embed_dim) + ", or keyDim and valueDim given");
   }
   if (o.key_dim == 0) o.key_dim = o.embed_dim / o.num_heads;
   if (o.value_dim == 0) o.value_dim = o.embed_dim / o.num_heads;
   if (o.key_input_dim == 0) o.key_input_dim = o.embed_dim;
   if (o.value_input_dim == 0) o.value_input_dim = o.embed_dim;
+  // Also bounds each factor, so that their products below cannot overflow.
+  requireRoom("q_proj_weight", {o.num_heads, o.key_dim, o.embed_dim});
+  requireRoom("k_proj_weight", {o.num_heads, o.key_dim, o.key_input_dim});
+  requireRoom("v_proj_weight", {o.num_heads, o.value_dim, o.value_input_dim});
+  requireRoom("out_proj.weight", {o.embed_dim, o.num_heads, o.value_dim});
   return o;
 }
 
 LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index head_width) {
-  return {.in_features = in, .out_features = o.num_heads * head_width, .bias = o.bias, .activation = o.activation, .precision = o.precision};
+  return {.in_features = in,
+          .out_features = o.num_heads * head_width,
+          .bias = o.bias,
+          .activation = o.activation,
+          .precision = o.precision};
+}
+
+Product product(const Linear& linear, MatrixView out) {
+  return {&linear.weight(), {.bias = linear.bias(), .activation = linear.options().activation}, out};
+}
+
+/// Whether both show the same rows, so that one packing serves both.
+bool same(ConstMatrixView a, ConstMatrixView b) {
+  return a.data() == b.data() && a.rows() == b.rows() && a.cols() == b.cols() && a.outerStride() == b.outerStride();
 }
 
 /// The three parameters as one with their rows one after the other: PyTorch's in_proj_weight and in_proj_bias.
@@ -44,14 +70,18 @@ Parameter stacked(std::string name, std::array<Parameter, 3> parts) {
   all.name = std::move(name);
   all.shape = Shape(std::move(extents));
   all.read = [each, row](Index first, Index count, float* out) {
-    each(first, count, [&](const Parameter& p, Index low, Index rows, Index before) { p.read(low, rows, out + before * row); });
+    each(first, count,
+         [&](const Parameter& p, Index low, Index rows, Index before) { p.read(low, rows, out + before * row); });
   };
   all.write = [each, row](Index first, Index count, const float* in) {
-    each(first, count, [&](const Parameter& p, Index low, Index rows, Index before) { p.write(low, rows, in + before * row); });
+    each(first, count,
+         [&](const Parameter& p, Index low, Index rows, Index before) { p.write(low, rows, in + before * row); });
   };
   if (parts[0].writeInt8) {
     all.writeInt8 = [each, row](Index first, Index count, const signed char* in, const float* scales) {
-      each(first, count, [&](const Parameter& p, Index low, Index rows, Index before) { p.writeInt8(low, rows, in + before * row, scales + before); });
+      each(first, count, [&](const Parameter& p, Index low, Index rows, Index before) {
+        p.writeInt8(low, rows, in + before * row, scales + before);
+      });
     };
   }
   return all;
@@ -70,56 +100,70 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
                  .precision = options_.precision}),
       generator_(0) {}
 
-void MultiHeadAttention::forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, const Sequences& queries,
-                                 const Sequences& keys, const MultiHeadCallOptions& options, MatrixView output, float* weights, Arena& arena,
-                                 const ConstMatrixView* residual) {
+void MultiHeadAttention::forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value,
+                                 const Sequences& queries, const Sequences& keys, const MultiHeadCallOptions& options,
+                                 MatrixView output, float* weights, Arena& arena, const ConstMatrixView* residual) {
+  requireShape("query", query, queries.totalRows(), options_.embed_dim);
   const Arena::Scope scope(arena);
   const Index heads = options_.num_heads;
   MatrixView q = arena.matrix(query.rows(), heads * options_.key_dim);
   MatrixView k = arena.matrix(key.rows(), heads * options_.key_dim);
   MatrixView v = arena.matrix(value.rows(), heads * options_.value_dim);
-  if (query.data() == key.data() && key.data() == value.data() && query.rows() == key.rows()) {
-    const auto product = [&](const Linear& l, MatrixView out) {
-      return Product{&l.weight(), {.bias = l.bias(), .activation = options_.activation}, out};
-    };
-    const std::array<Product, 3> products{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)};
-    matmul(query, products, arena);
-  } else {
-    projectQuery(query, q, arena);
-    projectKeyValue(key, value, k, v, arena);
-  }
+  project(query, key, value, q, k, v, arena);
   if (options.rotary) {
-    const auto rotate = [&](MatrixView x, const Sequences& sequences, Index offset) {
-      for (Index n = 0; n < sequences.count(); ++n) {
-        MatrixView rows = view(x.data() + sequences.begin(n) * x.outerStride(), sequences.length(n), x.cols(), x.outerStride());
-        options.rotary->rotate(rows, heads, offset);
-      }
-    };
-    rotate(q, queries, options.query_offset);
-    rotate(k, keys, 0);
+    rotate(*options.rotary, queries, options.query_offset, q);
+    rotate(*options.rotary, keys, 0, k);
   }
   attend(readOnly(q), readOnly(k), readOnly(v), queries, keys, options, output, weights, arena, residual);
 }
 
-void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Arena& arena) const { q_proj_.forward(query, q, arena); }
+void MultiHeadAttention::project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q,
+                                 MatrixView k, MatrixView v, Arena& arena) const {
+  if (!same(query, key) || !same(key, value)) {
+    projectQuery(query, q, arena);
+    projectKeyValue(key, value, k, v, arena);
+    return;
+  }
+  requireShape("query", query, query.rows(), options_.embed_dim);
+  requireShape("key", key, key.rows(), options_.key_input_dim);
+  requireShape("value", value, value.rows(), options_.value_input_dim);
+  matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, arena);
+}
 
-void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Arena& arena) const {
+void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Arena& arena) const {
+  requireShape("query", query, query.rows(), options_.embed_dim);
+  q_proj_.forward(query, q, arena);
+}
+
+void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v,
+                                         Arena& arena) const {
+  requireShape("key", key, key.rows(), options_.key_input_dim);
+  requireShape("value", value, key.rows(), options_.value_input_dim);
+  if (same(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, arena);
   k_proj_.forward(key, k, arena);
   v_proj_.forward(value, v, arena);
 }
 
-void MultiHeadAttention::attend(ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, const Sequences& queries, const Sequences& keys,
-                                const AttentionOptions& options, MatrixView output, float* weights, Arena& arena,
-                                const ConstMatrixView* residual) {
+void MultiHeadAttention::attend(ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, const Sequences& queries,
+                                const Sequences& keys, const AttentionOptions& options, MatrixView output,
+                                float* weights, Arena& arena, const ConstMatrixView* residual) {
   const Arena::Scope scope(arena);
   AttentionOptions call = options;
   if (training() && options_.dropout > 0) {
     call.dropout = options_.dropout;
     call.generator = &generator_;
   }
-  MatrixView mixed = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
-  attention(q, k, v, options_.num_heads, queries, keys, call, mixed, weights, arena);
-  out_proj_.forward(readOnly(mixed), output, arena, residual);
+  MatrixView heads = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
+  attention(q, k, v, options_.num_heads, queries, keys, call, heads, weights, arena);
+  out_proj_.forward(readOnly(heads), output, arena, residual);
+}
+
+void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences, Index first_position,
+                                MatrixView x) const {
+  for (Index n = 0; n < sequences.count(); ++n) {
+    float* rows = x.data() + sequences.begin(n) * x.outerStride();
+    rotary.rotate(view(rows, sequences.length(n), x.cols(), x.outerStride()), options_.num_heads, first_position);
+  }
 }
 
 void MultiHeadAttention::collect(const std::string& prefix, std::vector<Parameter>& out) {
@@ -128,8 +172,8 @@ void MultiHeadAttention::collect(const std::string& prefix, std::vector<Paramete
   k_proj_.collect("", k);
   v_proj_.collect("", v);
   const Index width = options_.embed_dim, heads = options_.num_heads;
-  const bool packed = options_.key_input_dim == width && options_.value_input_dim == width && heads * options_.key_dim == width &&
-                      heads * options_.value_dim == width;
+  const bool packed = options_.key_input_dim == width && options_.value_input_dim == width &&
+                      heads * options_.key_dim == width && heads * options_.value_dim == width;
   if (packed) {
     out.push_back(stacked(prefix + "in_proj_weight", {q[0], k[0], v[0]}));
   } else {

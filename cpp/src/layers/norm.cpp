@@ -1,28 +1,36 @@
 #include "heed/norm.h"
 
-#include <cmath>
+#include "check.h"
 
 namespace heed {
+namespace {
 
-void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output) {
-  const Index width = x.cols();
-  for (Index t = 0; t < x.rows(); ++t) {
-    const auto row = x.row(t).array();
-    const float mean = row.mean();
-    const float variance = (row - mean).square().mean();
-    output.row(t) = ((row - mean) / std::sqrt(variance + eps)).matrix();
-    if (weight) output.row(t).array() *= ConstVectorView(weight, width).transpose().array();
-    if (bias) output.row(t) += ConstVectorView(bias, width).transpose();
-  }
+LayerNormOptions checked(const LayerNormOptions& options) {
+  requireAtLeast("normalizedShape", options.normalized_shape, 1);
+  requireRoom("weight", {options.normalized_shape});
+  requireEps(options.eps);
+  return options;
 }
 
+BatchNormOptions checked(const BatchNormOptions& options) {
+  requireAtLeast("numFeatures", options.num_features, 1);
+  requireRoom("weight", {options.num_features});
+  requireEps(options.eps);
+  return options;
+}
+
+}  // namespace
+
 LayerNorm::LayerNorm(const LayerNormOptions& options)
-    : options_(options),
+    : options_(checked(options)),
       weight_(options.elementwise_affine ? static_cast<size_t>(options.normalized_shape) : 0, 1.0f),
       bias_(options.elementwise_affine && options.bias ? static_cast<size_t>(options.normalized_shape) : 0) {}
 
 void LayerNorm::forward(ConstMatrixView x, MatrixView output) const {
-  layerNorm(x, weight_.empty() ? nullptr : weight_.data(), bias_.empty() ? nullptr : bias_.data(), options_.eps, output);
+  requireShape("x", x, x.rows(), options_.normalized_shape);
+  requireShape("output", readOnly(output), x.rows(), options_.normalized_shape);
+  layerNorm(x, weight_.empty() ? nullptr : weight_.data(), bias_.empty() ? nullptr : bias_.data(), options_.eps,
+            output);
 }
 
 void LayerNorm::collect(const std::string& prefix, std::vector<Parameter>& out) {
@@ -31,7 +39,7 @@ void LayerNorm::collect(const std::string& prefix, std::vector<Parameter>& out) 
 }
 
 BatchNorm::BatchNorm(const BatchNormOptions& options)
-    : options_(options),
+    : options_(checked(options)),
       weight_(static_cast<size_t>(options.num_features), 1.0f),
       bias_(weight_.size()),
       running_mean_(weight_.size()),
@@ -39,11 +47,15 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
 
 void BatchNorm::forward(ConstMatrixView x, MatrixView output) const {
   const Index width = options_.num_features;
-  const Eigen::RowVectorXf scale =
-      (ConstVectorView(weight_.data(), width).array() / (ConstVectorView(running_var_.data(), width).array() + options_.eps).sqrt()).matrix().transpose();
-  const Eigen::RowVectorXf shift =
-      ConstVectorView(bias_.data(), width).transpose() - ConstVectorView(running_mean_.data(), width).transpose().cwiseProduct(scale);
-  output.array() = (x.array().rowwise() * scale.array()).rowwise() + shift.array();
+  requireShape("x", x, x.rows(), width);
+  requireShape("output", readOnly(output), x.rows(), width);
+  const auto row = [width](const std::vector<float>& vector) {
+    return Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>>(vector.data(), width);
+  };
+  for (Index t = 0; t < x.rows(); ++t) {
+    output.row(t).array() =
+        row(weight_) * (x.row(t).array() - row(running_mean_)) / (row(running_var_) + options_.eps).sqrt() + row(bias_);
+  }
 }
 
 void BatchNorm::collect(const std::string& prefix, std::vector<Parameter>& out) {

@@ -2,43 +2,108 @@
 
 #include <cmath>
 
-namespace heed {
+#include "check.h"
 
-// Angles are formed in double: at position 10^4 a float's angle would be off by 10^-3.
+namespace heed {
+namespace {
+
+/// w_k = base^(-2k/width), for each pair of features. Angles i w_k are formed in double: at position 10^4 a float's
+/// would be off by 10^-3.
+std::vector<double> frequencies(Index width, double base) {
+  std::vector<double> all;
+  for (Index k = 0; 2 * k < width; ++k)
+    all.push_back(std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width)));
+  return all;
+}
+
+PositionalEncodingOptions checked(const PositionalEncodingOptions& options) {
+  requireAtLeast("embedDim", options.embed_dim, 1);
+  requireAtLeast("maxLength", options.max_length, 1);
+  requireRoom("weight", {options.max_length, options.embed_dim});
+  return options;
+}
+
+}  // namespace
 
 void positionalEncoding(double base, MatrixView output, Index first_position) {
-  const Index width = output.cols();
-  for (Index k = 0; 2 * k < width; ++k) {
-    const double frequency = std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width));
-    for (Index i = 0; i < output.rows(); ++i) {
-      const double angle = static_cast<double>(first_position + i) * frequency;
-      output(i, 2 * k) = static_cast<float>(std::sin(angle));
-      if (2 * k + 1 < width) output(i, 2 * k + 1) = static_cast<float>(std::cos(angle));
+  requireBase(base);
+  const std::vector<double> w = frequencies(output.cols(), base);
+  for (Index i = 0; i < output.rows(); ++i) {
+    for (Index column = 0; column < output.cols(); ++column) {
+      const double angle = static_cast<double>(first_position + i) * w[static_cast<size_t>(column / 2)];
+      output(i, column) = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   }
 }
 
+PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options)
+    : options_(checked(options)), rows_(static_cast<size_t>(options.max_length * options.embed_dim)) {
+  if (!options.learned) positionalEncoding(options.base, view(rows_.data(), options.max_length, options.embed_dim));
+}
+
+Index PositionalEncoding::outputWidth(Index width) const {
+  if (options_.mode == PositionalEncodingOptions::Mode::kConcat) return width + options_.embed_dim;
+  if (width != options_.embed_dim) {
+    refuse(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(width),
+           "embedDim, " + std::to_string(options_.embed_dim));
+  }
+  return width;
+}
+
+void PositionalEncoding::forward(ConstMatrixView x, const Sequences& sequences, MatrixView output) const {
+  requireShape("x", x, sequences.totalRows(), x.cols());
+  requireShape("output", readOnly(output), x.rows(), outputWidth(x.cols()));
+  if (sequences.maxLength() > options_.max_length) {
+    refuse(ErrorCode::kShapeMismatch, "x", std::to_string(sequences.maxLength()) + " positions",
+           "at most maxLength, " + std::to_string(options_.max_length));
+  }
+  for (Index n = 0; n < sequences.count(); ++n) {
+    const Index begin = sequences.begin(n), length = sequences.length(n);
+    const ConstMatrixView rows = view(rows_.data(), length, options_.embed_dim);
+    if (options_.mode == PositionalEncodingOptions::Mode::kConcat) {
+      output.middleRows(begin, length) << x.middleRows(begin, length), rows;
+    } else {
+      output.middleRows(begin, length) = x.middleRows(begin, length) + rows;
+    }
+  }
+}
+
+void PositionalEncoding::collect(const std::string& prefix, std::vector<Parameter>& out) {
+  if (!options_.learned) return;
+  out.push_back(plainParameter(prefix + "weight", {options_.max_length, options_.embed_dim}, rows_.data()));
+}
+
 Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
-    : dim_(dim),
-      max_length_(max_length),
-      pairing_(pairing),
-      cos_(static_cast<size_t>(max_length * (dim / 2))),
-      sin_(cos_.size()) {
-  const Index half = dim / 2;
-  for (Index k = 0; k < half; ++k) {
-    const double frequency = std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(dim));
-    for (Index i = 0; i < max_length; ++i) {
-      const double angle = static_cast<double>(i) * frequency;
-      cos_[static_cast<size_t>(i * half + k)] = static_cast<float>(std::cos(angle));
-      sin_[static_cast<size_t>(i * half + k)] = static_cast<float>(std::sin(angle));
+    : dim_(dim), max_length_(max_length), pairing_(pairing) {
+  if (dim < 2 || dim % 2 != 0)
+    refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim), "an even number > 0");
+  requireAtLeast("rotary.maxLength", max_length, 0);
+  requireBase(base);
+  const size_t size = requireRoom("rotary", {max_length, dim / 2});
+  cos_.reserve(size);
+  sin_.reserve(size);
+  const std::vector<double> w = frequencies(dim, base);
+  for (Index i = 0; i < max_length; ++i) {
+    for (const double frequency : w) {
+      cos_.push_back(static_cast<float>(std::cos(static_cast<double>(i) * frequency)));
+      sin_.push_back(static_cast<float>(std::sin(static_cast<double>(i) * frequency)));
     }
   }
 }
 
 void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
-  const Index half = dim_ / 2;
   const Index head_width = x.cols() / num_heads;
-  const Index stride = pairing_ == Pairing::kHalfSplit ? 1 : 2;
+  if (head_width < dim_ || x.cols() % num_heads != 0) {
+    refuse(ErrorCode::kShapeMismatch, "rotary.dim", std::to_string(dim_),
+           "at most the width of a head, " + std::to_string(x.cols()) + " / " + std::to_string(num_heads));
+  }
+  if (first_position < 0 || first_position > max_length_ - x.rows()) {
+    refuse(ErrorCode::kInvalidArgument, "rotary",
+           "positions " + std::to_string(first_position) + " to " + std::to_string(first_position + x.rows() - 1),
+           "0 to " + std::to_string(max_length_ - 1));
+  }
+  const Index half = dim_ / 2;
+  const Index step = pairing_ == Pairing::kHalfSplit ? 1 : 2;
   const Index partner = pairing_ == Pairing::kHalfSplit ? half : 1;
   for (Index t = 0; t < x.rows(); ++t) {
     const float* cos = cos_.data() + (first_position + t) * half;
@@ -46,11 +111,9 @@ void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
     for (Index h = 0; h < num_heads; ++h) {
       float* head = x.data() + t * x.outerStride() + h * head_width;
       for (Index k = 0; k < half; ++k) {
-        float& a = head[k * stride];
-        float& b = head[k * stride + partner];
-        const float turned = a * cos[k] - b * sin[k];
-        b = b * cos[k] + a * sin[k];
-        a = turned;
+        const float a = head[k * step], b = head[k * step + partner];
+        head[k * step] = a * cos[k] - b * sin[k];
+        head[k * step + partner] = a * sin[k] + b * cos[k];
       }
     }
   }

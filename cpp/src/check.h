@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "heed/tensor.h"
+
+/// What the core asks of its callers, in the words that an Error says it with: the argument by its public name, what
+/// came, what is legal.
+namespace heed {
+
+[[noreturn]] inline void refuse(ErrorCode code, const char* argument, const std::string& got,
+                                const std::string& expected) {
+  throw Error(code, std::string(argument) + ": got " + got + "; expected " + expected);
+}
+
+inline void requireAtLeast(const char* argument, Index got, Index least) {
+  if (got < least)
+    refuse(ErrorCode::kInvalidArgument, argument, std::to_string(got), "at least " + std::to_string(least));
+}
+
+/// A dropout rate.
+inline void requireRate(const char* argument, float got) {
+  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, std::to_string(got), "a rate in [0, 1)");
+}
+
+/// A norm's epsilon.
+inline void requireEps(float got) {
+  if (!(got >= 0 && std::isfinite(got)))
+    refuse(ErrorCode::kInvalidArgument, "eps", std::to_string(got), "a finite number >= 0");
+}
+
+/// The base of sinusoidal and rotary positions.
+inline void requireBase(double got) {
+  if (!(got > 0 && std::isfinite(got)))
+    refuse(ErrorCode::kInvalidArgument, "base", std::to_string(got), "a finite number > 0");
+}
+
+inline void requireShape(const char* argument, const Shape& got, const Shape& expected) {
+  if (got != expected) refuse(ErrorCode::kShapeMismatch, argument, "shape " + got.toString(), expected.toString());
+}
+
+inline void requireShape(const char* argument, const ConstMatrixView& got, Index rows, Index columns) {
+  if (got.rows() != rows || got.cols() != columns)
+    requireShape(argument, Shape{got.rows(), got.cols()}, Shape{rows, columns});
+}
+
+/// The floats of what is about to be allocated: a WebAssembly memory ends at 4 GB, and natively the same bound keeps an
+/// absurd option from eating the machine.
+inline size_t requireRoom(const char* what, const Shape& shape) {
+  constexpr Index kMostFloats = (Index{1} << 30) - 1;
+  const Index size = shape.size();
+  if (size > kMostFloats) {
+    refuse(ErrorCode::kOutOfMemory, what, "shape " + shape.toString(),
+           "at most " + std::to_string(kMostFloats) + " elements, what 4 GB hold");
+  }
+  return static_cast<size_t>(size);
+}
+
+}  // namespace heed

@@ -1,0 +1,56 @@
+#include <cmath>
+
+#include "heed/norm.h"
+#include "kernels/simd.h"
+
+namespace heed {
+namespace {
+
+/// Sum of f over `count` floats, four chains and then what is left over.
+template <class F>
+float sum(const float* x, Index count, const F& f) {
+  v128_t sums = simd::splat(0);
+  Index i = 0;
+  for (; i + 4 <= count; i += 4) sums = wasm_f32x4_add(sums, f(simd::load(x + i)));
+  float total = simd::horizontalSum(sums);
+  for (; i < count; ++i) total += wasm_f32x4_extract_lane(f(simd::splat(x[i])), 0);
+  return total;
+}
+
+void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {
+  // Two passes: the mean of squares minus the square of the mean would lose all digits where the mean is large.
+  const auto count = static_cast<float>(width);
+  const float mean = sum(x, width, [](v128_t four) { return four; }) / count;
+  const v128_t means = simd::splat(mean);
+  const float variance = sum(x, width,
+                             [means](v128_t four) {
+                               const v128_t centred = wasm_f32x4_sub(four, means);
+                               return wasm_f32x4_mul(centred, centred);
+                             }) /
+                         count;
+  const float scale = 1 / std::sqrt(variance + eps);
+  const v128_t scales = simd::splat(scale);
+  Index i = 0;
+  for (; i + 4 <= width; i += 4) {
+    v128_t y = wasm_f32x4_mul(wasm_f32x4_sub(simd::load(x + i), means), scales);
+    if (weight) y = wasm_f32x4_mul(y, simd::load(weight + i));
+    if (bias) y = wasm_f32x4_add(y, simd::load(bias + i));
+    simd::store(output + i, y);
+  }
+  for (; i < width; ++i) {
+    float y = (x[i] - mean) * scale;
+    if (weight) y *= weight[i];
+    if (bias) y += bias[i];
+    output[i] = y;
+  }
+}
+
+}  // namespace
+
+void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output) {
+  for (Index t = 0; t < x.rows(); ++t) {
+    normalizeRow(x.data() + t * x.outerStride(), x.cols(), weight, bias, eps, output.data() + t * output.outerStride());
+  }
+}
+
+}  // namespace heed

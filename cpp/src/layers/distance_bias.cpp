@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.h"
+#include "heed/attention.h"
+
+namespace heed {
+namespace {
+
+/// 2^(-8 / heads), 2^(-16 / heads), ...: a geometric series that ends at 2^-8.
+std::vector<float> alibiSlopes(Index heads) {
+  std::vector<float> slopes;
+  for (Index h = 1; h <= heads; ++h)
+    slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(heads))));
+  return slopes;
+}
+
+/// Bucket of the key that lies `distance` = j - i after the query, as transformers'
+/// T5Attention._relative_position_bucket counts it: half of a side's buckets hold one distance each, the others reach
+/// to `bucket_distance` in equal logarithmic steps, and the last holds all beyond.
+Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, bool bidirectional) {
+  const Index side = bidirectional ? num_buckets / 2 : num_buckets;
+  const Index first = bidirectional && distance > 0 ? side : 0;
+  const Index steps = bidirectional ? std::abs(distance) : std::max<Index>(-distance, 0);
+  const Index exact = side / 2;
+  if (steps < exact) return first + steps;
+  // In fp32, rounded where the published code rounds: at a bucket's edge the last bit decides.
+  const auto logarithm = [](double x) { return static_cast<float>(std::log(x)); };
+  const float ratio = static_cast<float>(steps) / static_cast<float>(exact);
+  const float whole = logarithm(static_cast<double>(bucket_distance) / static_cast<double>(exact));
+  const float step = logarithm(ratio) / whole * static_cast<float>(side - exact);
+  return first + std::min(side - 1, exact + static_cast<Index>(step));
+}
+
+}  // namespace
+
+DistanceBias alibiBias(Index num_heads, Index max_distance) {
+  requireAtLeast("numHeads", num_heads, 1);
+  requireAtLeast("maxDistance", max_distance, 0);
+  requireRoom("alibi", {num_heads, 2 * max_distance + 1});
+  // Where H is no power of two, the paper's code takes the series of the power below it and fills up with every other
+  // slope of the next one.
+  Index power = 1;
+  while (2 * power <= num_heads) power *= 2;
+  std::vector<float> slopes = alibiSlopes(power);
+  const std::vector<float> finer = alibiSlopes(2 * power);
+  for (Index h = 0; power + h < num_heads; ++h) slopes.push_back(finer[static_cast<size_t>(2 * h)]);
+
+  DistanceBias bias{max_distance, {}};
+  for (const float slope : slopes) {
+    for (Index d = -max_distance; d <= max_distance; ++d)
+      bias.values.push_back(-slope * static_cast<float>(std::abs(d)));
+  }
+  return bias;
+}
+
+DistanceBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional) {
+  const Index num_buckets = table.rows();
+  const Index least = bidirectional ? 4 : 2;
+  if (num_buckets < least || (bidirectional && num_buckets % 2 != 0)) {
+    refuse(ErrorCode::kShapeMismatch, "table", "shape " + Shape{num_buckets, table.cols()}.toString(),
+           std::string("[buckets, H] with ") +
+               (bidirectional ? "an even number of at least 4 buckets" : "at least 2 buckets"));
+  }
+  requireAtLeast("maxDistance", bucket_distance, num_buckets / least + 1);
+  requireAtLeast("length", max_length, 0);
+  requireRoom("relative", {table.cols(), 2 * max_length + 1});
+  DistanceBias bias{max_length, {}};
+  for (Index h = 0; h < table.cols(); ++h) {
+    for (Index d = -max_length; d <= max_length; ++d) {
+      bias.values.push_back(table(relativeBucket(d, num_buckets, bucket_distance, bidirectional), h));
+    }
+  }
+  return bias;
+}
+
+}  // namespace heed
