@@ -38,30 +38,56 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
   const config = normalizer.config as unknown as Config;
   switch (config.type) {
     case 'Sequence':
-      return (normalizer as unknown as { normalizers: (Normalizer | null)[] }).normalizers.reduce((a, step) => (step ? normalize(step, a) : a), source);
+      return (normalizer as unknown as { normalizers: (Normalizer | null)[] }).normalizers.reduce(
+        (a, step) => (step ? normalize(step, a) : a),
+        source,
+      );
     case 'Strip':
       return strip(source, config['strip_left'] !== false, config['strip_right'] !== false);
     case 'Prepend':
       return source.text === '' ? source : joined([insertion(String(config['prepend']), source), source]);
     case 'Replace':
-      return replace(source, (normalizer as unknown as { pattern: RegExp | null }).pattern, String(config['content'] ?? ''));
+      return replace(
+        source,
+        (normalizer as unknown as { pattern: RegExp | null }).pattern,
+        String(config['content'] ?? ''),
+      );
     case 'BertNormalizer':
-      return byPieces(source, CODE_POINTS, memoized(normalizer, (point) => bertPoint(normalizer, config, point)));
+      return byPieces(
+        source,
+        CODE_POINTS,
+        memoized(normalizer, (point) => bertPoint(normalizer, config, point)),
+      );
     case 'Lowercase':
-      return byPieces(source, CODE_POINTS, memoized(normalizer, (point) => normalizer.normalize(point)));
+      return byPieces(
+        source,
+        CODE_POINTS,
+        memoized(normalizer, (point) => normalizer.normalize(point)),
+      );
     default:
-      return byPieces(source, CLUSTERS, memoized(normalizer, (cluster) => normalizer.normalize(cluster)));
+      return byPieces(
+        source,
+        CLUSTERS,
+        memoized(normalizer, (cluster) => normalizer.normalize(cluster)),
+      );
   }
 }
 
 const CODE_POINTS = /[^]/gu;
 /** A character with the marks that may compose with it; conjoining Hangul letters count as one. */
-const CLUSTERS = /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*\p{M}*|[^]\p{M}*/gu;
+const CLUSTERS =
+  /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*\p{M}*|[^]\p{M}*/gu;
 
 /** CJK ideographs beyond the first plane; the library walks UTF-16 units and does not see them. */
 function isWideIdeograph(point: string): boolean {
   const code = point.codePointAt(0)!;
-  return (code >= 0x20000 && code <= 0x2a6df) || (code >= 0x2a700 && code <= 0x2b73f) || (code >= 0x2b740 && code <= 0x2b81f) || (code >= 0x2b820 && code <= 0x2ceaf) || (code >= 0x2f800 && code <= 0x2fa1f);
+  return (
+    (code >= 0x20000 && code <= 0x2a6df) ||
+    (code >= 0x2a700 && code <= 0x2b73f) ||
+    (code >= 0x2b740 && code <= 0x2b81f) ||
+    (code >= 0x2b820 && code <= 0x2ceaf) ||
+    (code >= 0x2f800 && code <= 0x2fa1f)
+  );
 }
 
 function bertPoint(normalizer: Normalizer, config: Config, point: string): string {
@@ -86,7 +112,23 @@ function memoized(normalizer: Normalizer, rule: (piece: string) => string): (pie
   };
 }
 
-/** `rule` on each piece of the text; every unit that a piece yields stands for the whole piece, unless the piece falls apart into code points that yield the same. */
+/**
+ * What each of a piece's code points becomes. Where the rule does not see them one by one, the first takes what marks compose into it, and those left over stand for
+ * the last ones, as in Hugging Face's offsets.
+ */
+function pointsOf(points: string[], out: string, rule: (piece: string) => string): string[] {
+  if (points.length === 1) return [out];
+  const apart = points.map(rule);
+  if (apart.join('') === out) return apart;
+  const made = [...out];
+  const first = Math.max(1, made.length - points.length + 1);
+  const rest = made.slice(first);
+  return points.map((_, i) =>
+    i === 0 ? made.slice(0, first).join('') : (rest[i - (points.length - rest.length)] ?? ''),
+  );
+}
+
+/** `rule` on each piece of the text. */
 function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => string): Aligned {
   let text = '';
   const starts: number[] = [];
@@ -99,17 +141,13 @@ function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => str
     }
   };
   for (const { 0: piece, index } of source.text.matchAll(pattern)) {
-    const out = rule(piece);
     const points = [...piece];
-    if (points.length === 1 || points.map(rule).join('') !== out) {
-      emit(out, index, index + piece.length);
-      continue;
-    }
+    const outs = pointsOf(points, rule(piece), rule);
     let at = index;
-    for (const point of points) {
-      emit(rule(point), at, at + point.length);
+    points.forEach((point, i) => {
+      emit(outs[i]!, at, at + point.length);
       at += point.length;
-    }
+    });
   }
   return { text, starts, ends };
 }
@@ -122,7 +160,11 @@ function strip(source: Aligned, left: boolean, right: boolean): Aligned {
 
 /** `text` set before `next`: it stands for what the next unit stands for. */
 function insertion(text: string, next: Aligned): Aligned {
-  return { text, starts: new Array<number>(text.length).fill(next.starts[0] ?? 0), ends: new Array<number>(text.length).fill(next.ends[0] ?? 0) };
+  return {
+    text,
+    starts: new Array<number>(text.length).fill(next.starts[0] ?? 0),
+    ends: new Array<number>(text.length).fill(next.ends[0] ?? 0),
+  };
 }
 
 function replace(source: Aligned, pattern: RegExp | null, content: string): Aligned {
@@ -132,8 +174,15 @@ function replace(source: Aligned, pattern: RegExp | null, content: string): Alig
   for (const match of source.text.matchAll(pattern)) {
     const end = match.index + match[0].length;
     parts.push(slice(source, at, match.index));
-    const [start, stop] = match[0] === '' ? [source.starts[end] ?? 0, source.starts[end] ?? 0] : [source.starts[match.index]!, source.ends[end - 1]!];
-    parts.push({ text: content, starts: new Array<number>(content.length).fill(start), ends: new Array<number>(content.length).fill(stop) });
+    const [start, stop] =
+      match[0] === ''
+        ? [source.starts[end] ?? 0, source.starts[end] ?? 0]
+        : [source.starts[match.index]!, source.ends[end - 1]!];
+    parts.push({
+      text: content,
+      starts: new Array<number>(content.length).fill(start),
+      ends: new Array<number>(content.length).fill(stop),
+    });
     at = end;
   }
   if (parts.length === 0) return source;
@@ -142,5 +191,9 @@ function replace(source: Aligned, pattern: RegExp | null, content: string): Alig
 }
 
 function joined(parts: Aligned[]): Aligned {
-  return { text: parts.map((p) => p.text).join(''), starts: parts.flatMap((p) => p.starts), ends: parts.flatMap((p) => p.ends) };
+  return {
+    text: parts.map((p) => p.text).join(''),
+    starts: parts.flatMap((p) => p.starts),
+    ends: parts.flatMap((p) => p.ends),
+  };
 }

@@ -10,7 +10,8 @@ export class Settings {
 
   static parse(bytes: Uint8Array, file: string): Settings {
     const value = parseJson(bytes, file);
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new HeedError('INVALID_FILE', `${file}: got JSON that is no object; expected settings by name`);
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new HeedError('INVALID_FILE', `${file}: got JSON that is no object; expected settings by name`);
     return new Settings(value as Record<string, unknown>, file);
   }
 
@@ -56,7 +57,12 @@ export class Settings {
     return new HeedError('INVALID_FILE', `${this.file}: ${key}: got ${shown(got)}; expected ${expected}`);
   }
 
-  private number(keys: string | string[], fallback: number | undefined, legal: (v: number) => boolean, expected: string): number {
+  private number(
+    keys: string | string[],
+    fallback: number | undefined,
+    legal: (v: number) => boolean,
+    expected: string,
+  ): number {
     const names = typeof keys === 'string' ? [keys] : keys;
     const key = names.find((name) => this.get(name) !== undefined) ?? names[0]!;
     const value = this.get(key) ?? fallback;

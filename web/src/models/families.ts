@@ -37,7 +37,8 @@ const secondHalf = { name: 'linear1.', firstRow: (c: RawEncoderModelConfig) => c
 
 function bertSettings(s: Settings): Partial<RawEncoderModelConfig> {
   const kind = s.text('position_embedding_type', 'absolute');
-  if (kind !== 'absolute') throw new HeedError('UNSUPPORTED', `${s.file}: position_embedding_type: got '${kind}'; expected 'absolute'`);
+  if (kind !== 'absolute')
+    throw new HeedError('UNSUPPORTED', `${s.file}: position_embedding_type: got '${kind}'; expected 'absolute'`);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
     embedDim: s.count('hidden_size', undefined, 1),
@@ -69,10 +70,21 @@ const bertLayer = {
   'output.LayerNorm': 'norm2.',
 };
 
-const bert: Family = { prefix: 'bert.', config: bertSettings, modules: bertModules, layerPrefix: 'encoder.layer.{i}.', layer: bertLayer, pooler: 'pooler.dense' };
+const bert: Family = {
+  prefix: 'bert.',
+  config: bertSettings,
+  modules: bertModules,
+  layerPrefix: 'encoder.layer.{i}.',
+  layer: bertLayer,
+  pooler: 'pooler.dense',
+};
 
 /** Positions start behind the padding's: padding_idx + 1. */
-const roberta: Family = { ...bert, prefix: 'roberta.', config: (s) => ({ ...bertSettings(s), positionOffset: s.count('pad_token_id', 1) + 1 }) };
+const roberta: Family = {
+  ...bert,
+  prefix: 'roberta.',
+  config: (s) => ({ ...bertSettings(s), positionOffset: s.count('pad_token_id', 1) + 1 }),
+};
 
 export const FAMILIES: Record<string, Family> = {
   bert,
@@ -147,9 +159,17 @@ export const FAMILIES: Record<string, Family> = {
     prefix: 'albert.',
     config: (s) => {
       if (s.count('num_hidden_groups', 1) !== 1 || s.count('inner_group_num', 1) !== 1) {
-        throw new HeedError('UNSUPPORTED', `${s.file}: num_hidden_groups, inner_group_num: got more than one group of layers; expected 1`);
+        throw new HeedError(
+          'UNSUPPORTED',
+          `${s.file}: num_hidden_groups, inner_group_num: got more than one group of layers; expected 1`,
+        );
       }
-      return { ...bertSettings(s), activation: activation(s, 'hidden_act', 'gelu_new'), embeddingDim: s.count('embedding_size', 128, 1), sharedLayers: true };
+      return {
+        ...bertSettings(s),
+        activation: activation(s, 'hidden_act', 'gelu_new'),
+        embeddingDim: s.count('embedding_size', 128, 1),
+        sharedLayers: true,
+      };
     },
     modules: { ...bertModules, 'encoder.embedding_hidden_mapping_in': 'embeddings.projection.' },
     layerPrefix: 'encoder.albert_layer_groups.{i}.albert_layers.0.',
@@ -169,7 +189,11 @@ export const FAMILIES: Record<string, Family> = {
   modernbert: {
     prefix: 'model.',
     config: modernBertSettings,
-    modules: { 'embeddings.tok_embeddings': 'embeddings.word.', 'embeddings.norm': 'embeddings.norm.', final_norm: 'norm.' },
+    modules: {
+      'embeddings.tok_embeddings': 'embeddings.word.',
+      'embeddings.norm': 'embeddings.norm.',
+      final_norm: 'norm.',
+    },
     layerPrefix: 'layers.{i}.',
     layer: {
       attn_norm: 'norm1.',
@@ -184,7 +208,11 @@ export const FAMILIES: Record<string, Family> = {
   nomic_bert: {
     prefix: 'bert.',
     config: nomicBertSettings,
-    modules: { 'embeddings.word_embeddings': 'embeddings.word.', 'embeddings.token_type_embeddings': 'embeddings.token_type.', emb_ln: 'embeddings.norm.' },
+    modules: {
+      'embeddings.word_embeddings': 'embeddings.word.',
+      'embeddings.token_type_embeddings': 'embeddings.token_type.',
+      emb_ln: 'embeddings.norm.',
+    },
     layerPrefix: 'encoder.layers.{i}.',
     layer: {
       'attn.Wqkv': query,
@@ -203,7 +231,11 @@ function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
   const embedDim = s.count('hidden_size', undefined, 1);
   const numHeads = s.count('num_attention_heads', undefined, 1);
   const bias = s.flag('attention_bias', false);
-  if (s.flag('mlp_bias', false) !== bias) throw new HeedError('UNSUPPORTED', `${s.file}: mlp_bias: got ${!bias} with attention_bias ${bias}; expected the same in both`);
+  if (s.flag('mlp_bias', false) !== bias)
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${s.file}: mlp_bias: got ${!bias} with attention_bias ${bias}; expected the same in both`,
+    );
   const rope = s.record('rope_parameters');
   const globalBase = rope?.record('full_attention')?.positive('rope_theta') ?? s.positive('global_rope_theta', 160000);
   const localBase = rope?.record('sliding_attention')?.positive('rope_theta') ?? s.positive('local_rope_theta', 10000);
@@ -239,7 +271,10 @@ function globalEvery(s: Settings): number {
   const second = types.indexOf('full_attention', 1);
   const period = second < 0 ? Math.max(types.length, 1) : second;
   if (types.some((type, i) => type !== (i % period === 0 ? 'full_attention' : 'sliding_attention'))) {
-    throw new HeedError('UNSUPPORTED', `${s.file}: layer_types: got an irregular pattern; expected 'full_attention' in every n-th layer from the first, 'sliding_attention' in the others`);
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${s.file}: layer_types: got an irregular pattern; expected 'full_attention' in every n-th layer from the first, 'sliding_attention' in the others`,
+    );
   }
   return period;
 }
@@ -258,7 +293,8 @@ function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
     (s.get('rotary_scaling_factor') ?? null) !== null && 'rotary_scaling_factor',
     (s.get('num_experts') ?? 0) !== 0 && 'num_experts',
   ].filter(Boolean);
-  if (refused.length > 0) throw new HeedError('UNSUPPORTED', `${s.file}: got ${refused.join(', ')}; expected the layout of nomic-embed-text`);
+  if (refused.length > 0)
+    throw new HeedError('UNSUPPORTED', `${s.file}: got ${refused.join(', ')}; expected the layout of nomic-embed-text`);
   const fraction = s.positive('rotary_emb_fraction', 1);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
@@ -268,7 +304,14 @@ function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
     feedForwardDim: s.count(['n_inner', 'intermediate_size'], 4 * embedDim, 1),
     maxPositions: s.count(['n_positions', 'max_position_embeddings'], 2048, 1),
     typeVocabSize: s.count('type_vocab_size', 2),
-    activation: kind === 'swiglu' ? 'silu' : kind === 'geglu' ? 'gelu' : kind === 'glu' ? 'sigmoid' : activation(s, 'activation_function', 'gelu'),
+    activation:
+      kind === 'swiglu'
+        ? 'silu'
+        : kind === 'geglu'
+          ? 'gelu'
+          : kind === 'glu'
+            ? 'sigmoid'
+            : activation(s, 'activation_function', 'gelu'),
     eps: s.positive(['layer_norm_epsilon', 'layer_norm_eps'], 1e-12),
     positions: 'rotary',
     rotaryDim: Math.floor((embedDim / numHeads) * fraction),
@@ -293,7 +336,11 @@ const ACTIVATIONS: Record<string, string> = {
 export function activation(s: Settings, key: string, fallback: string): string {
   const name = s.text(key, fallback);
   const found = Object.hasOwn(ACTIVATIONS, name) ? ACTIVATIONS[name] : undefined;
-  if (!found) throw new HeedError('UNSUPPORTED', `${s.file}: ${key}: got '${name}'; expected ${Object.keys(ACTIVATIONS).join(', ')}`);
+  if (!found)
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${s.file}: ${key}: got '${name}'; expected ${Object.keys(ACTIVATIONS).join(', ')}`,
+    );
   return found;
 }
 
@@ -301,7 +348,10 @@ export function activation(s: Settings, key: string, fallback: string): string {
 export function familyOf(settings: Settings): { type: string; family: Family; config: RawEncoderModelConfig } {
   const type = settings.get('model_type');
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
-    throw new HeedError('UNSUPPORTED', `${settings.file}: model_type: got ${JSON.stringify(type)}; expected ${Object.keys(FAMILIES).join(', ')}`);
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${settings.file}: model_type: got ${JSON.stringify(type)}; expected ${Object.keys(FAMILIES).join(', ')}`,
+    );
   }
   const family = FAMILIES[type]!;
   const config: RawEncoderModelConfig = {
@@ -343,12 +393,14 @@ export function placesOf(family: Family, config: RawEncoderModelConfig): Map<str
   const places = new Map<string, Place>();
   const add = (module: string, target: Target, below: string) => {
     const [name, firstRow] = typeof target === 'string' ? [target, 0] : [target.name, target.firstRow(config)];
-    for (const part of ['weight', 'bias']) places.set(`${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
+    for (const part of ['weight', 'bias'])
+      places.set(`${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
   };
   for (const [module, target] of Object.entries(family.modules)) add(module, target, '');
   const layers = config.sharedLayers ? Math.min(1, config.numLayers) : config.numLayers;
   for (let i = 0; i < layers; i++) {
-    for (const [module, target] of Object.entries(family.layer)) add(family.layerPrefix.replace('{i}', String(i)) + module, target, `layers.${i}.`);
+    for (const [module, target] of Object.entries(family.layer))
+      add(family.layerPrefix.replace('{i}', String(i)) + module, target, `layers.${i}.`);
   }
   return places;
 }

@@ -8,6 +8,10 @@ import type { ModelSource } from './source.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {}
 
-export function fromPretrained(runtime: Runtime, source: ModelSource = shippedModel, options: FromPretrainedOptions = {}): Promise<PretrainedModel> {
+export function fromPretrained(
+  runtime: Runtime,
+  source: ModelSource = shippedModel,
+  options: FromPretrainedOptions = {},
+): Promise<PretrainedModel> {
   return loadPretrained(runtime, source, options);
 }

@@ -27,7 +27,10 @@ const robertaLayout: Layout = {
   pooled: [{ dense: 'classifier.dense', activation: 'tanh' }, { dense: 'classifier.out_proj' }],
   perToken: classifier,
   question,
-  mask: { steps: [{ dense: 'lm_head.dense', activation: 'gelu' }, { norm: 'lm_head.layer_norm' }], bias: ['lm_head.bias', 'lm_head.decoder.bias'] },
+  mask: {
+    steps: [{ dense: 'lm_head.dense', activation: 'gelu' }, { norm: 'lm_head.layer_norm' }],
+    bias: ['lm_head.bias', 'lm_head.decoder.bias'],
+  },
 };
 
 const modernHead: Step[] = [{ dense: 'head.dense', activationKey: 'classifier_activation' }, { norm: 'head.norm' }];
@@ -38,7 +41,10 @@ const LAYOUTS: Record<string, Layout> = {
     perToken: classifier,
     question,
     mask: {
-      steps: [{ dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' }, { norm: 'cls.predictions.transform.LayerNorm' }],
+      steps: [
+        { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' },
+        { norm: 'cls.predictions.transform.LayerNorm' },
+      ],
       bias: ['cls.predictions.bias', 'cls.predictions.decoder.bias'],
     },
   },
@@ -50,19 +56,31 @@ const LAYOUTS: Record<string, Layout> = {
     pooled: [{ dense: 'pre_classifier', activation: 'relu' }, ...classifier],
     perToken: classifier,
     question,
-    mask: { steps: [{ dense: 'vocab_transform', activationKey: 'activation' }, { norm: 'vocab_layer_norm' }], bias: ['vocab_projector.bias'] },
+    mask: {
+      steps: [{ dense: 'vocab_transform', activationKey: 'activation' }, { norm: 'vocab_layer_norm' }],
+      bias: ['vocab_projector.bias'],
+    },
   },
   electra: {
     pooled: [{ dense: 'classifier.dense', activation: 'gelu' }, { dense: 'classifier.out_proj' }],
     perToken: classifier,
     question,
-    mask: { steps: [{ dense: 'generator_predictions.dense', activation: 'gelu' }, { norm: 'generator_predictions.LayerNorm' }], bias: ['generator_lm_head.bias'] },
+    mask: {
+      steps: [
+        { dense: 'generator_predictions.dense', activation: 'gelu' },
+        { norm: 'generator_predictions.LayerNorm' },
+      ],
+      bias: ['generator_lm_head.bias'],
+    },
   },
   albert: {
     pooled: [{ dense: 'pooler', activation: 'tanh' }, ...classifier],
     perToken: classifier,
     question,
-    mask: { steps: [{ dense: 'predictions.dense', activationKey: 'hidden_act' }, { norm: 'predictions.LayerNorm' }], bias: ['predictions.bias', 'predictions.decoder.bias'] },
+    mask: {
+      steps: [{ dense: 'predictions.dense', activationKey: 'hidden_act' }, { norm: 'predictions.LayerNorm' }],
+      bias: ['predictions.bias', 'predictions.decoder.bias'],
+    },
   },
   modernbert: {
     pooled: [...modernHead, ...classifier],
@@ -72,8 +90,10 @@ const LAYOUTS: Record<string, Layout> = {
   },
 };
 
-const HEAD_NAMES = /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder)\b/;
-const WORD_TABLE_COPIES = /^((cls\.predictions\.|lm_head\.|predictions\.)?decoder|vocab_projector|generator_lm_head)\.weight$/;
+const HEAD_NAMES =
+  /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder)\b/;
+const WORD_TABLE_COPIES =
+  /^((cls\.predictions\.|lm_head\.|predictions\.)?decoder|vocab_projector|generator_lm_head)\.weight$/;
 
 /** Tensors worth keeping for a head. The output layer of a language model is the word table again where the two are tied. */
 export function isHeadTensor(name: string, tied: boolean): boolean {
@@ -108,12 +128,26 @@ function fill(layer: RawModule, values: Record<string, Float32Array>): void {
   });
 }
 
-export function makeDense(core: Core, name: string, weight: HeadTensor, bias: HeadTensor | undefined, phi: string): RawTensorLayer {
+export function makeDense(
+  core: Core,
+  name: string,
+  weight: HeadTensor,
+  bias: HeadTensor | undefined,
+  phi: string,
+): RawTensorLayer {
   const [outFeatures, inFeatures] = weight.shape;
   if (weight.shape.length !== 2 || (bias && (bias.shape.length !== 1 || bias.shape[0] !== outFeatures))) {
-    throw new HeedError('INVALID_FILE', `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [out, in] and [out]`);
+    throw new HeedError(
+      'INVALID_FILE',
+      `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [out, in] and [out]`,
+    );
   }
-  const layer = new core.Linear({ inFeatures: inFeatures!, outFeatures: outFeatures!, bias: bias !== undefined, activation: phi });
+  const layer = new core.Linear({
+    inFeatures: inFeatures!,
+    outFeatures: outFeatures!,
+    bias: bias !== undefined,
+    activation: phi,
+  });
   fill(layer, { weight: weight.data, ...(bias && { bias: bias.data }) });
   return layer;
 }
@@ -121,7 +155,8 @@ export function makeDense(core: Core, name: string, weight: HeadTensor, bias: He
 function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
-  if (!weight) throw new HeedError('UNSUPPORTED', `model: got a checkpoint without '${name}.weight'; expected one with that head`);
+  if (!weight)
+    throw new HeedError('UNSUPPORTED', `model: got a checkpoint without '${name}.weight'; expected one with that head`);
   const bias = tensors.get(`${name}.bias`);
   if ('dense' in step) {
     const phi = step.activation ?? (step.activationKey ? activation(settings, step.activationKey, 'gelu') : 'identity');
@@ -138,13 +173,21 @@ function layoutOf(type: string): Layout {
 
 export function makeHead(head: HeadName, context: HeadContext): { chain: Chain; bias: Float32Array | null } {
   const layout = layoutOf(context.type);
-  const steps = head === 'fill-mask' ? layout.mask?.steps : head === 'sequence-classification' ? layout.pooled : head === 'token-classification' ? layout.perToken : layout.question;
+  const steps =
+    head === 'fill-mask'
+      ? layout.mask?.steps
+      : head === 'sequence-classification'
+        ? layout.pooled
+        : head === 'token-classification'
+          ? layout.perToken
+          : layout.question;
   if (!steps) {
     const known = Object.keys(LAYOUTS).join(', ');
     throw new HeedError('UNSUPPORTED', `model: got family '${context.type}' for ${head}; expected one of ${known}`);
   }
   const chain = new Chain(steps.map((step) => makeStep(step, context)));
-  const bias = head === 'fill-mask' ? layout.mask!.bias.map((name) => context.tensors.get(name)?.data).find(Boolean) : undefined;
+  const bias =
+    head === 'fill-mask' ? layout.mask!.bias.map((name) => context.tensors.get(name)?.data).find(Boolean) : undefined;
   return { chain, bias: bias ?? null };
 }
 

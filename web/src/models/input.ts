@@ -3,7 +3,7 @@ import type { RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { Token, TextTokenizer } from './tokenizer.js';
 
-/** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent. */
+/** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
 export interface TokenIds {
   inputIds: readonly (readonly number[])[];
   attentionMask?: readonly (readonly number[])[];
@@ -50,7 +50,11 @@ export function positionLimit(config: RawEncoderModelConfig): number {
 }
 
 export function countTexts(input: ModelInput): number {
-  return typeof input === 'string' ? 1 : Array.isArray(input) ? input.length : ((input as TokenIds).inputIds?.length ?? 0);
+  return typeof input === 'string'
+    ? 1
+    : Array.isArray(input)
+      ? input.length
+      : ((input as TokenIds).inputIds?.length ?? 0);
 }
 
 /** Rows in order, made one at a time, so that a long list is not tokenized before the first text runs. */
@@ -59,22 +63,44 @@ export function* rowsOf(input: ModelInput, options: InputOptions, context: Input
   const truncation = options.truncation ?? true;
   if (typeof input === 'string' || Array.isArray(input)) {
     const texts = typeof input === 'string' ? [input] : (input as readonly unknown[]);
-    const pairs = options.textPairs === undefined ? undefined : typeof options.textPairs === 'string' ? [options.textPairs] : options.textPairs;
+    const pairs =
+      options.textPairs === undefined
+        ? undefined
+        : typeof options.textPairs === 'string'
+          ? [options.textPairs]
+          : options.textPairs;
     if (pairs && (!Array.isArray(pairs) || pairs.length !== texts.length)) {
-      throw new HeedError('INVALID_ARGUMENT', `textPairs: got ${Array.isArray(pairs) ? pairs.length : typeof pairs}; expected ${texts.length} texts, one for each of texts`);
+      throw new HeedError(
+        'INVALID_ARGUMENT',
+        `textPairs: got ${Array.isArray(pairs) ? pairs.length : typeof pairs}; expected ${texts.length} texts, one for each of texts`,
+      );
     }
-    for (let n = 0; n < texts.length; n++) yield textRow(texts[n], pairs?.[n], n, limit, truncation, options.prompt ?? '', context);
+    for (let n = 0; n < texts.length; n++)
+      yield textRow(texts[n], pairs?.[n], n, limit, truncation, options.prompt ?? '', context);
     return;
   }
   if (typeof input !== 'object' || input === null || !Array.isArray((input as TokenIds).inputIds)) {
-    throw new HeedError('INVALID_ARGUMENT', `texts: got ${input === null ? 'null' : typeof input}; expected a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }`);
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `texts: got ${input === null ? 'null' : typeof input}; expected a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }`,
+    );
   }
   const { inputIds, attentionMask, tokenTypeIds } = input as TokenIds;
   const flat = inputIds.length > 0 && typeof inputIds[0] === 'number';
-  if (flat) throw new HeedError('INVALID_ARGUMENT', 'inputIds: got an array of numbers; expected an array of arrays, one a text');
-  for (const [name, list] of [['attentionMask', attentionMask], ['tokenTypeIds', tokenTypeIds]] as const) {
+  if (flat)
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      'inputIds: got an array of numbers; expected an array of arrays, one a text',
+    );
+  for (const [name, list] of [
+    ['attentionMask', attentionMask],
+    ['tokenTypeIds', tokenTypeIds],
+  ] as const) {
     if (list !== undefined && (!Array.isArray(list) || list.length !== inputIds.length)) {
-      throw new HeedError('SHAPE_MISMATCH', `${name}: got ${Array.isArray(list) ? `${list.length} rows` : typeof list}; expected ${inputIds.length}, as inputIds`);
+      throw new HeedError(
+        'SHAPE_MISMATCH',
+        `${name}: got ${Array.isArray(list) ? `${list.length} rows` : typeof list}; expected ${inputIds.length}, as inputIds`,
+      );
     }
   }
   const width = Math.max(0, ...inputIds.map((row) => row?.length ?? 0));
@@ -85,21 +111,48 @@ function lengthLimit({ maxLength }: InputOptions, context: InputContext): number
   const most = positionLimit(context.config);
   if (maxLength === undefined) return Math.min(context.maxLength, most);
   if (!Number.isInteger(maxLength) || maxLength < 1 || maxLength > most) {
-    throw new HeedError('INVALID_ARGUMENT', `maxLength: got ${maxLength}; expected a whole number from 1 to ${most}, the model's limit`);
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `maxLength: got ${maxLength}; expected a whole number from 1 to ${most}, the model's limit`,
+    );
   }
   return maxLength;
 }
 
 function tooLong(n: number, length: number, limit: number): HeedError {
-  return new HeedError('TOO_LONG', `texts[${n}]: got ${length} tokens; expected at most ${limit}. Shorten it, or let it be cut with truncation: true`);
+  return new HeedError(
+    'TOO_LONG',
+    `texts[${n}]: got ${length} tokens; expected at most ${limit}. Shorten it, or let it be cut with truncation: true`,
+  );
 }
 
-function textRow(text: unknown, pair: unknown, n: number, limit: number, truncation: boolean, prompt: string, { tokenizer, config }: InputContext): Row {
-  if (!tokenizer) throw new HeedError('UNSUPPORTED', `texts[${n}]: got a text; expected { inputIds }, as the model folder has no tokenizer.json`);
-  if (typeof text !== 'string') throw new HeedError('INVALID_ARGUMENT', `texts[${n}]: got ${text === null ? 'null' : typeof text}; expected a string`);
-  if (pair !== undefined && typeof pair !== 'string') throw new HeedError('INVALID_ARGUMENT', `textPairs[${n}]: got ${pair === null ? 'null' : typeof pair}; expected a string`);
+function textRow(
+  text: unknown,
+  pair: unknown,
+  n: number,
+  limit: number,
+  truncation: boolean,
+  prompt: string,
+  { tokenizer, config }: InputContext,
+): Row {
+  if (!tokenizer)
+    throw new HeedError(
+      'UNSUPPORTED',
+      `texts[${n}]: got a text; expected { inputIds }, as the model folder has no tokenizer.json`,
+    );
+  if (typeof text !== 'string')
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `texts[${n}]: got ${text === null ? 'null' : typeof text}; expected a string`,
+    );
+  if (pair !== undefined && typeof pair !== 'string')
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `textPairs[${n}]: got ${pair === null ? 'null' : typeof pair}; expected a string`,
+    );
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
-  if (tokens.length + cut > limit && (!truncation || tokens.length > limit)) throw tooLong(n, tokens.length + cut, limit);
+  if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
+    throw tooLong(n, tokens.length + cut, limit);
   const ids = tokens.map((token) => token.id);
   return {
     ids,
@@ -116,12 +169,24 @@ function textRow(text: unknown, pair: unknown, n: number, limit: number, truncat
 
 /** In the caller's text, without the prompt. */
 function offsetOf(token: Token, prompt: number): [number, number] {
-  return token.part === 0 ? [Math.max(0, token.start - prompt), Math.max(0, token.end - prompt)] : [token.start, token.end];
+  return token.part === 0
+    ? [Math.max(0, token.start - prompt), Math.max(0, token.end - prompt)]
+    : [token.start, token.end];
 }
 
-function idsRow(n: number, input: TokenIds, width: number, limit: number, truncation: boolean, { config, padId, tokenizer }: InputContext): Row {
+function idsRow(
+  n: number,
+  input: TokenIds,
+  width: number,
+  limit: number,
+  truncation: boolean,
+  { config, padId, tokenizer }: InputContext,
+): Row {
   const all = integers('inputIds', n, input.inputIds[n], null);
-  const types = input.tokenTypeIds ? integers('tokenTypeIds', n, input.tokenTypeIds[n], all.length) : null;
+  const types =
+    input.tokenTypeIds && config.typeVocabSize > 0
+      ? integers('tokenTypeIds', n, input.tokenTypeIds[n], all.length)
+      : null;
   const mask = input.attentionMask ? integers('attentionMask', n, input.attentionMask[n], all.length) : null;
   const odd = mask?.find((m) => m !== 0 && m !== 1);
   if (odd !== undefined) throw new HeedError('INVALID_ARGUMENT', `attentionMask[${n}]: got ${odd}; expected 0 or 1`);
@@ -132,7 +197,10 @@ function idsRow(n: number, input: TokenIds, width: number, limit: number, trunca
   const columns = seen.slice(0, limit);
   const isRun = columns.every((column, i) => column === columns[0]! + i);
   if (!isRun && config.positions !== 'absolute') {
-    throw new HeedError('UNSUPPORTED', `attentionMask[${n}]: got zeros between ones; expected one run of ones, as this model's attention depends on distances`);
+    throw new HeedError(
+      'UNSUPPORTED',
+      `attentionMask[${n}]: got zeros between ones; expected one run of ones, as this model's attention depends on distances`,
+    );
   }
   return {
     ids: columns.map((i) => all[i]!),
@@ -160,10 +228,22 @@ function positionsOf(all: number[], columns: number[], config: RawEncoderModelCo
 }
 
 function integers(name: string, n: number, row: unknown, length: number | null): number[] {
-  const values = Array.isArray(row) || ArrayBuffer.isView(row) ? Array.from(row as ArrayLike<unknown>, (v) => (typeof v === 'bigint' || typeof v === 'boolean' ? Number(v) : v)) : null;
-  if (!values) throw new HeedError('INVALID_ARGUMENT', `${name}[${n}]: got ${row === null ? 'null' : typeof row}; expected an array of whole numbers`);
+  const values =
+    Array.isArray(row) || ArrayBuffer.isView(row)
+      ? Array.from(row as ArrayLike<unknown>, (v) => (typeof v === 'bigint' || typeof v === 'boolean' ? Number(v) : v))
+      : null;
+  if (!values)
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `${name}[${n}]: got ${row === null ? 'null' : typeof row}; expected an array of whole numbers`,
+    );
   const odd = values.find((v) => !Number.isInteger(v));
-  if (odd !== undefined || values.includes(undefined)) throw new HeedError('INVALID_ARGUMENT', `${name}[${n}]: got ${String(odd)}; expected whole numbers`);
-  if (length !== null && values.length !== length) throw new HeedError('SHAPE_MISMATCH', `${name}[${n}]: got ${values.length} entries; expected ${length}, as inputIds[${n}]`);
+  if (odd !== undefined || values.includes(undefined))
+    throw new HeedError('INVALID_ARGUMENT', `${name}[${n}]: got ${String(odd)}; expected whole numbers`);
+  if (length !== null && values.length !== length)
+    throw new HeedError(
+      'SHAPE_MISMATCH',
+      `${name}[${n}]: got ${values.length} entries; expected ${length}, as inputIds[${n}]`,
+    );
   return values as number[];
 }

@@ -6,7 +6,14 @@ import { Settings } from './config.js';
 import { familyOf, type Family } from './families.js';
 import { isHeadTensor } from './heads.js';
 import { readRecipe, type Recipe } from './sentence-transformers.js';
-import { openFolder, readAll, type ModelFolder, type ModelSource, type OpenFile, type RemoteOptions } from './source.js';
+import {
+  openFolder,
+  readAll,
+  type ModelFolder,
+  type ModelSource,
+  type OpenFile,
+  type RemoteOptions,
+} from './source.js';
 import { TextTokenizer } from './tokenizer.js';
 import { openWeights, WeightLoader, type HeadTensor } from './weights.js';
 
@@ -49,7 +56,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   signal?.addEventListener('abort', onAbort);
   let raw: RawEncoderModel | undefined;
   try {
-    const folder = await openFolder(source, options);
+    const folder = await openFolder(source, { ...options, signal: stop.signal });
     const recipeRead = readRecipe(folder, stop.signal);
     recipeRead.catch(() => {}); // awaited below; until then another failure may come first
     const open = (path: string) => folder.open(path, { signal: stop.signal });
@@ -59,16 +66,31 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
       open('tokenizer_config.json'),
       openWeights(folder, stop.signal),
     ]);
-    const sizes = [configFile.size, tokenizerFile ? tokenizerFile.size : 0, tokenizerConfigFile ? tokenizerConfigFile.size : 0, weights.size];
-    const progress = new Progress(sizes.includes(null) ? null : sizes.reduce<number>((sum, size) => sum + size!, 0), onProgress);
+    const sizes = [
+      configFile.size,
+      tokenizerFile ? tokenizerFile.size : 0,
+      tokenizerConfigFile ? tokenizerConfigFile.size : 0,
+      weights.size,
+    ];
+    const progress = new Progress(
+      sizes.includes(null) ? null : sizes.reduce<number>((sum, size) => sum + size!, 0),
+      onProgress,
+    );
 
     const settings = Settings.parse(await progress.read(configFile), configFile.name);
     const { type, family, config } = familyOf(settings);
     config.int8 = dtype === 'q8';
-    const tokenizerSettings = tokenizerConfigFile ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name) : undefined;
-    const tokenizer = tokenizerFile ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings) : null;
+    const tokenizerSettings = tokenizerConfigFile
+      ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name)
+      : undefined;
+    const tokenizer = tokenizerFile
+      ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings)
+      : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
-      throw new HeedError('INVALID_FILE', `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`);
+      throw new HeedError(
+        'INVALID_FILE',
+        `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`,
+      );
     }
     const recipe = await recipeRead;
 

@@ -6,9 +6,27 @@ import { Owned, type Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { formatShape, Tensor } from '../tensor.js';
 import { Chain, makeDense, makeHead, makePooler, type HeadContext, type HeadName } from './heads.js';
-import { countTexts, positionLimit, rowsOf, type InputContext, type InputOptions, type ModelInput, type Row } from './input.js';
+import {
+  countTexts,
+  positionLimit,
+  rowsOf,
+  type InputContext,
+  type InputOptions,
+  type ModelInput,
+  type Row,
+} from './input.js';
 import { loadModel, type LoadedModel, type LoadModelOptions } from './load.js';
-import type { EmbedOptions, EncodeOptions, EncodeResult, ModelConfig, PredictOptions, Prediction, PretrainedModel, TokenizeOptions, TokenizeResult } from './model.js';
+import type {
+  EmbedOptions,
+  EncodeOptions,
+  EncodeResult,
+  ModelConfig,
+  PredictOptions,
+  Prediction,
+  PretrainedModel,
+  TokenizeOptions,
+  TokenizeResult,
+} from './model.js';
 import { Breather, piecesOf, runPiece, type PieceOptions } from './run.js';
 import { POOLINGS, type Pooling, type Recipe } from './sentence-transformers.js';
 import { readAll, type ModelSource } from './source.js';
@@ -32,13 +50,27 @@ const text: Reader<string> = (value, name) => {
 };
 
 const texts: Reader<string | string[]> = (value, name) => {
-  if (typeof value === 'string' || (Array.isArray(value) && value.every((entry) => typeof entry === 'string'))) return value as string | string[];
+  if (typeof value === 'string' || (Array.isArray(value) && value.every((entry) => typeof entry === 'string')))
+    return value as string | string[];
   throw invalid(name, describe(value), 'a string or an array of strings');
 };
 
-const inputSchema = { textPairs: optional(texts, undefined), truncation: optional(flag, true), maxLength: optional(size, undefined) };
-const callSchema = { ...inputSchema, signal, onProgress: callback<NonNullable<EncodeOptions['onProgress']>>, headMask: optional(tensor, null) };
-const encodeSchema = { ...callSchema, outputAttentions: optional(flag, false), outputHiddenStates: optional(flag, false) };
+const inputSchema = {
+  textPairs: optional(texts, undefined),
+  truncation: optional(flag, true),
+  maxLength: optional(size, undefined),
+};
+const callSchema = {
+  ...inputSchema,
+  signal,
+  onProgress: callback<NonNullable<EncodeOptions['onProgress']>>,
+  headMask: optional(tensor, null),
+};
+const encodeSchema = {
+  ...callSchema,
+  outputAttentions: optional(flag, false),
+  outputHiddenStates: optional(flag, false),
+};
 const embedSchema = {
   ...callSchema,
   pooling: optional(oneOf(POOLINGS), undefined),
@@ -56,7 +88,11 @@ const loadSchema = {
 };
 
 /** Reads a model folder and gives its encoder, or throws one HeedError and leaves nothing behind. */
-export async function loadPretrained(runtime: Runtime, source: ModelSource, options: LoadModelOptions = {}): Promise<PretrainedModel> {
+export async function loadPretrained(
+  runtime: Runtime,
+  source: ModelSource,
+  options: LoadModelOptions = {},
+): Promise<PretrainedModel> {
   const read = readOptions('fromPretrained', loadSchema, options);
   const loaded = await loadModel(runtime.core, source, read);
   const parts = new Parts(loaded.raw);
@@ -70,13 +106,18 @@ export async function loadPretrained(runtime: Runtime, source: ModelSource, opti
 }
 
 /** sentence-transformers' dense modules behind the pooling. */
-async function loadDense({ core }: Runtime, { recipe, folder }: LoadedModel, signal: SignalLike | undefined): Promise<Chain> {
+async function loadDense(
+  { core }: Runtime,
+  { recipe, folder }: LoadedModel,
+  signal: SignalLike | undefined,
+): Promise<Chain> {
   const made = [];
   for (const { weights, bias, activation } of recipe.dense) {
     const file = await folder.open(weights, { required: true, signal });
     const tensors = await WeightLoader.readAll(file);
     const weight = tensors.get('linear.weight');
-    if (!weight) throw new HeedError('INVALID_FILE', `${file.name}: got no 'linear.weight'; expected a dense module's weights`);
+    if (!weight)
+      throw new HeedError('INVALID_FILE', `${file.name}: got no 'linear.weight'; expected a dense module's weights`);
     made.push(makeDense(core, 'linear', weight, bias ? tensors.get('linear.bias') : undefined, activation));
   }
   return new Chain(made);
@@ -152,16 +193,22 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
     const last = new Float32Array(count * width * embedDim);
     const hidden = outputHiddenStates ? Array.from({ length: numLayers }, () => new Float32Array(last.length)) : [];
-    const attentions = outputAttentions ? Array.from({ length: numLayers }, () => new Float32Array(count * numHeads * width * width)) : [];
+    const attentions = outputAttentions
+      ? Array.from({ length: numLayers }, () => new Float32Array(count * numHeads * width * width))
+      : [];
     let first = 0;
     for (const piece of piecesOf(rows, this.#core)) {
       const from = first;
-      const spread = (encoding: RawEncoding, out: Float32Array) => spreadRows(encoding.hidden(), piece, width, embedDim, out.subarray(from * width * embedDim));
+      const spread = (encoding: RawEncoding, out: Float32Array) =>
+        spreadRows(encoding.hidden(), piece, width, embedDim, out.subarray(from * width * embedDim));
       const onLayer = (layer: number, encoding: RawEncoding, weights: Float32Array | null) => {
-        if (weights) spreadWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(from * numHeads * width * width));
+        if (weights)
+          spreadWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(from * numHeads * width * width));
         if (outputHiddenStates && layer < numLayers - 1) spread(encoding, hidden[layer + 1]!);
       };
-      await this.#run(piece, { breather, headMask, returnWeights: outputAttentions, onLayer }, (encoding) => spread(encoding, last));
+      await this.#run(piece, { breather, headMask, returnWeights: outputAttentions, onLayer }, (encoding) =>
+        spread(encoding, last),
+      );
       first += piece.length;
       read.onProgress?.({ done: first, total: count });
     }
@@ -177,9 +224,19 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       truncated: rows.map((row) => row.cut),
     };
     const { pooler } = this.raw;
-    if (pooler) result.poolerOutput = asTensor(calling('encode', () => pooler.forward({ data: firstRows(last, count, width, embedDim), shape: [count, embedDim] })));
-    if (outputAttentions) result.attentions = attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
-    if (outputHiddenStates) result.hiddenStates = [...hidden.map((data) => new Tensor(data, shape)), ...(numLayers > 0 ? [new Tensor(last.slice(), shape)] : [])];
+    if (pooler)
+      result.poolerOutput = asTensor(
+        calling('encode', () =>
+          pooler.forward({ data: firstRows(last, count, width, embedDim), shape: [count, embedDim] }),
+        ),
+      );
+    if (outputAttentions)
+      result.attentions = attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
+    if (outputHiddenStates)
+      result.hiddenStates = [
+        ...hidden.map((data) => new Tensor(data, shape)),
+        ...(numLayers > 0 ? [new Tensor(last.slice(), shape)] : []),
+      ];
     return result;
   }
 
@@ -190,12 +247,18 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const full = this.#recipe.dense.at(-1)?.outFeatures ?? this.#core.embedDim;
     const width = read.dimensions ?? full;
     if (width > full) throw invalid('embed.dimensions', String(width), `a whole number from 1 to ${full}`);
-    const pieceOptions = { breather: new Breather(read.signal), headMask: this.#headMask(read.headMask), returnWeights: false };
+    const pieceOptions = {
+      breather: new Breather(read.signal),
+      headMask: this.#headMask(read.headMask),
+      returnWeights: false,
+    };
     const total = countTexts(input);
     const out = new Float32Array(total * width);
     let done = 0;
     for (const piece of piecesOf(rowsOf(input, { ...read, prompt: this.#prompt(read) }, this.#context), this.#core)) {
-      const vectors = await this.#run(piece, pieceOptions, (encoding) => this.raw.dense.forward(this.#pool(encoding, piece, pooling)));
+      const vectors = await this.#run(piece, pieceOptions, (encoding) =>
+        this.raw.dense.forward(this.#pool(encoding, piece, pooling)),
+      );
       for (let n = 0; n < piece.length; n++) {
         const vector = vectors.data.subarray(n * full, n * full + width);
         out.set(normalize ? normalized(vector) : vector, (done + n) * width);
@@ -233,9 +296,11 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     let done = 0;
     for (const piece of piecesOf(rows, this.#core)) {
       const logits = await this.#run(piece, pieceOptions, (encoding) => {
-        if (head === 'sequence-classification') return chain.forward(this.#pool(encoding, piece, this.#meanForClass ? 'mean' : 'cls'));
+        if (head === 'sequence-classification')
+          return chain.forward(this.#pool(encoding, piece, this.#meanForClass ? 'mean' : 'cls'));
         const hidden = encoding.hidden();
-        if (head === 'fill-mask') return this.#wordLogits(chain.forward(this.#maskRows(hidden, piece, done, masks)), bias);
+        if (head === 'fill-mask')
+          return this.#wordLogits(chain.forward(this.#maskRows(hidden, piece, done, masks)), bias);
         return chain.forward({ data: hidden, shape: [hidden.length / this.#core.embedDim, this.#core.embedDim] });
       });
       labels = logits.shape.at(-1)!;
@@ -247,7 +312,12 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       done += piece.length;
       read.onProgress?.({ done, total: rows.length });
     }
-    const shape = head === 'sequence-classification' ? [rows.length, labels] : head === 'fill-mask' ? [masks.length, labels] : [rows.length, width, labels];
+    const shape =
+      head === 'sequence-classification'
+        ? [rows.length, labels]
+        : head === 'fill-mask'
+          ? [masks.length, labels]
+          : [rows.length, width, labels];
     return {
       logits: new Tensor(concatenated(parts), shape),
       inputIds: rows.map((row) => row.ids),
@@ -262,7 +332,8 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   async decode(ids: readonly number[]): Promise<string> {
     void this.raw;
     const { tokenizer } = this.#context;
-    if (!tokenizer) throw new HeedError('UNSUPPORTED', 'decode: got a model without tokenizer.json; expected one with it');
+    if (!tokenizer)
+      throw new HeedError('UNSUPPORTED', 'decode: got a model without tokenizer.json; expected one with it');
     return tokenizer.decode([...ids]);
   }
 
@@ -288,7 +359,11 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const name = promptName ?? this.#recipe.defaultPrompt;
     if (name === null) return '';
     if (Object.hasOwn(this.#recipe.prompts, name)) return this.#recipe.prompts[name]!;
-    throw invalid('embed.promptName', describe(name), Object.keys(this.#recipe.prompts).join(', ') || 'none, as the model folder defines no prompts');
+    throw invalid(
+      'embed.promptName',
+      describe(name),
+      Object.keys(this.#recipe.prompts).join(', ') || 'none, as the model folder defines no prompts',
+    );
   }
 
   #head(name: HeadName): ReturnType<typeof makeHead> {
@@ -302,7 +377,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     if (mask === null) return null;
     const { numLayers, numHeads } = this.#core;
     if (mask.shape.length !== 2 || mask.shape[0] !== numLayers || mask.shape[1] !== numHeads) {
-      throw new HeedError('SHAPE_MISMATCH', `headMask: got shape ${formatShape(mask.shape)}; expected [${numLayers}, ${numHeads}], layers and heads`);
+      throw new HeedError(
+        'SHAPE_MISMATCH',
+        `headMask: got shape ${formatShape(mask.shape)}; expected [${numLayers}, ${numHeads}], layers and heads`,
+      );
     }
     return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
   }

@@ -83,11 +83,20 @@ export async function runPiece<T>(
 ): Promise<T> {
   const { breather, headMask, returnWeights, onLayer } = options;
   const ids = Int32Array.from(piece.flatMap((row) => row.ids));
-  const types = piece.some((row) => row.types) ? Int32Array.from(piece.flatMap((row) => row.types ?? row.ids.map(() => 0))) : null;
+  const types = piece.some((row) => row.types)
+    ? Int32Array.from(piece.flatMap((row) => row.types ?? row.ids.map(() => 0)))
+    : null;
   const positions = piece.some((row) => row.positions)
     ? Int32Array.from(piece.flatMap((row) => row.positions ?? row.ids.map((_, i) => positionOffset + i)))
     : null;
-  const encoding = calling('model', () => model().begin(ids, types, positions, Int32Array.from(piece, (row) => row.ids.length)));
+  const encoding = calling('model', () =>
+    model().begin(
+      ids,
+      types,
+      positions,
+      Int32Array.from(piece, (row) => row.ids.length),
+    ),
+  );
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {

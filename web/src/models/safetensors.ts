@@ -8,7 +8,19 @@ import { HeedError } from '../error.js';
 export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 
-const OTHER_DTYPE_BYTES: Record<string, number> = { F64: 8, I64: 8, U64: 8, I32: 4, U32: 4, I16: 2, U16: 2, U8: 1, BOOL: 1, F8_E4M3: 1, F8_E5M2: 1 };
+const OTHER_DTYPE_BYTES: Record<string, number> = {
+  F64: 8,
+  I64: 8,
+  U64: 8,
+  I32: 4,
+  U32: 4,
+  I16: 2,
+  U16: 2,
+  U8: 1,
+  BOOL: 1,
+  F8_E4M3: 1,
+  F8_E5M2: 1,
+};
 
 export interface TensorEntry {
   name: string;
@@ -28,11 +40,16 @@ export function isDtype(dtype: string): dtype is Dtype {
 
 /** The header's length in bytes, from the first 8 bytes of the file. `size`: of the whole file, null where unknown. */
 export function headerLength(prefix: Uint8Array, file: string, size: number | null): number {
-  if (prefix.length < 8) throw invalid(file, `got ${prefix.length} bytes; expected at least 8, the length of the header`);
+  if (prefix.length < 8)
+    throw invalid(file, `got ${prefix.length} bytes; expected at least 8, the length of the header`);
   const view = new DataView(prefix.buffer, prefix.byteOffset, 8);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
   const room = size === null ? MAX_HEADER_BYTES : Math.min(size - 8, MAX_HEADER_BYTES);
-  if (length < 2 || length > room) throw invalid(file, `got a header of ${length} bytes; expected 2 to ${room}. The file is truncated or no safetensors file`);
+  if (length < 2 || length > room)
+    throw invalid(
+      file,
+      `got a header of ${length} bytes; expected 2 to ${room}. The file is truncated or no safetensors file`,
+    );
   return length;
 }
 
@@ -41,14 +58,7 @@ export function headerLength(prefix: Uint8Array, file: string, size: number | nu
  * follow each other without gap or overlap and end where the file ends.
  */
 export function parseHeader(json: Uint8Array, file: string, size: number | null): TensorEntry[] {
-  let header: unknown;
-  try {
-    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
-  } catch (cause) {
-    throw invalid(file, 'got a header that is no JSON', cause);
-  }
-  if (!isRecord(header)) throw invalid(file, 'got a header that is no JSON object');
-
+  const header = parseObject(json, file);
   const entries: TensorEntry[] = [];
   for (const [name, value] of Object.entries(header)) {
     if (name === '__metadata__') continue;
@@ -57,26 +67,62 @@ export function parseHeader(json: Uint8Array, file: string, size: number | null)
   entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
   let at = 0;
   for (const { name, begin, end } of entries) {
-    if (begin !== at) throw invalid(file, `tensor '${name}': got bytes from ${begin}; expected ${at}: tensors overlap or leave a gap`);
+    if (begin !== at)
+      throw invalid(file, `tensor '${name}': got bytes from ${begin}; expected ${at}: tensors overlap or leave a gap`);
     at = end;
   }
   const data = size === null ? null : size - 8 - json.length;
   if (data !== null && at !== data) {
-    throw invalid(file, `got ${data} bytes of tensors; expected ${at}, as the header says. The file is ${data < at ? 'truncated' : 'too long'}`);
+    throw invalid(
+      file,
+      `got ${data} bytes of tensors; expected ${at}, as the header says. The file is ${data < at ? 'truncated' : 'too long'}`,
+    );
   }
   return entries;
 }
 
+/** The header's `__metadata__`: strings by name. */
+export function parseMetadata(json: Uint8Array, file: string): Record<string, string> {
+  const { __metadata__: metadata = {} } = parseObject(json, file);
+  if (!isRecord(metadata) || Object.values(metadata).some((value) => typeof value !== 'string')) {
+    throw invalid(file, 'got metadata that is no record of strings');
+  }
+  return metadata as Record<string, string>;
+}
+
+function parseObject(json: Uint8Array, file: string): Record<string, unknown> {
+  let header: unknown;
+  try {
+    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
+  } catch (cause) {
+    throw invalid(file, 'got a header that is no JSON', cause);
+  }
+  if (!isRecord(header)) throw invalid(file, 'got a header that is no JSON object');
+  return header;
+}
+
 function parseEntry(name: string, value: unknown, file: string): TensorEntry {
-  if (!isRecord(value)) throw invalid(file, `tensor '${name}': got ${JSON.stringify(value)}; expected dtype, shape and data_offsets`);
+  if (!isRecord(value))
+    throw invalid(file, `tensor '${name}': got ${JSON.stringify(value)}; expected dtype, shape and data_offsets`);
   const { dtype, shape, data_offsets: offsets } = value;
-  const bytes = typeof dtype === 'string' ? (isDtype(dtype) ? DTYPE_BYTES[dtype] : OTHER_DTYPE_BYTES[dtype]) : undefined;
-  if (typeof dtype !== 'string' || bytes === undefined) throw invalid(file, `tensor '${name}': got dtype ${JSON.stringify(dtype)}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`);
-  if (!isCounts(shape)) throw invalid(file, `tensor '${name}': got shape ${JSON.stringify(shape)}; expected whole numbers`);
-  if (!isCounts(offsets) || offsets.length !== 2) throw invalid(file, `tensor '${name}': got data_offsets ${JSON.stringify(offsets)}; expected two whole numbers`);
+  const bytes =
+    typeof dtype === 'string' ? (isDtype(dtype) ? DTYPE_BYTES[dtype] : OTHER_DTYPE_BYTES[dtype]) : undefined;
+  if (typeof dtype !== 'string' || bytes === undefined)
+    throw invalid(
+      file,
+      `tensor '${name}': got dtype ${JSON.stringify(dtype)}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`,
+    );
+  if (!isCounts(shape))
+    throw invalid(file, `tensor '${name}': got shape ${JSON.stringify(shape)}; expected whole numbers`);
+  if (!isCounts(offsets) || offsets.length !== 2)
+    throw invalid(file, `tensor '${name}': got data_offsets ${JSON.stringify(offsets)}; expected two whole numbers`);
   const [begin, end] = offsets as [number, number];
   const expected = shape.reduce((product, extent) => product * extent, bytes);
-  if (end - begin !== expected) throw invalid(file, `tensor '${name}': got ${end - begin} bytes; expected ${expected} for ${dtype} [${shape.join(', ')}]`);
+  if (end - begin !== expected)
+    throw invalid(
+      file,
+      `tensor '${name}': got ${end - begin} bytes; expected ${expected} for ${dtype} [${shape.join(', ')}]`,
+    );
   return { name, dtype, shape, begin, end };
 }
 

@@ -3,13 +3,14 @@
  * whose files open into a stream of chunks of known size.
  */
 import { HeedError } from '../error.js';
+import { packedFolder } from './packed.js';
 import { nodeModule, type BlobLike, type FileLike, type SignalLike, type UrlLike } from '../platform.js';
 
 /** JSON files may be given as strings; a URL is fetched. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
 
 /**
- * A folder's URL or (in Node) path, or its files by name: bytes, Blobs or Files, URLs, JSON files also as strings. A list of `File`s (a dropped folder,
+ * A folder's URL or (in Node) path; that of one .safetensors file into which a folder was packed (packed.ts); or its files by name: bytes, Blobs or Files, URLs, JSON files also as strings. A list of `File`s (a dropped folder,
  * `<input webkitdirectory>`) counts too, each under its path below the folder.
  */
 export type ModelSource = string | UrlLike | { readonly [name: string]: FileBytes } | Iterable<FileLike>;
@@ -44,23 +45,35 @@ type Fs = typeof import('node:fs');
 
 const fs = nodeModule<Fs>('fs')?.promises;
 
-export async function openFolder(source: ModelSource, { remoteHost, revision = 'main' }: RemoteOptions = {}): Promise<ModelFolder> {
-  if (isUrl(source)) return urlFolder(new URL(source.href));
+export async function openFolder(
+  source: ModelSource,
+  { remoteHost, revision = 'main', signal }: RemoteOptions & { signal?: SignalLike } = {},
+): Promise<ModelFolder> {
+  if (isUrl(source)) return urlFolder(new URL(source.href), signal);
   if (typeof source === 'string') {
     if (source === '') throw wrongSource("''");
-    if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source)) return urlFolder(new URL(source));
+    if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source))
+      return urlFolder(new URL(source), signal);
     const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env['HF_ENDPOINT'];
     const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
     if (fs) {
-      const local = await pathFolder(source);
+      const local = await pathFolder(source, signal);
       if (local) return local;
       if (!isHubId || !host) {
-        const hint = isHubId ? "; for a model of the Hub, name the host to ask in `remoteHost` or in the environment's HF_ENDPOINT" : '';
-        throw new HeedError('NOT_FOUND', `source: got '${source}', which is no folder here; expected a folder's path or URL, or its files' bytes${hint}`);
+        const hint = isHubId
+          ? "; for a model of the Hub, name the host to ask in `remoteHost` or in the environment's HF_ENDPOINT"
+          : '';
+        throw new HeedError(
+          'NOT_FOUND',
+          `source: got '${source}', which is no folder here; expected a folder's path or URL, or its files' bytes${hint}`,
+        );
       }
     }
-    if (isHubId && host) return urlFolder(new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`));
-    return urlFolder(new URL(source, globalThis.location?.href));
+    if (isHubId && host)
+      return urlFolder(
+        new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`),
+      );
+    return urlFolder(new URL(source, globalThis.location?.href), signal);
   }
   if (typeof source !== 'object' || source === null) throw wrongSource(String(source));
   return memoryFolder(source);
@@ -71,11 +84,17 @@ function isUrl(value: unknown): value is UrlLike {
 }
 
 function wrongSource(got: string): HeedError {
-  return new HeedError('INVALID_ARGUMENT', `source: got ${got}; expected a folder's URL or path, or { 'config.json': bytes, ... }`);
+  return new HeedError(
+    'INVALID_ARGUMENT',
+    `source: got ${got}; expected a folder's URL or path, or { 'config.json': bytes, ... }`,
+  );
 }
 
 /** A folder from `open`, which answers with the reason where a file is missing. */
-function folder(label: string, open: (path: string, signal?: SignalLike) => Promise<OpenFile | string>): ModelFolder {
+export function openedFolder(
+  label: string,
+  open: (path: string, signal?: SignalLike) => Promise<OpenFile | string>,
+): ModelFolder {
   async function openFile(path: string, { required = false, signal }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
     const found = await open(path, signal);
@@ -107,9 +126,14 @@ export async function readAll(file: OpenFile, onBytes?: (count: number) => void)
 
 function memoryFolder(source: { readonly [name: string]: FileBytes } | Iterable<FileLike>): ModelFolder {
   const files = Symbol.iterator in source ? namedFiles(source as Iterable<FileLike>) : source;
-  return folder('source', async (path, signal) => {
-    if (Object.hasOwn(files, path)) return isUrl(files[path]) ? openAny(new URL(files[path].href), signal) : memoryFile(path, files[path]!);
-    return `source: got no '${path}' among ${Object.keys(files).map((name) => `'${name}'`).join(', ') || 'no files'}; expected one`;
+  return openedFolder('source', async (path, signal) => {
+    if (Object.hasOwn(files, path))
+      return isUrl(files[path]) ? openAny(new URL(files[path].href), signal) : memoryFile(path, files[path]!);
+    return `source: got no '${path}' among ${
+      Object.keys(files)
+        .map((name) => `'${name}'`)
+        .join(', ') || 'no files'
+    }; expected one`;
   });
 }
 
@@ -120,20 +144,33 @@ function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
     if (!(file instanceof Blob)) throw wrongSource(`a list with ${typeof file} in it`);
     paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
   }
-  const config = paths.map(([path]) => path).filter((path) => /(^|\/)config\.json$/.test(path)).sort((a, b) => a.split('/').length - b.split('/').length)[0];
+  const config = paths
+    .map(([path]) => path)
+    .filter((path) => /(^|\/)config\.json$/.test(path))
+    .sort((a, b) => a.split('/').length - b.split('/').length)[0];
   const root = config === undefined ? '' : config.slice(0, -'config.json'.length);
-  return Object.fromEntries(paths.filter(([path]) => path.startsWith(root)).map(([path, file]) => [path.slice(root.length), file]));
+  return Object.fromEntries(
+    paths.filter(([path]) => path.startsWith(root)).map(([path, file]) => [path.slice(root.length), file]),
+  );
 }
 
-function memoryFile(name: string, content: unknown): OpenFile {
+export function memoryFile(name: string, content: unknown): OpenFile {
   if (content instanceof Blob) {
     return { name, size: content.size, chunks: () => fromStream(content.stream()) };
   }
   let bytes: Uint8Array;
   if (typeof content === 'string') bytes = new TextEncoder().encode(content);
-  else if (content instanceof ArrayBuffer || (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)) bytes = new Uint8Array(content);
+  else if (
+    content instanceof ArrayBuffer ||
+    (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)
+  )
+    bytes = new Uint8Array(content);
   else if (ArrayBuffer.isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
-  else throw new HeedError('INVALID_ARGUMENT', `source['${name}']: got ${content === null ? 'null' : typeof content}; expected a Uint8Array, an ArrayBuffer or a Blob`);
+  else
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `source['${name}']: got ${content === null ? 'null' : typeof content}; expected a Uint8Array, an ArrayBuffer or a Blob`,
+    );
   return {
     name,
     size: bytes.length,
@@ -146,15 +183,25 @@ function memoryFile(name: string, content: unknown): OpenFile {
 
 // Node ----------------------------------------------------------------------------------------------------------------------------------------------
 
-async function pathFolder(path: string): Promise<ModelFolder | null> {
-  const isFolder = await fs!.stat(path).then((s) => s.isDirectory(), () => false);
+async function pathFolder(path: string, signal?: SignalLike): Promise<ModelFolder | null> {
+  if (path.endsWith('.safetensors')) {
+    const file = await openPath(path, signal);
+    return typeof file === 'string' ? null : packedFolder(file);
+  }
+  const isFolder = await fs!.stat(path).then(
+    (s) => s.isDirectory(),
+    () => false,
+  );
   if (!isFolder) return null;
   const { join } = nodeModule<typeof import('node:path')>('path')!;
-  return folder(path, (name, signal) => openPath(join(path, name), signal));
+  return openedFolder(path, (name, signal) => openPath(join(path, name), signal));
 }
 
 async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | string> {
-  const size = await fs!.stat(path).then((s) => (s.isFile() ? s.size : null), () => null);
+  const size = await fs!.stat(path).then(
+    (s) => (s.isFile() ? s.size : null),
+    () => null,
+  );
   return size === null ? `${path}: no such file` : { name: path, size, chunks: () => nodeChunks(path, signal) };
 }
 
@@ -179,25 +226,38 @@ async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uin
 
 // URLs ----------------------------------------------------------------------------------------------------------------------------------------------
 
-async function urlFolder(url: URL): Promise<ModelFolder> {
+async function urlFolder(url: URL, signal?: SignalLike): Promise<ModelFolder> {
+  if (url.pathname.endsWith('.safetensors')) {
+    const file = await openAny(url, signal);
+    if (typeof file === 'string') throw new HeedError('NOT_FOUND', file);
+    return packedFolder(file);
+  }
   if (url.protocol === 'file:' && fs) {
     const { fileURLToPath } = nodeModule<typeof import('node:url')>('url')!;
     const local = await pathFolder(fileURLToPath(url));
-    if (!local) throw new HeedError('NOT_FOUND', `source: got ${url.href}, which is no folder; expected a folder's URL`);
+    if (!local)
+      throw new HeedError('NOT_FOUND', `source: got ${url.href}, which is no folder; expected a folder's URL`);
     return local;
   }
   const base = new URL(url.href);
   if (!base.pathname.endsWith('/')) base.pathname += '/';
-  return folder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
+  return openedFolder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
 }
 
 /** A wrong or missing file is often answered by a page: "200 OK", text/html. */
 function looksLikeHtml(bytes: Uint8Array): boolean {
-  const start = new TextDecoder().decode(bytes.subarray(0, 64)).replace(/^\uFEFF/, '').trimStart();
+  const start = new TextDecoder()
+    .decode(bytes.subarray(0, 64))
+    .replace(/^\uFEFF/, '')
+    .trimStart();
   return /^<(!doctype|html|\?xml|head|body)/i.test(start);
 }
 
-async function request(url: URL, signal: SignalLike | undefined, headers: Record<string, string> = {}): Promise<Response> {
+async function request(
+  url: URL,
+  signal: SignalLike | undefined,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   try {
     return await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers });
   } catch (cause) {
@@ -217,19 +277,26 @@ async function openUrl(url: URL, signal?: SignalLike): Promise<OpenFile | string
   if (!response.ok || isPage) await response.body?.cancel();
   if (response.ok && isPage) return htmlMessage(url);
   if ([403, 404, 410].includes(response.status)) return `${url.href}: got status ${response.status}; expected the file`;
-  if (!response.ok) throw new HeedError('NETWORK', `${url.href}: got status ${response.status} ${response.statusText}; expected 200`);
+  if (!response.ok)
+    throw new HeedError('NETWORK', `${url.href}: got status ${response.status} ${response.statusText}; expected 200`);
   const encoded = response.headers.get('content-encoding');
   const length = response.headers.get('content-length');
   const size = length !== null && (!encoded || encoded === 'identity') ? Number(length) : null;
   return { name: url.href, size, chunks: () => resumable(url, response, size, signal) };
 }
 
-const htmlMessage = (url: URL) => `${url.href}: got an HTML page; expected the file. The server answers a missing file with a page, or the URL is wrong`;
+const htmlMessage = (url: URL) =>
+  `${url.href}: got an HTML page; expected the file. The server answers a missing file with a page, or the URL is wrong`;
 
 const RETRIES = 3;
 
 /** The body's chunks; a connection that breaks is taken up again where it broke, as long as the file is still the same one. */
-async function* resumable(url: URL, first: Response, size: number | null, signal?: SignalLike): AsyncIterable<Uint8Array> {
+async function* resumable(
+  url: URL,
+  first: Response,
+  size: number | null,
+  signal?: SignalLike,
+): AsyncIterable<Uint8Array> {
   const tag = first.headers.get('etag') ?? first.headers.get('last-modified');
   let response = first;
   let at = 0;
@@ -240,7 +307,11 @@ async function* resumable(url: URL, first: Response, size: number | null, signal
         for await (const chunk of fromStream(response.body)) {
           if (at === 0 && looksLikeHtml(chunk)) throw new HeedError('NOT_FOUND', htmlMessage(url));
           at += chunk.length;
-          if (size !== null && at > size) throw new HeedError('INVALID_FILE', `${url.href}: got more than the ${size} bytes that its Content-Length names`);
+          if (size !== null && at > size)
+            throw new HeedError(
+              'INVALID_FILE',
+              `${url.href}: got more than the ${size} bytes that its Content-Length names`,
+            );
           yield chunk;
         }
       }
@@ -251,7 +322,10 @@ async function* resumable(url: URL, first: Response, size: number | null, signal
       signal?.throwIfAborted();
       broken = cause;
     }
-    const failed = (why: string) => new HeedError('NETWORK', `${url.href}: got ${at} of ${size ?? 'an unknown number of'} bytes (${why})`, { cause: broken });
+    const failed = (why: string) =>
+      new HeedError('NETWORK', `${url.href}: got ${at} of ${size ?? 'an unknown number of'} bytes (${why})`, {
+        cause: broken,
+      });
     if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
     response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });

@@ -2,7 +2,7 @@
  * Texts to tokens by `tokenizer.json`. The vocabulary work is `@huggingface/tokenizers`'; added here is what it leaves out: where each token lies in the
  * original text, truncation that says how much it cut, and texts that are no well-formed Unicode.
  */
-import { Tokenizer as Library, type PreTokenizer } from '@huggingface/tokenizers';
+import { Tokenizer as Library, type PreTokenizer, WhitespaceSplitPreTokenizer } from '@huggingface/tokenizers';
 import { HeedError } from '../error.js';
 import { aligned, normalize, slice, type Aligned } from './alignment.js';
 import { parseJson, type Settings } from './config.js';
@@ -50,6 +50,7 @@ export class TextTokenizer {
   private readonly library: Library;
   private readonly added: { raw: Splitter; normalized: Splitter };
   private readonly alphabet: Alphabet;
+  private readonly splitsOnSpace: boolean;
   private readonly trimOffsets: boolean;
   private readonly wordMemo = new Map<string, string[]>();
 
@@ -61,10 +62,16 @@ export class TextTokenizer {
       this.added = this.splitters(json as { added_tokens?: AddedToken[] });
       const { pre_tokenizer: pre, post_processor: post } = json as Record<string, unknown>;
       this.alphabet = alphabetOf(pre);
+      this.splitsOnSpace = typesIn(pre).includes('WhitespaceSplit');
+      useUnicodeSpace(this.library.pre_tokenizer);
       this.trimOffsets = this.alphabet === 'bytes' && trimsOffsets(post ?? pre);
       if (typeof this.library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
     } catch (cause) {
-      throw new HeedError('INVALID_FILE', `${file}: got a tokenizer that cannot be built (${(cause as Error).message}); expected Hugging Face's tokenizer.json`, { cause });
+      throw new HeedError(
+        'INVALID_FILE',
+        `${file}: got a tokenizer that cannot be built (${(cause as Error).message}); expected Hugging Face's tokenizer.json`,
+        { cause },
+      );
     }
     const limit = settings?.get('model_max_length');
     this.maxLength = typeof limit === 'number' && limit >= 1 && limit < 1e9 ? Math.floor(limit) : Infinity;
@@ -85,7 +92,9 @@ export class TextTokenizer {
   }
 
   decode(ids: number[]): string {
-    return ids.length === 0 ? '' : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true });
+    return ids.length === 0
+      ? ''
+      : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true });
   }
 
   /** Cuts from the end (of the longer of the two, for pairs) what exceeds `limit` tokens, special ones included. */
@@ -105,8 +114,15 @@ export class TextTokenizer {
   private template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
     const processor = this.library.post_processor;
     // Only concatenates its lists, so that tokens travel through it with their places.
-    const made = processor ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as { tokens: (Token | string)[]; token_type_ids?: number[] }) : { tokens: [...first, ...(second ?? [])] };
-    const tokens = made.tokens.map((token) => (typeof token === 'string' ? { id: this.idOf(token) ?? 0, text: token, start: 0, end: 0, part: null } : token));
+    const made = processor
+      ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as {
+          tokens: (Token | string)[];
+          token_type_ids?: number[];
+        })
+      : { tokens: [...first, ...(second ?? [])] };
+    const tokens = made.tokens.map((token) =>
+      typeof token === 'string' ? { id: this.idOf(token) ?? 0, text: token, start: 0, end: 0, part: null } : token,
+    );
     return { tokens, typeIds: made.token_type_ids ?? new Array<number>(tokens.length).fill(0) };
   }
 
@@ -115,7 +131,7 @@ export class TextTokenizer {
     const source = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
     const tokens: Token[] = [];
     this.added.raw.split(source).forEach((section, index) => {
-      if (section.added) tokens.push(addedToken(section.added, section.text, part));
+      if (section.added) tokens.push(this.addedToken(section.added, section.text, part));
       else this.splitSection(section.text, index, part, tokens);
     });
     return tokens;
@@ -125,11 +141,12 @@ export class TextTokenizer {
     const normalized = this.library.normalizer ? normalize(this.library.normalizer, section) : section;
     for (const piece of this.added.normalized.split(normalized)) {
       if (piece.added) {
-        tokens.push(addedToken(piece.added, piece.text, part));
+        tokens.push(this.addedToken(piece.added, piece.text, part));
         continue;
       }
       if (piece.text.text === '') continue;
-      for (const word of words(piece.text, this.library.pre_tokenizer, index, this.alphabet)) this.splitWord(word, part, tokens);
+      for (const word of words(piece.text, this.library.pre_tokenizer, index, this.alphabet, this.splitsOnSpace))
+        this.splitWord(word, part, tokens);
     }
   }
 
@@ -153,34 +170,84 @@ export class TextTokenizer {
         to = found < 0 ? word.text.length : found;
       }
       const id = model.tokens_to_ids.get(text) ?? model.unk_token_id;
-      if (id === undefined) throw new HeedError('INVALID_FILE', `tokenizer.json: token '${text}' is not in the vocabulary and there is no unknown token`);
+      if (id === undefined)
+        throw new HeedError(
+          'INVALID_FILE',
+          `tokenizer.json: token '${text}' is not in the vocabulary and there is no unknown token`,
+        );
       const [start, end] = this.range(word, at, to);
       tokens.push({ id, text, start, end, part });
       at = to;
     });
   }
 
+  private addedToken(token: AddedToken, place: Aligned, part: 0 | 1): Token {
+    const { text, starts, ends } = this.trimOffsets ? trimmed(place) : place;
+    return {
+      id: token.id,
+      text: (token as { original?: string }).original ?? token.content,
+      start: starts[0] ?? 0,
+      end: text === '' ? (starts[0] ?? 0) : ends.at(-1)!,
+      part,
+    };
+  }
+
   private range(word: Word, from: number, to: number): [number, number] {
     if (this.trimOffsets) {
-      while (from < to && isByteSpace(word.text[from]!)) from++;
-      while (to > from && isByteSpace(word.text[to - 1]!)) to--;
+      while (from < to && word.text[from] === BYTE_SPACE) from++;
+      while (to > from && word.text[to - 1] === BYTE_SPACE) to--;
     }
-    if (from >= to) return from < word.starts.length ? [word.starts[from]!, word.starts[from]!] : [word.ends.at(-1) ?? 0, word.ends.at(-1) ?? 0];
+    if (from >= to)
+      return from < word.starts.length
+        ? [word.starts[from]!, word.starts[from]!]
+        : [word.ends.at(-1) ?? 0, word.ends.at(-1) ?? 0];
     return [word.starts[from]!, word.ends[to - 1]!];
   }
 
-  private splitters({ added_tokens: list = [] }: { added_tokens?: AddedToken[] }): { raw: Splitter; normalized: Splitter } {
+  private splitters({ added_tokens: list = [] }: { added_tokens?: AddedToken[] }): {
+    raw: Splitter;
+    normalized: Splitter;
+  } {
     const normalizer = this.library.normalizer;
     const isRaw = (t: AddedToken) => !normalizer || !t.normalized;
     return {
       raw: new Splitter(list.filter(isRaw)),
-      normalized: new Splitter(list.filter((t) => !isRaw(t)).map((t) => ({ ...t, content: normalize(normalizer!, aligned(t.content)).text, original: t.content }))),
+      normalized: new Splitter(
+        list
+          .filter((t) => !isRaw(t))
+          .map((t) => ({ ...t, content: normalize(normalizer!, aligned(t.content)).text, original: t.content })),
+      ),
     };
   }
 }
 
-function addedToken(token: AddedToken, place: Aligned, part: 0 | 1): Token {
-  return { id: token.id, text: (token as { original?: string }).original ?? token.content, start: place.starts[0] ?? 0, end: place.ends.at(-1) ?? 0, part };
+function trimmed(place: Aligned): Aligned {
+  let from = 0;
+  let to = place.text.length;
+  while (from < to && isSpace(place.text[from]!)) from++;
+  while (to > from && isSpace(place.text[to - 1]!)) to--;
+  return slice(place, from, to);
+}
+
+/** White space as Unicode has it; JavaScript's \s lacks U+0085 and takes U+FEFF for one. */
+const SPACE = '\\p{White_Space}';
+const isSpace = (unit: string) => /\p{White_Space}/u.test(unit);
+
+/** Gives the library's pre-tokenizers Unicode's white space in the place of JavaScript's. */
+function useUnicodeSpace(pre: PreTokenizer | null): void {
+  if (!pre) return;
+  const {
+    tokenizers,
+    pattern,
+    byte_encoder: isByteLevel,
+  } = pre as unknown as { tokenizers?: PreTokenizer[]; pattern?: RegExp; byte_encoder?: unknown };
+  for (const step of tokenizers ?? []) useUnicodeSpace(step);
+  if (isByteLevel && pattern)
+    Object.assign(pre, {
+      pattern: new RegExp(pattern.source.replaceAll('\\s', SPACE).replaceAll('\\S', '\\P{White_Space}'), pattern.flags),
+    });
+  if (pre instanceof WhitespaceSplitPreTokenizer)
+    pre.pre_tokenize_text = (text) => text.match(/\P{White_Space}+/gu) ?? [];
 }
 
 /** Cuts a text where one of the added tokens stands. */
@@ -192,7 +259,10 @@ class Splitter {
     const usable = tokens.filter((t) => t.content !== '').slice(0, MAX_ADDED);
     this.byContent = new Map(usable.map((t) => [t.content, t]));
     const longestFirst = [...this.byContent.keys()].sort((a, b) => b.length - a.length);
-    this.pattern = longestFirst.length > 0 ? new RegExp(longestFirst.map((c) => c.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|'), 'gu') : null;
+    this.pattern =
+      longestFirst.length > 0
+        ? new RegExp(longestFirst.map((c) => c.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|'), 'gu')
+        : null;
   }
 
   split(source: Aligned): { text: Aligned; added?: AddedToken }[] {
@@ -203,9 +273,10 @@ class Splitter {
       const token = this.byContent.get(match[0])!;
       let from = match.index;
       let to = from + match[0].length;
-      if (from < at || (token.single_word && (isWordUnit(source.text[from - 1]) || isWordUnit(source.text[to])))) continue;
-      if (token.lstrip) while (from > at && /\s/.test(source.text[from - 1]!)) from--;
-      if (token.rstrip) while (to < source.text.length && /\s/.test(source.text[to]!)) to++;
+      if (from < at || (token.single_word && (isWordUnit(source.text[from - 1]) || isWordUnit(source.text[to]))))
+        continue;
+      if (token.lstrip) while (from > at && isSpace(source.text[from - 1]!)) from--;
+      if (token.rstrip) while (to < source.text.length && isSpace(source.text[to]!)) to++;
       if (from > at) parts.push({ text: slice(source, at, from) });
       parts.push({ text: slice(source, from, to), added: token });
       at = to;
@@ -235,20 +306,28 @@ function typesIn(config: unknown): string[] {
 
 function trimsOffsets(config: unknown): boolean {
   if (typeof config !== 'object' || config === null) return false;
-  const { type, trim_offsets: trim, processors } = config as { type?: string; trim_offsets?: boolean; processors?: unknown[] };
+  const {
+    type,
+    trim_offsets: trim,
+    processors,
+  } = config as { type?: string; trim_offsets?: boolean; processors?: unknown[] };
   if (processors) return processors.some(trimsOffsets);
   return (type === 'ByteLevel' || type === 'RobertaProcessing') && trim !== false;
 }
 
-/** The byte-level alphabet's letters for bytes that are white space. */
-function isByteSpace(letter: string): boolean {
-  return letter === '\u0120' || (letter >= '\u0109' && letter <= '\u010D');
-}
+/** The byte-level alphabet's letter for a space; the other white space is not trimmed. */
+const BYTE_SPACE = '\u0120';
 
 const utf8Length = (point: string) => (point <= '\u007F' ? 1 : point <= '\u07FF' ? 2 : point.length === 2 ? 4 : 3);
 
 /** The pre-tokenizer's words, each unit traced to the normalized text. */
-function* words(source: Aligned, pre: PreTokenizer | null, sectionIndex: number, alphabet: Alphabet): Iterable<Word> {
+function* words(
+  source: Aligned,
+  pre: PreTokenizer | null,
+  sectionIndex: number,
+  alphabet: Alphabet,
+  splitsOnSpace: boolean,
+): Iterable<Word> {
   const found = pre ? pre.pre_tokenize(source.text, { section_index: sectionIndex }) : [source.text];
   const { text, starts, ends } = source;
   let at = 0;
@@ -264,9 +343,9 @@ function* words(source: Aligned, pre: PreTokenizer | null, sectionIndex: number,
     } else if (alphabet === 'bytes') {
       let left = word.length;
       // A space that the pre-tokenizer set before the text stands for its first character.
-      if (at === 0 && word[0] === '\u0120' && text[0] !== ' ') {
+      if (at === 0 && word[0] === BYTE_SPACE && text[0] !== ' ') {
         out.starts.push(starts[0] ?? 0);
-        out.ends.push(starts[0] ?? 0);
+        out.ends.push(ends[0] ?? 0);
         left--;
       }
       while (left > 0 && at < text.length) {
@@ -279,10 +358,11 @@ function* words(source: Aligned, pre: PreTokenizer | null, sectionIndex: number,
       }
     } else {
       let u = 0;
-      if (word[0] === '\u2581' && text[at] !== ' ' && text[at] !== '\u2581') {
-        while (at < text.length && text[at] !== word[1] && /\s/.test(text[at]!)) at++;
+      if (splitsOnSpace) while (at < text.length && isSpace(text[at]!)) at++;
+      // A mark that replaces no space was set before the word, and stands for its first character.
+      if (word[0] === '\u2581' && text[at] !== '\u2581' && text[at] !== ' ') {
         out.starts.push(starts[at] ?? 0);
-        out.ends.push(starts[at] ?? 0);
+        out.ends.push(ends[at] ?? 0);
         u = 1;
       }
       for (; u < word.length; u++, at++) {

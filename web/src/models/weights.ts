@@ -6,7 +6,16 @@ import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { placesOf, type Family, type Place } from './families.js';
-import { DTYPE_BYTES, headerLength, isDtype, MAX_HEADER_BYTES, parseHeader, widen, type Dtype, type TensorEntry } from './safetensors.js';
+import {
+  DTYPE_BYTES,
+  headerLength,
+  isDtype,
+  MAX_HEADER_BYTES,
+  parseHeader,
+  widen,
+  type Dtype,
+  type TensorEntry,
+} from './safetensors.js';
 import type { ModelFolder, OpenFile } from './source.js';
 
 /** A tensor that is not the encoder's: of a pooler or a task's head. */
@@ -32,13 +41,19 @@ type Task =
   | { kind: 'keep'; name: string; dtype: Dtype };
 
 /** The files that hold the weights: model.safetensors, or those that its index lists. */
-export async function openWeights(folder: ModelFolder, signal?: SignalLike): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
+export async function openWeights(
+  folder: ModelFolder,
+  signal?: SignalLike,
+): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
   const single = await folder.open('model.safetensors', { signal });
   if (single) return { files: [async () => single], size: single.size };
   const index = await folder.open('model.safetensors.index.json', { signal });
   if (!index) {
     await folder.open('model.safetensors', { required: true, signal });
-    throw new HeedError('NOT_FOUND', `${folder.label}: got neither model.safetensors nor model.safetensors.index.json; expected one`);
+    throw new HeedError(
+      'NOT_FOUND',
+      `${folder.label}: got neither model.safetensors nor model.safetensors.index.json; expected one`,
+    );
   }
   const { readAll } = await import('./source.js');
   const settings = Settings.parse(await readAll(index), index.name);
@@ -48,7 +63,10 @@ export async function openWeights(folder: ModelFolder, signal?: SignalLike): Pro
     throw settings.wrong('weight_map', names, "the shards' file names by tensor");
   }
   const total = settings.record('metadata')?.get('total_size');
-  return { files: (names as string[]).map((name) => () => folder.open(name, { required: true, signal })), size: typeof total === 'number' ? total : null };
+  return {
+    files: (names as string[]).map((name) => () => folder.open(name, { required: true, signal })),
+    size: typeof total === 'number' ? total : null,
+  };
 }
 
 export class WeightLoader {
@@ -81,7 +99,11 @@ export class WeightLoader {
       const length = headerLength(await reader.take(8), file.name, file.size);
       const tensors = new Map<string, HeadTensor>();
       for (const { name, dtype, shape, begin, end } of parseHeader(await reader.take(length), file.name, file.size)) {
-        if (!isDtype(dtype)) throw new HeedError('UNSUPPORTED', `${file.name}: tensor '${name}': got dtype ${dtype}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`);
+        if (!isDtype(dtype))
+          throw new HeedError(
+            'UNSUPPORTED',
+            `${file.name}: tensor '${name}': got dtype ${dtype}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`,
+          );
         tensors.set(name, { shape, data: widen(await reader.take(end - begin), dtype) });
       }
       return tensors;
@@ -108,6 +130,17 @@ export class WeightLoader {
   }
 
   result(): LoadedWeights {
+    for (const [name, { shape, data }] of this.heads) {
+      const scales = this.scales.get(`${name}_scale`);
+      if (!scales) continue;
+      const width = data.length / Math.max(shape[0] ?? 1, 1);
+      if (scales.length !== shape[0])
+        throw new HeedError(
+          'INVALID_FILE',
+          `tensor '${name}_scale': got ${scales.length} scales; expected ${shape[0]}, one a row`,
+        );
+      for (let i = 0; i < data.length; i++) data[i] = data[i]! * scales[Math.floor(i / width)]!;
+    }
     return { heads: this.heads, unused: this.unused, dtypes: [...this.dtypes] };
   }
 
@@ -128,17 +161,37 @@ export class WeightLoader {
       if (shape.length > 1) this.dtypes.add(dtype);
       const target = this.parameters[index]!.shape;
       const rows = shape[0] ?? 1;
-      const fits = shape.length === target.length && shape.slice(1).every((extent, axis) => extent === target[axis + 1]) && place!.firstRow + rows <= target[0]!;
+      const fits =
+        shape.length === target.length &&
+        shape.slice(1).every((extent, axis) => extent === target[axis + 1]) &&
+        place!.firstRow + rows <= target[0]!;
       if (!fits) throw this.misshapen(name, shape, index, place!, file);
       const ranges = this.filled[index]!;
       ranges.push([place!.firstRow, place!.firstRow + rows]);
       const scale = `${bare}_scale`;
-      if (known === 'I8' && !names.has(`${name}_scale`)) throw new HeedError('INVALID_FILE', `${file}: tensor '${name}': got I8 without '${name}_scale'; expected the scales of its rows beside it`);
-      return { kind: 'rows', parameter: index, firstRow: place!.firstRow, rows, dtype: known, scale: known === 'I8' ? scale : null };
+      if (known === 'I8' && !names.has(`${name}_scale`))
+        throw new HeedError(
+          'INVALID_FILE',
+          `${file}: tensor '${name}': got I8 without '${name}_scale'; expected the scales of its rows beside it`,
+        );
+      return {
+        kind: 'rows',
+        parameter: index,
+        firstRow: place!.firstRow,
+        rows,
+        dtype: known,
+        scale: known === 'I8' ? scale : null,
+      };
     });
   }
 
-  private async execute(task: Task, entry: TensorEntry, reader: ByteReader, deferred: (() => void)[], file: string): Promise<void> {
+  private async execute(
+    task: Task,
+    entry: TensorEntry,
+    reader: ByteReader,
+    deferred: (() => void)[],
+    file: string,
+  ): Promise<void> {
     const size = entry.end - entry.begin;
     if (task.kind === 'skip') return reader.skip(size);
     if (task.kind === 'keep') {
@@ -151,14 +204,20 @@ export class WeightLoader {
     if (size === 0) return;
     const rowBytes = size / rows;
     if (scale === null) {
-      await reader.rows(rowBytes, rows, (bytes, row) => this.model.writeParameter(parameter, firstRow + row, bytes, dtype, null));
+      await reader.rows(rowBytes, rows, (bytes, row) =>
+        this.model.writeParameter(parameter, firstRow + row, bytes, dtype, null),
+      );
       return;
     }
     // The scales may come before or after what they scale.
     const bytes = await reader.take(size);
     const write = () => {
       const scales = this.scales.get(scale)!;
-      if (scales.length !== rows) throw new HeedError('INVALID_FILE', `${file}: tensor '${entry.name}_scale': got ${scales.length} scales; expected ${rows}, one a row`);
+      if (scales.length !== rows)
+        throw new HeedError(
+          'INVALID_FILE',
+          `${file}: tensor '${entry.name}_scale': got ${scales.length} scales; expected ${rows}, one a row`,
+        );
       this.model.writeParameter(parameter, firstRow, bytes, dtype, scales);
     };
     if (this.scales.has(scale)) write();
@@ -173,14 +232,20 @@ export class WeightLoader {
 
   private known(dtype: string, name: string, file: string): Dtype {
     if (isDtype(dtype)) return dtype;
-    throw new HeedError('UNSUPPORTED', `${file}: tensor '${name}': got dtype ${dtype}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`);
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${file}: tensor '${name}': got dtype ${dtype}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`,
+    );
   }
 
   private misshapen(name: string, shape: number[], index: number, place: Place, file: string): HeedError {
     const target = this.parameters[index]!.shape;
     const starts = [...this.places.values()].filter((p) => p.parameter === place.parameter).map((p) => p.firstRow);
     const next = Math.min(target[0]!, ...starts.filter((row) => row > place.firstRow));
-    return new HeedError('INVALID_FILE', `${file}: tensor '${name}': got shape [${shape.join(', ')}]; expected [${[next - place.firstRow, ...target.slice(1)].join(', ')}], as config.json says`);
+    return new HeedError(
+      'INVALID_FILE',
+      `${file}: tensor '${name}': got shape [${shape.join(', ')}]; expected [${[next - place.firstRow, ...target.slice(1)].join(', ')}], as config.json says`,
+    );
   }
 
   /** Every row of every parameter is filled exactly once. */
@@ -189,15 +254,25 @@ export class WeightLoader {
     this.parameters.forEach(({ name, shape }, index) => {
       let at = 0;
       for (const [begin, end] of this.filled[index]!.sort((a, b) => a[0] - b[0])) {
-        if (begin < at) throw new HeedError('INVALID_FILE', `${file}: got two tensors for rows ${begin} to ${at} of ${name} (${this.namesOf(name).join(', ')})`);
+        if (begin < at)
+          throw new HeedError(
+            'INVALID_FILE',
+            `${file}: got two tensors for rows ${begin} to ${at} of ${name} (${this.namesOf(name).join(', ')})`,
+          );
         if (begin > at) break;
         at = end;
       }
       if (at < shape[0]!) missing.push(...this.namesOf(name));
     });
     if (missing.length === 0) return;
-    const shown = missing.slice(0, 4).map((name) => `'${name}'`).join(', ');
-    throw new HeedError('INVALID_FILE', `${file}: lacks rows of ${missing.length} tensors, among them ${shown}; expected all that config.json's sizes call for`);
+    const shown = missing
+      .slice(0, 4)
+      .map((name) => `'${name}'`)
+      .join(', ');
+    throw new HeedError(
+      'INVALID_FILE',
+      `${file}: lacks rows of ${missing.length} tensors, among them ${shown}; expected all that config.json's sizes call for`,
+    );
   }
 
   private namesOf(parameter: string): string[] {
@@ -229,7 +304,10 @@ class ByteReader {
   }
 
   private ended(missing: number): HeedError {
-    return new HeedError('INVALID_FILE', `${this.file.name}: ended ${missing} bytes before the end of a tensor or of the header. The file is truncated`);
+    return new HeedError(
+      'INVALID_FILE',
+      `${this.file.name}: ended ${missing} bytes before the end of a tensor or of the header. The file is truncated`,
+    );
   }
 
   async take(size: number): Promise<Uint8Array> {
@@ -280,7 +358,11 @@ class ByteReader {
   }
 
   async expectEnd(): Promise<void> {
-    if (await this.fill()) throw new HeedError('INVALID_FILE', `${this.file.name}: got bytes after the last tensor; expected the end of the file`);
+    if (await this.fill())
+      throw new HeedError(
+        'INVALID_FILE',
+        `${this.file.name}: got bytes after the last tensor; expected the end of the file`,
+      );
   }
 
   async close(): Promise<void> {

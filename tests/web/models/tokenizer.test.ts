@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { TextTokenizer } from '../../../web/src/models/tokenizer.js';
+import { fixtures } from './fixtures.js';
+
+interface Encoded {
+  ids: number[];
+  offsets: number[];
+}
+interface Golden {
+  strings: string[];
+  pairs: [string, string][];
+  kinds: Record<string, { ids: number[][]; offsets: number[][]; pairs: Encoded[] }>;
+}
+
+const folder = join(fixtures, 'tokenizers');
+const golden = JSON.parse(readFileSync(join(folder, 'golden.json'), 'utf8')) as Golden;
+const open = (kind: string) =>
+  new TextTokenizer(new Uint8Array(readFileSync(join(folder, `${kind}.json`))), `${kind}.json`, undefined);
+
+describe.each(Object.keys(golden.kinds))("%s is Hugging Face's own", (kind) => {
+  const tokenizer = open(kind);
+  const { ids, offsets, pairs } = golden.kinds[kind]!;
+
+  test.each(golden.strings.map((text, n) => [JSON.stringify(text), text, n] as const))('%s', (_, text, n) => {
+    const { tokens } = tokenizer.tokenize(text, undefined, Infinity);
+    expect(tokens.map((token) => token.id)).toEqual(ids[n]);
+    expect(tokens.flatMap((token) => [token.start, token.end])).toEqual(offsets[n]);
+  });
+
+  test('pairs', () => {
+    golden.pairs.forEach(([text, pair], n) => {
+      const { tokens } = tokenizer.tokenize(text, pair, Infinity);
+      expect(tokens.map((token) => token.id)).toEqual(pairs[n]!.ids);
+      expect(tokens.flatMap((token) => [token.start, token.end])).toEqual(pairs[n]!.offsets);
+    });
+  });
+});

@@ -1,0 +1,43 @@
+/**
+ * A model folder in one file: model.safetensors with the folder's small files, by their paths, in the header's `__metadata__`, which the format leaves
+ * free. One request, and nothing that a bundler could mistake for its own: some make modules of JSON files, some inline small ones as data: URLs.
+ */
+import { HeedError } from '../error.js';
+import { headerLength, parseMetadata } from './safetensors.js';
+import { memoryFile, type ModelFolder, type OpenFile, openedFolder } from './source.js';
+
+/** Reads the header, and no more than the chunk in which it ends; the rest follows when the weights are read, once. */
+export async function packedFolder(file: OpenFile): Promise<ModelFolder> {
+  const chunks = file.chunks()[Symbol.asyncIterator]();
+  let start = new Uint8Array(0);
+  const readTo = async (length: number) => {
+    while (start.length < length) {
+      const next = await chunks.next();
+      if (next.done) return;
+      const longer = new Uint8Array(start.length + next.value.length);
+      longer.set(start);
+      longer.set(next.value, start.length);
+      start = longer;
+    }
+  };
+  await readTo(8);
+  const end = 8 + headerLength(start, file.name, file.size);
+  await readTo(end);
+  const files = parseMetadata(start.subarray(8, end), file.name);
+  if (!Object.hasOwn(files, 'config.json')) {
+    await chunks.return?.();
+    throw new HeedError(
+      'INVALID_FILE',
+      `${file.name}: got no 'config.json' in the header's metadata; expected a model packed into one file, or give the model's folder`,
+    );
+  }
+  async function* all(): AsyncIterable<Uint8Array> {
+    yield start;
+    for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
+  }
+  return openedFolder(file.name, async (path) => {
+    if (path === 'model.safetensors') return { name: file.name, size: file.size, chunks: all };
+    if (Object.hasOwn(files, path)) return memoryFile(`${file.name}: ${path}`, files[path]!);
+    return `${file.name}: got no '${path}' in the header's metadata`;
+  });
+}
