@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace heed::bindings {
 
@@ -27,7 +28,8 @@ namespace {
 template <class T>
 T* copyIn(const val& array, Index count) {
   if (array["length"].as<double>() != static_cast<double>(count)) {
-    throw Error(ErrorCode::kShapeMismatch, "data: got " + std::to_string(array["length"].as<unsigned>()) + " values; expected " + std::to_string(count) + " as the shape says");
+    throw Error(ErrorCode::kShapeMismatch, "data: got " + std::to_string(array["length"].as<unsigned>()) +
+                                               " values; expected " + std::to_string(count) + " as the shape says");
   }
   T* data = arena().take<T>(count);
   val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
@@ -70,7 +72,9 @@ bool readBool(const val& object, const char* key) { return object[key].as<bool>(
 std::string readString(const val& object, const char* key) { return object[key].as<std::string>(); }
 uint64_t readSeed(const val& seed) { return std::bit_cast<uint64_t>(seed.as<double>()); }
 Activation readActivation(const val& options) { return activationNamed(readString(options, "activation")); }
-DropoutScaling readScaling(const val& options) { return readString(options, "scaling") == "none" ? DropoutScaling::kNone : DropoutScaling::kInverted; }
+DropoutScaling readScaling(const val& options) {
+  return readString(options, "scaling") == "none" ? DropoutScaling::kNone : DropoutScaling::kInverted;
+}
 
 std::optional<Index> readWindow(const val& options) {
   const val window = options["window"];
@@ -90,14 +94,18 @@ std::optional<MaskInput> readMask(const val& mask) {
   return MaskInput{Mask::Kind::kAdditive, floats, std::move(shape)};
 }
 
-CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask, const std::array<Index, 4>& target) {
+CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask,
+                    const std::array<Index, 4>& target) {
   CallInput call;
-  if (const auto m = readMask(mask)) call.masks.push_back(Mask::broadcast(mask_name, m->kind, m->data, m->shape, target));
+  if (const auto m = readMask(mask))
+    call.masks.push_back(Mask::broadcast(mask_name, m->kind, m->data, m->shape, target));
   if (const auto m = readMask(key_mask)) {
     // [N, S], or [S] for one sequence: the same keys for every head and query.
-    const bool fits = m->shape.rank() >= 1 && m->shape.rank() <= 2 && m->shape[-1] == target[3] && (m->shape.rank() == 1 ? target[0] == 1 : m->shape[0] == target[0]);
+    const bool fits = m->shape.rank() >= 1 && m->shape.rank() <= 2 && m->shape[-1] == target[3] &&
+                      (m->shape.rank() == 1 ? target[0] == 1 : m->shape[0] == target[0]);
     if (!fits) {
-      throw Error(ErrorCode::kShapeMismatch, std::string(key_mask_name) + ": got shape " + m->shape.toString() + "; expected " + Shape{target[0], target[3]}.toString());
+      throw Error(ErrorCode::kShapeMismatch, std::string(key_mask_name) + ": got shape " + m->shape.toString() +
+                                                 "; expected " + Shape{target[0], target[3]}.toString());
     }
     call.masks.push_back({m->kind, m->data, {target[3], 0, 0, 1}});
   }
@@ -114,7 +122,9 @@ CallInput readCall(const val& options, const std::array<Index, 4>& target, bool 
       const Shape& shape = head_mask->shape;
       const bool fits = shape == Shape{target[1]} || shape == Shape{target[0], target[1]};
       if (!fits) {
-        throw Error(ErrorCode::kShapeMismatch, "headMask: got shape " + shape.toString() + "; expected " + Shape{target[1]}.toString() + " or " + Shape{target[0], target[1]}.toString());
+        throw Error(ErrorCode::kShapeMismatch, "headMask: got shape " + shape.toString() + "; expected " +
+                                                   Shape{target[1]}.toString() + " or " +
+                                                   Shape{target[0], target[1]}.toString());
       }
       call.options.head_scale = {head_mask->data, static_cast<size_t>(shape.size())};
     }
@@ -127,7 +137,8 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
   const Index rank = input.shape.rank();
   if (rank < 2 || rank > 3 || input.shape[-1] != width) {
     const std::string w = std::to_string(width);
-    throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got shape " + input.shape.toString() + "; expected [N, L, " + w + "] or [L, " + w + "]");
+    throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got shape " + input.shape.toString() +
+                                               "; expected [N, L, " + w + "] or [L, " + w + "]");
   }
   const Index count = rank == 3 ? input.shape[0] : 1;
   const Index length = input.shape[-2];
@@ -172,14 +183,21 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
   base_ = options["base"].as<double>();
   pairing_ = readPairing(options);
   if (dim_ % 2 != 0 || dim_ > head_dim) {
-    throw Error(ErrorCode::kInvalidArgument, "rotary.dim: got " + std::to_string(dim_) + "; expected an even number up to the head's width, " + std::to_string(head_dim));
+    throw Error(ErrorCode::kInvalidArgument, "rotary.dim: got " + std::to_string(dim_) +
+                                                 "; expected an even number up to the head's width, " +
+                                                 std::to_string(head_dim));
   }
 }
 
-const Rotary* RotaryOption::tables(Index length) {
+const Rotary* RotaryOption::tables(Index length, Index first) {
   if (!given_) return nullptr;
-  if (!tables_ || tables_->maxLength() < length) {
-    tables_.emplace(dim_, static_cast<Index>(std::bit_ceil(static_cast<size_t>(std::max<Index>(length, 64)))), base_, pairing_);
+  if (!tables_ || tables_->maxLength() - length < first) {
+    // Rounded up, so that a text that grows by a word does not make new tables each time.
+    const size_t needed = std::max<size_t>(static_cast<size_t>(length) + static_cast<size_t>(first), 64);
+    const Index rounded =
+        static_cast<Index>(std::min<size_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
+    (void)Shape{rounded, dim_}.size();  // refuses what cannot be addressed
+    tables_.emplace(dim_, rounded, base_, pairing_);
   }
   return &*tables_;
 }

@@ -4,6 +4,7 @@
 
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 #include "heed/positional_encoding.h"
 #include "heed/tensor.h"
 
-/// Between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into arrays that JavaScript owns; a view of the
-/// memory lives for one copy only, since the next allocation may move what it shows.
+/// Between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into arrays that
+/// JavaScript owns; a view of the memory lives for one copy only, since the next allocation may move what it shows.
 namespace heed::bindings {
 
 using emscripten::val;
@@ -26,13 +27,27 @@ Arena& arena();
 /// Throws the JavaScript HeedError that the face gave to the module.
 [[noreturn]] void raise(const char* code, const std::string& message);
 
+/// What a call took from the arena, given back; of a call that took a lot the memory itself, too, so that weights may
+/// have it.
+class CallScope {
+ public:
+  ~CallScope() {
+    scope_.reset();
+    arena().trim(kKeptBytes);
+  }
+
+ private:
+  static constexpr size_t kKeptBytes = 64 << 20;
+  std::optional<Arena::Scope> scope_{std::in_place, arena()};
+};
+
 /// Runs `body` within an arena scope; what the core throws leaves as a HeedError.
 template <class Body>
 auto guarded(Body body) {
   const char* code = nullptr;
   std::string message;
   try {
-    const Arena::Scope scope(arena());
+    const CallScope scope;
     return body();
   } catch (const Error& error) {
     code = errorCodeName(error.code());
@@ -40,6 +55,9 @@ auto guarded(Body body) {
   } catch (const std::bad_alloc&) {
     code = errorCodeName(ErrorCode::kOutOfMemory);
     message = "memory: the engine refused to grow it; expected room for the sizes asked for";
+  } catch (const std::length_error&) {  // what a std::vector throws beyond the address space
+    code = errorCodeName(ErrorCode::kOutOfMemory);
+    message = "memory: got a size beyond 32-bit addresses; expected room for the sizes asked for";
   }
   raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
 }
@@ -85,7 +103,8 @@ struct CallInput {
 /// `target` is (N, H, L, S). `mask` and `keyMask` are read; `with_head_mask` also [H] or [N,H] of headMask.
 CallInput readCall(const val& options, const std::array<Index, 4>& target, bool with_head_mask);
 /// The same from the two masks alone, under the names that they have in the call.
-CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask, const std::array<Index, 4>& target);
+CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask,
+                    const std::array<Index, 4>& target);
 
 /// A batch [N, L, E] or one sequence [L, E].
 struct Batch {
@@ -97,7 +116,9 @@ struct Batch {
   /// The input's shape with another width.
   Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
   /// [N, H, L, S] or [H, L, S].
-  Shape weightsShape(Index heads, Index keys) const { return batched ? Shape{count, heads, length, keys} : Shape{heads, length, keys}; }
+  Shape weightsShape(Index heads, Index keys) const {
+    return batched ? Shape{count, heads, length, keys} : Shape{heads, length, keys};
+  }
 };
 /// Throws kShapeMismatch naming `argument` unless the tensor is [N, L, width] or [L, width].
 Batch readBatch(const char* argument, const val& tensor, Index width);
@@ -109,8 +130,8 @@ EncoderLayerOptions readEncoderLayerOptions(const val& options);
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// Null where the option is null.
-  const Rotary* tables(Index length);
+  /// For `length` positions from `first`; null where the option is null.
+  const Rotary* tables(Index length, Index first = 0);
 
  private:
   bool given_ = false;

@@ -19,7 +19,8 @@ std::string shapes(const char* argument, const Shape& got, const std::string& ex
 /// Steps, in elements, that a mask takes along each leading axis of the scores; an axis that it repeats has step 0.
 class LeadingMask {
  public:
-  LeadingMask(const MaskInput& mask, const Shape& scores) : mask_(mask), steps_(static_cast<size_t>(scores.rank())), scores_(scores) {
+  LeadingMask(const MaskInput& mask, const Shape& scores)
+      : mask_(mask), steps_(static_cast<size_t>(scores.rank())), scores_(scores) {
     Index stride = 1;
     bool fits = mask.shape.rank() <= scores.rank();
     for (Index back = 1; fits && back <= mask.shape.rank(); ++back) {
@@ -28,7 +29,8 @@ class LeadingMask {
       steps_[static_cast<size_t>(scores.rank() - back)] = extent == 1 ? 0 : stride;
       stride *= extent;
     }
-    if (!fits) throw Error(ErrorCode::kShapeMismatch, shapes("mask", mask.shape, "one that broadcasts to " + scores.toString()));
+    if (!fits)
+      throw Error(ErrorCode::kShapeMismatch, shapes("mask", mask.shape, "one that broadcasts to " + scores.toString()));
   }
 
   /// The mask of the b-th matrix of scores.
@@ -60,7 +62,8 @@ Shape matrices(const Shape& shape, Index rows, Index columns) {
 
 /// A mask [N, 1, L, S], as for several heads, beside scores [N, L, S].
 MaskInput withoutHeads(MaskInput mask, const Shape& scores) {
-  if (scores.rank() == 3 && mask.shape.rank() == 4 && mask.shape[1] == 1) mask.shape = {mask.shape[0], mask.shape[2], mask.shape[3]};
+  if (scores.rank() == 3 && mask.shape.rank() == 4 && mask.shape[1] == 1)
+    mask.shape = {mask.shape[0], mask.shape[2], mask.shape[3]};
   return mask;
 }
 
@@ -71,13 +74,18 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
     const Index queries = q.shape[-2], width = q.shape[-1];
     const Index keys = k.shape.rank() < 2 ? 0 : k.shape[-2];
     if (k.shape.rank() < 2 || k.shape != matrices(q.shape, keys, width)) {
-      throw Error(ErrorCode::kShapeMismatch, shapes("key", k.shape, "query's leading axes, then [S, " + std::to_string(width) + "], beside query " + q.shape.toString()));
+      throw Error(ErrorCode::kShapeMismatch, shapes("key", k.shape,
+                                                    "query's leading axes, then [S, " + std::to_string(width) +
+                                                        "], beside query " + q.shape.toString()));
     }
     if (v.shape.rank() < 2 || v.shape != matrices(q.shape, keys, v.shape[-1])) {
-      throw Error(ErrorCode::kShapeMismatch, shapes("value", v.shape, "key's leading axes, then [" + std::to_string(keys) + ", Dv], beside key " + k.shape.toString()));
+      throw Error(ErrorCode::kShapeMismatch, shapes("value", v.shape,
+                                                    "key's leading axes, then [" + std::to_string(keys) +
+                                                        ", Dv], beside key " + k.shape.toString()));
     }
     const Index value_width = v.shape[-1];
-    const Shape output_shape = matrices(q.shape, queries, value_width), weights_shape = matrices(q.shape, queries, keys);
+    const Shape output_shape = matrices(q.shape, queries, value_width),
+                weights_shape = matrices(q.shape, queries, keys);
     const Index count = queries * width == 0 ? 0 : q.shape.size() / (queries * width);
 
     AttentionOptions call;
@@ -102,9 +110,11 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
         placed = mask->at(b);
         call.masks = {&placed, 1};
       }
-      attention(view(static_cast<const float*>(q.data) + b * queries * width, queries, width), view(static_cast<const float*>(k.data) + b * keys * width, keys, width),
-                view(static_cast<const float*>(v.data) + b * keys * value_width, keys, value_width), 1, rows, columns, call,
-                view(output + b * queries * value_width, queries, value_width), weights ? weights + b * queries * keys : nullptr, arena());
+      attention(view(static_cast<const float*>(q.data) + b * queries * width, queries, width),
+                view(static_cast<const float*>(k.data) + b * keys * width, keys, width),
+                view(static_cast<const float*>(v.data) + b * keys * value_width, keys, value_width), 1, rows, columns,
+                call, view(output + b * queries * value_width, queries, value_width),
+                weights ? weights + b * queries * keys : nullptr, arena());
     }
     val result = val::object();
     result.set("output", writeTensor(output_shape, output));
@@ -118,7 +128,8 @@ void requireAxes(const char* argument, const Shape& shape) {
 }
 
 void requireVector(const char* argument, const std::optional<Input>& vector, Index width) {
-  if (vector && vector->shape != Shape{width}) throw Error(ErrorCode::kShapeMismatch, shapes(argument, vector->shape, Shape{width}.toString()));
+  if (vector && vector->shape != Shape{width})
+    throw Error(ErrorCode::kShapeMismatch, shapes(argument, vector->shape, Shape{width}.toString()));
 }
 
 val softmaxOf(const val& tensor) {
@@ -137,7 +148,8 @@ val linearOf(const val& tensor, const val& options) {
     const auto bias = readOptionalTensor(options["bias"]);
     requireAxes("x", x.shape);
     if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1]) {
-      throw Error(ErrorCode::kShapeMismatch, shapes("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x"));
+      throw Error(ErrorCode::kShapeMismatch,
+                  shapes("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x"));
     }
     const Index out = weight.shape[0];
     requireVector("bias", bias, out);
@@ -158,7 +170,8 @@ val layerNormOf(const val& tensor, const val& options) {
     requireVector("weight", weight, x.shape[-1]);
     requireVector("bias", bias, x.shape[-1]);
     MatrixView rows = view(x.data, x.shape.rows(), x.shape[-1]);
-    layerNorm(readOnly(rows), weight ? weight->data : nullptr, bias ? bias->data : nullptr, readFloat(options, "eps"), rows);
+    layerNorm(readOnly(rows), weight ? weight->data : nullptr, bias ? bias->data : nullptr, readFloat(options, "eps"),
+              rows);
     return writeTensor(x.shape, x.data);
   });
 }
@@ -189,16 +202,20 @@ val rotaryOf(const val& tensor, const val& options) {
     if (x.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("x", x.shape, "[..., L, D]"));
     const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
     RotaryOption rotary(options, width);
-    const Rotary* tables = rotary.tables(first + length);
+    const Rotary* tables = rotary.tables(length, first);
     const Index count = length * width == 0 ? 0 : x.shape.size() / (length * width);
     for (Index b = 0; b < count; ++b) tables->rotate(view(x.data + b * length * width, length, width), 1, first);
     return writeTensor(x.shape, x.data);
   });
 }
 
-/// [H, L, S] from a bias by distance.
-val spread(const DistanceBias& bias, Index heads, Index queries, Index keys) {
+/// [H, L, S] from the bias by distance that `make` gives; its table is never made for a result that is empty or cannot
+/// be addressed.
+template <class Make>
+val spread(Index heads, Index queries, Index keys, Make make) {
   const Shape shape{heads, queries, keys};
+  if (shape.size() == 0) return writeTensor(shape, nullptr);
+  const DistanceBias bias = make(std::max(queries, keys));
   float* out = arena().take<float>(shape.size());
   float* at = out;
   for (Index h = 0; h < heads; ++h) {
@@ -213,7 +230,7 @@ val spread(const DistanceBias& bias, Index heads, Index queries, Index keys) {
 val alibiOf(double heads, double queries, double keys) {
   return guarded([&] {
     const auto h = static_cast<Index>(heads), l = static_cast<Index>(queries), s = static_cast<Index>(keys);
-    return spread(alibiBias(h, std::max(l, s)), h, l, s);
+    return spread(h, l, s, [&](Index longest) { return alibiBias(h, longest); });
   });
 }
 
@@ -222,12 +239,16 @@ val relativeBiasOf(const val& table, const val& options) {
     const Input t = readTensor(table);
     if (t.shape.rank() != 2) throw Error(ErrorCode::kShapeMismatch, shapes("table", t.shape, "[buckets, H]"));
     const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
-    const DistanceBias bias = relativeBias(t.matrix(), std::max(queries, keys), readIndex(options, "maxDistance"), readBool(options, "bidirectional"));
-    return spread(bias, t.shape[1], queries, keys);
+    return spread(t.shape[1], queries, keys, [&](Index longest) {
+      return relativeBias(t.matrix(), longest, readIndex(options, "maxDistance"), readBool(options, "bidirectional"));
+    });
   });
 }
 
-std::string compiler() { return "emscripten " + std::to_string(__EMSCRIPTEN_major__) + "." + std::to_string(__EMSCRIPTEN_minor__) + "." + std::to_string(__EMSCRIPTEN_tiny__) + ", clang " + __clang_version__; }
+std::string compiler() {
+  return "emscripten " + std::to_string(__EMSCRIPTEN_major__) + "." + std::to_string(__EMSCRIPTEN_minor__) + "." +
+         std::to_string(__EMSCRIPTEN_tiny__) + ", clang " + __clang_version__;
+}
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 

@@ -53,7 +53,7 @@ export class Masks {
       if (longest > width)
         throw invalid('masks.padding: lengths', `a length of ${longest}`, `at most the ${width} keys`);
       const data = bytes('masks.padding', real.length * width);
-      real.forEach((length, n) => data.fill(1, n * width, n * width + length));
+      for (const [n, length] of real.entries()) data.fill(1, n * width, n * width + length);
       return new Tensor(data, [real.length, 1, 1, width]);
     });
   }

@@ -49,6 +49,9 @@ export const size: Reader<number> = (value, name) => integer(value, name, 1);
 /** As `size`, or none at all. */
 export const count: Reader<number> = (value, name) => integer(value, name, 0);
 
+/** A stack's layers. Bounded, so that a slip of the hand does not fill the memory layer by layer before it fails. */
+export const layerCount: Reader<number> = (value, name) => integer(value, name, 1, 1024);
+
 /** The start of a stream of random draws; chosen at random where it is left out. */
 export const seed: Reader<number> = (value, name) => {
   if (value === undefined || value === null) return Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
@@ -90,9 +93,9 @@ export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
 
 /** Reads the length or another plain number that a call takes before its options. */
-export function integer(value: unknown, name: string, least: number): number {
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= MAX_SIZE) return value as number;
-  throw invalid(name, describe(value), `an integer from ${least} to 2147483647`);
+export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE): number {
+  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
+  throw invalid(name, describe(value), `an integer from ${least} to ${most}`);
 }
 
 /** The known name with the fewest edits from `name`. */

@@ -33,7 +33,9 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
 
   /** Rows in brackets to look at, in columns, four digits after the point (masks: none). */
   toString(): string {
-    const texts = Array.from(this.data, (value) => (this.data instanceof Float32Array ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value)));
+    const texts = Array.from(this.data, (value) =>
+      this.data instanceof Float32Array ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value),
+    );
     const width = texts.reduce((most, text) => Math.max(most, text.length), 0);
     const nest = (axis: number, offset: number, size: number): string => {
       if (axis === this.shape.length) return texts[offset]!.padStart(width);
@@ -41,7 +43,8 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
       const step = extent === 0 ? 0 : size / extent;
       const parts = Array.from({ length: extent }, (_, i) => nest(axis + 1, offset + i * step, step));
       // A line break between rows, and one more for each further axis.
-      const between = axis === this.shape.length - 1 ? ', ' : `,${'\n'.repeat(this.shape.length - 1 - axis)}${' '.repeat(axis + 1)}`;
+      const between =
+        axis === this.shape.length - 1 ? ', ' : `,${'\n'.repeat(this.shape.length - 1 - axis)}${' '.repeat(axis + 1)}`;
       return `[${parts.join(between)}]`;
     };
     return nest(0, 0, this.data.length);

@@ -1,10 +1,10 @@
-import type { RawDecoded, RawDecoder, RawDecoderCache } from '../core.js';
+import type { RawDecoded, RawDecoder, RawDecoderCache, RawStepper } from '../core.js';
 import { calling, describe, invalid } from '../error.js';
 import { toTensor } from '../functions.js';
-import { flag, mask, optional, readOptions, type Schema, size } from '../options.js';
+import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { type EncoderLayerOptions, encoderLayerSchema, type EncoderOptions } from './encoder.js';
+import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema } from './encoder.js';
 import { Layer } from './layer.js';
 
 /** As an encoder layer's; the attention to the memory has the same heads. */
@@ -27,7 +27,7 @@ export interface DecoderCall<W extends boolean = boolean> {
   returnWeights?: W;
 }
 
-export const decoderCallSchema = {
+const decoderCallSchema = {
   causal: optional(flag, false),
   mask: optional(mask, null),
   keyMask: optional(mask, null),
@@ -42,7 +42,9 @@ export interface DecoderWeights {
   memory: Tensor;
 }
 
-type WithWeights<Weights, W extends boolean> = { output: Tensor } & (W extends true ? { weights: Weights } : { weights?: Weights });
+type WithWeights<Weights, W extends boolean> = { output: Tensor } & (W extends true
+  ? { weights: Weights }
+  : { weights?: Weights });
 
 /** A decoder layer's result; `weights` is there when `returnWeights` was true. */
 export type DecodedByLayer<W extends boolean = boolean> = WithWeights<DecoderWeights, W>;
@@ -53,47 +55,65 @@ export function toDecoderWeights(weights: NonNullable<RawDecoded['weights']>): D
   return weights.map(({ self, memory }) => ({ self: toTensor(self), memory: toTensor(memory) }));
 }
 
-/** Keys and values of one sequence, kept between the steps of decoding it. It works with the decoder that made it, as long as that lives. */
+/** Keys and values of one sequence, kept between the steps of decoding it. It belongs to the layer that made it. */
 export class DecoderCache extends Owned<RawDecoderCache> {
+  /** @internal */
+  readonly maker: SteppingLayer;
+
+  /** @internal */
+  constructor(maker: SteppingLayer, raw: RawDecoderCache) {
+    super('DecoderCache', maker.runtime, raw);
+    this.maker = maker;
+  }
+
   /** Rows decoded so far. */
   get length(): number {
     return this.raw.length();
   }
 }
 
-/** What a decoder layer and a decoder share. */
-abstract class DecoderBase extends Layer<RawDecoder> {
-  /** @internal */
-  protected decode(name: string, target: TensorInput, memory: TensorInput, options: DecoderCall | undefined): RawDecoded {
-    const { raw } = this;
-    const targets = readTensor(`${name}: target`, target);
-    const memories = readTensor(`${name}: memory`, memory);
-    const call = readOptions(name, decoderCallSchema, options);
-    return calling(name, () => raw.forward(targets, memories, call));
-  }
-
-  /** What decoding step by step needs of one encoded sequence, `memory` [S,E]: its keys and values are projected once. */
+/** A layer that decodes step by step. */
+export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
+  /** What decoding one sequence needs of what it looks back at: a decoder's memory or a Transformer's source, [S,E]. Its keys and values are projected once. */
   makeCache(memory: TensorInput): DecoderCache {
     const { raw } = this;
     const memories = readTensor('makeCache: memory', memory);
-    return calling('makeCache', () => new DecoderCache('DecoderCache', this.runtime, raw.makeCache(memories)));
+    return calling('makeCache', () => new DecoderCache(this, raw.makeCache(memories)));
   }
 
   /** The output of the next rows of a sequence, target [L,E] -> [L,E], given all the rows before them. Equals those rows of one causal pass over everything. */
   step(target: TensorInput, cache: DecoderCache): Tensor {
     const { raw } = this;
     const targets = readTensor('step: target', target);
-    if (!(cache instanceof DecoderCache)) throw invalid('step: cache', describe(cache), 'a cache from makeCache()');
-    const rawCache = cache.rawFor(this.runtime, 'step: cache');
-    return calling('step', () => toTensor(raw.step(targets, rawCache)));
+    if (!(cache instanceof DecoderCache) || cache.maker !== this) {
+      throw invalid(
+        'step: cache',
+        cache instanceof DecoderCache ? "another layer's" : describe(cache),
+        'a cache that makeCache() of this layer made',
+      );
+    }
+    return calling('step', () => toTensor(raw.step(targets, cache.raw)));
   }
+}
+
+function decode(
+  name: string,
+  raw: RawDecoder,
+  target: TensorInput,
+  memory: TensorInput,
+  options: DecoderCall | undefined,
+): RawDecoded {
+  const targets = readTensor(`${name}: target`, target);
+  const memories = readTensor(`${name}: memory`, memory);
+  const call = readOptions(name, decoderCallSchema, options);
+  return calling(name, () => raw.forward(targets, memories, call));
 }
 
 /**
  * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
  * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
  */
-export class DecoderLayer extends DecoderBase {
+export class DecoderLayer extends SteppingLayer<RawDecoder> {
   /** @internal */
   constructor(runtime: Runtime, options: DecoderLayerOptions) {
     const read = readOptions('DecoderLayer', encoderLayerSchema, options);
@@ -101,16 +121,24 @@ export class DecoderLayer extends DecoderBase {
   }
 
   /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
-  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): DecodedByLayer<W> {
-    const { output, weights } = this.decode('DecoderLayer.forward', target, memory, options);
+  forward<W extends boolean = false>(
+    target: TensorInput,
+    memory: TensorInput,
+    options?: DecoderCall<W>,
+  ): DecodedByLayer<W> {
+    const { output, weights } = decode('DecoderLayer.forward', this.raw, target, memory, options);
     return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights)[0] }) } as DecodedByLayer<W>;
   }
 }
 
-const decoderSchema = { ...encoderLayerSchema, numLayers: size, finalNorm: optional(flag, false) } satisfies Schema<DecoderOptions>;
+const decoderSchema = {
+  ...encoderLayerSchema,
+  numLayers: layerCount,
+  finalNorm: optional(flag, false),
+} satisfies Schema<DecoderOptions>;
 
 /** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
-export class Decoder extends DecoderBase {
+export class Decoder extends SteppingLayer<RawDecoder> {
   /** @internal */
   constructor(runtime: Runtime, options: DecoderOptions) {
     const read = readOptions('Decoder', decoderSchema, options);
@@ -119,7 +147,7 @@ export class Decoder extends DecoderBase {
 
   /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
   forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
-    const { output, weights } = this.decode('Decoder.forward', target, memory, options);
+    const { output, weights } = decode('Decoder.forward', this.raw, target, memory, options);
     return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights) }) } as Decoded<W>;
   }
 }

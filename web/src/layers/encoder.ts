@@ -1,12 +1,18 @@
 import type { RawEncoder, RawEncoderLayer } from '../core.js';
 import { calling } from '../error.js';
 import { type Activation, type Attended, activation, toAttended, toTensor } from '../functions.js';
-import { flag, optional, positive, rate, readOptions, type Schema, seed, size } from '../options.js';
+import { flag, layerCount, optional, positive, rate, readOptions, type Schema, seed, size } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import { prunedOptions, type RotaryOptions, rotaryOptions, type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
+import {
+  prunedOptions,
+  type RotaryOptions,
+  rotaryOptions,
+  type SelfAttentionCall,
+  selfAttentionSchema,
+} from './multi-head-attention.js';
 
 export interface EncoderLayerOptions extends LayerOptions {
   /** E */
@@ -90,7 +96,11 @@ export interface EncoderOptions extends EncoderLayerOptions {
   finalNorm?: boolean;
 }
 
-const encoderSchema = { ...encoderLayerSchema, numLayers: size, finalNorm: optional(flag, false) } satisfies Schema<EncoderOptions>;
+const encoderSchema = {
+  ...encoderLayerSchema,
+  numLayers: layerCount,
+  finalNorm: optional(flag, false),
+} satisfies Schema<EncoderOptions>;
 
 /** What a call of the encoder may be given. */
 export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'> {
@@ -99,7 +109,9 @@ export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAtten
 }
 
 /** An encoder's result; `weights`, one tensor a layer, is there when `returnWeights` was true. */
-export type Encoded<W extends boolean = boolean> = { output: Tensor } & (W extends true ? { weights: Tensor[] } : { weights?: Tensor[] });
+export type Encoded<W extends boolean = boolean> = { output: Tensor } & (W extends true
+  ? { weights: Tensor[] }
+  : { weights?: Tensor[] });
 
 /**
  * Encoder layers one after the other: `torch.nn.TransformerEncoder`. Parameters `layers.0.*`, `layers.1.*`, ... (see `EncoderLayer`), and `norm.*` with `finalNorm`.
@@ -118,7 +130,9 @@ export class Encoder extends Layer<RawEncoder> {
     const call = readOptions('Encoder.forward', selfAttentionSchema, options);
     return calling('Encoder.forward', () => {
       const { output, weights } = raw.forward(input, call);
-      return (weights ? { output: toTensor(output), weights: weights.map(toTensor) } : { output: toTensor(output) }) as Encoded<W>;
+      return (
+        weights ? { output: toTensor(output), weights: weights.map(toTensor) } : { output: toTensor(output) }
+      ) as Encoded<W>;
     });
   }
 }

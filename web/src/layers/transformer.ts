@@ -1,19 +1,22 @@
 import type { RawTransformer } from '../core.js';
 import { calling } from '../error.js';
 import { toTensor } from '../functions.js';
-import { flag, mask, optional, readOptions, type Schema, size } from '../options.js';
+import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { type DecoderWeights, toDecoderWeights } from './decoder.js';
+import { type DecoderWeights, SteppingLayer, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
-import { Layer } from './layer.js';
 
 export interface TransformerOptions extends EncoderLayerOptions {
   numEncoderLayers: number;
   numDecoderLayers: number;
 }
 
-const schema = { ...encoderLayerSchema, numEncoderLayers: size, numDecoderLayers: size } satisfies Schema<TransformerOptions>;
+const schema = {
+  ...encoderLayerSchema,
+  numEncoderLayers: layerCount,
+  numDecoderLayers: layerCount,
+} satisfies Schema<TransformerOptions>;
 
 /** What a call of the Transformer may be given. Letters: N batch, S sources, L targets. */
 export interface TransformerCall<W extends boolean = boolean> {
@@ -49,7 +52,7 @@ export type Transformed<W extends boolean = boolean> = { output: Tensor; memory:
  * Encoder and decoder, each with its final norm: `torch.nn.Transformer` with `batch_first`.
  * Parameters `encoder.layers.0.*`, ..., `encoder.norm.*`, `decoder.layers.0.*`, ..., `decoder.norm.*`.
  */
-export class Transformer extends Layer<RawTransformer> {
+export class Transformer extends SteppingLayer<RawTransformer> {
   /** @internal */
   constructor(runtime: Runtime, options: TransformerOptions) {
     const read = readOptions('Transformer', schema, options);
@@ -57,21 +60,37 @@ export class Transformer extends Layer<RawTransformer> {
   }
 
   /** source [N,S,E], target [N,L,E] (or [S,E], [L,E]) -> output of the target's shape. */
-  forward<W extends boolean = false>(source: TensorInput, target: TensorInput, options?: TransformerCall<W>): Transformed<W> {
+  forward<W extends boolean = false>(
+    source: TensorInput,
+    target: TensorInput,
+    options?: TransformerCall<W>,
+  ): Transformed<W> {
     const { raw } = this;
     const sources = readTensor('Transformer.forward: source', source);
     const targets = readTensor('Transformer.forward: target', target);
-    const { sourceKeyMask, targetKeyMask, causal, returnWeights } = readOptions('Transformer.forward', callSchema, options);
+    const { sourceKeyMask, targetKeyMask, causal, returnWeights } = readOptions(
+      'Transformer.forward',
+      callSchema,
+      options,
+    );
     const call = {
       source: { mask: null, keyMask: sourceKeyMask, causal: false, window: null, headMask: null, returnWeights },
-      target: { mask: null, keyMask: targetKeyMask, memoryMask: null, memoryKeyMask: sourceKeyMask, causal, returnWeights },
+      target: {
+        mask: null,
+        keyMask: targetKeyMask,
+        memoryMask: null,
+        memoryKeyMask: sourceKeyMask,
+        causal,
+        returnWeights,
+      },
     };
     return calling('Transformer.forward', () => {
       const { output, memory, weights, encoderWeights } = raw.forward(sources, targets, call);
       return {
         output: toTensor(output),
         memory: toTensor(memory),
-        ...(weights && encoderWeights && { weights: { encoder: encoderWeights.map(toTensor), decoder: toDecoderWeights(weights) } }),
+        ...(weights &&
+          encoderWeights && { weights: { encoder: encoderWeights.map(toTensor), decoder: toDecoderWeights(weights) } }),
       } as Transformed<W>;
     });
   }

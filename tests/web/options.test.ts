@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import { count, flag, nearest, oneOf, optional, rate, readOptions, seed, size } from '../../web/src/options.js';
+
+const schema = {
+  embedDim: size,
+  window: optional(count, null),
+  bias: optional(flag, true),
+  mode: optional(oneOf(['add', 'concat']), 'add' as const),
+  dropout: optional(rate, 0),
+  seed,
+};
+const read = (given: unknown) => readOptions('Layer', schema, given);
+
+describe('readOptions', () => {
+  it('fills in defaults', () => {
+    expect(read({ embedDim: 4, seed: 1 })).toEqual({
+      embedDim: 4,
+      window: null,
+      bias: true,
+      mode: 'add',
+      dropout: 0,
+      seed: 1,
+    });
+    expect(read({ embedDim: 4, bias: undefined, mode: null, seed: 1 })).toMatchObject({ bias: true, mode: 'add' });
+  });
+
+  it('draws a seed where none is given', () => {
+    const seeds = new Set(Array.from({ length: 20 }, () => read({ embedDim: 1 }).seed));
+    expect(seeds.size).toBe(20);
+  });
+
+  it('reads each option once', () => {
+    let reads = 0;
+    const given = {
+      get embedDim() {
+        return ++reads;
+      },
+    };
+    expect(read(given).embedDim).toBe(1);
+    expect(reads).toBe(1);
+  });
+
+  it.each([
+    [{ embed_dim: 4 }, "Layer: got the unknown option 'embed_dim'; expected 'embedDim'"],
+    [{ embedDim: 4, biass: true }, "'biass'; expected 'bias'"],
+    [{ embedDim: 4, __proto__: { x: 1 }, constructor: 1 }, "unknown option 'constructor'"],
+    [{}, 'Layer.embedDim: got undefined; expected an integer from 1 to 2147483647'],
+    [{ embedDim: NaN }, 'Layer.embedDim: got NaN'],
+    [{ embedDim: 0 }, 'Layer.embedDim: got 0'],
+    [{ embedDim: -1 }, 'Layer.embedDim: got -1'],
+    [{ embedDim: 1.5 }, 'Layer.embedDim: got 1.5'],
+    [{ embedDim: Infinity }, 'Layer.embedDim: got Infinity'],
+    [{ embedDim: 2 ** 31 }, 'Layer.embedDim: got 2147483648'],
+    [{ embedDim: '4' }, "Layer.embedDim: got '4'"],
+    [{ embedDim: 4n }, 'Layer.embedDim: got 4n'],
+    [{ embedDim: 4, bias: 1 }, 'Layer.bias: got 1; expected true or false'],
+    [{ embedDim: 4, mode: 'conact' }, "Layer.mode: got 'conact'; expected one of 'add', 'concat' (nearest: 'concat')"],
+    [{ embedDim: 4, dropout: 1 }, 'Layer.dropout: got 1; expected a number in [0, 1)'],
+    [{ embedDim: 4, dropout: NaN }, 'Layer.dropout: got NaN'],
+    [{ embedDim: 4, seed: -1 }, 'Layer.seed: got -1'],
+    [{ embedDim: 4, seed: 0.5 }, 'Layer.seed: got 0.5'],
+    [3, 'Layer: got 3; expected an options object'],
+    [null, 'Layer: got null'],
+    [[], 'Layer: got an empty array'],
+  ])('refuses %o', (given, message) => {
+    expect(() => read(given)).toThrow(
+      expect.objectContaining({
+        name: 'HeedError',
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringContaining(message),
+      }),
+    );
+  });
+
+  it('turns what a getter or a proxy throws into a HeedError', () => {
+    const fail = () => {
+      throw new Error('boo');
+    };
+    const message = 'Layer: reading it threw Error: boo';
+    expect(() => read(Object.defineProperty({}, 'embedDim', { get: fail, enumerable: true }))).toThrow(message);
+    expect(() => read(new Proxy({}, { ownKeys: fail }))).toThrow(message);
+  });
+});
+
+it('finds the nearest name', () => {
+  expect(nearest('numHead', ['embedDim', 'numHeads', 'bias'])).toBe("'numHeads'");
+  expect(nearest('d_model', ['numHeads', 'normFirst'])).toMatch(/'/);
+});

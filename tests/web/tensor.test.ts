@@ -1,0 +1,159 @@
+import { HeedError, Tensor } from 'heed';
+import { describe, expect, it } from 'vitest';
+import { readMask, readTensor } from '../../web/src/tensor.js';
+
+/** The code and message that `body` throws. */
+function failure(body: () => unknown): string {
+  try {
+    body();
+  } catch (error) {
+    return `${(error as HeedError).code} ${(error as Error).message}`;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('Tensor', () => {
+  it('nests its numbers', () => {
+    expect(new Tensor(Float32Array.of(1, 2, 3, 4, 5, 6), [2, 3]).toArray()).toEqual([
+      [1, 2, 3],
+      [4, 5, 6],
+    ]);
+    expect(new Tensor(Float32Array.of(7), []).toArray()).toBe(7);
+    expect(new Tensor(new Float32Array(0), [2, 0]).toArray()).toEqual([[], []]);
+    expect(new Tensor(new Float32Array(0), [0, 2]).toArray()).toEqual([]);
+    expect(new Tensor(Uint8Array.of(1, 0), [1, 2]).toArray()).toEqual([[1, 0]]);
+  });
+
+  it('refuses a shape that its numbers do not fill', () => {
+    expect(() => new Tensor(new Float32Array(5), [2, 3])).toThrow(HeedError);
+  });
+});
+
+describe('readTensor', () => {
+  it('reads tensors and nested arrays', () => {
+    const data = Float32Array.of(1, 2);
+    expect(readTensor('x', { data, shape: [1, 2] })).toEqual({ data, shape: [1, 2] });
+    expect(readTensor('x', [[1], [2]])).toEqual({ data, shape: [2, 1] });
+    expect(readTensor('x', [[], []])).toEqual({ data: new Float32Array(0), shape: [2, 0] });
+    expect(readTensor('x', [NaN, Infinity]).data).toEqual(Float32Array.of(NaN, Infinity));
+  });
+
+  it('takes data over shared memory', () => {
+    const data = new Float32Array(new SharedArrayBuffer(8));
+    expect(readTensor('x', { data, shape: [2] }).data).toBe(data);
+  });
+
+  const endless: unknown[] = [];
+  endless.push(endless);
+  const throwing = {
+    get data(): Float32Array {
+      throw new TypeError('no');
+    },
+    shape: [1],
+  };
+
+  it.each([
+    [
+      'a number',
+      3,
+      'INVALID_ARGUMENT x: got 3; expected a { data: Float32Array, shape } tensor or nested arrays of numbers',
+    ],
+    ['null', null, 'INVALID_ARGUMENT x: got null; expected a { data'],
+    ['a bare Float32Array', new Float32Array(2), 'INVALID_ARGUMENT x: got a Float32Array; expected a { data'],
+    [
+      'float64 data',
+      { data: new Float64Array(2), shape: [2] },
+      'INVALID_ARGUMENT x.data: got a Float64Array; expected a Float32Array',
+    ],
+    [
+      'a look-alike of an array',
+      { data: { length: 1, 0: 1, [Symbol.toStringTag]: 'Float32Array' }, shape: [1] },
+      'INVALID_ARGUMENT x.data: got',
+    ],
+    ['no shape', { data: new Float32Array(2) }, 'INVALID_ARGUMENT x: got an object; expected'],
+    [
+      'a shape that is a number',
+      { data: new Float32Array(2), shape: 2 },
+      'INVALID_ARGUMENT x.shape: got 2; expected an array',
+    ],
+    [
+      'a fractional extent',
+      { data: new Float32Array(2), shape: [1.5] },
+      'INVALID_ARGUMENT x.shape: got [1.5]; expected integers',
+    ],
+    [
+      'a negative extent',
+      { data: new Float32Array(2), shape: [-1, -2] },
+      'INVALID_ARGUMENT x.shape: got [-1, -2]; expected integers',
+    ],
+    [
+      'a NaN extent',
+      { data: new Float32Array(2), shape: [NaN] },
+      'INVALID_ARGUMENT x.shape: got [NaN]; expected integers',
+    ],
+    [
+      'a huge extent',
+      { data: new Float32Array(0), shape: [0, 2 ** 31] },
+      'INVALID_ARGUMENT x.shape: got [0, 2147483648]; expected integers',
+    ],
+    [
+      'too few values',
+      { data: new Float32Array(2), shape: [3] },
+      'SHAPE_MISMATCH x: got 2 values for shape [3]; expected 3',
+    ],
+    ['a hole', [1, , 3], 'INVALID_ARGUMENT x[1]: got undefined; expected numbers'],
+    ['a string', [['1']], "INVALID_ARGUMENT x[0][0]: got '1'; expected numbers"],
+    ['a boolean', [true], 'INVALID_ARGUMENT x[0]: got true; expected numbers'],
+    ['a ragged row', [[1, 2], [3]], 'SHAPE_MISMATCH x[1]: got an array of 1; expected 2 entries, as in the first row'],
+    ['a number among rows', [[1], 2], 'INVALID_ARGUMENT x[1]: got 2; expected an array of 1, as the first'],
+    ['a row among numbers', [1, [2]], 'INVALID_ARGUMENT x[1]: got an array of 1; expected numbers'],
+    ['an array in itself', endless, 'INVALID_ARGUMENT x: got arrays nested more than 16 deep'],
+    ['a getter that throws', throwing, 'INVALID_ARGUMENT x: reading it threw TypeError: no'],
+    ['a revoked proxy', revoked(), 'INVALID_ARGUMENT x: reading it threw TypeError'],
+  ])('refuses %s', (_, value, message) => {
+    expect(failure(() => readTensor('x', value))).toContain(message);
+  });
+});
+
+it('refuses a transferred buffer', () => {
+  const data = new Float32Array(2);
+  structuredClone(data, { transfer: [data.buffer] });
+  expect(failure(() => readTensor('x', { data, shape: [2] }))).toMatch(
+    /x(\.data: got an array whose buffer was transferred|: got 0 values for shape \[2\])/,
+  );
+});
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable([], {});
+  revoke();
+  return proxy;
+}
+
+describe('readMask', () => {
+  it('tells boolean masks from additive ones', () => {
+    expect(
+      readMask('mask', [
+        [true, false],
+        [0, 1],
+      ]).data,
+    ).toEqual(Uint8Array.of(1, 0, 0, 1));
+    expect(readMask('mask', { data: Float32Array.of(-1), shape: [1] }).data).toEqual(Float32Array.of(-1));
+  });
+
+  it.each([
+    ['another number', [0.5], 'INVALID_ARGUMENT mask[0]: got 0.5; expected true, false, 1 or 0'],
+    ['-Infinity in nested arrays', [-Infinity], 'INVALID_ARGUMENT mask[0]: got -Infinity'],
+    [
+      'another byte',
+      { data: Uint8Array.of(0, 2), shape: [2] },
+      'INVALID_ARGUMENT mask.data[1]: got 2; expected 0 or 1',
+    ],
+    [
+      'integers',
+      { data: new Int32Array(1), shape: [1] },
+      'INVALID_ARGUMENT mask.data: got a Int32Array; expected a Uint8Array',
+    ],
+  ])('refuses %s', (_, value, message) => {
+    expect(failure(() => readMask('mask', value))).toContain(message);
+  });
+});
