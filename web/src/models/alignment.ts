@@ -43,14 +43,14 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
         source,
       );
     case 'Strip':
-      return strip(source, config['strip_left'] !== false, config['strip_right'] !== false);
+      return strip(source, config.strip_left !== false, config.strip_right !== false);
     case 'Prepend':
-      return source.text === '' ? source : joined([insertion(String(config['prepend']), source), source]);
+      return source.text === '' ? source : joined([insertion(String(config.prepend), source), source]);
     case 'Replace':
       return replace(
         source,
         (normalizer as unknown as { pattern: RegExp | null }).pattern,
-        String(config['content'] ?? ''),
+        String(config.content ?? ''),
       );
     case 'BertNormalizer':
       return byPieces(
@@ -73,10 +73,10 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
   }
 }
 
-const CODE_POINTS = /[^]/gu;
+const CODE_POINTS = /./gsu;
 /** A character with the marks that may compose with it; conjoining Hangul letters count as one. */
 const CLUSTERS =
-  /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*\p{M}*|[^]\p{M}*/gu;
+  /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*\p{M}*|.\p{M}*/gsu;
 
 /** CJK ideographs beyond the first plane; the library walks UTF-16 units and does not see them. */
 function isWideIdeograph(point: string): boolean {
@@ -92,7 +92,7 @@ function isWideIdeograph(point: string): boolean {
 
 function bertPoint(normalizer: Normalizer, config: Config, point: string): string {
   const out = normalizer.normalize(point);
-  return config['handle_chinese_chars'] && isWideIdeograph(point) ? ` ${out} ` : out;
+  return config.handle_chinese_chars && isWideIdeograph(point) ? ` ${out} ` : out;
 }
 
 const MEMO_SIZE = 20_000;
@@ -101,12 +101,16 @@ const memos = new WeakMap<Normalizer, Map<string, string>>();
 /** `rule`, each piece worked out once. */
 function memoized(normalizer: Normalizer, rule: (piece: string) => string): (piece: string) => string {
   let memo = memos.get(normalizer);
-  if (!memo) memos.set(normalizer, (memo = new Map()));
+  if (!memo) {
+    memo = new Map();
+    memos.set(normalizer, memo);
+  }
   return (piece) => {
     let out = memo.get(piece);
     if (out === undefined) {
       if (memo.size >= MEMO_SIZE) memo.clear();
-      memo.set(piece, (out = rule(piece)));
+      out = rule(piece);
+      memo.set(piece, out);
     }
     return out;
   };

@@ -29,7 +29,7 @@ import type {
 } from './model.js';
 import { Breather, piecesOf, runPiece, type PieceOptions } from './run.js';
 import { POOLINGS, type Pooling, type Recipe } from './sentence-transformers.js';
-import { readAll, type ModelSource } from './source.js';
+import type { ModelSource } from './source.js';
 import { WeightLoader } from './weights.js';
 
 const signal: Reader<SignalLike | undefined> = (value, name) => {
@@ -215,7 +215,9 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
     const shape = [count, width, embedDim];
     const mask = new Uint8Array(count * width);
-    rows.forEach((row, n) => row.columns.forEach((column) => (mask[n * width + column] = 1)));
+    rows.forEach((row, n) => {
+      for (const column of row.columns) mask[n * width + column] = 1;
+    });
     const result: EncodeResult = {
       lastHiddenState: new Tensor(last, shape),
       tokens: rows.map((row) => row.tokens),
@@ -369,7 +371,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   #head(name: HeadName): ReturnType<typeof makeHead> {
     const { heads } = this.raw;
     let head = heads.get(name);
-    if (!head) heads.set(name, (head = makeHead(name, this.#headContext)));
+    if (!head) {
+      head = makeHead(name, this.#headContext);
+      heads.set(name, head);
+    }
     return head;
   }
 
@@ -419,7 +424,10 @@ function asTensor({ data, shape }: RawTensor): Tensor {
 function spreadRows(rows: Float32Array, piece: Row[], width: number, dim: number, out: Float32Array): void {
   let at = 0;
   piece.forEach((row, n) => {
-    for (const column of row.columns) out.set(rows.subarray(at, (at += dim)), (n * width + column) * dim);
+    for (const column of row.columns) {
+      out.set(rows.subarray(at, at + dim), (n * width + column) * dim);
+      at += dim;
+    }
   });
 }
 

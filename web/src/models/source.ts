@@ -54,7 +54,7 @@ export async function openFolder(
     if (source === '') throw wrongSource("''");
     if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source))
       return urlFolder(new URL(source), signal);
-    const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env['HF_ENDPOINT'];
+    const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
     const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
     if (fs) {
       const local = await pathFolder(source, signal);
@@ -206,7 +206,7 @@ async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | s
 }
 
 async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uint8Array> {
-  let handle;
+  let handle: Awaited<ReturnType<typeof import('node:fs/promises').open>> | undefined;
   try {
     handle = await fs!.open(path);
     for (;;) {
