@@ -8,6 +8,7 @@ import { provenance } from './provenance.mjs';
 
 const kBuilds = ['simd128', 'relaxed-simd'];
 const dist = join(root, 'dist');
+const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
@@ -59,14 +60,15 @@ async function bundle() {
   const result = await build({
     absWorkingDir: root,
     entryPoints,
-    outdir: 'dist',
+    outdir: next,
     bundle: true,
     splitting: true,
     format: 'esm',
     platform: 'browser',
     target: 'es2022',
     minify: true,
-    sourcemap: 'linked',
+    // Maps would double the package; `npm run coverage` asks for them.
+    sourcemap: process.env.HEED_SOURCEMAP ? 'linked' : false,
     legalComments: 'none', // THIRD_PARTY.md names them all
     chunkNames: '[name]-[hash]',
     alias: { 'heed-glue': join(wasmFolder, 'simd128/heed.mjs') },
@@ -77,24 +79,50 @@ async function bundle() {
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));
 }
 
+// The model's folder as one file (web/src/models/packed.ts reads it): the small files move into the header's metadata.
+function packModel(from, to) {
+  const weights = fs.readFileSync(join(from, 'model.safetensors'));
+  const end = 8 + Number(weights.readBigUInt64LE(0));
+  const header = JSON.parse(weights.toString('utf8', 8, end));
+  const small = filesBelow(from).filter((file) => file.endsWith('.json'));
+  for (const file of small) {
+    header.__metadata__ = { ...header.__metadata__, [relative(from, file)]: fs.readFileSync(file, 'utf8') };
+  }
+  // Padded to a multiple of 8, as the format wants it, so that tensors stay aligned.
+  let json = Buffer.from(JSON.stringify(header));
+  json = Buffer.concat([json, Buffer.alloc(-json.length & 7, ' ')]);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  fs.cpSync(from, to, { recursive: true, filter: (file) => !small.includes(file) });
+  fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
+}
+
 export async function buildWeb() {
   const hash = hashOf(inputs());
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash && fs.existsSync(dist)) return;
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
-  fs.rmSync(dist, { recursive: true, force: true });
+  fs.rmSync(next, { recursive: true, force: true });
   checkGlue();
-  await Promise.all([
-    bundle(),
-    run([process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json']),
-  ]);
+  const tsc = [
+    process.execPath,
+    'node_modules/typescript/bin/tsc',
+    '-p',
+    'tsconfig.build.json',
+    '--outDir',
+    join(next, 'types'),
+  ];
+  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle()]);
   for (const name of kBuilds) {
-    fs.copyFileSync(join(wasmFolder, name, 'heed.wasm'), join(dist, `heed-${name}.wasm`));
+    fs.copyFileSync(join(wasmFolder, name, 'heed.wasm'), join(next, `heed-${name}.wasm`));
   }
-  const model = join(root, 'web/model');
-  if (fs.existsSync(model)) fs.cpSync(model, join(dist, 'model'), { recursive: true });
-  if (fs.existsSync(join(dist, 'cli.js'))) fs.chmodSync(join(dist, 'cli.js'), 0o755);
-  fs.writeFileSync(join(dist, 'wasm.json'), `${JSON.stringify(provenance(kBuilds, wasmFolder), null, 2)}\n`);
+  packModel(join(root, 'web/model'), join(next, 'model'));
+  if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);
+  fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(kBuilds, wasmFolder), null, 2)}\n`);
+  // Put in place in one step: what runs from dist/ never sees half of it.
+  fs.rmSync(dist, { recursive: true, force: true });
+  fs.renameSync(next, dist);
+  if (status !== 0) throw new PlainError('the types do not compile; dist/ was built all the same');
   fs.writeFileSync(stamp, hash);
   say(`built dist/ in ${Date.now() - start} ms`);
 }
