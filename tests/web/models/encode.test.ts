@@ -1,0 +1,205 @@
+import { load } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+
+describe('encode', () => {
+  test('gives a text the same bits alone and in any batch', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const texts = ['a', 'the quick brown fox', '', 'x y z', 'the fox '.repeat(9), '你好'];
+    const together = await model.embed(texts);
+    const width = model.config.embedDim;
+    for (const [n, text] of texts.entries()) {
+      const alone = await model.embed([text]);
+      expect([...alone.data]).toEqual([...together.data.subarray(n * width, (n + 1) * width)]);
+    }
+  });
+
+  test('fills padding with zeros and says where it is', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const out = await model.encode(['the quick brown fox', 'a'], { outputAttentions: true, outputHiddenStates: true });
+    const [, width, dim] = out.lastHiddenState.shape as [number, number, number];
+    const length = out.tokens[1]!.length;
+    expect(out.tokens[1]).toEqual(['[CLS]', 'a', '[SEP]']);
+    expect(out.attentionMask.data.slice(width)).toEqual(
+      Uint8Array.from({ length: width }, (_, i) => (i < length ? 1 : 0)),
+    );
+    expect(out.lastHiddenState.data.subarray((width + length) * dim).every((v) => v === 0)).toBe(true);
+    expect(out.hiddenStates!.every(({ data }) => data.subarray((width + length) * dim).every((v) => v === 0))).toBe(
+      true,
+    );
+    expect(out.hiddenStates!.at(-1)!.data).toEqual(out.lastHiddenState.data);
+  });
+
+  test('takes one string for a list of one', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    expect((await model.encode('the fox')).lastHiddenState.shape[0]).toBe(1);
+    expect((await model.embed('the fox')).shape).toEqual([1, model.config.embedDim]);
+  });
+
+  test('takes no texts, empty texts and lone surrogates', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    expect((await model.embed([])).shape).toEqual([0, model.config.embedDim]);
+    expect((await model.encode([])).lastHiddenState.shape).toEqual([0, 0, model.config.embedDim]);
+    const out = await model.encode(['', '\ud83d', 'a\udc00b']);
+    expect(out.tokens[0]).toEqual(['[CLS]', '[SEP]']);
+    expect(out.lastHiddenState.data.every(Number.isFinite)).toBe(true);
+  });
+
+  test('cuts long texts and says how much', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const limit = model.config.maxLength;
+    const out = await model.encode(['a '.repeat(limit + 10), 'a']);
+    expect(out.truncated).toEqual([12, 0]);
+    expect(out.tokens[0]).toHaveLength(limit);
+    expect(out.tokens[0]!.at(-1)).toBe('[SEP]');
+    const short = await model.encode(['a a a a'], { maxLength: 4 });
+    expect(short.tokens).toEqual([['[CLS]', 'a', 'a', '[SEP]']]);
+    expect(short.truncated).toEqual([2]);
+    await expect(model.encode(['a a a a'], { maxLength: 4, truncation: false })).rejects.toMatchObject({
+      code: 'TOO_LONG',
+    });
+    await expect(model.embed(['a '.repeat(limit)], { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
+    await expect(model.encode(['a'], { maxLength: limit + 1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('encodes pairs with their token types', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const { tokens, tokenTypeIds, offsets } = await model.tokenize(['the fox'], { textPairs: ['a x'] });
+    expect(tokens).toEqual([['[CLS]', 'the', 'fox', '[SEP]', 'a', 'x', '[SEP]']]);
+    expect(tokenTypeIds).toEqual([[0, 0, 0, 0, 1, 1, 1]]);
+    expect(offsets[0]!.slice(4, 6)).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+    const pair = await model.embed(['the fox'], { textPairs: ['a x'] });
+    expect(pair.data).not.toEqual((await model.embed(['the fox a x'])).data);
+    await expect(model.encode(['a', 'b'], { textPairs: ['c'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('switches heads off', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const { numLayers, numHeads } = model.config;
+    const ones = Array.from({ length: numLayers }, () => new Array<number>(numHeads).fill(1));
+    const plain = await model.encode('the fox');
+    expect((await model.encode('the fox', { headMask: ones })).lastHiddenState.data).toEqual(
+      plain.lastHiddenState.data,
+    );
+    const first = ones.map((row, i) => row.map((v, h) => (i === 0 && h === 0 ? 0 : v)));
+    expect((await model.embed('the fox', { headMask: first })).data).not.toEqual((await model.embed('the fox')).data);
+    await expect(model.encode('a', { headMask: [[1]] })).rejects.toMatchObject({ code: 'SHAPE_MISMATCH' });
+  });
+
+  test('masks tokens as the published models do, on the left and in between', async () => {
+    const { folder, input } = fixture('bert-bare');
+    using model = await heed.fromPretrained(folder);
+    const [ids] = input.inputIds as number[][];
+    // Absolute positions stay with the columns.
+    const left = await model.encode({ inputIds: [[0, 0, ...ids!]], attentionMask: [[0, 0, ...ids!.map(() => 1)]] });
+    expect(left.lastHiddenState.data.subarray(0, 48).every((v) => v === 0)).toBe(true);
+    const hole = await model.encode({ inputIds: [[5, 6, 7]], attentionMask: [[1, 0, 1]] });
+    expect(hole.attentionMask.toArray()).toEqual([[1, 0, 1]]);
+    expect(hole.lastHiddenState.data.subarray(24, 48).every((v) => v === 0)).toBe(true);
+  });
+});
+
+describe('embed', () => {
+  test('pools and normalizes as the folder says', async () => {
+    const files = { ...bytesOf(`${fixtures}bert-bare`) };
+    const { expected, input } = fixture('bert-bare');
+    const modules = [
+      { type: 'sentence_transformers.models.Transformer', path: '' },
+      { type: 'sentence_transformers.models.Pooling', path: '1_Pooling' },
+      { type: 'sentence_transformers.models.Normalize', path: '2_Normalize' },
+    ];
+    using plain = await heed.fromPretrained(files);
+    expect(plain.config).toMatchObject({ pooling: 'mean', normalize: false });
+    using mean = await heed.fromPretrained({
+      ...files,
+      'modules.json': JSON.stringify(modules),
+      '1_Pooling/config.json': '{"pooling_mode_mean_tokens":true}',
+    });
+    expectClose(await mean.embed(input), expected.get('mean'));
+    using cls = await heed.fromPretrained({
+      ...files,
+      'modules.json': JSON.stringify(modules.slice(0, 2)),
+      '1_Pooling/config.json': '{"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false}',
+    });
+    expectClose(await cls.embed(input), expected.get('cls'));
+  });
+
+  test('shortens vectors before it normalizes them', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const full = await model.embed('the fox', { normalize: false });
+    const short = await model.embed('the fox', { dimensions: 8, normalize: true });
+    const norm = Math.hypot(...full.data.subarray(0, 8));
+    expect(short.shape).toEqual([1, 8]);
+    short.data.forEach((v, i) => expect(v).toBeCloseTo(full.data[i]! / norm, 6));
+    await expect(model.embed('a', { dimensions: 999 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('sets prompts before texts', async () => {
+    const prompts = JSON.stringify({ prompts: { query: 'the ', passage: '' }, default_prompt_name: 'passage' });
+    using model = await heed.fromPretrained({ ...tinyModel(), 'config_sentence_transformers.json': prompts });
+    const plain = await model.embed('the fox');
+    expect((await model.embed('fox', { promptName: 'query' })).data).toEqual(plain.data);
+    expect((await model.embed('fox', { prompt: 'the ' })).data).toEqual(plain.data);
+    expect((await model.embed('fox')).data).not.toEqual(plain.data);
+    await expect(model.embed('fox', { promptName: 'nope' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('stops when its signal fires, and answers correctly afterwards', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const before = await model.embed('the fox');
+    const texts = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error('enough')), 30);
+    await expect(model.embed(texts, { signal: stop.signal })).rejects.toThrow('enough');
+    await expect(model.embed('a', { signal: AbortSignal.abort(new Error('at once')) })).rejects.toThrow('at once');
+    expect((await model.embed('the fox')).data).toEqual(before.data);
+  });
+
+  test('reports progress up to the total', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const seen: number[] = [];
+    await model.embed(
+      Array.from({ length: 1500 }, () => 'the quick brown fox'),
+      { onProgress: ({ done, total }) => seen.push(done, total) },
+    );
+    expect(seen.length).toBeGreaterThan(2);
+    expect(seen.at(-2)).toBe(1500);
+    expect(seen.filter((_, i) => i % 2 === 0)).toEqual(seen.filter((_, i) => i % 2 === 0).sort((a, b) => a - b));
+  });
+
+  test('keeps calls apart that run at the same time', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const texts = Array.from({ length: 8 }, (_, i) => `fox ${i} `.repeat(40));
+    const alone = [];
+    for (const text of texts) alone.push(await model.embed(text));
+    const together = await Promise.all(texts.map((text) => model.embed(text)));
+    together.forEach(({ data }, i) => expect(data).toEqual(alone[i]!.data));
+  });
+});
+
+test('a disposed model says so, also in the middle of a call', async () => {
+  const model = await heed.fromPretrained(tinyModel());
+  const running = model.embed(Array.from({ length: 20_000 }, () => 'the quick brown fox'));
+  setTimeout(() => model.dispose(), 5);
+  await expect(running).rejects.toMatchObject({ code: 'DISPOSED' });
+  model.dispose();
+  await expect(model.encode('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+  expect(model.disposed).toBe(true);
+});
+
+test('memory stays flat over loads and disposals', async () => {
+  const cycle = async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    await model.encode(['the fox', 'a'], { outputAttentions: true });
+  };
+  for (let i = 0; i < 5; i++) await cycle();
+  const before = heed.info.memoryBytes;
+  for (let i = 0; i < 50; i++) await cycle();
+  expect(heed.info.memoryBytes).toBe(before);
+});

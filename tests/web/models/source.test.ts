@@ -1,0 +1,235 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type LoadProgress, load } from 'heed';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+
+const heed = await load();
+const files = bytesOf(`${fixtures}bert`);
+const { expected, input } = fixture('bert');
+
+type Answer = (request: IncomingMessage, response: ServerResponse, name: string) => void;
+let answer: Answer;
+const asked: string[] = [];
+const server = createServer((request, response) => {
+  const name = decodeURIComponent(request.url!.split('?')[0]!.replace(/^\/model\//, ''));
+  asked.push(name);
+  answer(request, response, name);
+});
+let base: string;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+});
+afterAll(() => server.close());
+
+const serve: Answer = (_, response, name) => {
+  const bytes = files[name];
+  if (!bytes) return void response.writeHead(404, { 'content-type': 'text/plain' }).end('nothing here');
+  response
+    .writeHead(200, { 'content-length': bytes.length, 'content-type': 'application/octet-stream', etag: '"1"' })
+    .end(bytes);
+};
+const page = '<!DOCTYPE html><html><body>app</body></html>';
+
+async function expectRight(source: Parameters<typeof heed.fromPretrained>[0], options = {}): Promise<void> {
+  using model = await heed.fromPretrained(source, options);
+  expectClose(await model.embed(input, { normalize: true }), expected.get('mean'));
+}
+
+describe('a folder URL', () => {
+  test('with and without a slash, as string and as URL', async () => {
+    answer = serve;
+    await expectRight(`${base}model/`);
+    await expectRight(`${base}model`);
+    await expectRight(new URL(`${base}model`));
+  });
+
+  test('asks for nothing outside the folder', () => {
+    expect(asked.every((name) => !name.startsWith('/'))).toBe(true);
+  });
+
+  test('reports progress with a total that is known at once', async () => {
+    answer = serve;
+    const seen: LoadProgress[] = [];
+    await expectRight(`${base}model`, { onProgress: (p: LoadProgress) => seen.push(p) });
+    const total = files['config.json']!.length + files['model.safetensors']!.length;
+    expect(new Set(seen.map((p) => p.total))).toEqual(new Set([total]));
+    expect(seen.at(-1)!.loaded).toBe(total);
+    expect(seen.map((p) => p.loaded)).toEqual(seen.map((p) => p.loaded).sort((a, b) => a - b));
+  });
+
+  test('on a server that answers missing files with its page', async () => {
+    answer = (request, response, name) =>
+      files[name] ? serve(request, response, name) : response.writeHead(200, { 'content-type': 'text/html' }).end(page);
+    await expectRight(`${base}model`);
+  });
+
+  test('that is a page', async () => {
+    answer = (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(page);
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringMatching(/model\/config\.json.*HTML page/),
+    });
+  });
+
+  test('whose weights are a page that claims to be bytes', async () => {
+    answer = (request, response, name) =>
+      name === 'model.safetensors'
+        ? response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(page.repeat(100))
+        : serve(request, response, name);
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringContaining('HTML page'),
+    });
+  });
+
+  test('that is not there', async () => {
+    answer = (_, response) => response.writeHead(404).end();
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringContaining('404'),
+    });
+  });
+
+  test('on a server that fails', async () => {
+    answer = (_, response) => response.writeHead(500).end();
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NETWORK',
+      message: expect.stringContaining('500'),
+    });
+    await expect(heed.fromPretrained('http://127.0.0.1:1/model')).rejects.toMatchObject({ code: 'NETWORK' });
+  });
+
+  test('whose connection breaks is taken up where it broke', async () => {
+    let broken = 0;
+    answer = (request, response, name) => {
+      const bytes = files[name];
+      if (name !== 'model.safetensors' || !bytes) return serve(request, response, name);
+      const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);
+      const headers = {
+        'content-length': bytes.length - from,
+        etag: '"1"',
+        'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}`,
+      };
+      response.writeHead(from > 0 ? 206 : 200, headers);
+      if (broken++ < 2)
+        response.write(bytes.subarray(from, from + 20_000), () => setTimeout(() => response.destroy(), 20));
+      else response.end(bytes.subarray(from));
+    };
+    await expectRight(`${base}model`);
+    expect(broken).toBe(3);
+  });
+
+  test('whose connection breaks for good', async () => {
+    answer = (request, response, name) => {
+      if (name !== 'model.safetensors') return serve(request, response, name);
+      response.writeHead(200, { 'content-length': files[name]!.length });
+      response.write(files[name]!.subarray(0, 30_000), () => setTimeout(() => response.destroy(), 20));
+    };
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NETWORK',
+      message: expect.stringMatching(/got 30000 of \d+ bytes/),
+    });
+    answer = serve;
+    await expectRight(`${base}model`);
+  });
+
+  test('stops when the signal fires', async () => {
+    answer = (request, response, name) =>
+      name === 'model.safetensors'
+        ? void response.writeHead(200).write(files[name]!.subarray(0, 1000))
+        : serve(request, response, name);
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error('never mind')), 100);
+    await expect(heed.fromPretrained(`${base}model`, { signal: stop.signal })).rejects.toThrow('never mind');
+    await expect(heed.fromPretrained(`${base}model`, { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
+      'no',
+    );
+    server.closeAllConnections();
+  });
+
+  test('of a hub that the caller names', async () => {
+    answer = (request, response, name) => serve(request, response, name.replace('/org/name/resolve/main/', ''));
+    await expectRight('org/name', { remoteHost: base.slice(0, -1) });
+    expect(asked.at(-1)).toContain('/org/name/resolve/main/');
+  });
+});
+
+describe('bytes', () => {
+  test('as Uint8Array, ArrayBuffer, Blob and strings', async () => {
+    const weights = files['model.safetensors']!;
+    const config = new TextDecoder().decode(files['config.json']);
+    await expectRight(files);
+    await expectRight({ 'config.json': config, 'model.safetensors': weights.slice().buffer });
+    await expectRight({ 'config.json': config, 'model.safetensors': new Blob([weights.slice()]) });
+    await expectRight({ 'config.json': config, 'model.safetensors': new DataView(weights.slice().buffer) });
+    await expect(heed.fromPretrained({ 'config.json': 3 } as never)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+
+  test('as the files of a dropped folder', async () => {
+    const list = Object.entries(files).map(([name, bytes]) =>
+      Object.defineProperty(new File([bytes.slice()], name.split('/').at(-1)!), 'webkitRelativePath', {
+        value: `some/folder/${name}`,
+      }),
+    );
+    await expectRight(list);
+  });
+
+  test('at odd places in a larger buffer', async () => {
+    const weights = files['model.safetensors']!;
+    const shifted = new Uint8Array(weights.length + 3);
+    shifted.set(weights, 3);
+    await expectRight({ ...files, 'model.safetensors': shifted.subarray(3) });
+  });
+});
+
+test('weights in shards', async () => {
+  const length = Number(
+    new DataView(files['model.safetensors']!.buffer, files['model.safetensors']!.byteOffset).getBigUint64(0, true),
+  );
+  const bytes = files['model.safetensors']!;
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) as Record<
+    string,
+    { data_offsets: [number, number] }
+  >;
+  const shard = (names: string[]) => {
+    const parts: Uint8Array[] = [];
+    let at = 0;
+    const own = Object.fromEntries(
+      names.map((name) => {
+        const [from, to] = header[name]!.data_offsets;
+        parts.push(bytes.subarray(8 + length + from, 8 + length + to));
+        at += to - from;
+        return [name, { ...header[name], data_offsets: [at - (to - from), at] }];
+      }),
+    );
+    const json = new TextEncoder().encode(JSON.stringify(own));
+    const prefix = new Uint8Array(8);
+    new DataView(prefix.buffer).setBigUint64(0, BigInt(json.length), true);
+    return Uint8Array.from([...prefix, ...json, ...parts.flatMap((part) => [...part])]);
+  };
+  const names = Object.keys(header);
+  const first = names.filter((_, i) => i % 2 === 0);
+  const second = names.filter((_, i) => i % 2 === 1);
+  const index = {
+    metadata: { total_size: bytes.length },
+    weight_map: Object.fromEntries(names.map((name, i) => [name, `model-0000${(i % 2) + 1}-of-00002.safetensors`])),
+  };
+  const sharded = {
+    'config.json': files['config.json']!,
+    'model.safetensors.index.json': JSON.stringify(index),
+    'model-00001-of-00002.safetensors': shard(first),
+    'model-00002-of-00002.safetensors': shard(second),
+  };
+  await expectRight(sharded);
+  const { 'model-00002-of-00002.safetensors': _, ...partial } = sharded;
+  await expect(heed.fromPretrained(partial)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  const outside = {
+    ...sharded,
+    'model.safetensors.index.json': JSON.stringify({ weight_map: { x: '../secret.safetensors' } }),
+  };
+  await expect(heed.fromPretrained(outside)).rejects.toMatchObject({ code: 'INVALID_FILE' });
+});
