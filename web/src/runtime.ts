@@ -1,27 +1,27 @@
 /** `load()` and what it gives: the functions and layers, bound to one instance of the module. */
 import type { Core } from './core.js';
-import { describe, HeedError, invalid } from './error.js';
+import { describe, guarded, HeedError, invalid } from './error.js';
 import * as functions from './functions.js';
-import { Dropout } from './layers/dropout.js';
-import { FeedForward } from './layers/feed-forward.js';
-import type { Layer } from './layers/layer.js';
-import { Linear } from './layers/linear.js';
-import { MultiHeadAttention } from './layers/multi-head-attention.js';
-import { compareCosts, type Cost, type CostOptions } from './layers/cost.js';
-import { Decoder, DecoderLayer } from './layers/decoder.js';
-import { Encoder, EncoderLayer } from './layers/encoder.js';
+import { type Cost, type CostOptions, compareCosts } from './layers/cost.js';
+import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
+import { Dropout, type DropoutOptions } from './layers/dropout.js';
+import { Encoder, EncoderLayer, type EncoderLayerOptions, type EncoderOptions } from './layers/encoder.js';
+import { FeedForward, type FeedForwardOptions } from './layers/feed-forward.js';
 import { headImportance } from './layers/heads.js';
-import { BatchNorm, LayerNorm } from './layers/norms.js';
-import { PositionalEncoding } from './layers/positional-encoding.js';
-import { Transformer } from './layers/transformer.js';
+import type { Layer } from './layers/layer.js';
+import { Linear, type LinearOptions } from './layers/linear.js';
+import { MultiHeadAttention, type MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
+import { BatchNorm, type BatchNormOptions, LayerNorm, type LayerNormOptions } from './layers/norms.js';
+import { PositionalEncoding, type PositionalEncodingOptions } from './layers/positional-encoding.js';
+import { Transformer, type TransformerOptions } from './layers/transformer.js';
 import { Masks } from './masks.js';
+import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
-import { fromPretrained, type FromPretrainedOptions } from './models/from-pretrained.js';
 import type { ModelSource } from './models/source.js';
 import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { Runtime } from './owned.js';
-import { dispose } from './platform.js';
+import { dispose, type UrlLike } from './platform.js';
 import type { Tensor, TensorInput } from './tensor.js';
 import { version } from './version.js';
 
@@ -69,18 +69,18 @@ export class Heed {
   /** Masks, made and joined. */
   readonly masks: Masks;
 
-  readonly Linear: LayerClass<Linear, ConstructorParameters<typeof Linear>[1]>;
-  readonly LayerNorm: LayerClass<LayerNorm, ConstructorParameters<typeof LayerNorm>[1]>;
-  readonly BatchNorm: LayerClass<BatchNorm, ConstructorParameters<typeof BatchNorm>[1]>;
-  readonly Dropout: LayerClass<Dropout, ConstructorParameters<typeof Dropout>[1]>;
-  readonly PositionalEncoding: LayerClass<PositionalEncoding, ConstructorParameters<typeof PositionalEncoding>[1]>;
-  readonly FeedForward: LayerClass<FeedForward, ConstructorParameters<typeof FeedForward>[1]>;
-  readonly MultiHeadAttention: LayerClass<MultiHeadAttention, ConstructorParameters<typeof MultiHeadAttention>[1]>;
-  readonly EncoderLayer: LayerClass<EncoderLayer, ConstructorParameters<typeof EncoderLayer>[1]>;
-  readonly Encoder: LayerClass<Encoder, ConstructorParameters<typeof Encoder>[1]>;
-  readonly DecoderLayer: LayerClass<DecoderLayer, ConstructorParameters<typeof DecoderLayer>[1]>;
-  readonly Decoder: LayerClass<Decoder, ConstructorParameters<typeof Decoder>[1]>;
-  readonly Transformer: LayerClass<Transformer, ConstructorParameters<typeof Transformer>[1]>;
+  readonly Linear: LayerClass<Linear, LinearOptions>;
+  readonly LayerNorm: LayerClass<LayerNorm, LayerNormOptions>;
+  readonly BatchNorm: LayerClass<BatchNorm, BatchNormOptions>;
+  readonly Dropout: LayerClass<Dropout, DropoutOptions | undefined>;
+  readonly PositionalEncoding: LayerClass<PositionalEncoding, PositionalEncodingOptions>;
+  readonly FeedForward: LayerClass<FeedForward, FeedForwardOptions>;
+  readonly MultiHeadAttention: LayerClass<MultiHeadAttention, MultiHeadAttentionOptions>;
+  readonly EncoderLayer: LayerClass<EncoderLayer, EncoderLayerOptions>;
+  readonly Encoder: LayerClass<Encoder, EncoderOptions>;
+  readonly DecoderLayer: LayerClass<DecoderLayer, DecoderLayerOptions>;
+  readonly Decoder: LayerClass<Decoder, DecoderOptions>;
+  readonly Transformer: LayerClass<Transformer, TransformerOptions>;
 
   /** @internal */
   constructor(core: Core, choice: Choice, onDispose: () => void) {
@@ -225,8 +225,12 @@ const bySource = new WeakMap<object, Map<string, Promise<Heed>>>();
  */
 export async function load(options?: LoadOptions): Promise<Heed> {
   const { build, wasm } = readOptions('load', loadSchema, options);
-  const place = typeof wasm === 'object' && !('href' in wasm) ? mapOf(wasm) : byBuild;
-  const key = `${build} ${typeof wasm === 'object' && 'href' in wasm ? wasm.href : typeof wasm === 'string' ? wasm : ''}`;
+  const url = guarded('load.wasm', () => {
+    const text = typeof wasm === 'object' ? (wasm as Partial<UrlLike>).href : wasm;
+    return typeof text === 'string' ? text : null;
+  });
+  const place = wasm === undefined || url !== null ? byBuild : mapOf(wasm as object);
+  const key = `${build} ${url ?? ''}`;
   const known = place.get(key);
   if (known) return known;
   const forget = () => {
