@@ -76,13 +76,23 @@ export async function instantiate(build: Build, source: WasmSource | undefined):
           .catch(fail);
         return {};
       },
-    }).then(resolve, fail);
+    }).then((core) => {
+      modules.set(core, module);
+      resolve(core);
+    }, fail);
   });
+}
+
+const modules = new WeakMap<Core, WasmModule>();
+
+/** The compiled module that `core` is an instance of, for other threads to instantiate. */
+export function moduleOf(core: Core): WasmModule {
+  return modules.get(core)!;
 }
 
 async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   const { bytes, label } = await read(source);
-  if (bytes instanceof WebAssembly.Module) return bytes;
+  if (!(bytes instanceof Uint8Array)) return bytes;
   checkMagic(bytes, label);
   try {
     return await WebAssembly.compile(bytes);
@@ -102,29 +112,29 @@ interface Found {
 }
 
 async function read(source: WasmSource): Promise<Found> {
-  if (source instanceof WebAssembly.Module) return { bytes: source, label: '' };
-  const kind = guarded('wasm', () => {
+  const found = guarded('wasm', () => {
+    const tag = Object.prototype.toString.call(source); // tells what comes from another realm, too
+    if (tag === '[object WebAssembly.Module]') return { module: source as WebAssembly.Module };
     if (typeof source === 'string' && source !== '') return { url: asUrl(source) };
-    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return { bytes: copyOf(source) };
+    if (ArrayBuffer.isView(source)) return { bytes: copyOf(source.buffer, source.byteOffset, source.byteLength) };
+    if (/^\[object (Shared)?ArrayBuffer\]$/.test(tag)) return { bytes: copyOf(source as ArrayBuffer) };
     if (typeof source === 'object' && source !== null) {
-      if (typeof (source as UrlLike).href === 'string' && !('arrayBuffer' in source))
-        return { url: new URL((source as UrlLike).href) };
       if (typeof (source as ResponseLike).arrayBuffer === 'function') return { response: source as ResponseLike };
+      if (typeof (source as UrlLike).href === 'string') return { url: new URL((source as UrlLike).href) };
     }
     throw invalid('wasm', describe(source), 'a URL, its string, bytes, a Response or a WebAssembly.Module');
   });
-  if (kind.bytes) return { bytes: kind.bytes, label: 'in the given bytes' };
-  if (kind.response)
-    return { bytes: await bodyOf(kind.response), label: `from ${kind.response.url || 'the given Response'}` };
-  return { bytes: await fetchBytes(kind.url), label: `from ${kind.url.href}` };
+  if (found.module) return { bytes: found.module, label: '' };
+  if (found.bytes) return { bytes: found.bytes, label: 'in the given bytes' };
+  if (found.response) {
+    return { bytes: await bodyOf(found.response), label: `from ${found.response.url || 'the given Response'}` };
+  }
+  return { bytes: await fetchBytes(found.url), label: `from ${found.url.href}` };
 }
 
 // A copy: the caller may change or transfer the bytes while they compile.
-function copyOf(source: ArrayBuffer | ArrayBufferView): Uint8Array<ArrayBuffer> {
-  const view = ArrayBuffer.isView(source)
-    ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
-    : new Uint8Array(source);
-  return new Uint8Array(view);
+function copyOf(buffer: ArrayBufferLike, offset?: number, length?: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(new Uint8Array(buffer, offset, length));
 }
 
 function asUrl(text: string): URL {

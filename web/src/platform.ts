@@ -43,6 +43,12 @@ export interface FileLike extends BlobLike {
   readonly webkitRelativePath?: string;
 }
 
+/** A dedicated worker: a browser's, or one of Node's worker_threads. */
+export interface WorkerLike {
+  postMessage(message: unknown, transfer?: never[]): void;
+  terminate(): unknown;
+}
+
 /** What `fetch` resolves to. */
 export interface ResponseLike {
   readonly ok: boolean;

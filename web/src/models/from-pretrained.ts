@@ -1,17 +1,33 @@
 /** The door to pretrained encoders: in this thread, or in a worker of their own. */
+import { describe, invalid } from '../error.js';
+import { moduleOf } from '../module.js';
 import type { Runtime } from '../owned.js';
+import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
+import { loadInWorker } from '../worker/client.js';
 import type { LoadModelOptions } from './load.js';
 import type { PretrainedModel } from './model.js';
-import { loadPretrained } from './pretrained.js';
+import { loadPretrained, readLoadOptions } from './pretrained.js';
 import type { ModelSource } from './source.js';
 
-export interface FromPretrainedOptions extends LoadModelOptions {}
+export interface FromPretrainedOptions extends LoadModelOptions {
+  /**
+   * true: the model lives in a worker of its own, and this thread never waits for it; the calls are the same. Or a worker that you made yourself and that runs heed's
+   * worker.js, where a bundler or a policy needs that. `dispose()` ends it.
+   */
+  worker?: boolean | WorkerLike;
+}
 
-export function fromPretrained(
+export async function fromPretrained(
   runtime: Runtime,
   source: ModelSource = shippedModel,
   options: FromPretrainedOptions = {},
 ): Promise<PretrainedModel> {
-  return loadPretrained(runtime, source, options);
+  if (typeof options !== 'object' || options === null)
+    throw invalid('fromPretrained', describe(options), 'an options object');
+  const { worker = false, ...rest } = options;
+  if (worker === false || worker === null) return loadPretrained(runtime, source, rest);
+  if (worker !== true && typeof (worker as WorkerLike).postMessage !== 'function')
+    throw invalid('fromPretrained.worker', describe(worker), 'true, false or a Worker');
+  return loadInWorker(moduleOf(runtime.core), source, readLoadOptions(rest), worker === true ? undefined : worker);
 }

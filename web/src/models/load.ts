@@ -64,13 +64,14 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
       folder.open('config.json', { required: true, signal: stop.signal }),
       open('tokenizer.json'),
       open('tokenizer_config.json'),
-      openWeights(folder, stop.signal),
+      // What config.json says comes first: a family that is not supported matters more than how its weights are stored.
+      openWeights(folder, stop.signal).catch((error: HeedError) => error),
     ]);
     const sizes = [
       configFile.size,
       tokenizerFile ? tokenizerFile.size : 0,
       tokenizerConfigFile ? tokenizerConfigFile.size : 0,
-      weights.size,
+      weights instanceof Error ? 0 : weights.size,
     ];
     const progress = new Progress(
       sizes.includes(null) ? null : sizes.reduce<number>((sum, size) => sum + size!, 0),
@@ -79,6 +80,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
 
     const settings = Settings.parse(await progress.read(configFile), configFile.name);
     const { type, family, config } = familyOf(settings);
+    if (weights instanceof Error) throw weights;
     config.int8 = dtype === 'q8';
     const tokenizerSettings = tokenizerConfigFile
       ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name)

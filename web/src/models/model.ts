@@ -50,7 +50,7 @@ export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> 
   promptName?: string;
 }
 
-export interface TokenizeOptions extends Omit<InputOptions, 'prompt'> {}
+export interface TokenizeOptions extends Omit<InputOptions, 'prompt'>, Pick<CallOptions, 'signal'> {}
 
 export interface TokenizeResult {
   inputIds: number[][];

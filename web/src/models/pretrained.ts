@@ -87,13 +87,19 @@ const loadSchema = {
   revision: optional(text, undefined),
 };
 
+/** Checks the options of a load; what was left out stays out. */
+export function readLoadOptions(options: LoadModelOptions): LoadModelOptions & { dtype: 'fp32' | 'q8' } {
+  const { dtype, ...rest } = readOptions('fromPretrained', loadSchema, options);
+  return { dtype, ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) };
+}
+
 /** Reads a model folder and gives its encoder, or throws one HeedError and leaves nothing behind. */
 export async function loadPretrained(
   runtime: Runtime,
   source: ModelSource,
   options: LoadModelOptions = {},
 ): Promise<PretrainedModel> {
-  const read = readOptions('fromPretrained', loadSchema, options);
+  const read = readLoadOptions(options);
   const loaded = await loadModel(runtime.core, source, read);
   const parts = new Parts(loaded.raw);
   try {
@@ -273,7 +279,8 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
     void this.raw;
-    const rows = [...rowsOf(texts, readOptions('tokenize', inputSchema, options), this.#context)];
+    const read = readOptions('tokenize', { ...inputSchema, signal }, options);
+    const rows = await this.#allRows(texts, read, new Breather(read.signal));
     return {
       inputIds: rows.map((row) => row.ids),
       tokens: rows.map((row) => row.tokens),

@@ -80,7 +80,24 @@ export async function openFolder(
 }
 
 function isUrl(value: unknown): value is UrlLike {
-  return value instanceof URL;
+  return typeof (value as UrlLike | null)?.href === 'string';
+}
+
+/** The source as a worker can take it: URLs are made absolute here, where they are relative to, and become plain objects. */
+export function portable(source: ModelSource): ModelSource {
+  if (isUrl(source)) return { href: source.href, protocol: source.protocol };
+  if (typeof source === 'string') {
+    const isRelativeUrl = !fs && source !== '' && !/^[\w.-]+\/[\w.-]+$/.test(source);
+    return isRelativeUrl ? new URL(source, globalThis.location?.href).href : source;
+  }
+  if (typeof source !== 'object' || source === null) return source;
+  if (Symbol.iterator in source) return namedFiles(source as Iterable<FileLike>);
+  return Object.fromEntries(
+    Object.entries(source).map(([name, file]) => [
+      name,
+      isUrl(file) ? { href: file.href, protocol: file.protocol } : file,
+    ]),
+  );
 }
 
 function wrongSource(got: string): HeedError {

@@ -16,7 +16,7 @@ import {
   type Dtype,
   type TensorEntry,
 } from './safetensors.js';
-import type { ModelFolder, OpenFile } from './source.js';
+import { type ModelFolder, type OpenFile, readAll } from './source.js';
 
 /** A tensor that is not the encoder's: of a pooler or a task's head. */
 export interface HeadTensor {
@@ -55,7 +55,6 @@ export async function openWeights(
       `${folder.label}: got neither model.safetensors nor model.safetensors.index.json; expected one`,
     );
   }
-  const { readAll } = await import('./source.js');
   const settings = Settings.parse(await readAll(index), index.name);
   const map = settings.record('weight_map')?.entries() ?? [];
   const names = [...new Set(map.map(([, file]) => file))];

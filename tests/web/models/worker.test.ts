@@ -1,0 +1,116 @@
+import { Worker } from 'node:worker_threads';
+import { HeedError, load } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { fixtures } from './fixtures.js';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const texts = ['the quick brown fox', 'a', ''];
+const many = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
+const script = new URL('./worker.js', import.meta.resolve('heed'));
+
+describe('a model in a worker', () => {
+  test('gives the same as in this thread', async () => {
+    using here = await heed.fromPretrained(tinyModel());
+    using there = await heed.fromPretrained(tinyModel(), { worker: true });
+    expect(there.config).toEqual(here.config);
+    const options = { outputAttentions: true, outputHiddenStates: true };
+    const [a, b] = [await here.encode(texts, options), await there.encode(texts, options)];
+    expect(b).toEqual(a);
+    expect(b.lastHiddenState.toArray()).toEqual(a.lastHiddenState.toArray());
+    expect(await there.embed(texts, { normalize: true })).toEqual(await here.embed(texts, { normalize: true }));
+    expect(await there.tokenize(texts)).toEqual(await here.tokenize(texts));
+    expect(await there.predict('sequence-classification', texts)).toEqual(
+      await here.predict('sequence-classification', texts),
+    );
+    expect(await there.decode([9, 10])).toBe(await here.decode([9, 10]));
+  });
+
+  test('from a folder', async () => {
+    using model = await heed.fromPretrained(`${fixtures}bert`, { worker: true });
+    expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
+  });
+
+  test('fails with the same errors', async () => {
+    await expect(heed.fromPretrained({ 'config.json': '{}' }, { worker: true })).rejects.toMatchObject({
+      name: 'HeedError',
+      code: 'UNSUPPORTED',
+    });
+    await expect(heed.fromPretrained(tinyModel(), { worker: true, dtype: 'q4' } as object)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    await expect(heed.fromPretrained(tinyModel(), { worker: 3 } as object)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    using model = await heed.fromPretrained(tinyModel(), { worker: true });
+    const error = await model.encode(['a '.repeat(99)], { truncation: false }).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(HeedError);
+    expect((error as HeedError).code).toBe('TOO_LONG');
+    await expect(model.embed([(() => 1) as unknown as string])).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+  });
+
+  test('tells of progress in loading and in calls', async () => {
+    const loading: number[] = [];
+    using model = await heed.fromPretrained(`${fixtures}bert`, {
+      worker: true,
+      onProgress: ({ loaded }) => loading.push(loaded),
+    });
+    expect(loading.length).toBeGreaterThan(1);
+    const done: number[] = [];
+    using tiny = await heed.fromPretrained(tinyModel(), { worker: true });
+    await tiny.embed(many.slice(0, 2000), { onProgress: (progress) => done.push(progress.done) });
+    expect(done.at(-1)).toBe(2000);
+    expect(model.config.family).toBe('bert');
+  });
+
+  test('stops when the signal fires, at once for the caller, and goes on answering', async () => {
+    using model = await heed.fromPretrained(tinyModel(), { worker: true });
+    const before = await model.embed(texts);
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error('enough')), 30);
+    await expect(model.embed(many, { signal: stop.signal })).rejects.toThrow('enough');
+    await expect(model.embed('a', { signal: AbortSignal.abort(new Error('at once')) })).rejects.toThrow('at once');
+    const start = performance.now();
+    expect(await model.embed(texts)).toEqual(before);
+    expect(performance.now() - start).toBeLessThan(2000);
+  });
+
+  test('leaves this thread free', async () => {
+    using model = await heed.fromPretrained(tinyModel(), { worker: true });
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 5);
+    await model.embed(many.slice(0, 5000));
+    clearInterval(timer);
+    expect(ticks).toBeGreaterThan(3);
+  });
+
+  test('rejects what is pending when it is disposed of', async () => {
+    const model = await heed.fromPretrained(tinyModel(), { worker: true });
+    const pending = [model.embed(many), model.embed(many)];
+    model.dispose();
+    model.dispose();
+    for (const call of pending) await expect(call).rejects.toMatchObject({ code: 'DISPOSED' });
+    await expect(model.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+    expect(model.disposed).toBe(true);
+  });
+
+  test('rejects what is pending when it dies', async () => {
+    const worker = new Worker(script);
+    const model = await heed.fromPretrained(tinyModel(), { worker });
+    const pending = [model.embed(many), model.embed(many)];
+    setTimeout(() => void worker.terminate(), 30);
+    for (const call of pending) await expect(call).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+    await expect(model.embed('a')).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+    model.dispose();
+  });
+
+  test('that cannot start says so', async () => {
+    await expect(
+      heed.fromPretrained(tinyModel(), { worker: new Worker(new URL('file:///no/such/worker.js')) }),
+    ).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+    await expect(
+      heed.fromPretrained(tinyModel(), { worker: new Worker('process.exit(3)', { eval: true }) }),
+    ).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+  });
+});
