@@ -21,19 +21,19 @@ inline void requireAtLeast(const char* argument, Index got, Index least) {
 
 /// A dropout rate.
 inline void requireRate(const char* argument, float got) {
-  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, std::to_string(got), "a rate in [0, 1)");
+  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a rate in [0, 1)");
 }
 
 /// A norm's epsilon.
 inline void requireEps(float got) {
   if (!(got >= 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "eps", std::to_string(got), "a finite number >= 0");
+    refuse(ErrorCode::kInvalidArgument, "eps", numberText(got), "a finite number >= 0");
 }
 
 /// The base of sinusoidal and rotary positions.
 inline void requireBase(double got) {
   if (!(got > 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "base", std::to_string(got), "a finite number > 0");
+    refuse(ErrorCode::kInvalidArgument, "base", numberText(got), "a finite number > 0");
 }
 
 inline void requireShape(const char* argument, const Shape& got, const Shape& expected) {

@@ -18,6 +18,9 @@ enum class ErrorCode {
 /// "INVALID_ARGUMENT", "SHAPE_MISMATCH", ...
 const char* errorCodeName(ErrorCode code);
 
+/// A number for a message, to six decimals. (std::to_string of a float would bring all of printf into the module.)
+std::string numberText(double value);
+
 /// The one exception type of the core. The message reads `argument: got X; expected Y`.
 class Error : public std::exception {
  public:

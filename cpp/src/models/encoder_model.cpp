@@ -37,7 +37,7 @@ void validate(const EncoderModelConfig& c) {
   requireRange("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
   requireRange("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
   requireRange("globalEvery", c.global_every, 1, 1024);
-  if (!(c.eps > 0 && c.eps < 1)) throw Error(ErrorCode::kInvalidArgument, "config.eps: got " + std::to_string(c.eps) + "; expected a number between 0 and 1");
+  if (!(c.eps > 0 && c.eps < 1)) throw Error(ErrorCode::kInvalidArgument, "config.eps: got " + numberText(c.eps) + "; expected a number between 0 and 1");
   if (c.positions == Positions::kRelative) {
     requireRange("relativeBuckets", c.relative_buckets, 4, 1024);
     requireRange("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
