@@ -1,13 +1,15 @@
 /** The demo page: a static site that any host can serve, under any path, without special headers. */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vite';
-import { offline } from './vite/offline';
-import { sizes } from './vite/sizes';
+import { brotliCompressSync } from 'node:zlib';
+import { defineConfig, type Plugin } from 'vite';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 /** index.html says the same; as headers it binds the worker too. */
-const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; base-uri 'none'; form-action 'none'";
+const policy =
+  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
 export default defineConfig({
   root: here('.'),
@@ -24,3 +26,46 @@ export default defineConfig({
   },
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy } },
 });
+
+/** `import sizes from 'virtual:sizes'`: what a page fetches for heed itself, in bytes, compressed as servers do. */
+function sizes(): Plugin {
+  const id = 'virtual:sizes';
+  const dist = here('../dist/');
+  return {
+    name: 'heed-sizes',
+    resolveId: (source) => (source === id ? `\0${id}` : null),
+    load: (source) => {
+      if (source !== `\0${id}`) return null;
+      const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
+      const scripts = readdirSync(dist).filter((name) => name.endsWith('.js') && !/^(cli|worker)/.test(name));
+      const total = {
+        simd128: brotli('heed-simd128.wasm'),
+        'relaxed-simd': brotli('heed-relaxed-simd.wasm'),
+        scripts: scripts.reduce((sum, name) => sum + brotli(name), 0),
+      };
+      return `export default ${JSON.stringify(total)}`;
+    },
+  };
+}
+
+/** Writes `sw.js` from src/offline/service-worker.js, with the list of the files that were built. */
+function offline(): Plugin {
+  const source = here('src/offline/service-worker.js');
+  const copied = ['favicon.svg'];
+  return {
+    name: 'heed-offline',
+    apply: 'build',
+    generateBundle(_, bundle) {
+      const files = ['./', ...copied, ...Object.keys(bundle).filter((name) => !name.endsWith('.map'))];
+      // File names carry their contents' hashes, save the page's own.
+      const version = createHash('sha256');
+      for (const file of Object.values(bundle)) {
+        version.update(file.fileName).update(file.type === 'chunk' ? file.code : file.source);
+      }
+      const code = readFileSync(source, 'utf8')
+        .replace('__FILES__', JSON.stringify(files))
+        .replace('__VERSION__', JSON.stringify(version.digest('hex').slice(0, 12)));
+      this.emitFile({ type: 'asset', fileName: 'sw.js', source: code });
+    },
+  };
+}

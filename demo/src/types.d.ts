@@ -1,10 +1,7 @@
 /// <reference types="vite/client" />
 
 declare module 'virtual:sizes' {
-  interface Size {
-    raw: number;
-    brotli: number;
-  }
-  const sizes: { simd128: Size; 'relaxed-simd': Size; face: Size };
+  /** Bytes after brotli. */
+  const sizes: { simd128: number; 'relaxed-simd': number; scripts: number };
   export default sizes;
 }

@@ -4,6 +4,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { Formula } from './formula';
 import { type Focus, type FocusState, sameFocus } from './focus';
 import { decimal } from './numbers';
 
@@ -16,6 +17,7 @@ export interface Axis {
 }
 
 interface MatrixProps {
+  /** In MathML. */
   symbol: ComponentChildren;
   /** What it is, for those who cannot see it; also its heading's tooltip. */
   caption: string;
@@ -26,7 +28,7 @@ interface MatrixProps {
   /** signed: by sign and size; weight: 0 to 1; mask: allowed or not; plain: no tint. */
   tone?: 'signed' | 'weight' | 'mask' | 'plain';
   role?: 'query' | 'key' | 'value';
-  /** One share per row, drawn as a bar beside it: how much the focused query takes of each row. */
+  /** One share per row, which tints the row's name: how much the focused query takes of it. */
   strength?: number[] | undefined;
   onEdit?: (row: number, column: number, value: number) => void;
   onToggle?: (row: number, column: number) => void;
@@ -104,7 +106,9 @@ export function Matrix({ symbol, caption, values, rows, columns, focus, tone = '
 
   return (
     <figure class={`matrix ${role ?? ''}`} id={id}>
-      <figcaption title={caption}>{symbol}</figcaption>
+      <figcaption title={caption}>
+        <Formula>{symbol}</Formula>
+      </figcaption>
       {/* Focus and pointer events rise from the cells, which are what one operates. */}
       <table
         ref={table}
@@ -133,8 +137,7 @@ export function Matrix({ symbol, caption, values, rows, columns, focus, tone = '
         <tbody>
           {values.map((entries, row) => (
             <tr key={row} class={lit(rows, row) ? 'lit' : ''}>
-              <th scope="row">
-                {strength && <span class="strength" style={{ '--share': strength[row] ?? 0 }} />}
+              <th scope="row" class={strength && 'taken'} style={{ '--share': strength?.[row] ?? 0 }}>
                 {rows.labels[row]}
               </th>
               {entries.map((value, column) => (
@@ -194,7 +197,7 @@ function NumberInput({ label, value, tabIndex, onChange }: NumberInputProps) {
       aria-label={label}
       aria-invalid={parsed === undefined}
       tabIndex={tabIndex}
-      value={draft ?? String(value)}
+      value={draft ?? String(value).replace('-', '−')}
       onFocus={(event) => event.currentTarget.select()}
       onInput={(event) => {
         const text = event.currentTarget.value;

@@ -145,10 +145,15 @@ export async function viewProjection(model: PretrainedModel, texts: string[]): P
     });
     const pca = new PCA(rows, { method: 'NIPALS', nCompNIPALS: 2 });
     const points = pca.predict(rows).to2DArray().map(([x = 0, y = 0]): [number, number] => [x, y]);
-    const kept = pca.getExplainedVariance().slice(0, 2).reduce((sum, share) => sum + share, 0);
-    return { points, kept };
+    return { points, kept: spread(points) / spread(rows) };
   });
   return { tokens: places.map(({ text, token }) => ({ text, token })), steps };
+}
+
+/** The sum of squared distances from the mean. */
+function spread(rows: readonly (readonly number[])[]): number {
+  const mean = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length);
+  return rows.reduce((sum, row) => row.reduce((inner, entry, j) => inner + (entry - mean[j]!) ** 2, sum), 0);
 }
 
 const masked = (headMask: HeadMask) => (headMask.length ? { headMask } : {});

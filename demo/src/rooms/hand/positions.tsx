@@ -21,6 +21,7 @@ export function PositionPlots() {
             plot.plot({
               width,
               height: 260,
+              marginBottom: 44,
               padding: 0,
               x: { label: 'dimension', tickSize: 0 },
               y: { label: 'position', tickSize: 0, ticks: [0, 8, 16, 24, 31] },
@@ -39,6 +40,7 @@ export function PositionPlots() {
             plot.plot({
               width,
               height: 260,
+              marginBottom: 44,
               x: { label: 'position' },
               y: { label: 'dot product', grid: true },
               marks: [

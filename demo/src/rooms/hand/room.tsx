@@ -46,12 +46,14 @@ function Steps() {
   return (
     <>
       <Explanation {...current} />
-      <Input {...current} />
-      <Projections {...current} />
-      <Scores {...current} />
-      <Mask {...current} />
-      <Weights {...current} />
-      <Output {...current} />
+      <div class="steps">
+        <Input {...current} />
+        <Projections {...current} />
+        <Scores {...current} />
+        <Mask {...current} />
+        <Weights {...current} />
+        <Output {...current} />
+      </div>
     </>
   );
 }

@@ -13,9 +13,19 @@ export interface StepProps {
   result: HandResult;
 }
 
-function Step({ number, title, formula, text, children }: { number: number; title: string; formula?: ComponentChildren; text: ComponentChildren; children: ComponentChildren }) {
+interface StepFrame {
+  number: number;
+  title: string;
+  formula?: ComponentChildren;
+  text: ComponentChildren;
+  /** Takes a row of the page to itself. */
+  wide?: boolean;
+  children: ComponentChildren;
+}
+
+function Step({ number, title, formula, text, wide = false, children }: StepFrame) {
   return (
-    <section class="step" aria-labelledby={`step-${number}`}>
+    <section class={`step ${wide ? 'wide' : ''}`} aria-labelledby={`step-${number}`}>
       <header>
         <h2 id={`step-${number}`}>
           <span class="number">{number}</span> {title}
@@ -37,6 +47,16 @@ const askers = (): Axis => ({ axes: ['query'], labels: queryNames.value });
 const keys = ({ order }: HandInput): Axis => ({ axes: ['key'], labels: order.map((from) => keyNames.value[from]!), places: order });
 const widthOf = (rows: Numbers): number => rows[0]!.length;
 
+/** A′ */
+const Scored = () => (
+  <msup>
+    <mi>A</mi>
+    <mo lspace="0" rspace="0">
+      ′
+    </mo>
+  </msup>
+);
+
 /** How much the focused query takes of each key. */
 function shares({ result }: StepProps): number[] | undefined {
   const { query } = focus.current.value;
@@ -52,6 +72,7 @@ export function Input({ input, result }: StepProps) {
   const features = (axis: string, rows: Numbers) => numbered([axis], widthOf(rows), 'x');
   return (
     <Step
+      wide
       number={1}
       title="Input"
       text={cross ? 'One sequence asks (X), another answers (Y): a row per position, a column per feature.' : 'A row per word, a column per feature. Type over any number.'}
@@ -110,6 +131,7 @@ export function Projections({ input, result }: StepProps) {
   ] as const;
   return (
     <Step
+      wide
       number={2}
       title="Queries, keys, values"
       formula={projections.map(({ name, input }) => (
@@ -125,7 +147,7 @@ export function Projections({ input, result }: StepProps) {
             <Matrix
               id={`w${name.toLowerCase()}`}
               role={role}
-              symbol={<Formula><Sub of="W" at={<mi>{name}</mi>} /></Formula>}
+              symbol={<Sub of="W" at={<mi>{name}</mi>} />}
               caption={`Weight W ${name}`}
               values={weight.map((row) => row.slice(first, first + width))}
               rows={numbered([feature], weight.length, 'x')}
@@ -167,7 +189,7 @@ export function Scores({ input, result }: StepProps) {
       title="Scores"
       formula={
         <Formula>
-          <Sup of="A" to={<mo>′</mo>} />
+          <Scored />
           <Op>=</Op>
           {input.scale === null ? (
             <Fraction over={<><V>Q</V><Sup of="K" to={<mi>⊤</mi>} /></>} under={<Root><Sub of="d" at={<mi>k</mi>} /></Root>} />
@@ -183,10 +205,9 @@ export function Scores({ input, result }: StepProps) {
       }
       text="Every query against every key: the dot product is large where they point the same way."
     >
-      <Matrix id="products" symbol={<Formula><V>Q</V><Sup of="K" to={<mi>⊤</mi>} /></Formula>} caption="Dot products of queries and keys" values={scores} rows={askers()} columns={keys(input)} focus={focus} />
       <Matrix
         id="scores"
-        symbol={<Formula><Sup of="A" to={<mo>′</mo>} /></Formula>}
+        symbol={<Scored />}
         caption="Scaled scores"
         values={scores.map((row) => row.map((entry) => entry * result.scale))}
         rows={askers()}
@@ -210,7 +231,7 @@ export function Mask({ input, result }: StepProps) {
       title="Mask"
       formula={
         <Formula>
-          <Sup of="A" to={<mo>′</mo>} />
+          <Scored />
           <Op>+</Op>
           <V>M</V>
         </Formula>
@@ -241,7 +262,7 @@ export function Weights({ input, result }: StepProps) {
           <Op>=</Op>
           <Fn>softmax</Fn>
           <Op>(</Op>
-          <Sup of="A" to={<mo>′</mo>} />
+          <Scored />
           <Op>+</Op>
           <V>M</V>
           <Op>)</Op>
@@ -253,7 +274,7 @@ export function Weights({ input, result }: StepProps) {
       {dropped && (
         <Matrix
           id="dropped"
-          symbol={<Formula><V>Z</V><Op>∗</Op><V>A</V></Formula>}
+          symbol={<><V>Z</V><Op>∗</Op><V>A</V></>}
           caption={`Weights after drop-out of ${percent(input.dropout.p)}; what stays is divided by ${decimal(1 - input.dropout.p)}`}
           values={dropped}
           rows={askers()}
@@ -286,7 +307,7 @@ export function Output({ input, result }: StepProps) {
       <Matrix id="output" symbol={<V>H</V>} caption="Output of the head" values={output} rows={askers()} columns={numbered(['handed'], widthOf(output), 'h')} focus={focus} />
       {input.outputWeight && result.mixed && (
         <>
-          <Matrix id="joined" symbol={<Formula><Op>[</Op><Sub of="H" at={<mn>1</mn>} /><Op>…</Op><Sub of="H" at={<mi>h</mi>} /><Op>]</Op></Formula>} caption="Heads side by side" values={result.concatenated} rows={askers()} columns={joined} focus={focus} />
+          <Matrix id="joined" symbol={<><Op>[</Op><Sub of="H" at={<mn>1</mn>} /><Op>…</Op><Sub of="H" at={<mi>h</mi>} /><Op>]</Op></>} caption="Heads side by side" values={result.concatenated} rows={askers()} columns={joined} focus={focus} />
           <Matrix
             id="wo"
             symbol={<V>W</V>}

@@ -120,8 +120,9 @@ function Lengths() {
         draw={(plot, width) =>
           plot.plot({
             width,
-            height: 240,
+            height: 260,
             marginLeft: 60,
+            marginBottom: 44,
             x: { type: 'log', base: 2, label: 'tokens in the text', ticks: results.map(({ length }) => length), tickFormat: 'd' },
             y: { label: 'tokens per second', grid: true, zero: true, tickFormat: '~s' },
             marks: [plot.ruleY([0]), plot.lineY(results, { x: 'length', y: 'tokensPerSecond', marker: 'dot', strokeWidth: 2 })],
@@ -168,7 +169,8 @@ function Parts() {
         draw={(plot, width) =>
           plot.plot({
             width,
-            height: 40 + 32 * results.length,
+            height: 54 + 32 * results.length,
+            marginBottom: 44,
             marginLeft: 150,
             x: { label: 'milliseconds', grid: true },
             y: { label: null, domain: results.map((entry) => entry.part) },
@@ -194,7 +196,7 @@ function Parts() {
 /** What a page fetches before the first vector, without the model. */
 function downloads(): { name: string; brotli: number }[] {
   const module = sizes[info.value?.build ?? 'relaxed-simd'];
-  return [{ name: 'heed', brotli: module.brotli + sizes.face.brotli }, ...peers.libraries];
+  return [{ name: 'heed', brotli: module + sizes.scripts }, ...peers.libraries];
 }
 
 function Sizes() {
@@ -210,7 +212,8 @@ function Sizes() {
         draw={(plot, width) =>
           plot.plot({
             width: Math.min(width, 900),
-            height: 40 + 36 * rows.length,
+            height: 54 + 36 * rows.length,
+            marginBottom: 44,
             marginLeft: 150,
             marginRight: 110,
             x: { label: 'MB', grid: true, transform: (size: number) => size / 1e6 },

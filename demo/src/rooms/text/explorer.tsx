@@ -121,7 +121,7 @@ function Similarity({ explorer }: { explorer: Explorer }) {
       <div class="similarity">
         <Matrix
           id={`${explorer.which}-cosines`}
-          symbol="cosine"
+          symbol={<mtext>cosine</mtext>}
           caption="Cosine similarity of the sentences"
           values={view.similarity}
           rows={{ axes: ['sentence'], labels: numbers }}
@@ -151,7 +151,8 @@ function Projection({ explorer }: { explorer: Explorer }) {
   if (!current) return null;
   const at = within(step.value, current.steps.length);
   const { points, kept } = current.steps[at]!;
-  const dots = points.map(([x, y], i) => ({ x, y, token: current.tokens[i]!.token, text: String(current.tokens[i]!.text + 1) }));
+  const sentences = 1 + Math.max(...current.tokens.map(({ text }) => text));
+  const dots = points.map(([x, y], i) => ({ x, y, token: current.tokens[i]!.token, text: current.tokens[i]!.text }));
   return (
     <section class="panel" aria-labelledby={`${explorer.which}-projection`}>
       <header>
@@ -161,16 +162,17 @@ function Projection({ explorer }: { explorer: Explorer }) {
       <p>Every token of every sentence, in the plane where they differ most; coloured by sentence. Move through the layers and watch context pull words together.</p>
       <Slider label="Layer" min={0} max={current.steps.length - 1} value={at} shown={at === 0 ? 'embeddings' : `after layer ${at}`} onChange={(value) => (step.value = value)} />
       <Plot
-        label={`${dots.length} tokens of ${new Set(dots.map(({ text }) => text)).size} sentences in two dimensions, ${at === 0 ? 'as embedded' : `after layer ${at}`}.`}
+        label={`${dots.length} tokens of ${sentences} sentences in two dimensions, ${at === 0 ? 'as embedded' : `after layer ${at}`}.`}
         dependencies={[current, at]}
         draw={(plot, width) =>
           plot.plot({
             width,
             height: Math.min(520, Math.max(320, width * 0.6)),
+            marginBottom: 44,
             grid: true,
             x: { label: 'first direction', nice: true },
             y: { label: 'second direction', nice: true },
-            color: { scheme: 'Observable10', type: 'categorical', domain: [...new Set(dots.map(({ text }) => text))] },
+            color: { type: 'categorical', domain: series.map((_, i) => i), range: series },
             marks: [
               plot.dot(dots, { x: 'x', y: 'y', fill: 'text', r: 3 }),
               plot.text(dots, { x: 'x', y: 'y', text: 'token', dy: -8, fontSize: 11, fill: 'currentColor' }),
@@ -178,8 +180,18 @@ function Projection({ explorer }: { explorer: Explorer }) {
           })
         }
       />
+      <ol class="legend">
+        {explorer.texts.value.slice(0, sentences).map((line, i) => (
+          <li key={i}>
+            <span class="swatch" style={{ background: series[i] }} /> {short(line)}
+          </li>
+        ))}
+      </ol>
     </section>
   );
 }
+
+/** One colour a sentence, told apart by most eyes on light and on dark (Tol's bright and Observable's). */
+const series = ['#4477aa', '#ee6677', '#228833', '#ccaa22', '#44aadd', '#aa3377', '#999999', '#ee8833', '#7755cc', '#22aa88', '#bb6644', '#dd77bb'];
 
 const short = (line: string, length = 48): string => (line.length > length ? `${line.slice(0, length - 1)}…` : line);

@@ -1,6 +1,6 @@
-// `npm ci --prefix bench && node demo/vite/peers.mjs`: measures what the peers' published packages make a page fetch, for the Speed room.
+// `npm ci --prefix bench && node demo/peers.mjs`: measures what the peers' published packages make a page fetch, for the Speed room.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { shippedBytes } from '../../bench/bytes.mjs';
+import { shippedBytes } from '../bench/bytes.mjs';
 
 const packages = {
   'onnxruntime-web': 'onnxruntime-web',
@@ -8,12 +8,12 @@ const packages = {
   'tfjs-wasm': '@tensorflow/tfjs-backend-wasm',
 };
 const versionOf = (name) =>
-  JSON.parse(readFileSync(new URL(`../../bench/node_modules/${name}/package.json`, import.meta.url))).version;
+  JSON.parse(readFileSync(new URL(`../bench/node_modules/${name}/package.json`, import.meta.url))).version;
 const libraries = (await shippedBytes())
   .filter(({ name }) => name in packages)
   .map(({ name, raw, brotli }) => ({ name: `${name} ${versionOf(packages[name])}`, raw, brotli }));
 const measured = new Date().toISOString().slice(0, 10);
 writeFileSync(
-  new URL('../src/rooms/speed/peers.json', import.meta.url),
+  new URL('./src/rooms/speed/peers.json', import.meta.url),
   `${JSON.stringify({ measured, libraries }, null, 2)}\n`,
 );

@@ -1,0 +1,160 @@
+/** Attention by hand: what the page shows is what the library computes, and matrices light up together. */
+import { type Heed, load } from 'heed';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
+
+let site: Site;
+let heed: Heed;
+beforeAll(async () => {
+  [site, heed] = await Promise.all([openSite('hand'), load()]);
+});
+afterAll(() => site?.close());
+
+type Matrix = number[][];
+const transpose = (rows: Matrix): Matrix => rows[0]!.map((_, j) => rows.map((row) => row[j]!));
+
+/** One head as the lectures write it, from the weights that the page shows. */
+function attend(x: Matrix, y: Matrix, [wq, wk, wv]: Matrix[], options: object = {}) {
+  const project = (rows: Matrix, weight: Matrix) => heed.linear(rows, { weight: transpose(weight) });
+  const [query, key, value] = [project(x, wq!), project(y, wk!), project(y, wv!)];
+  const { output, weights } = heed.attention(query, key, value, { ...options, returnWeights: true });
+  return { key: key.toArray() as Matrix, output: output.toArray() as Matrix, weights: weights.toArray() as Matrix };
+}
+
+const open = async (hash: string) => {
+  const { page, complaints, context } = await visit(site, hash);
+  await page.waitForSelector('#output');
+  const weights = await Promise.all(['wq', 'wk', 'wv'].map((id) => shownMatrix(page, id)));
+  return { page, complaints, context, weights, x: await shownMatrix(page, 'x') };
+};
+
+describe('the first room', () => {
+  it('shows the library’s attention for the four words', async () => {
+    const { page, x, weights, complaints } = await open('#hand');
+    expect(x).toEqual([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]);
+    const expected = attend(x, x, weights);
+    expect(largestDifference(await shownMatrix(page, 'k'), expected.key)).toBeLessThan(shownWithin);
+    expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
+    expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  it('computes anew when a number is typed over', async () => {
+    const { page, x, weights, context } = await open('#hand');
+    const before = await shownMatrix(page, 'output');
+    await page.locator('#x input').first().fill('-2.5');
+    x[0]![0] = -2.5;
+    const expected = attend(x, x, weights);
+    expect(largestDifference(before, expected.output)).toBeGreaterThan(0.05);
+    await expect.poll(async () => largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
+    await context.close();
+  });
+
+  it.each([
+    ['scale=2', { scale: 2 }],
+    ['causal=1', { causal: true }],
+    ['window=1', { window: 1 }],
+    ['padding=2', { mask: [[1, 1, 0, 0]] }],
+    ['mask=1,1,1,0;0,1,1,1;0,0,0,0;1,1,1,1', { mask: [[1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]] }],
+  ])('applies %s', async (setting, options) => {
+    const { page, x, weights, context } = await open(`#hand?${setting}`);
+    const expected = attend(x, x, weights, options);
+    expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
+    expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
+    await context.close();
+  });
+
+  it('keeps the output when keys and values are shuffled together', async () => {
+    const { page, context } = await open('#hand');
+    const before = await shownMatrix(page, 'output');
+    const weights = await shownMatrix(page, 'weights');
+    await page.getByRole('button', { name: 'Shuffled keys' }).click();
+    await expect.poll(async () => shownMatrix(page, 'weights')).toEqual(weights.map((row) => [2, 0, 3, 1].map((from) => row[from])));
+    expect(await shownMatrix(page, 'output')).toEqual(before);
+    await context.close();
+  });
+
+  it('lets audio frames answer words, with their own length and width', async () => {
+    const { page, x, weights, context } = await open('#hand');
+    await page.getByRole('button', { name: 'Audio and text' }).click();
+    await page.waitForSelector('#y');
+    const y = await shownMatrix(page, 'y');
+    expect([y.length, y[0]!.length]).toEqual([6, 4]);
+    const crossed = await Promise.all(['wq', 'wk', 'wv'].map((id) => shownMatrix(page, id)));
+    expect(crossed[1]).not.toEqual(weights[1]);
+    const expected = attend(await shownMatrix(page, 'x'), y, crossed);
+    expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
+    expect(x.length).toBe(4);
+    await context.close();
+  });
+
+  it('adds and appends positions, normalizes, and mixes heads', async () => {
+    const { page, context, x } = await open('#hand?positions=add&norm=1&heads=2&seed=9');
+    const placed = (heed.positionalEncoding(4, 3).toArray() as Matrix).map((row, i) => row.map((entry, j) => entry + x[i]![j]!));
+    const prepared = heed.layerNorm(placed, { weight: [1, 1, 1], bias: [0, 0, 0] }).toArray() as Matrix;
+    expect(largestDifference(await shownMatrix(page, 'prepared'), prepared)).toBeLessThan(shownWithin);
+    const [joined, mixer] = [await shownMatrix(page, 'joined'), await shownMatrix(page, 'wo')];
+    const mixed = heed.linear(joined, { weight: transpose(mixer) }).toArray() as Matrix;
+    // The heads are shown rounded, and four of them are summed with weights up to 3.
+    expect(largestDifference(await shownMatrix(page, 'mixed'), mixed)).toBeLessThan(0.05);
+    await page.getByText('appended').click();
+    await expect.poll(async () => (await shownMatrix(page, 'prepared'))[0]!.length).toBe(7);
+    await context.close();
+  });
+
+  it('draws drop-out anew: dropped weights are zero, kept ones are scaled', async () => {
+    const { page, context } = await open('#hand?dropout=0.5');
+    const weights = await shownMatrix(page, 'weights');
+    const check = async () => {
+      const dropped = await shownMatrix(page, 'dropped');
+      const wrong = dropped.flatMap((row, i) => row.filter((entry, j) => entry !== 0 && Math.abs(entry - 2 * weights[i]![j]!) > 3 * shownWithin));
+      expect(wrong).toEqual([]);
+      return dropped;
+    };
+    const first = await check();
+    await page.getByRole('button', { name: 'Draw again' }).click();
+    await expect.poll(async () => shownMatrix(page, 'dropped')).not.toEqual(first);
+    await check();
+    await context.close();
+  });
+
+  it('lights up what belongs together, by keyboard too, and says it in words', async () => {
+    const { page, context } = await open('#hand');
+    await page.locator('#weights td[data-row="2"][data-column="1"]').focus();
+    await page.keyboard.press('ArrowLeft');
+    const weights = await shownMatrix(page, 'weights');
+    const lit = (id: string) => page.locator(`#${id} tbody tr.lit th`).allInnerTexts();
+    expect(await lit('q')).toEqual(['apple']);
+    expect(await lit('k')).toEqual(['red']);
+    expect(await lit('v')).toEqual(['red']);
+    expect(await lit('output')).toEqual(['apple']);
+    const said = await page.locator('.explanation').innerText();
+    expect(said).toContain('“apple” asks, “red” answers');
+    const share = Number(/makes it (\d+) %/.exec(said)?.[1]);
+    expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
+    await context.close();
+  });
+
+  it('keeps every state in the link', async () => {
+    const { page, context } = await open('#hand');
+    await page.getByLabel('Causal: no look-ahead').check();
+    await page.locator('#wq input').first().fill('0.7');
+    await page.locator('#weights td[data-row="3"][data-column="2"]').click();
+    await page.mouse.move(0, 0);
+    await expect.poll(() => page.url()).toContain('causal=1');
+    const shown = await shownMatrix(page, 'output');
+    const again = await visit(site, new URL(page.url()).hash);
+    expect(await shownMatrix(again.page, 'output')).toEqual(shown);
+    expect(await again.page.getByLabel('Causal: no look-ahead').isChecked()).toBe(true);
+    expect(await again.page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
+    await Promise.all([context.close(), again.context.close()]);
+  });
+
+  it('takes a nonsensical link for the plain room', async () => {
+    const { page, complaints, context } = await open('#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%');
+    expect((await shownMatrix(page, 'x')).length).toBe(4);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});

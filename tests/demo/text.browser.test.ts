@@ -1,0 +1,136 @@
+/** The encoder on the reader's text: numbers in the page against the library called in Node. */
+import { type Heed, load, type PretrainedModel } from 'heed';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
+
+let site: Site;
+let heed: Heed;
+let model: PretrainedModel;
+beforeAll(async () => {
+  [site, heed] = await Promise.all([openSite('text'), load()]);
+  model = await heed.fromPretrained();
+});
+afterAll(async () => {
+  model?.dispose();
+  await site?.close();
+});
+
+const sentences = ['The cat sat on the mat.', 'A kitten rests on a rug.', 'Shares fell sharply on Monday.'];
+const written = `text=${encodeURIComponent(sentences.join('\n'))}`;
+
+async function cosines(texts: string[], options: object = {}): Promise<number[][]> {
+  const vectors = await model.embed(texts, { normalize: true, ...options });
+  return heed.linear(vectors, { weight: vectors }).toArray() as number[][];
+}
+
+/** “cat” looks at “the” 12 %, ... */
+const percents = (words: string): number[] => [...words.matchAll(/(\d+) %/g)].map(([, share]) => Number(share) / 100);
+
+describe('the second room', () => {
+  it('computes the similarity of what one types', async () => {
+    const { page, complaints, context } = await visit(site, '#text');
+    await page.waitForSelector('#shipped-cosines');
+    await page.getByLabel('Your sentences').fill(sentences.join('\n'));
+    const expected = await cosines(sentences);
+    await expect.poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected), { timeout: 20_000 }).toBeLessThan(shownWithin);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('shows the attention of any layer and head, as numbers in words', async () => {
+    const { numLayers, numHeads } = model.config;
+    const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
+    const length = tokens[0]!.length;
+    for (const [layer, head] of [[0, 0], [numLayers - 1, numHeads - 1]] as const) {
+      const { page, context } = await visit(site, `#text?${written}&layer=${layer}&head=${head}`);
+      const asking = page.locator('.asking .token');
+      await asking.first().waitFor();
+      expect(await asking.allInnerTexts()).toEqual(tokens[0]);
+      for (const query of [0, 2, length - 1]) {
+        const start = (head * length + query) * length;
+        const shares = [...attentions![layer]!.data.subarray(start, start + length)].sort((a, b) => b - a);
+        const shown = percents((await asking.nth(query).getAttribute('aria-label'))!);
+        expect(shown.length).toBe(4);
+        shown.forEach((share, rank) => expect(Math.abs(share - shares[rank]!)).toBeLessThan(shownWithin));
+      }
+      await context.close();
+    }
+  });
+
+  it('paints the heat map from the same weights', async () => {
+    const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
+    const length = tokens[0]!.length;
+    const { page, context } = await visit(site, `#text?${written}&layer=1&head=1`);
+    await page.locator('.map-area canvas').waitFor();
+    const alphas = await page.locator('.map-area canvas').evaluate((canvas: HTMLCanvasElement) => {
+      const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+      return Array.from({ length: data.length / 4 }, (_, i) => data[4 * i + 3]! / 255);
+    });
+    const weights = attentions![1]!.data.subarray(length * length, 2 * length * length);
+    expect(alphas.length).toBe(weights.length);
+    alphas.forEach((alpha, i) => expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01));
+    await context.close();
+  });
+
+  it('switches heads off and shows what that does', async () => {
+    const { numLayers, numHeads } = model.config;
+    const { page, context } = await visit(site, `#text?${written}`);
+    await page.locator('.head').first().waitFor();
+    const off = [[0, 0], [numLayers - 1, 1]] as const;
+    for (const [layer, head] of off) await page.getByLabel(`Layer ${layer + 1}, head ${head + 1} on`).uncheck();
+    const headMask = Array.from({ length: numLayers }, (_, l) => Array.from({ length: numHeads }, (_, h) => (off.some(([a, b]) => a === l && b === h) ? 0 : 1)));
+    const expected = await cosines(sentences, { headMask });
+    expect(largestDifference(expected, await cosines(sentences))).toBeGreaterThan(shownWithin);
+    await expect.poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected)).toBeLessThan(shownWithin);
+    const [whole, without] = [await model.embed(sentences, { normalize: true }), await model.embed(sentences, { normalize: true, headMask })];
+    const kept = whole.data.reduce((sum, entry, i) => sum + entry * without.data[i]!, 0) / sentences.length;
+    const said = await page.locator('.head-effect p').first().innerText();
+    expect(said).toContain('2 heads off');
+    expect(Math.abs(Number(/cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
+    await context.close();
+  });
+
+  it('finds words by description, as the library’s vectors say', async () => {
+    const { page, context, complaints } = await visit(site, '#text?define=a+large+body+of+salt+water');
+    await page.locator('.words li').first().waitFor();
+    const shown = await page.locator('.words li').evaluateAll((items) => items.map((item) => ({ word: item.querySelector('.word')!.textContent!, score: Number(item.querySelector('.score')!.textContent) })));
+    expect(shown.length).toBe(12);
+    const query = await model.embed(['a large body of salt water'], { dimensions: 128, normalize: true });
+    const words = await model.embed(shown.map(({ word }) => word), { dimensions: 128, normalize: true });
+    // The index is int8; the words' own vectors here are not.
+    shown.forEach(({ score }, i) => {
+      const cosine = query.data.reduce((sum, entry, j) => sum + entry * words.data[i * 128 + j]!, 0);
+      expect(Math.abs(score - cosine)).toBeLessThan(0.03);
+    });
+    await page.getByLabel('Describe a thing').fill('person who studies insects');
+    await expect.poll(async () => page.locator('.words .word').allInnerTexts()).not.toEqual(shown.map(({ word }) => word));
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('projects hidden states of every layer', async () => {
+    const { page, context } = await visit(site, `#text?${written}`);
+    const plot = page.locator('section[aria-labelledby="shipped-projection"] svg');
+    await plot.waitFor();
+    const { tokens } = await model.encode(sentences);
+    expect(await plot.locator('circle').count()).toBe(tokens.flat().length);
+    await context.close();
+  });
+
+  it('explains an empty box, and stays alive with 100,000 characters', async () => {
+    const { page, complaints, context } = await visit(site, '#text');
+    await page.waitForSelector('#shipped-cosines');
+    const box = page.getByLabel('Your sentences');
+    await box.fill('');
+    await page.getByText('Write a sentence').waitFor();
+    await box.fill('attention is all you need '.repeat(4000).slice(0, 100_000));
+    await page.getByText('not read: the text is longer').waitFor({ timeout: 60_000 });
+    expect(await page.getByRole('button', { name: 'Copy link' }).isDisabled()).toBe(true);
+    await box.fill(Array.from({ length: 20 }, (_, i) => `sentence ${i}`).join('\n'));
+    await page.getByText('8 further lines left out').waitFor();
+    await box.fill('\ud800 lone surrogate');
+    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(1);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
