@@ -25,7 +25,14 @@ export type {
   DecoderWeights,
 } from './layers/decoder.js';
 export type { Dropout, DropoutOptions } from './layers/dropout.js';
-export type { Encoded, Encoder, EncoderCall, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
+export type {
+  Encoded,
+  Encoder,
+  EncoderCall,
+  EncoderLayer,
+  EncoderLayerOptions,
+  EncoderOptions,
+} from './layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
 export type { HeadImportance, Measured } from './layers/heads.js';
 export type { Layer, LayerOptions, StateDict } from './layers/layer.js';
@@ -39,7 +46,13 @@ export type {
 } from './layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
-export type { Transformed, Transformer, TransformerCall, TransformerOptions, TransformerWeights } from './layers/transformer.js';
+export type {
+  Transformed,
+  Transformer,
+  TransformerCall,
+  TransformerOptions,
+  TransformerWeights,
+} from './layers/transformer.js';
 export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
@@ -60,6 +73,32 @@ export type {
 } from './models/model.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export type { FileBytes, ModelSource } from './models/source.js';
+export {
+  type Aggregation,
+  type Answer,
+  answerQuestion,
+  attentionRollout,
+  classify,
+  classifyTokens,
+  type Entity,
+  type Filling,
+  fillMask,
+  type Hit,
+  type Label,
+  rerank,
+  semanticSearch,
+  similarity,
+  type TaskOptions,
+} from './models/tasks.js';
+export {
+  type FeatureExtractionOptions,
+  type Pipeline,
+  type PipelineOptions,
+  type PipelineProgress,
+  type PipelineTask,
+  type PipelineTensor,
+  pipeline,
+} from './pipeline.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
 export {
   type MaskInput,

@@ -1,4 +1,4 @@
-import { load } from 'heed';
+import { load, type Tensor } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
@@ -176,7 +176,7 @@ describe('embed', () => {
   test('keeps calls apart that run at the same time', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const texts = Array.from({ length: 8 }, (_, i) => `fox ${i} `.repeat(40));
-    const alone = [];
+    const alone: Tensor[] = [];
     for (const text of texts) alone.push(await model.embed(text));
     const together = await Promise.all(texts.map((text) => model.embed(text)));
     together.forEach(({ data }, i) => expect(data).toEqual(alone[i]!.data));

@@ -1,0 +1,194 @@
+import {
+  answerQuestion,
+  attentionRollout,
+  classify,
+  classifyTokens,
+  fillMask,
+  load,
+  pipeline,
+  rerank,
+  semanticSearch,
+  similarity,
+  Tensor,
+} from 'heed';
+import { describe, expect, test } from 'vitest';
+import { expectClose, fixture } from './fixtures.js';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const random = (seed: number) => () => {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return seed / 2 ** 32 - 0.5;
+};
+const matrix = (rows: number, width: number, seed: number) =>
+  new Tensor(Float32Array.from({ length: rows * width }, random(seed)), [rows, width]);
+
+describe('vectors', () => {
+  test('similarity is the cosine', () => {
+    const [a, b] = [matrix(3, 5, 1), matrix(4, 5, 2)];
+    const s = similarity(a, b);
+    expect(s.shape).toEqual([3, 4]);
+    const [x, y] = [a.data.subarray(5, 10), b.data.subarray(10, 15)];
+    const dot = x.reduce((sum, v, i) => sum + v * y[i]!, 0);
+    expect(s.data[6]).toBeCloseTo(dot / Math.hypot(...x) / Math.hypot(...y), 6);
+    const self = similarity(a);
+    for (let i = 0; i < 3; i++) expect(self.data[4 * i]).toBeCloseTo(1, 6);
+    expect([...similarity(new Tensor(new Float32Array(5), [1, 5]), b).data]).toEqual([0, 0, 0, 0]);
+    expect(() => similarity(a, matrix(2, 4, 1))).toThrow(/expected the same/);
+  });
+
+  test('search finds the best exactly', () => {
+    const [queries, corpus] = [matrix(2, 6, 3), matrix(500, 6, 4)];
+    const hits = semanticSearch(queries, corpus, { topK: 7 });
+    const all = similarity(queries, corpus);
+    hits.forEach((list, n) => {
+      const scores = [...all.data.subarray(n * 500, (n + 1) * 500)].map((score, index) => ({ index, score }));
+      expect(list).toEqual(scores.sort((a, b) => b.score - a.score || a.index - b.index).slice(0, 7));
+    });
+    expect(semanticSearch(queries, matrix(3, 6, 1), { topK: 10 })[0]).toHaveLength(3);
+    expect(() => semanticSearch(queries, corpus, { topK: 0 })).toThrow(/topK/);
+  });
+});
+
+describe.each(['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert'])('%s', (family) => {
+  test("fills masks with PyTorch's logits", async () => {
+    const { expected, input } = fixture(family);
+    using model = await heed.fromPretrained(tinyModel(family));
+    const { logits, masks } = await model.predict('fill-mask', input);
+    expect(masks).toEqual([
+      [0, 2],
+      [2, 5],
+    ]);
+    const all = expected.get('mask')!;
+    const [, width, words] = all.shape as [number, number, number];
+    const rows = masks.flatMap(([n, i]) => [
+      ...all.data.subarray((n * width + i) * words, (n * width + i + 1) * words),
+    ]);
+    expectClose(logits, { data: Float32Array.from(rows), shape: [2, words] });
+  });
+});
+
+describe('tasks', () => {
+  test('classify gives probabilities, best first', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const [labels] = await classify(model, 'the fox');
+    expect(labels!.map(({ label }) => label).sort()).toEqual(['high', 'low', 'middle']);
+    expect(labels!.reduce((sum, { score }) => sum + score, 0)).toBeCloseTo(1, 5);
+    expect(labels![0]!.score).toBeGreaterThanOrEqual(labels![1]!.score);
+    expect(await classify(model, ['a', 'x'], { topK: 1 })).toHaveLength(2);
+  });
+
+  test('classifyTokens gives places in the text', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const text = 'the foxes, a quick x';
+    const [entities] = await classifyTokens(model, text);
+    for (const { word, start, end } of entities!) expect(text.slice(start, end)).toBe(word);
+    const [words] = await classifyTokens(model, text, { aggregation: 'first', ignoreLabels: [] });
+    expect(words!.some(({ word }) => word.includes('foxes'))).toBe(true);
+    const [, , , groups] = await Promise.all(
+      (['none', 'average', 'max', 'simple'] as const).map((aggregation) =>
+        classifyTokens(model, text, { aggregation }),
+      ),
+    );
+    expect(groups![0]!.map(({ label }) => label)).not.toContain(undefined);
+  });
+
+  test('fillMask puts the word in its place', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const [fillings] = await fillMask(model, 'the [MASK] fox', { topK: 3 });
+    expect(fillings).toHaveLength(3);
+    expect(fillings![0]!.score).toBeGreaterThan(fillings![2]!.score);
+    await expect(fillMask(model, 'no mask')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+
+  test('answerQuestion gives a span of the context', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const context = 'the quick brown fox';
+    const answers = await answerQuestion(model, 'the x', context, { topK: 3 });
+    expect(answers).toHaveLength(3);
+    for (const { answer, start, end } of answers) expect(context.slice(start, end)).toBe(answer);
+  });
+
+  test("rerank keeps a one-label head's raw scores", async () => {
+    using many = await heed.fromPretrained(tinyModel());
+    await expect(rerank(many, 'a', ['x'])).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    const { expected, input } = fixture('bert-one-label');
+    using one = await heed.fromPretrained(tinyModel('bert-one-label'));
+    expectClose((await one.predict('sequence-classification', input)).logits, expected.get('sequence'));
+    const documents = ['the fox', 'a quick x', 'y z'];
+    const hits = await rerank(one, 'the', documents);
+    const { logits } = await one.predict('sequence-classification', ['the', 'the', 'the'], { textPairs: documents });
+    expect(hits.map(({ score }) => score)).toEqual([...logits.data].sort((x, y) => y - x));
+    expect(hits.map(({ index }) => logits.data[index])).toEqual(hits.map(({ score }) => score));
+    expect((await rerank(one, 'the', documents, { topK: 1, activation: 'sigmoid' }))[0]!.score).toBeCloseTo(
+      1 / (1 + Math.exp(-hits[0]!.score)),
+      6,
+    );
+    // One label: its own sigmoid, where a softmax would always say 1.
+    expect((await classify(one, 'the fox'))[0]![0]!.score).toBeLessThan(1);
+    expect(await rerank(one, 'the', [])).toEqual([]);
+  });
+
+  test('attention rollout has rows that sum to one', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const { attentions, attentionMask } = await model.encode(['the quick fox', 'a'], { outputAttentions: true });
+    const { data, shape } = attentionRollout(attentions!);
+    const [n, l] = shape as [number, number, number];
+    for (let row = 0; row < n * l; row++)
+      expect(data.subarray(row * l, (row + 1) * l).reduce((a, b) => a + b, 0)).toBeCloseTo(attentionMask.data[row]!, 5);
+  });
+});
+
+describe("pipeline keeps transformers.js's conventions", () => {
+  test('feature extraction', async () => {
+    const extract = await pipeline('feature-extraction', tinyModel());
+    using model = await heed.fromPretrained(tinyModel());
+    const out = await extract(['the fox', 'a'], { pooling: 'mean', normalize: true });
+    expect(out).toMatchObject({ type: 'float32', dims: [2, 24], size: 48 });
+    expect(out.data).toEqual((await model.embed(['the fox', 'a'], { pooling: 'mean', normalize: true })).data);
+    expect((out.tolist() as number[][])[1]).toHaveLength(24);
+    expect((await extract('the fox')).dims).toEqual([1, 4, 24]);
+    await expect(extract('a', { pooling: 'sum' as 'mean' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await extract.dispose();
+    await expect(extract('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+  });
+
+  test('classification', async () => {
+    using model = await pipeline('text-classification', tinyModel());
+    expect(await model('the fox')).toEqual([{ label: expect.any(String), score: expect.any(Number) }]);
+    expect(await model(['a', 'x'])).toHaveLength(2);
+    expect(await model('the fox', { top_k: null })).toHaveLength(3);
+    expect(await model(['a'], { top_k: 2 })).toEqual([[expect.anything(), expect.anything()]]);
+  });
+
+  test('tokens, masks and questions', async () => {
+    using tag = await pipeline('token-classification', tinyModel());
+    expect(((await tag('the fox')) as { entity: string }[])[0]).toHaveProperty('entity');
+    expect(((await tag('the fox', { aggregation_strategy: 'simple' })) as object[])[0]).toHaveProperty('entity_group');
+    using fill = await pipeline('fill-mask', tinyModel());
+    expect((await fill('the [MASK]'))[0]).toMatchObject({
+      token_str: expect.any(String),
+      sequence: expect.any(String),
+    });
+    using ask = await pipeline('question-answering', tinyModel());
+    expect(await ask('the', 'a fox')).toMatchObject({ answer: expect.any(String), score: expect.any(Number) });
+  });
+
+  test('progress', async () => {
+    const seen: string[] = [];
+    using _ = await pipeline('feature-extraction', tinyModel(), {
+      progress_callback: ({ status }) => seen.push(status),
+    });
+    expect(seen[0]).toBe('initiate');
+    expect(seen[1]).toBe('download');
+    expect(seen.at(-1)).toBe('ready');
+    expect(seen.filter((s) => s === 'initiate').length).toBe(seen.filter((s) => s === 'done').length);
+  });
+
+  test('what it does not do', async () => {
+    await expect(pipeline('feature_extraction' as 'feature-extraction')).rejects.toThrow(/'feature-extraction'/);
+    await expect(pipeline('feature-extraction', tinyModel(), { device: 'webgpu' as 'wasm' })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    });
+  });
+});
