@@ -22,17 +22,10 @@ export function App() {
   const View = views[room.value];
   return (
     <>
-      <a
-        class="skip"
-        href={currentLink.value}
-        onClick={(event) => {
-          event.preventDefault();
-          document.querySelector('main')!.focus();
-        }}
-      >
-        Skip to the content
-      </a>
       <header class="masthead">
+        <button type="button" class="skip" onClick={() => document.querySelector('main')!.focus()}>
+          Skip to the content
+        </button>
         <p class="wordmark">
           <a href={links.hand.value}>heed</a>
         </p>

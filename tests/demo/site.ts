@@ -1,11 +1,12 @@
 /** The built demo page behind a plain static server, and a Chromium to visit it with. */
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { build } from 'vite';
 import { launchChromium } from '../../tools/chromium.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,7 +32,10 @@ export interface Site {
 /** Builds the page into a folder of its own and serves it below a path, as GitHub Pages does. */
 export async function openSite(name: string, { headers = { 'Content-Security-Policy': policy } as Record<string, string> } = {}): Promise<Site> {
   const folder = join(root, 'build/tests', `demo-${name}`);
-  await build({ configFile: join(root, 'demo/vite.config.ts'), logLevel: 'error', build: { outDir: folder } });
+  // In a process of its own: within Vitest, Vite would build for tests, not for visitors.
+  const vite = join(root, 'node_modules/vite/bin/vite.js');
+  const options = ['build', '--config', 'demo/vite.config.ts', '--outDir', folder, '--logLevel', 'error'];
+  await promisify(execFile)(process.execPath, [vite, ...options], { cwd: root, env: { ...process.env, NODE_ENV: 'production' } });
   const server = await serve(folder, '/heed/', headers);
   const browser: Browser = await launchChromium();
   return {
@@ -47,7 +51,7 @@ export async function openSite(name: string, { headers = { 'Content-Security-Pol
 }
 
 async function serve(folder: string, prefix: string, headers: Record<string, string>): Promise<Server> {
-  const model = join(root, 'dist/model');
+  const model = join(root, 'web/model');
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname);
     // The model's folder too, for the room that opens one by its URL.

@@ -1,6 +1,6 @@
 /** Attention weights as a picture: one pixel per pair of tokens, scaled up by the browser. */
 import { useEffect, useRef } from 'preact/hooks';
-import { theme } from '../state/theme';
+import { heatColour } from '../state/theme';
 
 interface HeatProps {
   /** (length, length), row-major, 0 to 1. */
@@ -18,16 +18,11 @@ export function HeatMap({ weights, length, label }: HeatProps) {
   useEffect(() => {
     const context = canvas.current!.getContext('2d')!;
     const image = context.createImageData(length, length);
-    const [red, green, blue] = heatColour(canvas.current!);
+    const [red, green, blue] = heatColour.value;
     for (let i = 0; i < length * length; i++) {
       image.data.set([red, green, blue, 255 * weights[i]! ** gamma], 4 * i);
     }
     context.putImageData(image, 0, 0);
-  }, [weights, length, theme.value]);
+  }, [weights, length, heatColour.value]);
   return <canvas ref={canvas} class="heat" width={length} height={length} {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
-}
-
-function heatColour(element: Element): [number, number, number] {
-  const [red = 0, green = 0, blue = 0] = getComputedStyle(element).getPropertyValue('--heat-rgb').trim().split(' ').map(Number);
-  return [red, green, blue];
 }

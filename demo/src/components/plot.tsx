@@ -27,8 +27,10 @@ export function Plot({ label, draw, dependencies }: PlotProps) {
     void import('@observablehq/plot').then((library) => {
       if (stale) return;
       const chart = draw(library, width);
-      // Plot brings its style sheet inline, which the page's policy forbids; the same rules stand in charts.css.
+      // Plot brings its style sheet inline, which the page's policy forbids; the same rules stand in matrix.css.
       for (const style of chart.querySelectorAll('style')) style.remove();
+      // The figure is one picture with one name; its groups have no names of their own.
+      for (const named of chart.querySelectorAll('[aria-label]')) named.removeAttribute('aria-label');
       place.current!.replaceChildren(chart);
     });
     return () => {

@@ -5,6 +5,7 @@
 import { useSignal, type Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { HeatMap } from './heat-map';
+import { heatColour } from '../state/theme';
 import { percent } from './numbers';
 
 interface TokenAttentionProps {
@@ -101,7 +102,7 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
     }
   }
   return (
-    <svg class="lines" viewBox={`0 0 100 ${length}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg class="lines" viewBox={`0 0 100 ${length}`} preserveAspectRatio="none" stroke={`rgb(${heatColour.value})`} aria-hidden="true">
       {lines}
     </svg>
   );

@@ -10,6 +10,9 @@ const systemDark = matchMedia('(prefers-color-scheme: dark)');
 const system = signal<Theme>(systemDark.matches ? 'dark' : 'light');
 export const theme = computed(() => (chosenTheme.value === 'auto' ? system.value : chosenTheme.value));
 
+/** Of attention weights, red, green, blue; drawn as opaque as the weight is large. */
+export const heatColour = computed((): [number, number, number] => (theme.value === 'dark' ? [255, 178, 96] : [186, 74, 8]));
+
 export function followTheme(): void {
   systemDark.addEventListener('change', () => {
     system.value = systemDark.matches ? 'dark' : 'light';

@@ -1,0 +1,104 @@
+/** One's own model: opened from a folder and from a URL, with the library's numbers; and what is no model is explained. */
+import { mkdir, mkdtemp, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { load, type PretrainedModel } from 'heed';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
+
+const shipped = fileURLToPath(new URL('../../web/model', import.meta.url));
+const sentences = ['A red fox.', 'The fox is red.', 'Rates rose.'];
+const written = `text=${encodeURIComponent(sentences.join('\n'))}`;
+
+let site: Site;
+let folder: string;
+let models: Record<'fp32' | 'q8', PretrainedModel>;
+beforeAll(async () => {
+  site = await openSite('model');
+  folder = await mkdtemp(join(tmpdir(), 'heed-'));
+  const heed = await load();
+  models = { fp32: await heed.fromPretrained(shipped), q8: await heed.fromPretrained(shipped, { dtype: 'q8' }) };
+});
+afterAll(async () => {
+  for (const model of Object.values(models ?? {})) model.dispose();
+  await site?.close();
+});
+
+const choose = (page: Page, path: string) => page.locator('input[type=file]').setInputFiles(path);
+const alert = (page: Page) => page.getByRole('alert').innerText();
+
+async function cosines(dtype: 'fp32' | 'q8'): Promise<number[][]> {
+  const { data, shape } = await models[dtype].embed(sentences, { normalize: true });
+  const rows = sentences.map((_, i) => data.subarray(i * shape[1]!, (i + 1) * shape[1]!));
+  return rows.map((a) => rows.map((b) => a.reduce((sum, entry, j) => sum + entry * b[j]!, 0)));
+}
+
+describe('the third room', () => {
+  it.each(['fp32', 'q8'] as const)('opens a folder in %s', async (dtype) => {
+    const { page, complaints, context } = await visit(site, `#model?${written}&dtype=${dtype}`);
+    await page.waitForSelector('.drop');
+    await choose(page, shipped);
+    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    const facts = await page.locator('.facts-table').first().innerText();
+    const { numLayers, embedDim, parameterCount } = models[dtype].config;
+    for (const fact of [`${numLayers} layers`, `width ${embedDim}`, parameterCount.toLocaleString('en')]) expect(facts).toContain(fact);
+    expect(await page.locator('.facts-table').nth(1).innerText()).toContain('model.safetensors');
+    const expected = await cosines(dtype);
+    await expect.poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected)).toBeLessThan(shownWithin);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('opens a folder by its URL', async () => {
+    const url = new URL('/model/', site.url).href;
+    const { page, context } = await visit(site, `#model?${written}&url=${encodeURIComponent(url)}`);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    expect(largestDifference(await shownMatrix(page, 'own-cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
+    await context.close();
+  });
+
+  it('explains what is no model, and stays alive', async () => {
+    const { page, context } = await visit(site, `#model?${written}`);
+    await page.waitForSelector('.drop');
+
+    await mkdir(join(folder, 'holiday'));
+    await writeFile(join(folder, 'holiday/beach.jpg'), 'jpeg');
+    await choose(page, join(folder, 'holiday'));
+    await expect.poll(() => alert(page)).toMatch(/no model folder: it has no config\.json \(but holiday\/beach\.jpg/);
+
+    await mkdir(join(folder, 'onnx'));
+    await writeFile(join(folder, 'onnx/config.json'), '{}');
+    await writeFile(join(folder, 'onnx/model.onnx'), 'onnx');
+    await choose(page, join(folder, 'onnx'));
+    await expect.poll(() => alert(page)).toMatch(/no \.safetensors file, only model\.onnx/);
+
+    await mkdir(join(folder, 'huge'));
+    await writeFile(join(folder, 'huge/config.json'), '{}');
+    await writeFile(join(folder, 'huge/model.safetensors'), '');
+    await truncate(join(folder, 'huge/model.safetensors'), 5e9);
+    await choose(page, join(folder, 'huge'));
+    await expect.poll(() => alert(page)).toMatch(/5\.0 GB\. A tab can hold about 3 GB/);
+
+    await mkdir(join(folder, 'sparse'));
+    await writeFile(join(folder, 'sparse/config.json'), '{"model_type":"bert"}');
+    await writeFile(join(folder, 'sparse/model.safetensors'), '');
+    await truncate(join(folder, 'sparse/model.safetensors'), 2e9);
+    await choose(page, join(folder, 'sparse'));
+    await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(/could not be opened.*(config\.json|model\.safetensors)/s);
+
+    for (const [url, says] of [['not a url at all:::', /no URL|status 404|config\.json/], [new URL('/nowhere/', site.url).href, /config\.json|404/]] as const) {
+      await page.getByLabel('or the folder’s URL').fill(url);
+      await page.getByRole('button', { name: 'Open' }).click();
+      await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(says);
+    }
+
+    // And then a model.
+    await choose(page, shipped);
+    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    expect(await page.getByRole('alert').count()).toBe(0);
+    await context.close();
+  });
+});

@@ -1,0 +1,181 @@
+/** The page as a whole: its weight, its policy, offline, old browsers, accessibility, and a main thread that never stalls. */
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { brotliCompressSync } from 'node:zlib';
+import type { AxeResults } from 'axe-core';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openSite, type Site, shownMatrix, visit } from './site';
+
+let site: Site;
+beforeAll(async () => {
+  site = await openSite('page');
+});
+afterAll(() => site?.close());
+
+const rooms = ['#hand?positions=add&heads=2', '#text', '#text?view=lines', '#model', '#speed'];
+
+/** Until a room has all that it shows on its own. */
+async function settled(page: Page): Promise<void> {
+  await page.getByText(/build \(/).waitFor();
+  await expect.poll(() => page.locator('.state-of-things').innerText(), { timeout: 30_000 }).not.toContain('loading');
+  await expect.poll(() => page.locator('.waiting').count()).toBe(0);
+  await page.waitForTimeout(500);
+}
+
+const files = async (page: Page): Promise<string[]> =>
+  page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname.split('/heed/')[1]!));
+
+describe('the page', () => {
+  it('weighs under 350 KB without the model, all rooms together', async () => {
+    const { page, context } = await visit(site, '#hand?positions=add', { serviceWorkers: 'block' });
+    const fetched = new Set<string>(['index.html']);
+    page.context().on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
+    for (const room of rooms) {
+      await page.goto(site.url + room);
+      await page.reload();
+      await settled(page);
+    }
+    for (const name of await files(page)) fetched.add(name);
+    const model = /safetensors|words-/;
+    const weights = await Promise.all(
+      [...fetched].filter((name) => !model.test(name)).map(async (name) => ({ name, bytes: brotliCompressSync(await readFile(join(site.folder, name))).length })),
+    );
+    const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
+    console.log(`page weight, brotli: ${total} bytes`, weights);
+    expect(weights.map(({ name }) => name).join(' ')).toMatch(/\.wasm/);
+    expect(total).toBeLessThan(350_000);
+    await context.close();
+  });
+
+  it('paints before the module is there', async () => {
+    const context = await site.browser.newContext();
+    const page = await context.newPage();
+    await page.route(/\.wasm|worker-/, () => {});
+    await page.goto(site.url);
+    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
+    expect(await page.locator('.waiting').innerText()).toContain('as soon as the module has loaded');
+    await context.close();
+  });
+
+  it('keeps to its content policy in every room, with the header and with the page’s own tag', async () => {
+    for (const room of rooms) {
+      const { page, complaints, context } = await visit(site, room);
+      await settled(page);
+      expect(complaints, room).toEqual([]);
+      expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain("script-src 'self' 'wasm-unsafe-eval'");
+      expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
+      await context.close();
+    }
+  });
+
+  it('works with the network cut after it has loaded, and opens again without one', async () => {
+    const { page, context, complaints } = await visit(site, '#text');
+    await page.getByText('Saved: works offline').waitFor({ timeout: 30_000 });
+    await context.setOffline(true);
+    await page.getByText('You are offline; the page works on.').waitFor();
+    await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
+    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
+    await page.reload();
+    await page.locator('.words li').first().waitFor();
+    await page.goto(`${site.url}#hand?positions=add`);
+    await page.locator('.plots svg').first().waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('makes no request while one types', async () => {
+    const { page, context } = await visit(site, '#text');
+    await page.getByText('Saved: works offline').waitFor({ timeout: 30_000 });
+    await page.locator('.words li').first().waitFor();
+    const requests: string[] = [];
+    context.on('request', (request) => requests.push(request.url()));
+    await page.getByLabel('Your sentences').fill('A sentence\nand another');
+    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
+    await page.getByLabel('Describe a thing').fill('a place to sleep');
+    await page.waitForTimeout(500);
+    expect(requests).toEqual([]);
+    await context.close();
+  });
+
+  it.each(['simd128', 'relaxed-simd'])('runs on the %s build, with the same numbers', async (build) => {
+    const { page, context, complaints } = await visit(site, `#hand?build=${build}`);
+    await page.getByText(`${build} build (asked for)`).waitFor();
+    const [x, output] = [await shownMatrix(page, 'x'), await shownMatrix(page, 'output')];
+    expect(x.length).toBe(4);
+    expect(output).toEqual(await reference);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+  let reference: Promise<number[][]>;
+  beforeAll(() => {
+    reference = visit(site, '#hand').then(async ({ page, context }) => {
+      const output = await shownMatrix(page, 'output');
+      await context.close();
+      return output;
+    });
+  });
+
+  it('explains itself to a browser without SIMD', async () => {
+    const context = await site.browser.newContext({ serviceWorkers: 'block' });
+    const page = await context.newPage();
+    await page.route(/worker-.*\.js/, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: `WebAssembly.validate = () => false;${await response.text()}` });
+    });
+    await page.goto(`${site.url}#text`);
+    await page.getByText('This browser is too old for heed.').waitFor();
+    expect(await page.getByRole('alert').innerText()).toMatch(/Safari 16\.4/);
+    // The rest of the page goes on.
+    await page.getByRole('link', { name: 'Speed' }).click();
+    await page.getByRole('heading', { name: 'Speed', exact: true }).waitFor();
+    await context.close();
+  });
+
+  it('never holds the main thread for 50 ms while one types', async () => {
+    const { page, context } = await visit(site, '#text');
+    await settled(page);
+    await page.evaluate(() => {
+      const tasks: number[] = [];
+      (globalThis as unknown as { longTasks: number[] }).longTasks = tasks;
+      new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ entryTypes: ['longtask'] });
+    });
+    await page.getByLabel('Your sentences').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
+    await page.getByLabel('Describe a thing').click();
+    await page.keyboard.type(' that one cannot leave', { delay: 40 });
+    await page.waitForTimeout(500);
+    const typing = await page.evaluate(() => (globalThis as unknown as { longTasks: number[] }).longTasks);
+    console.log('long tasks while typing, ms:', typing);
+    // The shared test machine may be stolen from us for a moment; a page that stutters does so at every key.
+    expect(typing.length).toBeLessThanOrEqual(2);
+    await context.close();
+  });
+
+  it.each(['light', 'dark'] as const)('has no accessibility violation that axe finds, in %s', async (colorScheme) => {
+    const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+    for (const [room, width] of [...rooms.map((name) => [name, 1280] as const), ['#hand', 360] as const, ['#text', 360] as const]) {
+      // The policy that the page lives under would forbid the checker too.
+      const { page, context } = await visit(site, room, { colorScheme, bypassCSP: true, viewport: { width, height: 800 } });
+      await settled(page);
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run());
+      expect(violations.map(({ id, nodes }) => `${room}: ${id}: ${nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary}`).join('\n')}`)).toEqual([]);
+      await context.close();
+    }
+  });
+
+  it('never scrolls sideways, from a phone to a projector', async () => {
+    for (const width of [360, 768, 1280, 2560]) {
+      for (const room of rooms) {
+        const { page, context } = await visit(site, room, { viewport: { width, height: 800 } });
+        await settled(page);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        expect(overflow, `${room} at ${width}`).toBeLessThanOrEqual(0);
+        await context.close();
+      }
+    }
+  });
+});
