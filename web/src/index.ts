@@ -90,6 +90,7 @@ export {
   similarity,
   type TaskOptions,
 } from './models/tasks.js';
+export { type TextHit, TextIndex } from './models/text-index.js';
 export {
   type FeatureExtractionOptions,
   type Pipeline,

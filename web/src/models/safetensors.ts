@@ -161,3 +161,28 @@ export function halfToFloat(half: number): number {
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
+
+/** A safetensors file of these tensors, in their order; `metadata` are the file's free notes. */
+export function writeSafetensors(
+  tensors: { name: string; dtype: Dtype; shape: number[]; data: ArrayBufferView }[],
+  metadata: Record<string, string> = {},
+): Uint8Array<ArrayBuffer> {
+  const header: Record<string, unknown> = { __metadata__: metadata };
+  let size = 0;
+  for (const { name, dtype, shape, data } of tensors) {
+    header[name] = { dtype, shape, data_offsets: [size, size + data.byteLength] };
+    size += data.byteLength;
+  }
+  let text = JSON.stringify(header);
+  text += ' '.repeat(-new TextEncoder().encode(text).length & 7); // the data starts at a multiple of 8
+  const json = new TextEncoder().encode(text);
+  const file = new Uint8Array(8 + json.length + size);
+  new DataView(file.buffer).setBigUint64(0, BigInt(json.length), true);
+  file.set(json, 8);
+  let at = 8 + json.length;
+  for (const { data } of tensors) {
+    file.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at);
+    at += data.byteLength;
+  }
+  return file;
+}

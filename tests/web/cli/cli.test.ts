@@ -1,0 +1,168 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { load, TextIndex } from 'heed';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { csvRows } from '../../../web/src/cli/records.js';
+import { tinyModel } from '../models/tiny.js';
+
+const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
+let folder: string;
+const path = (name: string) => join(folder, name);
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'heed-'));
+  for (const [name, content] of Object.entries(tinyModel()))
+    if (!name.includes('/')) writeFileSync(path(name), content);
+  writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function heed(args: string[], input = ''): Promise<{ out: string; err: string; code: number | null }> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [script, ...args, '--model', folder]);
+    let [out, err] = ['', ''];
+    child.stdout.on('data', (data) => (out += data));
+    child.stderr.on('data', (data) => (err += data));
+    child.on('close', (code) => resolve({ out, err, code }));
+    child.stdin.end(input);
+  });
+}
+
+const rows = (text: string) =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { text: string; embedding: number[] });
+
+async function expected(texts: string[]): Promise<number[][]> {
+  using model = await (await load()).fromPretrained(folder);
+  return (await model.embed(texts)).toArray() as number[][];
+}
+
+function expectVectors(actual: number[][], wanted: number[][]): void {
+  expect(actual).toHaveLength(wanted.length);
+  actual.forEach((row, n) => {
+    for (const [i, v] of row.entries()) expect(v).toBeCloseTo(wanted[n]![i]!, 5);
+  });
+}
+
+describe('heed embed', () => {
+  test('lines, JSON lines and CSV give the same, from files and from standard input', async () => {
+    const texts = ['the fox', 'a quick x', 'the brown fox'];
+    writeFileSync(path('texts.jsonl'), texts.map((body) => JSON.stringify({ body, n: 1 })).join('\n'));
+    writeFileSync(path('texts.csv'), `n,body\r\n${texts.map((body, n) => `${n},"${body}"`).join('\r\n')}\r\n`);
+    const wanted = await expected(texts);
+    const runs = [
+      heed(['embed', path('texts.txt')]),
+      heed(['embed', path('texts.jsonl'), '--field', 'body']),
+      heed(['embed', path('texts.csv'), '--field', 'body']),
+      heed(['embed'], texts.join('\n')),
+    ];
+    for (const { out, err, code } of await Promise.all(runs)) {
+      expect(err).toBe('');
+      expect(code).toBe(0);
+      expect(rows(out).map(({ text }) => text)).toEqual(texts);
+      expectVectors(
+        rows(out).map(({ embedding }) => embedding),
+        wanted,
+      );
+    }
+  });
+
+  test('an interrupted file is taken up where it was left', async () => {
+    const out = path('out.jsonl');
+    expect((await heed(['embed', path('texts.txt'), '--out', out])).code).toBe(0);
+    const whole = readFileSync(out, 'utf8');
+    truncateSync(out, whole.indexOf('\n') + 20); // within the second line
+    const again = await heed(['embed', path('texts.txt'), '--out', out]);
+    expect(again.code).toBe(1);
+    expect(again.err).toContain('--resume');
+    expect((await heed(['embed', path('texts.txt'), '--out', out, '--resume'])).code).toBe(0);
+    expect(readFileSync(out, 'utf8')).toBe(whole);
+  });
+
+  test('NumPy files hold the vectors, also when taken up again', async () => {
+    const out = path('out.npy');
+    await heed(['embed', path('texts.txt'), '--out', out]);
+    const whole = readFileSync(out);
+    expect(whole.subarray(1, 6).toString()).toBe('NUMPY');
+    expect(whole.subarray(10, 128).toString()).toMatch(/'descr': '<f4', 'fortran_order': False, 'shape': \(3, 24\)/);
+    const vectors = new Float32Array(whole.buffer.slice(whole.byteOffset + 128, whole.byteOffset + whole.length));
+    expectVectors(
+      [0, 1, 2].map((n) => [...vectors.subarray(n * 24, n * 24 + 24)]),
+      await expected(['the fox', 'a quick x', 'the brown fox']),
+    );
+    truncateSync(out, 128 + 96 + 10);
+    expect((await heed(['embed', path('texts.txt'), '--out', out, '--resume'])).code).toBe(0);
+    expect(readFileSync(out).equals(whole)).toBe(true);
+  });
+});
+
+test('heed classify gives labels', async () => {
+  const { out } = await heed(['classify', path('texts.txt'), '--top', '1']);
+  const lines = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { text: string; labels: { label: string }[] });
+  expect(lines).toHaveLength(3);
+  expect(['low', 'middle', 'high']).toContain(lines[0]!.labels[0]!.label);
+});
+
+test('heed search finds the text itself first, in files and in an index', async () => {
+  const { out } = await heed(['search', 'a quick x', path('texts.txt'), '--top', '2']);
+  expect(out.split('\n')[0]).toBe('1.000  a quick x');
+  writeFileSync(path('words.txt'), readFileSync(path('texts.txt')));
+  const made = await heed(['index', path('words.txt'), '--out', path('index.safetensors')]);
+  expect(made.out).toContain('3 texts, 24 dimensions');
+  const found = await heed(['search', 'a quick x', '--index', folder]);
+  expect(found.out.split('\n')[0]).toMatch(/^(1\.000|0\.99\d) {2}a quick x$/);
+  using model = await (await load()).fromPretrained(folder);
+  const index = await TextIndex.load(folder);
+  const [hit] = index.search(await model.embed('the brown fox'));
+  expect(hit).toMatchObject({ index: 2, text: 'the brown fox' });
+  await expect(
+    TextIndex.load({ 'words.txt': 'one\n', 'index.safetensors': readFileSync(path('index.safetensors')) }),
+  ).rejects.toMatchObject({ code: 'INVALID_FILE' });
+});
+
+test('heed inspect says what a checkpoint is', async () => {
+  const { out } = await heed(['inspect']);
+  expect(out).toMatch(/family +bert/);
+  expect(out).toMatch(/parameters +[\d,]+/);
+});
+
+test('mistakes are one line and exit code 1', async () => {
+  for (const args of [
+    ['nope'],
+    ['embed', '/no/such/file'],
+    ['embed', '--pooling', 'sum'],
+    ['embed', '--nope'],
+    ['search'],
+    ['embed', '--dimensions', '0'],
+  ]) {
+    const { err, code } = await heed(args);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^heed: [^\n]+\n$/);
+  }
+  expect((await heed(['embed', '--format', 'jsonl'], '{"text":')).err).toContain('-:1: got a line that is no JSON');
+});
+
+test('CSV cells hold quotes, commas and line breaks, however they are cut into chunks', async () => {
+  const text = 'a,b\r\n"x, ""y""\nz",\n,"2"\nlast,"q"';
+  for (let size = 1; size < 8; size++) {
+    const chunks = (async function* () {
+      for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
+    })();
+    const found = [];
+    for await (const row of csvRows(chunks)) found.push(row);
+    expect(found).toEqual([
+      ['a', 'b'],
+      ['x, "y"\nz', ''],
+      ['', '2'],
+      ['last', 'q'],
+    ]);
+  }
+});

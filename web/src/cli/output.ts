@@ -1,0 +1,139 @@
+/** Where results go: JSON lines on standard output or in a file, or vectors in a .npy file; both can be taken up again where an interruption left them. */
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { once } from 'node:events';
+import { HeedError } from '../error.js';
+
+export interface Output {
+  /** Records that an earlier run has already written. */
+  readonly done: number;
+  /** One record and, for embeddings, its vector. */
+  write(record: object, vector?: Float32Array): Promise<void>;
+  close(): void;
+}
+
+export function openOutput(path: string | undefined, resume: boolean): Output {
+  if (path === undefined || path === '-') return standardOutput();
+  if (existsSync(path) && !resume)
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `--out: got '${path}', which exists; expected a new file, or --resume to go on with it`,
+    );
+  return path.endsWith('.npy') ? npyFile(path) : jsonlFile(path);
+}
+
+function standardOutput(): Output {
+  return {
+    done: 0,
+    async write(record, vector) {
+      if (!process.stdout.write(line(record, vector))) await once(process.stdout, 'drain');
+    },
+    close() {},
+  };
+}
+
+/** 6 digits are what fp32 holds; more only lengthen the file. */
+function line(record: object, vector?: Float32Array): string {
+  const full = vector ? { ...record, embedding: Array.from(vector, (v) => Number(v.toPrecision(7))) } : record;
+  return `${JSON.stringify(full)}\n`;
+}
+
+function jsonlFile(path: string): Output {
+  const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
+  // A line that was cut off does not count.
+  const { lines, end } = completeLines(file);
+  ftruncateSync(file, end);
+  let at = end;
+  return {
+    done: lines,
+    async write(record, vector) {
+      at += writeSync(file, line(record, vector), at);
+    },
+    close: () => closeSync(file),
+  };
+}
+
+function completeLines(file: number): { lines: number; end: number } {
+  const buffer = new Uint8Array(1 << 16);
+  let lines = 0;
+  let end = 0;
+  let at = 0;
+  for (
+    let count = readSync(file, buffer, 0, buffer.length, at);
+    count > 0;
+    count = readSync(file, buffer, 0, buffer.length, at)
+  ) {
+    for (let i = 0; i < count; i++) {
+      if (buffer[i] === 10) {
+        lines++;
+        end = at + i + 1;
+      }
+    }
+    at += count;
+  }
+  return { lines, end };
+}
+
+/** NumPy's format 1.0: a header of 128 bytes that names dtype and shape, then the rows. The number of rows is written anew at the end. */
+const NPY_HEADER = 128;
+
+function npyHeader(rows: number, width: number): Uint8Array {
+  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${width}), }`;
+  const header = new Uint8Array(NPY_HEADER).fill(32);
+  header.set([0x93, ...new TextEncoder().encode('NUMPY'), 1, 0, NPY_HEADER - 10, 0]);
+  header.set(new TextEncoder().encode(text), 10);
+  header[NPY_HEADER - 1] = 10;
+  return header;
+}
+
+function npyFile(path: string): Output {
+  const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
+  const size = fstatSync(file).size;
+  let width = 0;
+  let rows = 0;
+  if (size >= NPY_HEADER) {
+    const header = new Uint8Array(NPY_HEADER);
+    readSync(file, header, 0, NPY_HEADER, 0);
+    width = Number(/'shape': \(\d+, (\d+)\)/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? 0);
+    if (width === 0)
+      throw new HeedError(
+        'INVALID_FILE',
+        `${path}: got a file that heed did not write; expected a .npy file of vectors`,
+      );
+    rows = Math.floor((size - NPY_HEADER) / (4 * width));
+  }
+  const done = rows;
+  return {
+    done,
+    async write(_, vector) {
+      if (!vector)
+        throw new HeedError(
+          'INVALID_ARGUMENT',
+          '--out: got a .npy file for results that are no vectors; expected .jsonl',
+        );
+      if (width === 0) {
+        width = vector.length;
+        writeSync(file, npyHeader(0, width), 0, NPY_HEADER, 0);
+      }
+      if (vector.length !== width)
+        throw new HeedError(
+          'SHAPE_MISMATCH',
+          `${path}: got vectors of ${vector.length} entries; expected ${width}, as the rows that are there`,
+        );
+      writeSync(
+        file,
+        new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength),
+        0,
+        4 * width,
+        NPY_HEADER + rows * 4 * width,
+      );
+      rows++;
+    },
+    close() {
+      if (width > 0) {
+        ftruncateSync(file, NPY_HEADER + rows * 4 * width);
+        writeSync(file, npyHeader(rows, width), 0, NPY_HEADER, 0);
+      }
+      closeSync(file);
+    },
+  };
+}
