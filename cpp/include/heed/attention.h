@@ -39,7 +39,8 @@ struct DistanceBias {
 
 /// -slope_h |i - j| with slope_h = 2^(-8 (h + 1) / H), and ALiBi's interleaving for H that is no power of two.
 DistanceBias alibiBias(Index num_heads, Index max_distance);
-/// T5's buckets (Raffel et al. 2019, arXiv:1910.10683), bidirectional or not. `table` is (num_buckets, H).
+/// T5's buckets (Raffel et al. 2019, arXiv:1910.10683), as MPNet has them too: half of them for keys ahead where
+/// `bidirectional`; else all keys ahead share the first. `table` is (num_buckets, H).
 DistanceBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional);
 
 struct AttentionOptions {

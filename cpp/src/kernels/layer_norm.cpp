@@ -18,9 +18,12 @@ float sum(const float* x, Index count, const F& f) {
 }
 
 void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {
-  // Two passes: the mean of squares minus the square of the mean would lose all digits where the mean is large.
+  // Two passes: the mean of squares minus the square of the mean would lose all digits where the mean is large. The
+  // mean is taken from the first feature on, which makes it exact for a constant row: there 1 / sqrt(eps) would magnify
+  // its last bit.
   const auto count = static_cast<float>(width);
-  const float mean = sum(x, width, [](v128_t four) { return four; }) / count;
+  const v128_t first = simd::splat(x[0]);
+  const float mean = x[0] + sum(x, width, [first](v128_t four) { return wasm_f32x4_sub(four, first); }) / count;
   const v128_t means = simd::splat(mean);
   const float variance = sum(x, width,
                              [means](v128_t four) {

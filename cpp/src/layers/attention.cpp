@@ -77,7 +77,7 @@ void check(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, In
            std::to_string(queries.count()) + ", as many as queries");
   }
   if (options.scale && !std::isfinite(*options.scale))
-    refuse(ErrorCode::kInvalidArgument, "scale", std::to_string(*options.scale), "a finite number");
+    refuse(ErrorCode::kInvalidArgument, "scale", numberText(*options.scale), "a finite number");
   if (options.window) requireAtLeast("window", *options.window, 0);
   requireAtLeast("queryOffset", options.query_offset, 0);
   if (options.bias)
@@ -110,6 +110,10 @@ void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value
 
   for (Index n = 0; n < queries.count(); ++n) {
     const Index num_keys = keys.length(n);
+    if (num_keys == 0) {
+      output.middleRows(queries.begin(n), queries.length(n)).setZero();
+      continue;
+    }
     for (Index h = 0; h < num_heads; ++h) {
       const auto k = key.block(keys.begin(n), h * key_width, num_keys, key_width);
       const auto v = value.block(keys.begin(n), h * value_width, num_keys, value_width);
@@ -127,11 +131,15 @@ void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value
         const ScoreRow row{n, h, i, range, scores};
         if (options.bias) row.add(*options.bias, options.query_offset);
         for (const Mask& mask : options.masks) row.apply(mask);
-        softmaxRow(scores, range.count());
+        const bool any = softmaxRow(scores, range.count());
         if (weights) {
           std::fill_n(weights, num_keys, 0.0f);
           std::copy_n(scores, range.count(), weights + range.begin);
           weights += num_keys;
+        }
+        if (!any) {
+          out.setZero();
+          continue;
         }
         if (options.dropout > 0)
           dropout(readOnly(a), options.dropout, DropoutScaling::kInverted, *options.generator, a);

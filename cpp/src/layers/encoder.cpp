@@ -101,7 +101,7 @@ void EncoderLayer::seed(uint64_t seed) {
 }
 
 Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm) {
-  requireAtLeast("numLayers", num_layers, 0);
+  requireAtLeast("numLayers", num_layers, 1);
   for (Index i = 0; i < num_layers; ++i) {
     layers_.push_back(std::make_unique<EncoderLayer>(options));
     if (i == 0) requireRoom("numLayers", {num_layers, layers_[0]->parameterCount()});

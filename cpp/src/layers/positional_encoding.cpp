@@ -1,6 +1,8 @@
 #include "heed/positional_encoding.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "check.h"
 
@@ -57,13 +59,18 @@ void PositionalEncoding::forward(ConstMatrixView x, const Sequences& sequences, 
     refuse(ErrorCode::kShapeMismatch, "x", std::to_string(sequences.maxLength()) + " positions",
            "at most maxLength, " + std::to_string(options_.max_length));
   }
+  const Index width = options_.embed_dim;
   for (Index n = 0; n < sequences.count(); ++n) {
-    const Index begin = sequences.begin(n), length = sequences.length(n);
-    const ConstMatrixView rows = view(rows_.data(), length, options_.embed_dim);
-    if (options_.mode == PositionalEncodingOptions::Mode::kConcat) {
-      output.middleRows(begin, length) << x.middleRows(begin, length), rows;
-    } else {
-      output.middleRows(begin, length) = x.middleRows(begin, length) + rows;
+    for (Index i = 0; i < sequences.length(n); ++i) {
+      const Index t = sequences.begin(n) + i;
+      const float* from = x.data() + t * x.outerStride();
+      const float* row = rows_.data() + i * width;
+      float* to = output.data() + t * output.outerStride();
+      if (options_.mode == PositionalEncodingOptions::Mode::kConcat) {
+        std::copy_n(row, width, std::copy_n(from, x.cols(), to));
+      } else {
+        std::transform(from, from + width, row, to, std::plus<>());
+      }
     }
   }
 }
