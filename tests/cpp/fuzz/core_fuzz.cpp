@@ -1,0 +1,327 @@
+#include "fuzz/core_fuzz.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "heed/initialize.h"
+#include "heed/transformer.h"
+
+namespace heed {
+namespace {
+
+/// Takes choices from the fuzzer's bytes; zeros when they are used up.
+class Choices {
+ public:
+  Choices(const uint8_t* data, size_t size) : data_(data), size_(size) {}
+
+  uint8_t byte() {
+    if (size_ == 0) return 0;
+    --size_;
+    return *data_++;
+  }
+  bool flag() { return byte() % 2 == 1; }
+  /// Mostly small and legal; now and then absurd.
+  Index extent(Index usual) {
+    constexpr Index kAbsurd[] = {0,
+                                 -1,
+                                 1 << 16,
+                                 Index{1} << 31,
+                                 Index{1} << 40,
+                                 std::numeric_limits<Index>::max(),
+                                 std::numeric_limits<Index>::min()};
+    const uint8_t b = byte();
+    return b < 250 ? 1 + b % usual : kAbsurd[(b - 250 + byte()) % 7];
+  }
+  Index length(Index most) { return byte() % (most + 1); }
+  /// Mostly in [-4, 4); now and then whatever the bits say.
+  float number() {
+    const uint8_t b = byte();
+    if (b < 252) return static_cast<float>(b) / 32 - 4;
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; ++i) bits = bits << 8 | byte();
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  float rate() { return byte() < 230 ? static_cast<float>(byte() % 100) / 100 : number(); }
+  Activation activation() { return static_cast<Activation>(byte() % 7); }
+  RowMajorMatrix matrix(Index rows, Index columns) {
+    RowMajorMatrix m(rows, columns);
+    // Finite values of a few bytes, so that short inputs still fill large matrices with something.
+    Generator generator(byte());
+    for (Index i = 0; i < m.size(); ++i) m.data()[i] = 8 * generator.uniform() - 4;
+    return m;
+  }
+  Sequences sequences(Index count, Index longest) {
+    std::vector<Index> lengths;
+    for (Index n = 0; n < count; ++n) lengths.push_back(length(longest));
+    return Sequences::ofLengths(lengths);
+  }
+
+ private:
+  const uint8_t* data_;
+  size_t size_;
+};
+
+MatrixView window(RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
+ConstMatrixView window(const RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
+
+[[noreturn]] void broken(const char* promise) {
+  std::fprintf(stderr, "broken promise: %s\n", promise);
+  std::abort();
+}
+
+/// Options of one attention call with all that they point to.
+struct Call {
+  MultiHeadCallOptions options;
+  std::vector<uint8_t> allowed;
+  std::vector<float> added;
+  std::vector<float> factors;
+  std::vector<Mask> masks;
+  std::optional<DistanceBias> bias;
+  std::optional<Rotary> rotary;
+  bool finite = true;  ///< whether finite inputs must give finite outputs
+
+  Call(Choices& choose, Index count, Index heads, Index queries, Index keys) {
+    const std::array<Index, 4> target{count, heads, queries, keys};
+    std::vector<Index> extents;
+    for (size_t axis = choose.byte() % 5; axis < 4; ++axis)
+      extents.push_back(choose.flag() ? target[axis] : choose.byte() < 250 ? 1 : 2);
+    const Shape shape(extents);
+    const auto size = static_cast<size_t>(shape.size());
+    options.causal = choose.flag();
+    if (choose.flag()) options.window = choose.byte() < 250 ? choose.length(9) : choose.extent(9);
+    if (choose.flag()) options.query_offset = choose.byte() < 250 ? choose.length(9) : -1;
+    if (choose.flag()) {
+      options.scale = choose.number();
+      finite = finite && std::abs(*options.scale) < 1e3f;
+    }
+    if (choose.flag()) {
+      Generator generator(choose.byte());
+      for (size_t i = 0; i < size; ++i) allowed.push_back(generator.uniform() < 0.6f);
+      masks.push_back(Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), shape, target));
+    }
+    if (choose.flag()) {
+      for (size_t i = 0; i < size; ++i) {
+        added.push_back(choose.flag() ? -std::numeric_limits<float>::infinity() : choose.number());
+        finite = finite && !(std::isnan(added.back()) || added.back() > 1e6f);
+      }
+      masks.push_back(Mask::broadcast("mask", Mask::Kind::kAdditive, added.data(), shape, target));
+    }
+    options.masks = masks;
+    if (choose.flag()) {
+      bias = alibiBias(choose.flag() ? heads : choose.extent(8), choose.length(12));
+      options.bias = &*bias;
+    }
+    if (choose.flag()) {
+      const Index factor_count = choose.flag() ? heads : choose.flag() ? count * heads : choose.length(9);
+      for (Index i = 0; i < factor_count; ++i) factors.push_back(static_cast<float>(choose.byte()) / 64 - 1);
+      options.head_scale = factors;
+    }
+    if (choose.byte() < 60) {
+      rotary.emplace(choose.byte() < 200 ? 2 : choose.extent(8), choose.byte() < 200 ? 64 : choose.length(20), 100,
+                     choose.flag() ? Rotary::Pairing::kHalfSplit : Rotary::Pairing::kInterleaved);
+      options.rotary = &*rotary;
+    }
+  }
+};
+
+EncoderLayerOptions layerOptions(Choices& choose) {
+  EncoderLayerOptions o{};
+  o.num_heads = choose.extent(4);
+  const bool divides = choose.byte() < 220 && o.num_heads > 0 && o.num_heads < 100;
+  o.embed_dim = divides ? o.num_heads * (1 + choose.byte() % 6) : choose.extent(24);
+  o.feed_forward_dim = choose.extent(33);
+  if (choose.byte() < 60) o.key_dim = choose.extent(9);
+  if (choose.byte() < 60) o.value_dim = choose.extent(9);
+  o.activation = choose.activation();
+  o.norm_first = choose.flag();
+  o.dropout = choose.rate();
+  o.bias = choose.flag();
+  o.norm_bias = choose.flag();
+  o.gated = choose.flag();
+  o.attention_norm = choose.byte() < 200;
+  if (choose.byte() < 20) o.eps = choose.number();
+  if (choose.byte() < 60) o.precision = Precision::kInt8;
+  return o;
+}
+
+/// A width that fits, or now and then one that does not.
+Index width(Choices& choose, Index fits) { return choose.byte() < 240 ? fits : choose.length(30); }
+
+void requireFinite(const RowMajorMatrix& m, bool finite) {
+  if (finite && !m.allFinite()) broken("finite inputs give finite outputs");
+}
+
+void requireSums(const std::vector<float>& weights, const Sequences& queries, const Sequences& keys, Index heads,
+                 bool finite) {
+  if (!finite) return;
+  size_t at = 0;
+  for (Index n = 0; n < queries.count(); ++n) {
+    for (Index row = 0; row < heads * queries.length(n); ++row) {
+      double sum = 0;
+      for (Index j = 0; j < keys.length(n); ++j) sum += static_cast<double>(weights[at++]);
+      if (std::abs(sum) > 1e-4 && std::abs(sum - 1) > 1e-4) broken("a row of weights sums to one or is all zeros");
+    }
+  }
+}
+
+void fuzzAttention(Choices& choose, Arena& arena) {
+  MultiHeadAttentionOptions o{};
+  const EncoderLayerOptions layer = layerOptions(choose);
+  o.embed_dim = layer.embed_dim;
+  o.num_heads = layer.num_heads;
+  o.key_dim = layer.key_dim;
+  o.value_dim = layer.value_dim;
+  if (choose.flag()) o.key_input_dim = choose.extent(12);
+  if (choose.flag()) o.value_input_dim = choose.extent(12);
+  o.bias = layer.bias;
+  o.activation = layer.activation;
+  o.dropout = layer.dropout;
+  o.precision = layer.precision;
+  MultiHeadAttention mha(o);
+  initialize(mha, choose.byte());
+  mha.setTraining(choose.flag());
+  const Index count = choose.length(3);
+  const Sequences queries = choose.sequences(count, 11), keys = choose.sequences(choose.byte() < 250 ? count : 2, 11);
+  Call call(choose, count, o.num_heads, queries.maxLength(), keys.maxLength());
+  const RowMajorMatrix q = choose.matrix(queries.totalRows(), width(choose, o.embed_dim)),
+                       k = choose.matrix(keys.totalRows(), width(choose, mha.options().key_input_dim)),
+                       v = choose.matrix(keys.totalRows(), width(choose, mha.options().value_input_dim));
+  RowMajorMatrix y(q.rows(), o.embed_dim);
+  std::vector<float> weights(
+      static_cast<size_t>(count == keys.count() ? attentionWeightsSize(o.num_heads, queries, keys) : 0));
+  mha.forward(window(q), window(k), window(v), queries, keys, call.options, window(y), weights.data(), arena);
+  requireFinite(y, call.finite);
+  requireSums(weights, queries, keys, o.num_heads, call.finite);
+}
+
+void fuzzEncoder(Choices& choose, Arena& arena) {
+  const EncoderLayerOptions o = layerOptions(choose);
+  Encoder encoder(o, choose.byte() < 250 ? choose.length(2) : choose.flag() ? -1 : Index{1} << 30, choose.flag());
+  initialize(encoder, choose.byte());
+  encoder.setTraining(choose.flag());
+  const Index count = choose.length(3);
+  const Sequences sequences = choose.sequences(count, 11);
+  Call call(choose, count, o.num_heads, sequences.maxLength(), sequences.maxLength());
+  const RowMajorMatrix x = choose.matrix(sequences.totalRows(), width(choose, o.embed_dim));
+  RowMajorMatrix y(x.rows(), x.cols());
+  encoder.forward(window(x), sequences, call.options, window(y), {}, arena);
+  requireFinite(y, call.finite && o.eps > 1e-12f);
+}
+
+void fuzzDecoder(Choices& choose, Arena& arena) {
+  const EncoderLayerOptions o = layerOptions(choose);
+  Decoder decoder(o, 1 + choose.length(1), choose.flag());
+  initialize(decoder, choose.byte());
+  decoder.setTraining(choose.flag());
+  const Sequences memories = Sequences::uniform(1, choose.length(9)), targets = Sequences::uniform(1, choose.length(9));
+  Call self(choose, 1, o.num_heads, targets.maxLength(), targets.maxLength()),
+      cross(choose, 1, o.num_heads, targets.maxLength(), memories.maxLength());
+  DecoderCallOptions options{.self = self.options, .memory = cross.options};
+  const RowMajorMatrix target = choose.matrix(targets.totalRows(), width(choose, o.embed_dim)),
+                       memory = choose.matrix(memories.totalRows(), width(choose, o.embed_dim));
+  RowMajorMatrix y(target.rows(), target.cols()), steps(target.rows(), target.cols());
+  decoder.forward(window(target), window(memory), targets, memories, options, window(y), {}, arena);
+  const bool finite = self.finite && cross.finite && o.eps > 1e-12f;
+  requireFinite(y, finite);
+
+  // A plain causal pass must be what steps of any size give, in fp32 (int8 rounds what it is given, and so magnifies
+  // the last bit).
+  options = {};
+  options.self.causal = true;
+  decoder.setTraining(false);
+  decoder.forward(window(target), window(memory), targets, memories, options, window(y), {}, arena);
+  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  for (Index begin = 0; begin < target.rows();) {
+    const Index count = std::min<Index>(1 + choose.length(3), target.rows() - begin);
+    decoder.step(view(target.data() + begin * target.cols(), count, target.cols()), cache, options,
+                 view(steps.data() + begin * y.cols(), count, y.cols()), arena);
+    begin += count;
+  }
+  if (!finite || o.precision == Precision::kInt8 || o.eps < 1e-6f) return;
+  for (Index i = 0; i < y.size(); ++i) {
+    if (!(std::abs(steps.data()[i] - y.data()[i]) <= 1e-3f + 1e-3f * std::abs(y.data()[i])))
+      broken("steps equal the full causal pass");
+  }
+}
+
+void fuzzPieces(Choices& choose, Arena& arena) {
+  const RowMajorMatrix x = choose.matrix(choose.length(9), choose.length(12));
+  RowMajorMatrix y(x.rows(), x.cols());
+  switch (choose.byte() % 6) {
+    case 0: {
+      LayerNorm norm({.normalized_shape = width(choose, x.cols()),
+                      .eps = choose.flag() ? 1e-5f : choose.number(),
+                      .elementwise_affine = choose.flag(),
+                      .bias = choose.flag()});
+      return norm.forward(window(x), window(y));
+    }
+    case 1: {
+      BatchNorm norm({.num_features = width(choose, x.cols()), .eps = choose.flag() ? 1e-5f : choose.number()});
+      return norm.forward(window(x), window(y));
+    }
+    case 2: {
+      Generator generator(choose.byte());
+      return dropout(window(x), choose.rate(), choose.flag() ? DropoutScaling::kNone : DropoutScaling::kInverted,
+                     generator, window(y));
+    }
+    case 3: {
+      const PositionalEncoding encoding(
+          {.embed_dim = width(choose, x.cols()),
+           .max_length = choose.extent(12),
+           .base = static_cast<double>(choose.number()),
+           .mode = choose.flag() ? PositionalEncodingOptions::Mode::kConcat : PositionalEncodingOptions::Mode::kAdd,
+           .learned = choose.flag()});
+      RowMajorMatrix out(x.rows(), encoding.outputWidth(x.cols()));
+      return encoding.forward(window(x), Sequences::uniform(1, x.rows()), window(out));
+    }
+    case 4: {
+      Linear layer({.in_features = width(choose, x.cols()),
+                    .out_features = choose.extent(40),
+                    .bias = choose.flag(),
+                    .activation = choose.activation(),
+                    .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
+      initialize(layer, choose.byte());
+      RowMajorMatrix out(x.rows(), layer.options().out_features);
+      layer.forward(window(x), window(out), arena);
+      return requireFinite(out, true);
+    }
+    default: {
+      const DistanceBias bias = relativeBias(window(x), choose.length(40), choose.extent(200), choose.flag());
+      if (static_cast<Index>(bias.values.size()) != x.cols() * (2 * bias.max_distance + 1))
+        broken("a bias for every head and distance");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace heed;
+  static Arena arena;
+  Choices choose(data, size);
+  try {
+    switch (choose.byte() % 4) {
+      case 0:
+        fuzzAttention(choose, arena);
+        break;
+      case 1:
+        fuzzEncoder(choose, arena);
+        break;
+      case 2:
+        fuzzDecoder(choose, arena);
+        break;
+      default:
+        fuzzPieces(choose, arena);
+    }
+  } catch (const Error& error) {
+    if (std::strstr(error.what(), ": got ") == nullptr || std::strstr(error.what(), "; expected ") == nullptr)
+      broken("an error says what it got and what is legal");
+  }
+  return 0;
+}

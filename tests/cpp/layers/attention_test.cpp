@@ -1,0 +1,440 @@
+#include "heed/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "support.h"
+
+namespace heed {
+namespace {
+
+using namespace test;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Attended {
+  RowMajorMatrix output;
+  std::vector<float> weights;
+};
+
+Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
+                const Sequences& queries, const Sequences& keys, const AttentionOptions& options = {}) {
+  Arena arena;
+  // Starts as NaN: whatever is not written shows.
+  Attended result{RowMajorMatrix::Constant(q.rows(), v.cols(), std::nanf("")), {}};
+  result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
+  attention(window(q), window(k), window(v), heads, queries, keys, options, window(result.output),
+            result.weights.data(), arena);
+  return result;
+}
+
+Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v,
+                const AttentionOptions& options = {}) {
+  return attend(q, k, v, 1, Sequences::uniform(1, q.rows()), Sequences::uniform(1, k.rows()), options);
+}
+
+/// softmax(Q K^T scale + M) V in double, term by term as the formula stands.
+Attended reference(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
+                   const Sequences& queries, const Sequences& keys, const AttentionOptions& options) {
+  const Index dk = q.cols() / heads, dv = v.cols() / heads;
+  const double scale = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(dk));
+  Attended result{RowMajorMatrix(q.rows(), v.cols()), {}};
+  for (Index n = 0; n < queries.count(); ++n) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index i = 0; i < queries.length(n); ++i) {
+        const Index row = queries.begin(n) + i, place = options.query_offset + i;
+        std::vector<double> a;
+        for (Index j = 0; j < keys.length(n); ++j) {
+          double score = 0;
+          for (Index c = 0; c < dk; ++c)
+            score += static_cast<double>(q(row, h * dk + c)) * static_cast<double>(k(keys.begin(n) + j, h * dk + c));
+          score *= scale;
+          const bool late = options.causal && j > place, far = options.window && std::abs(place - j) > *options.window;
+          if (late || far) score = -kInfinity;
+          if (options.bias) {
+            const Index d = std::clamp(j - place, -options.bias->max_distance, options.bias->max_distance);
+            score += options.bias->values[static_cast<size_t>(h * (2 * options.bias->max_distance + 1) +
+                                                              options.bias->max_distance + d)];
+          }
+          for (const Mask& mask : options.masks) {
+            const Index at = n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2] + j * mask.strides[3];
+            if (mask.kind == Mask::Kind::kAdditive)
+              score += static_cast<const float*>(mask.data)[at];
+            else if (!static_cast<const uint8_t*>(mask.data)[at])
+              score = -kInfinity;
+          }
+          a.push_back(score);
+        }
+        const double highest = a.empty() ? -kInfinity : *std::max_element(a.begin(), a.end());
+        double sum = 0;
+        for (double& x : a) sum += x = highest == -kInfinity ? 0 : std::exp(x - highest);
+        for (double& x : a) x = sum > 0 ? x / sum : 0;
+        for (const double x : a) result.weights.push_back(static_cast<float>(x));
+        double factor = 1;
+        if (!options.head_scale.empty()) {
+          const bool each = options.head_scale.size() > static_cast<size_t>(heads);
+          factor = options.head_scale[static_cast<size_t>((each ? n * heads : 0) + h)];
+        }
+        for (Index c = 0; c < dv; ++c) {
+          double y = 0;
+          for (Index j = 0; j < keys.length(n); ++j)
+            y += a[static_cast<size_t>(j)] * static_cast<double>(v(keys.begin(n) + j, h * dv + c));
+          result.output(row, h * dv + c) = static_cast<float>(factor * y);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+void expectNear(const Attended& got, const Attended& expected) {
+  test::expectNear(got.output, expected.output);
+  ASSERT_EQ(got.weights.size(), expected.weights.size());
+  for (size_t i = 0; i < got.weights.size(); ++i)
+    ASSERT_NEAR(got.weights[i], expected.weights[i], 1e-5 + 1e-4 * expected.weights[i]) << i;
+}
+
+TEST(Attention, LiteralValues) {
+  // Scores 0 and ln 3 after scaling by 1 / sqrt(1): weights 1/4 and 3/4.
+  const Attended a = attend(matrix({{1}}), matrix({{0}, {std::log(3.0f)}}), matrix({{4, 8}, {8, 0}}));
+  EXPECT_NEAR(a.weights[0], 0.25, 1e-6);
+  EXPECT_NEAR(a.weights[1], 0.75, 1e-6);
+  test::expectNear(a.output, matrix({{7, 2}}));
+}
+
+TEST(Attention, ScaleIsOneOverTheRootOfTheKeyWidth) {
+  const RowMajorMatrix q = matrix({{1, 1, 1, 1}}), k = matrix({{0, 0, 0, 0}, {1, 1, 1, 1}}), v = matrix({{0}, {1}});
+  const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
+  EXPECT_NEAR(attend(q, k, v).output(0, 0), sigmoid(2), 1e-6);
+  AttentionOptions options;
+  options.scale = 0.25f;
+  EXPECT_NEAR(attend(q, k, v, options).output(0, 0), sigmoid(1), 1e-6);
+}
+
+TEST(Attention, MatchesTheFormulaAtAwkwardSizes) {
+  uint64_t seed = 1;
+  for (const Index heads : {1, 3}) {
+    for (const Index dk : {1, 3, 5, 8}) {
+      for (const Index dv : {1, 7}) {
+        for (const Index l : {1, 3, 5, 17}) {
+          for (const Index s : {1, 5, 7, 33}) {
+            const Sequences queries = Sequences::uniform(2, l), keys = Sequences::uniform(2, s);
+            const RowMajorMatrix q = 3 * randomMatrix(2 * l, heads * dk, seed++),
+                                 k = 3 * randomMatrix(2 * s, heads * dk, seed++);
+            const RowMajorMatrix v = randomMatrix(2 * s, heads * dv, seed++);
+            SCOPED_TRACE(Shape({heads, dk, dv, l, s}).toString());
+            expectNear(attend(q, k, v, heads, queries, keys), reference(q, k, v, heads, queries, keys, {}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, MatchesTheFormulaWithEveryCombinationOfOptions) {
+  // Three sequences of unlike lengths, one of them empty; bits of `choice` switch the options on.
+  const Index heads = 2;
+  const Sequences queries = Sequences::ofLengths({5, 0, 9, 1}), keys = Sequences::ofLengths({7, 3, 9, 0});
+  const RowMajorMatrix q = 2 * randomMatrix(15, heads * 5, 1), k = 2 * randomMatrix(19, heads * 5, 2),
+                       v = randomMatrix(19, heads * 3, 3);
+  Generator generator(7);
+  std::vector<uint8_t> allowed(4 * 2 * 9 * 9), allowed_keys(4 * 9);
+  for (uint8_t& x : allowed) x = generator.uniform() < 0.7f;
+  for (uint8_t& x : allowed_keys) x = generator.uniform() < 0.7f;
+  const RowMajorMatrix added = 3 * randomMatrix(9, 9, 9);
+  const std::vector<float> factors = {0.5f, -1, 0, 1, 2, 1, 0.25f, 3};
+  const DistanceBias bias = alibiBias(heads, 4);
+  const std::array<Index, 4> target{4, heads, 9, 9};
+  for (int choice = 0; choice < 256; ++choice) {
+    const auto chosen = [choice](int bit) { return (choice >> bit & 1) == 1; };
+    AttentionOptions options;
+    std::vector<Mask> masks;
+    if (chosen(0)) masks.push_back(Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), {4, 2, 9, 9}, target));
+    if (chosen(1))
+      masks.push_back(Mask::broadcast("keyMask", Mask::Kind::kBoolean, allowed_keys.data(), {4, 1, 1, 9}, target));
+    if (chosen(2)) masks.push_back(Mask::broadcast("mask", Mask::Kind::kAdditive, added.data(), {9, 9}, target));
+    options.masks = masks;
+    options.causal = chosen(3);
+    if (chosen(4)) options.window = 2;
+    if (chosen(5)) options.bias = &bias;
+    if (chosen(6)) options.head_scale = factors;
+    if (chosen(7)) options.query_offset = 3;
+    SCOPED_TRACE(choice);
+    expectNear(attend(q, k, v, heads, queries, keys, options), reference(q, k, v, heads, queries, keys, options));
+  }
+}
+
+TEST(Attention, WeightsOfEachRowSumToOne) {
+  const Index s = 37;
+  const Attended a = attend(5 * randomMatrix(11, 8, 1), 5 * randomMatrix(s, 8, 2), randomMatrix(s, 4, 3));
+  for (size_t i = 0; i < 11; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < s; ++j) {
+      EXPECT_GE(a.weights[i * s + j], 0);
+      sum += static_cast<double>(a.weights[i * s + j]);
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+}
+
+TEST(Attention, PermutingKeysAndValuesTogetherChangesNothing) {
+  const RowMajorMatrix q = randomMatrix(4, 6, 1), k = randomMatrix(9, 6, 2), v = randomMatrix(9, 5, 3);
+  test::expectNear(attend(q, k.colwise().reverse(), v.colwise().reverse()).output, attend(q, k, v).output);
+}
+
+TEST(Attention, EachOutputIsAnAverageOfValues) {
+  const RowMajorMatrix v = randomMatrix(9, 5, 3);
+  const RowMajorMatrix out = attend(4 * randomMatrix(6, 6, 1), 4 * randomMatrix(9, 6, 2), v).output;
+  for (Index c = 0; c < 5; ++c) {
+    EXPECT_LE(out.col(c).maxCoeff(), v.col(c).maxCoeff() + 1e-6f);
+    EXPECT_GE(out.col(c).minCoeff(), v.col(c).minCoeff() - 1e-6f);
+  }
+}
+
+TEST(Attention, LogitsOfTenThousandStayFinite) {
+  AttentionOptions options;
+  options.scale = 1;
+  const Attended a = attend(matrix({{1e4f}, {-1e4f}}), matrix({{1}, {-1}, {0.5f}}), matrix({{1}, {2}, {3}}), options);
+  test::expectNear(a.output, matrix({{1}, {2}}));
+}
+
+TEST(Attention, ConstantScoresGiveTheMean) {
+  const RowMajorMatrix v = randomMatrix(7, 3, 1);
+  test::expectNear(attend(RowMajorMatrix::Zero(1, 5), randomMatrix(7, 5, 2), v).output, v.colwise().mean());
+}
+
+TEST(Attention, ForbiddenEntriesDoNotExist) {
+  // -inf, a boolean mask, and not having the key at all are one thing.
+  const RowMajorMatrix q = randomMatrix(3, 4, 1), k = randomMatrix(5, 4, 2), v = randomMatrix(5, 4, 3);
+  const uint8_t allowed[] = {1, 1, 1, 0, 0};
+  const float added[] = {0, 0, 0, -kInfinity, -kInfinity};
+  const std::array<Index, 4> target{1, 1, 3, 5};
+  const RowMajorMatrix expected = attend(q, k.topRows(3), v.topRows(3)).output;
+  for (const Mask& mask : {Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {5}, target),
+                           Mask::broadcast("mask", Mask::Kind::kAdditive, added, {5}, target)}) {
+    AttentionOptions options;
+    options.masks = {&mask, 1};
+    const Attended a = attend(q, k, v, options);
+    test::expectNear(a.output, expected);
+    EXPECT_EQ(a.weights[3], 0);
+  }
+}
+
+TEST(Attention, LowestFloatForbidsAsInPyTorch) {
+  // Added to every key it swallows the scores and leaves an even average; added to some, it forbids these.
+  const float lowest = std::numeric_limits<float>::lowest();
+  const RowMajorMatrix q = randomMatrix(1, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
+  const std::array<Index, 4> target{1, 1, 1, 3};
+  const float all[] = {lowest, lowest, lowest}, some[] = {0, lowest, lowest};
+  Mask mask = Mask::broadcast("mask", Mask::Kind::kAdditive, all, {3}, target);
+  AttentionOptions options;
+  options.masks = {&mask, 1};
+  test::expectNear(attend(q, k, v, options).output, v.colwise().mean());
+  mask.data = some;
+  test::expectNear(attend(q, k, v, options).output, v.topRows(1));
+}
+
+TEST(Attention, FullyMaskedQueriesGiveZeros) {
+  const RowMajorMatrix q = randomMatrix(2, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
+  const uint8_t allowed[] = {0, 0, 0, 1, 0, 0};
+  const Mask mask = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {2, 3}, {1, 1, 2, 3});
+  AttentionOptions options;
+  options.masks = {&mask, 1};
+  const Attended a = attend(q, k, v, options);
+  for (size_t j = 0; j < 3; ++j) EXPECT_EQ(a.weights[j], 0);
+  expectSame(a.output.topRows(1), RowMajorMatrix::Zero(1, 4));
+  test::expectNear(a.output.bottomRows(1), v.topRows(1));
+}
+
+TEST(Attention, NoKeysGiveZeros) {
+  const RowMajorMatrix none(0, 4);
+  expectSame(attend(randomMatrix(2, 4, 1), none, none).output, RowMajorMatrix::Zero(2, 4));
+}
+
+TEST(Attention, NotANumberIsNotHidden) {
+  RowMajorMatrix q = randomMatrix(2, 4, 1);
+  q(0, 2) = std::nanf("");
+  const Attended a = attend(q, randomMatrix(5, 4, 2), randomMatrix(5, 4, 3));
+  EXPECT_TRUE(std::isnan(a.output(0, 0)));
+  EXPECT_FALSE(std::isnan(a.output(1, 0)));
+}
+
+TEST(Attention, CausalQueriesDoNotSeeLaterKeys) {
+  const Index l = 13;
+  RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
+  AttentionOptions options;
+  options.causal = true;
+  const RowMajorMatrix before = attend(q, k, v, options).output;
+  k.bottomRows(5) = 9 * randomMatrix(5, 4, 4);
+  v.bottomRows(5).setConstant(std::nanf(""));  // skipped, not multiplied by zero
+  expectSame(attend(q, k, v, options).output.topRows(l - 5), before.topRows(l - 5));
+  expectSame(before.topRows(1), randomMatrix(l, 4, 3).topRows(1));  // the first query sees one key
+}
+
+TEST(Attention, WindowedQueriesDoNotSeeFarKeys) {
+  const Index l = 40;
+  RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
+  AttentionOptions options;
+  options.window = 3;
+  const RowMajorMatrix before = attend(q, k, v, options).output;
+  k.topRows(20).setConstant(7);
+  v.topRows(20).setConstant(std::nanf(""));
+  expectSame(attend(q, k, v, options).output.bottomRows(l - 23), before.bottomRows(l - 23));
+
+  options.window = 0;
+  expectSame(attend(q, k, randomMatrix(l, 4, 3), options).output, randomMatrix(l, 4, 3));
+  options.window = std::numeric_limits<Index>::max();
+  expectSame(attend(q, k, before, options).output, attend(q, k, before).output);
+}
+
+TEST(Attention, ResultIsTheSameAloneAndAmongOthers) {
+  // Bit for bit: lengths that are no multiples of any tile, and rows that start at odd places.
+  const Index heads = 3;
+  const std::vector<Index> lengths = {1, 7, 4, 13, 6, 33};
+  const Sequences all = Sequences::ofLengths(lengths);
+  const RowMajorMatrix q = randomMatrix(all.totalRows(), heads * 5, 1), k = randomMatrix(all.totalRows(), heads * 5, 2),
+                       v = randomMatrix(all.totalRows(), heads * 7, 3);
+  AttentionOptions options;
+  for (const bool causal : {false, true}) {
+    options.causal = causal;
+    const Attended together = attend(q, k, v, heads, all, all, options);
+    auto weights = together.weights.begin();
+    for (Index n = 0; n < all.count(); ++n) {
+      const Sequences one = Sequences::uniform(1, all.length(n));
+      const auto rows = [&](const RowMajorMatrix& m) {
+        return RowMajorMatrix(m.middleRows(all.begin(n), all.length(n)));
+      };
+      const Attended alone = attend(rows(q), rows(k), rows(v), heads, one, one, options);
+      expectSame(alone.output, rows(together.output));
+      EXPECT_TRUE(std::equal(alone.weights.begin(), alone.weights.end(), weights));
+      weights += static_cast<std::ptrdiff_t>(alone.weights.size());
+    }
+  }
+}
+
+TEST(Attention, AskingForWeightsDoesNotChangeTheOutput) {
+  const RowMajorMatrix q = randomMatrix(19, 10, 1), k = randomMatrix(23, 10, 2), v = randomMatrix(23, 6, 3);
+  Arena arena;
+  RowMajorMatrix out(19, 6);
+  attention(window(q), window(k), window(v), 2, Sequences::uniform(1, 19), Sequences::uniform(1, 23), {}, window(out),
+            nullptr, arena);
+  expectSame(out, attend(q, k, v, 2, Sequences::uniform(1, 19), Sequences::uniform(1, 23)).output);
+}
+
+TEST(Attention, ReadsAndWritesStridedViews) {
+  const RowMajorMatrix all = randomMatrix(6, 12, 1);
+  const auto columns = [&](Index first) { return view(all.data() + first, 6, 4, 12); };
+  RowMajorMatrix out = RowMajorMatrix::Constant(6, 10, 5);
+  Arena arena;
+  attention(columns(0), columns(4), columns(8), 2, Sequences::uniform(1, 6), Sequences::uniform(1, 6), {},
+            view(out.data() + 3, 6, 4, 10), nullptr, arena);
+  const auto copy = [&](Index first) { return RowMajorMatrix(all.middleCols(first, 4)); };
+  expectSame(out.middleCols(3, 4),
+             attend(copy(0), copy(4), copy(8), 2, Sequences::uniform(1, 6), Sequences::uniform(1, 6)).output);
+  EXPECT_TRUE((out.leftCols(3).array() == 5).all());
+  EXPECT_TRUE((out.rightCols(3).array() == 5).all());
+}
+
+TEST(Attention, HeadScaleOfZeroSwitchesAHeadOff) {
+  const RowMajorMatrix q = randomMatrix(4, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 6, 3);
+  const Sequences s = Sequences::uniform(1, 4);
+  const std::vector<float> factors = {1, 0};
+  AttentionOptions options;
+  options.head_scale = factors;
+  const Attended plain = attend(q, k, v, 2, s, s), off = attend(q, k, v, 2, s, s, options);
+  expectSame(off.output.leftCols(3), plain.output.leftCols(3));
+  expectSame(off.output.rightCols(3), RowMajorMatrix::Zero(4, 3));
+  EXPECT_EQ(off.weights, plain.weights);  // weights are those before the factors
+}
+
+TEST(Attention, DropoutKeepsTheExpectationAndReproduces) {
+  const Index l = 200;
+  const RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = RowMajorMatrix::Ones(l, 1);
+  AttentionOptions options;
+  options.dropout = 0.25f;
+  const auto run = [&](uint64_t seed) {
+    Generator generator(seed);
+    options.generator = &generator;
+    return attend(q, k, v, options);
+  };
+  const Attended first = run(1), again = run(1), other = run(2);
+  expectSame(first.output, again.output);
+  EXPECT_NE(first.output, other.output);
+  EXPECT_EQ(first.weights, attend(q, k, v).weights);  // weights are those before dropout
+  // Each output is a sum over weights of 1 or 0 / 0.75; 40,000 draws of about equal weight.
+  EXPECT_NEAR(first.output.mean(), 1, 4 * std::sqrt(0.25 / 0.75 / (l * l)) * 1.1);
+}
+
+TEST(Attention, TakesNoMemoryThatGrowsWithLTimesS) {
+  const Index l = 600;
+  const RowMajorMatrix q = randomMatrix(l, 4, 1);
+  RowMajorMatrix out(l, 4);
+  Arena arena;
+  attention(window(q), window(q), window(q), 1, Sequences::uniform(1, l), Sequences::uniform(1, l), {}, window(out),
+            nullptr, arena);
+  EXPECT_LT(arena.capacity(), static_cast<size_t>(l * l) * sizeof(float));
+}
+
+TEST(Attention, RefusesShapesThatDoNotFit) {
+  const RowMajorMatrix q = randomMatrix(3, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 9, 3);
+  const Sequences l = Sequences::uniform(1, 3), s = Sequences::uniform(1, 4);
+  using enum ErrorCode;
+  expectError(kInvalidArgument, "numHeads: got 0", [&] { attend(q, k, v, 0, l, s); });
+  expectError(kShapeMismatch, "query: got width 6; expected a multiple of numHeads, 4",
+              [&] { attend(q, k, v, 4, l, s); });
+  expectError(kShapeMismatch, "value: got width 9", [&] { attend(q, k, v, 2, l, s); });
+  expectError(kShapeMismatch, "query: got shape [3, 6]; expected [4, 6]", [&] { attend(q, k, v, 3, s, s); });
+  expectError(kShapeMismatch, "key: got shape [4, 6]; expected [3, 6]", [&] { attend(q, k, v, 3, l, l); });
+  expectError(kShapeMismatch, "key: got shape [4, 5]; expected [4, 6]",
+              [&] { attend(q, randomMatrix(4, 5, 1), v, 3, l, s); });
+  expectError(kShapeMismatch, "value: got shape [5, 9]; expected [4, 9]",
+              [&] { attend(q, k, randomMatrix(5, 9, 1), 3, l, s); });
+  expectError(kShapeMismatch, "key: got 2 sequences; expected 1",
+              [&] { attend(q, k, v, 3, l, Sequences::uniform(2, 2)); });
+}
+
+TEST(Attention, RefusesOptionsThatMakeNoSense) {
+  const RowMajorMatrix x = randomMatrix(3, 6, 1);
+  const Sequences s = Sequences::uniform(1, 3);
+  const auto with = [&](auto change) {
+    return [&, change] {
+      AttentionOptions options;
+      change(options);
+      attend(x, x, x, 3, s, s, options);
+    };
+  };
+  const std::vector<float> five(5, 1.0f);
+  const DistanceBias bias = alibiBias(2, 4);
+  using enum ErrorCode;
+  expectError(kInvalidArgument, "scale: got NaN", with([](AttentionOptions& o) { o.scale = std::nanf(""); }));
+  expectError(kInvalidArgument, "window: got -1", with([](AttentionOptions& o) { o.window = -1; }));
+  expectError(kInvalidArgument, "queryOffset: got -1", with([](AttentionOptions& o) { o.query_offset = -1; }));
+  expectError(kInvalidArgument, "dropout: got 1; ", with([](AttentionOptions& o) { o.dropout = 1; }));
+  expectError(kShapeMismatch, "headMask: got shape [5]; expected [1, 3]",
+              with([&](AttentionOptions& o) { o.head_scale = five; }));
+  expectError(kShapeMismatch, "bias: got shape [18]; expected [27]",
+              with([&](AttentionOptions& o) { o.bias = &bias; }));
+}
+
+TEST(Mask, BroadcastsFromTheRight) {
+  const std::array<Index, 4> target{2, 3, 4, 5};
+  const auto strides = [&](const Shape& shape) {
+    return Mask::broadcast("mask", Mask::Kind::kBoolean, nullptr, shape, target).strides;
+  };
+  EXPECT_EQ(strides({}), (std::array<Index, 4>{0, 0, 0, 0}));
+  EXPECT_EQ(strides({5}), (std::array<Index, 4>{0, 0, 0, 1}));
+  EXPECT_EQ(strides({4, 1}), (std::array<Index, 4>{0, 0, 1, 0}));
+  EXPECT_EQ(strides({2, 1, 1, 5}), (std::array<Index, 4>{5, 0, 0, 1}));
+  EXPECT_EQ(strides({2, 3, 4, 5}), (std::array<Index, 4>{60, 20, 5, 1}));
+  for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 2, 4, 5}, Shape{1, 2, 3, 4, 5}, Shape{0}}) {
+    expectError(ErrorCode::kShapeMismatch,
+                "mask: got shape " + shape.toString() + "; expected one that broadcasts to [2, 3, 4, 5]",
+                [&] { strides(shape); });
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,276 @@
+#include "heed/decoder.h"
+
+#include "heed/transformer.h"
+#include "support.h"
+
+namespace heed {
+namespace {
+
+using namespace test;
+
+constexpr EncoderLayerOptions kSmall{.embed_dim = 6, .num_heads = 2, .feed_forward_dim = 10, .dropout = 0};
+
+EncoderLayerOptions with(auto change) {
+  EncoderLayerOptions options = kSmall;
+  change(options);
+  return options;
+}
+
+DecoderCallOptions causal() {
+  DecoderCallOptions options;
+  options.self.causal = true;
+  return options;
+}
+
+RowMajorMatrix run(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
+                   const DecoderCallOptions& options = causal()) {
+  RowMajorMatrix y(target.rows(), target.cols());
+  Arena arena;
+  decoder.forward(window(target), window(memory), Sequences::uniform(1, target.rows()),
+                  Sequences::uniform(1, memory.rows()), options, window(y), {}, arena);
+  return y;
+}
+
+/// Decodes `target` in steps of the given sizes.
+RowMajorMatrix steps(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
+                     const std::vector<Index>& sizes, const DecoderCallOptions& options = {}) {
+  Arena arena;
+  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  RowMajorMatrix y(target.rows(), target.cols());
+  Index begin = 0;
+  for (const Index size : sizes) {
+    const ConstMatrixView in = view(target.data() + begin * target.cols(), size, target.cols());
+    decoder.step(in, cache, options, view(y.data() + begin * y.cols(), size, y.cols()), arena);
+    begin += size;
+    EXPECT_EQ(cache[0].length, begin);
+  }
+  return y;
+}
+
+TEST(DecoderLayer, IsThreeBlocks) {
+  for (const bool norm_first : {false, true}) {
+    DecoderLayer layer(with([=](auto& o) { o.norm_first = norm_first; }));
+    fillRandomly(layer, 1);
+    const RowMajorMatrix x = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
+    const Sequences l = Sequences::uniform(1, 4), s = Sequences::uniform(1, 5);
+    Arena arena;
+    // The same blocks by themselves, with this layer's parameters.
+    MultiHeadAttention self({.embed_dim = 6, .num_heads = 2}), cross({.embed_dim = 6, .num_heads = 2});
+    FeedForward feed({.embed_dim = 6, .feed_forward_dim = 10});
+    for (const char* name : {"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}) {
+      write(self, name, read(layer, std::string("self_attn.") + name));
+      write(cross, name, read(layer, std::string("multihead_attn.") + name));
+    }
+    for (const char* name : {"linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"})
+      write(feed, name, read(layer, name));
+    const auto norm = [&](const RowMajorMatrix& in, const std::string& name) {
+      RowMajorMatrix out(in.rows(), in.cols());
+      layerNorm(window(in), read(layer, name + ".weight").data(), read(layer, name + ".bias").data(), 1e-5f,
+                window(out));
+      return out;
+    };
+    const auto block = [&](const RowMajorMatrix& in, const std::string& name, auto f) {
+      RowMajorMatrix y(in.rows(), in.cols());
+      f(norm_first ? norm(in, name) : in, y);
+      return norm_first ? RowMajorMatrix(in + y) : norm(in + y, name);
+    };
+    RowMajorMatrix expected = block(x, "norm1", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
+      MultiHeadCallOptions options;
+      options.causal = true;
+      self.forward(window(in), window(in), window(in), l, l, options, window(out), nullptr, arena);
+    });
+    expected = block(expected, "norm2", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
+      cross.forward(window(in), window(memory), window(memory), l, s, {}, window(out), nullptr, arena);
+    });
+    expected = block(expected, "norm3", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
+      feed.forward(window(in), window(out), arena);
+    });
+    RowMajorMatrix y(4, 6);
+    layer.forward(window(x), window(memory), l, s, causal(), window(y), {}, arena);
+    expectNear(y, expected);
+  }
+}
+
+TEST(DecoderLayer, ParametersAreInPyTorchsOrder) {
+  DecoderLayer layer(kSmall);
+  std::vector<std::string> expected;
+  for (const std::string attention : {"self_attn.", "multihead_attn."}) {
+    for (const char* name :
+         {"in_proj_weight [18, 6]", "in_proj_bias [18]", "out_proj.weight [6, 6]", "out_proj.bias [6]"})
+      expected.push_back(attention + name);
+  }
+  for (const char* name : {"linear1.weight [10, 6]", "linear1.bias [10]", "linear2.weight [6, 10]", "linear2.bias [6]"})
+    expected.push_back(name);
+  for (const char* name : {"norm1", "norm2", "norm3"}) {
+    for (const char* parameter : {".weight [6]", ".bias [6]"}) expected.push_back(std::string(name) + parameter);
+  }
+  EXPECT_EQ(names(layer), expected);
+}
+
+TEST(Decoder, LaterTargetsDoNotMatterWhereCausal) {
+  Decoder decoder(kSmall, 2, true);
+  fillRandomly(decoder, 1);
+  RowMajorMatrix target = randomMatrix(7, 6, 2);
+  const RowMajorMatrix memory = randomMatrix(5, 6, 3), before = run(decoder, target, memory);
+  target.bottomRows(3) = randomMatrix(3, 6, 4);
+  expectSame(run(decoder, target, memory).topRows(4), before.topRows(4));
+  EXPECT_NE(run(decoder, target, memory, {}).topRows(4), before.topRows(4));
+}
+
+TEST(Decoder, PermutingTheMemoryChangesNothing) {
+  Decoder decoder(kSmall, 2, false);
+  fillRandomly(decoder, 1);
+  const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
+  expectNear(run(decoder, target, memory.colwise().reverse()), run(decoder, target, memory));
+}
+
+TEST(Decoder, StepsWithACacheEqualTheFullPass) {
+  const RowMajorMatrix target = randomMatrix(9, 6, 2), memory = randomMatrix(5, 6, 3);
+  for (const bool norm_first : {false, true}) {
+    for (const bool pruned : {false, true}) {
+      Decoder decoder(with([=](auto& o) {
+                        o.norm_first = norm_first;
+                        if (pruned) o.num_heads = 3, o.key_dim = 5, o.value_dim = 4;
+                      }),
+                      2, norm_first);
+      fillRandomly(decoder, 1);
+      const RowMajorMatrix expected = run(decoder, target, memory);
+      expectNear(steps(decoder, target, memory, std::vector<Index>(9, 1)), expected);
+      expectNear(steps(decoder, target, memory, {4, 1, 0, 3, 1}), expected);
+      expectNear(steps(decoder, target, memory, {9}), expected);
+    }
+  }
+}
+
+TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
+  Decoder decoder(kSmall, 2, false);
+  fillRandomly(decoder, 1);
+  const RowMajorMatrix target = randomMatrix(9, 6, 2), memory = randomMatrix(5, 6, 3);
+  const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
+  const DistanceBias bias = alibiBias(2, 9);
+  DecoderCallOptions options = causal();
+  options.self.rotary = &rotary;
+  options.self.bias = &bias;
+  options.self.window = 2;
+  expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
+}
+
+TEST(Decoder, AFailedStepLeavesTheCacheAsItWas) {
+  Decoder decoder(kSmall, 2, false);
+  fillRandomly(decoder, 1);
+  const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
+                       expected = run(decoder, target, memory);
+  Arena arena;
+  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  RowMajorMatrix y(4, 6);
+  const auto step = [&](Index begin, Index count, const DecoderCallOptions& options = {}) {
+    decoder.step(view(target.data() + begin * 6, count, 6), cache, options, view(y.data() + begin * 6, count, 6),
+                 arena);
+  };
+  step(0, 2);
+  const std::vector<float> three(3, 1.0f);
+  DecoderCallOptions broken;
+  broken.memory.head_scale = three;  // found out after the first layer's self-attention has written its rows
+  expectError(ErrorCode::kShapeMismatch, "headMask: got shape [3]", [&] { step(2, 2, broken); });
+  EXPECT_EQ(cache[0].length, 2);
+  step(2, 2);
+  expectNear(y, expected);
+}
+
+TEST(Decoder, WeightsOfBothAttentionsSumToOne) {
+  Decoder decoder(kSmall, 1, false);
+  fillRandomly(decoder, 1);
+  const RowMajorMatrix target = randomMatrix(3, 6, 2), memory = randomMatrix(4, 6, 3);
+  RowMajorMatrix y(3, 6);
+  std::vector<float> self(2 * 3 * 3), cross(2 * 3 * 4);
+  const DecoderWeights weights{self.data(), cross.data()};
+  Arena arena;
+  decoder.forward(window(target), window(memory), Sequences::uniform(1, 3), Sequences::uniform(1, 4), causal(),
+                  window(y), {&weights, 1}, arena);
+  const auto expectSums = [](const std::vector<float>& w, Index columns) {
+    const ConstMatrixView rows = view(w.data(), static_cast<Index>(w.size()) / columns, columns);
+    expectNear(rows.rowwise().sum(), RowMajorMatrix::Ones(rows.rows(), 1));
+  };
+  expectSums(self, 3);
+  expectSums(cross, 4);
+  EXPECT_EQ(self[1], 0);  // query 0, key 1
+}
+
+TEST(Decoder, DropoutIsSeeded) {
+  Decoder decoder(with([](auto& o) { o.dropout = 0.4f; }), 2, true);
+  fillRandomly(decoder, 1);
+  const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
+                       plain = run(decoder, target, memory);
+  decoder.setTraining(true);
+  decoder.seed(1);
+  const RowMajorMatrix first = run(decoder, target, memory);
+  EXPECT_NE(first, plain);
+  EXPECT_NE(run(decoder, target, memory), first);
+  decoder.seed(1);
+  expectSame(run(decoder, target, memory), first);
+}
+
+TEST(Decoder, RefusesWhatDoesNotFit) {
+  using enum ErrorCode;
+  Decoder decoder(kSmall, 2, false), other(kSmall, 1, false);
+  const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
+  RowMajorMatrix y(4, 6), y5(5, 5);
+  Arena arena;
+  expectError(kInvalidArgument, "numLayers: got -2", [] { Decoder d(kSmall, -2, false); });
+  expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, target, narrow); });
+  expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, narrow, memory); });
+  expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]",
+              [&] { decoder.makeCache(window(narrow), arena); });
+  Decoder::Cache cache = other.makeCache(window(memory), arena);
+  expectError(kInvalidArgument, "cache: got one of 1 layers",
+              [&] { decoder.step(window(target), cache, {}, window(y), arena); });
+  expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
+              [&] { other.step(window(narrow), cache, {}, window(y5), arena); });
+  const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
+  DecoderCallOptions turned;
+  turned.memory.rotary = &rotary;
+  expectError(kUnsupported, "memory.rotary: got one in a step",
+              [&] { other.step(window(target), cache, turned, window(y), arena); });
+}
+
+TEST(Transformer, IsTheEncodersOutputInTheDecodersMemory) {
+  Transformer transformer(kSmall, 2, 1);
+  fillRandomly(transformer, 1);
+  const std::vector<std::string> all = names(transformer);
+  EXPECT_EQ(all.front(), "encoder.layers.0.self_attn.in_proj_weight [18, 6]");
+  EXPECT_EQ(all.back(), "decoder.norm.bias [6]");
+  EXPECT_NE(std::find(all.begin(), all.end(), "encoder.norm.weight [6]"), all.end());
+  EXPECT_EQ(transformer.encoder().numLayers(), 2);
+  EXPECT_EQ(transformer.decoder().numLayers(), 1);
+  const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
+  RowMajorMatrix memory(5, 6), y(4, 6);
+  Arena arena;
+  const Sequences s = Sequences::uniform(1, 5), t = Sequences::uniform(1, 4);
+  transformer.encoder().forward(window(source), s, {}, window(memory), {}, arena);
+  transformer.forward(window(source), window(target), s, t, {}, causal(), window(y), arena);
+  expectSame(y, run(transformer.decoder(), target, memory));
+}
+
+TEST(Transformer, TrainingAndSeedReachBothStacks) {
+  Transformer transformer(with([](auto& o) { o.dropout = 0.4f; }), 1, 1);
+  fillRandomly(transformer, 1);
+  transformer.setTraining(true);
+  EXPECT_TRUE(transformer.encoder().training());
+  EXPECT_TRUE(transformer.decoder().training());
+  const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
+  const auto forward = [&] {
+    RowMajorMatrix y(4, 6);
+    Arena arena;
+    transformer.forward(window(source), window(target), Sequences::uniform(1, 5), Sequences::uniform(1, 4), {},
+                        causal(), window(y), arena);
+    return y;
+  };
+  transformer.seed(1);
+  const RowMajorMatrix first = forward();
+  EXPECT_NE(forward(), first);
+  transformer.seed(1);
+  expectSame(forward(), first);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,117 @@
+#include "heed/linear.h"
+
+#include <cmath>
+
+#include "support.h"
+
+namespace heed {
+namespace {
+
+using namespace test;
+
+TEST(Linear, LiteralValues) {
+  Linear layer({.in_features = 2, .out_features = 3, .activation = Activation::kRelu});
+  write(layer, "weight", matrix({{1, 2}, {3, 4}, {-5, -6}}));
+  write(layer, "bias", matrix({{0.5f, -1, 0}}));
+  const RowMajorMatrix x = matrix({{1, 1}, {0, -1}});
+  RowMajorMatrix y(2, 3);
+  Arena arena;
+  layer.forward(window(x), window(y), arena);
+  expectNear(y, matrix({{3.5f, 6, 0}, {0, 0, 6}}));
+}
+
+TEST(Linear, AddsTheResidualAfterTheActivationAlsoInPlace) {
+  Linear layer({.in_features = 5, .out_features = 7, .activation = Activation::kTanh});
+  fillRandomly(layer, 1);
+  const RowMajorMatrix x = randomMatrix(4, 5, 2), residual = randomMatrix(4, 7, 3);
+  RowMajorMatrix plain(4, 7), sum = residual;
+  Arena arena;
+  layer.forward(window(x), window(plain), arena);
+  const ConstMatrixView plus = window(std::as_const(sum));
+  layer.forward(window(x), window(sum), arena, &plus);
+  expectNear(sum, plain + residual);
+}
+
+TEST(Linear, EveryPositionIsOnItsOwn) {
+  Linear layer({.in_features = 13, .out_features = 11, .activation = Activation::kGelu});
+  fillRandomly(layer, 1);
+  const RowMajorMatrix x = randomMatrix(17, 13, 2);
+  RowMajorMatrix all(17, 11), one(1, 11);
+  Arena arena;
+  layer.forward(window(x), window(all), arena);
+  for (Index t = 0; t < 17; ++t) {
+    const RowMajorMatrix row = x.row(t);
+    layer.forward(window(row), window(one), arena);
+    expectSame(one, all.row(t));
+  }
+}
+
+TEST(Linear, FunctionEqualsTheLayer) {
+  Linear layer({.in_features = 9, .out_features = 10, .activation = Activation::kSilu});
+  fillRandomly(layer, 1);
+  const RowMajorMatrix x = randomMatrix(3, 9, 2), weight = read(layer, "weight"), bias = read(layer, "bias");
+  RowMajorMatrix y(3, 10), expected(3, 10);
+  Arena arena;
+  layer.forward(window(x), window(expected), arena);
+  linear(window(x), window(weight), bias.data(), Activation::kSilu, window(y), arena);
+  expectSame(y, expected);
+}
+
+TEST(Linear, ParametersAreReadAndWrittenByRows) {
+  Linear layer({.in_features = 3, .out_features = 10});
+  const RowMajorMatrix weight = randomMatrix(10, 3, 1);
+  write(layer, "weight", weight);
+  const RowMajorMatrix rows = randomMatrix(2, 3, 2);
+  const std::vector<Parameter> all = layer.parameters();
+  parameter(all, "weight").write(6, 2, rows.data());
+  RowMajorMatrix expected = weight;
+  expected.middleRows(6, 2) = rows;
+  expectSame(read(layer, "weight"), expected);
+  EXPECT_EQ(names(layer), (std::vector<std::string>{"weight [10, 3]", "bias [10]"}));
+  Linear plain({.in_features = 3, .out_features = 10, .bias = false});
+  EXPECT_EQ(plain.parameterCount(), 30);
+  EXPECT_EQ(plain.bias(), nullptr);
+}
+
+TEST(Linear, Int8StaysNearFloat32) {
+  Linear fp32({.in_features = 64, .out_features = 32}),
+      int8({.in_features = 64, .out_features = 32, .precision = Precision::kInt8});
+  fillRandomly(fp32, 1);
+  fillRandomly(int8, 1);
+  const RowMajorMatrix x = randomMatrix(5, 64, 2);
+  RowMajorMatrix expected(5, 32), got(5, 32);
+  Arena arena;
+  fp32.forward(window(x), window(expected), arena);
+  int8.forward(window(x), window(got), arena);
+  EXPECT_LT((got - expected).cwiseAbs().maxCoeff(),
+            0.06f);  // 64 products, each off by some 1/254 of its weight and 1/127 of its activation
+  EXPECT_GT((got - expected).cwiseAbs().maxCoeff(), 0);
+}
+
+TEST(Linear, RefusesWhatMakesNoSense) {
+  using enum ErrorCode;
+  expectError(kInvalidArgument, "inFeatures: got 0; expected at least 1",
+              [] { Linear layer({.in_features = 0, .out_features = 1}); });
+  expectError(kInvalidArgument, "outFeatures: got -3; expected at least 1",
+              [] { Linear layer({.in_features = 1, .out_features = -3}); });
+  expectError(kOutOfMemory, "weight: got shape [1048576, 1048576]",
+              [] { Linear layer({.in_features = 1 << 20, .out_features = 1 << 20}); });
+  expectError(kOutOfMemory, "shape: got [4611686018427387904, 8]",
+              [] { Linear layer({.in_features = 8, .out_features = Index{1} << 62}); });
+  Linear layer({.in_features = 3, .out_features = 4});
+  const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1), narrow = randomMatrix(2, 3, 1);
+  RowMajorMatrix y(2, 4), short_output(1, 4);
+  Arena arena;
+  const ConstMatrixView residual = window(narrow);
+  expectError(kShapeMismatch, "x: got shape [2, 5]; expected [2, 3]",
+              [&] { layer.forward(window(x), window(y), arena); });
+  expectError(kShapeMismatch, "output: got shape [1, 4]; expected [2, 4]",
+              [&] { layer.forward(window(fits), window(short_output), arena); });
+  expectError(kShapeMismatch, "residual: got shape [2, 3]; expected [2, 4]",
+              [&] { layer.forward(window(fits), window(y), arena, &residual); });
+  expectError(kShapeMismatch, "weight: got shape [2, 3]; expected [2, 5]",
+              [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), arena); });
+}
+
+}  // namespace
+}  // namespace heed

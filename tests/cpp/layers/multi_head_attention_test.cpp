@@ -1,0 +1,260 @@
+#include "heed/multi_head_attention.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support.h"
+
+namespace heed {
+namespace {
+
+using namespace test;
+
+/// Output and weights of one call on a batch of one.
+struct Attended {
+  RowMajorMatrix output;
+  std::vector<float> weights;
+};
+
+Attended run(MultiHeadAttention& mha, const RowMajorMatrix& query, const RowMajorMatrix& key,
+             const RowMajorMatrix& value, const MultiHeadCallOptions& options = {}) {
+  Arena arena;
+  const Sequences queries = Sequences::uniform(1, query.rows()), keys = Sequences::uniform(1, key.rows());
+  Attended result{RowMajorMatrix(query.rows(), mha.options().embed_dim), {}};
+  result.weights.resize(static_cast<size_t>(attentionWeightsSize(mha.options().num_heads, queries, keys)));
+  mha.forward(window(query), window(key), window(value), queries, keys, options, window(result.output),
+              result.weights.data(), arena);
+  return result;
+}
+
+Attended run(MultiHeadAttention& mha, const RowMajorMatrix& x, const MultiHeadCallOptions& options = {}) {
+  return run(mha, x, x, x, options);
+}
+
+MultiHeadAttention random(const MultiHeadAttentionOptions& options, uint64_t seed = 1) {
+  MultiHeadAttention mha(options);
+  fillRandomly(mha, seed);
+  return mha;
+}
+
+/// x W^T + b in double.
+RowMajorMatrix affine(const RowMajorMatrix& x, const RowMajorMatrix& w, const RowMajorMatrix& b) {
+  return ((x.cast<double>() * w.cast<double>().transpose()).rowwise() + b.cast<double>().col(0).transpose())
+      .cast<float>();
+}
+
+TEST(MultiHeadAttention, IsTheConcatenationOfItsHeads) {
+  auto mha = random({.embed_dim = 12, .num_heads = 3});
+  const RowMajorMatrix x = randomMatrix(5, 12, 7), w = read(mha, "in_proj_weight"), b = read(mha, "in_proj_bias");
+  const RowMajorMatrix q = affine(x, w.topRows(12), b.topRows(12)),
+                       k = affine(x, w.middleRows(12, 12), b.middleRows(12, 12)),
+                       v = affine(x, w.bottomRows(12), b.bottomRows(12));
+  RowMajorMatrix heads(5, 12);
+  Arena arena;
+  for (Index h = 0; h < 3; ++h) {
+    const RowMajorMatrix qh = q.middleCols(4 * h, 4), kh = k.middleCols(4 * h, 4), vh = v.middleCols(4 * h, 4);
+    const Sequences one = Sequences::uniform(1, 5);
+    attention(window(qh), window(kh), window(vh), 1, one, one, {}, view(heads.data() + 4 * h, 5, 4, 12), nullptr,
+              arena);
+  }
+  expectNear(run(mha, x).output, affine(heads, read(mha, "out_proj.weight"), read(mha, "out_proj.bias")));
+}
+
+TEST(MultiHeadAttention, ParametersAreNamedAsPyTorchNamesThem) {
+  MultiHeadAttention packed({.embed_dim = 6, .num_heads = 2}),
+      wide({.embed_dim = 6, .num_heads = 2, .key_dim = 6, .value_dim = 5}),
+      cross({.embed_dim = 6, .num_heads = 3, .key_input_dim = 4, .value_input_dim = 5, .bias = false});
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(packed),
+            (Names{"in_proj_weight [18, 6]", "in_proj_bias [18]", "out_proj.weight [6, 6]", "out_proj.bias [6]"}));
+  EXPECT_EQ(names(wide), (Names{"q_proj_weight [12, 6]", "k_proj_weight [12, 6]", "v_proj_weight [10, 6]",
+                                "in_proj_bias [34]", "out_proj.weight [6, 10]", "out_proj.bias [6]"}));
+  EXPECT_EQ(names(cross),
+            (Names{"q_proj_weight [6, 6]", "k_proj_weight [6, 4]", "v_proj_weight [6, 5]", "out_proj.weight [6, 6]"}));
+  EXPECT_EQ(packed.parameterCount(), 4 * 36 + 4 * 6);
+}
+
+TEST(MultiHeadAttention, PackedRowsAreReadAndWrittenAcrossTheThirds) {
+  auto mha = random({.embed_dim = 4, .num_heads = 2});
+  const RowMajorMatrix before = read(mha, "in_proj_weight");
+  const RowMajorMatrix rows = randomMatrix(6, 4, 9);  // rows 3 .. 8: the end of q, all of k, the start of v
+  const std::vector<Parameter> all = mha.parameters();
+  parameter(all, "in_proj_weight").write(3, 6, rows.data());
+  RowMajorMatrix expected = before, part(6, 4);
+  expected.middleRows(3, 6) = rows;
+  expectSame(read(mha, "in_proj_weight"), expected);
+  parameter(all, "in_proj_weight").read(3, 6, part.data());
+  expectSame(part, rows);
+
+  std::vector<signed char> bytes(12 * 4);
+  std::iota(bytes.begin(), bytes.end(), static_cast<signed char>(-24));
+  std::vector<float> scales(12);
+  for (size_t i = 0; i < 12; ++i) scales[i] = 0.25f * static_cast<float>(i + 1);
+  parameter(all, "in_proj_weight").writeInt8(0, 12, bytes.data(), scales.data());
+  for (Index i = 0; i < 12; ++i) {
+    for (Index j = 0; j < 4; ++j)
+      expected(i, j) = scales[static_cast<size_t>(i)] * static_cast<float>(bytes[static_cast<size_t>(4 * i + j)]);
+  }
+  expectSame(read(mha, "in_proj_weight"), expected);
+}
+
+TEST(MultiHeadAttention, PermutingPositionsPermutesTheOutput) {
+  auto mha = random({.embed_dim = 8, .num_heads = 2});
+  const RowMajorMatrix x = randomMatrix(7, 8, 3);
+  expectNear(run(mha, x.colwise().reverse()).output, run(mha, x).output.colwise().reverse());
+}
+
+TEST(MultiHeadAttention, PermutingKeysAndValuesTogetherChangesNothing) {
+  auto mha = random({.embed_dim = 8, .num_heads = 2});
+  const RowMajorMatrix q = randomMatrix(3, 8, 3), kv = randomMatrix(6, 8, 4), turned = kv.colwise().reverse();
+  expectNear(run(mha, q, turned, turned).output, run(mha, q, kv, kv).output);
+}
+
+TEST(MultiHeadAttention, SharedInputsGiveWhatCopiesGive) {
+  // One view thrice is packed once; the bits must not tell.
+  auto mha = random({.embed_dim = 10, .num_heads = 2, .activation = Activation::kTanh});
+  const RowMajorMatrix x = randomMatrix(9, 10, 3), y = x, z = x;
+  expectSame(run(mha, x, x, x).output, run(mha, x, y, z).output);
+  expectSame(run(mha, x, y, y).output, run(mha, x, y, z).output);
+}
+
+TEST(MultiHeadAttention, ProjectionsMayBeNonlinear) {
+  auto mha = random({.embed_dim = 6, .num_heads = 2, .activation = Activation::kRelu});
+  const RowMajorMatrix x = randomMatrix(4, 6, 2);
+  RowMajorMatrix q(4, 6);
+  Arena arena;
+  mha.projectQuery(window(x), window(q), arena);
+  expectNear(q, affine(x, read(mha, "in_proj_weight").topRows(6), read(mha, "in_proj_bias").topRows(6)).cwiseMax(0.0f));
+}
+
+TEST(MultiHeadAttention, HeadsMayHaveAnyWidth) {
+  // The lecture's form: every head of full width, so the output matrix is n_h q x q.
+  auto mha =
+      random({.embed_dim = 5, .num_heads = 3, .key_dim = 5, .value_dim = 4, .key_input_dim = 7, .value_input_dim = 2});
+  const RowMajorMatrix q = randomMatrix(4, 5, 2), k = randomMatrix(6, 7, 3), v = randomMatrix(6, 2, 4);
+  const Attended a = run(mha, q, k, v);
+  EXPECT_EQ(a.output.cols(), 5);
+  EXPECT_EQ(a.weights.size(), 3u * 4 * 6);
+  for (size_t row = 0; row < 12; ++row)
+    EXPECT_NEAR(std::accumulate(a.weights.begin() + static_cast<int>(6 * row),
+                                a.weights.begin() + static_cast<int>(6 * row + 6), 0.0f),
+                1, 1e-5);
+}
+
+TEST(MultiHeadAttention, PruningAHeadEqualsMaskingIt) {
+  auto mha = random({.embed_dim = 8, .num_heads = 4});
+  MultiHeadAttention pruned({.embed_dim = 8, .num_heads = 2, .key_dim = 2, .value_dim = 2});
+  const RowMajorMatrix w = read(mha, "in_proj_weight"), b = read(mha, "in_proj_bias"), o = read(mha, "out_proj.weight");
+  // Heads 1 and 3 stay: features 2, 3 and 6, 7 of each projection.
+  const std::vector<Index> kept = {2, 3, 6, 7};
+  RowMajorMatrix bias(12, 1);
+  for (Index part = 0; part < 3; ++part) {
+    RowMajorMatrix rows(4, 8);
+    for (Index i = 0; i < 4; ++i) {
+      rows.row(i) = w.row(8 * part + kept[static_cast<size_t>(i)]);
+      bias(4 * part + i, 0) = b(8 * part + kept[static_cast<size_t>(i)], 0);
+    }
+    write(pruned, std::string(1, "qkv"[part]) + "_proj_weight", rows);
+  }
+  write(pruned, "in_proj_bias", bias);
+  write(pruned, "out_proj.weight", o(Eigen::all, kept));
+  write(pruned, "out_proj.bias", read(mha, "out_proj.bias"));
+  const RowMajorMatrix x = randomMatrix(5, 8, 2);
+  const std::vector<float> factors = {0, 1, 0, 1};
+  MultiHeadCallOptions options;
+  options.head_scale = factors;
+  expectNear(run(pruned, x).output, run(mha, x, options).output);
+}
+
+TEST(MultiHeadAttention, AddsTheResidual) {
+  auto mha = random({.embed_dim = 8, .num_heads = 2});
+  const RowMajorMatrix x = randomMatrix(5, 8, 2), plain = run(mha, x).output;
+  RowMajorMatrix sum = x;
+  Arena arena;
+  const Sequences one = Sequences::uniform(1, 5);
+  const ConstMatrixView in = window(std::as_const(sum));
+  mha.forward(in, in, in, one, one, {}, window(sum), nullptr, arena, &in);
+  expectNear(sum, plain + x);
+}
+
+TEST(MultiHeadAttention, RotaryMakesScoresDependOnDistance) {
+  // The same word everywhere: without positions each output is the same; with rotation the weights depend on j - i
+  // alone.
+  auto mha = random({.embed_dim = 8, .num_heads = 1});
+  zero(mha, "in_proj_bias");
+  const RowMajorMatrix x = randomMatrix(1, 8, 2).replicate(6, 1);
+  const Rotary rotary(8, 6, 100, Rotary::Pairing::kInterleaved);
+  MultiHeadCallOptions options;
+  options.rotary = &rotary;
+  const std::vector<float> a = run(mha, x, options).weights;
+  const auto ratio = [&](size_t i, size_t j) { return a[6 * i + j] / a[6 * i + i]; };
+  EXPECT_NEAR(ratio(1, 3), ratio(2, 4), 1e-4);
+  EXPECT_NEAR(ratio(4, 1), ratio(5, 2), 1e-4);
+  EXPECT_GT(std::abs(ratio(1, 3) - ratio(1, 2)), 1e-4);
+}
+
+TEST(MultiHeadAttention, DropoutDrawsInTrainingOnly) {
+  auto mha = random({.embed_dim = 8, .num_heads = 2, .dropout = 0.5f});
+  const RowMajorMatrix x = randomMatrix(9, 8, 2), plain = run(mha, x).output;
+  mha.setTraining(true);
+  mha.seed(4);
+  const RowMajorMatrix first = run(mha, x).output, second = run(mha, x).output;
+  EXPECT_NE(first, second);
+  EXPECT_NE(first, plain);
+  mha.seed(4);
+  expectSame(run(mha, x).output, first);
+  mha.setTraining(false);
+  expectSame(run(mha, x).output, plain);
+}
+
+TEST(MultiHeadAttention, TakesNoMemoryOnceWarm) {
+  auto mha = random({.embed_dim = 64, .num_heads = 4});
+  const RowMajorMatrix x = randomMatrix(700, 64, 2);
+  RowMajorMatrix y(700, 64);
+  Arena arena;
+  const Sequences one = Sequences::uniform(1, 700);
+  const auto call = [&] { mha.forward(window(x), window(x), window(x), one, one, {}, window(y), nullptr, arena); };
+  call();
+  call();
+  const size_t held = arena.capacity();
+  for (int i = 0; i < 5; ++i) call();
+  EXPECT_EQ(arena.capacity(), held);
+}
+
+TEST(MultiHeadAttention, RefusesOptionsThatMakeNoSense) {
+  using enum ErrorCode;
+  const auto make = [](MultiHeadAttentionOptions options) { return [options] { MultiHeadAttention mha(options); }; };
+  expectError(kInvalidArgument, "embedDim: got 0; expected at least 1", make({.embed_dim = 0, .num_heads = 1}));
+  expectError(kInvalidArgument, "numHeads: got 0; expected at least 1", make({.embed_dim = 8, .num_heads = 0}));
+  expectError(kInvalidArgument, "numHeads: got 3; expected a divisor of embedDim, 8, or keyDim and valueDim given",
+              make({.embed_dim = 8, .num_heads = 3}));
+  expectError(kInvalidArgument, "numHeads: got 3", make({.embed_dim = 8, .num_heads = 3, .key_dim = 2}));
+  expectError(kInvalidArgument, "keyDim: got -1", make({.embed_dim = 8, .num_heads = 2, .key_dim = -1}));
+  expectError(kInvalidArgument, "valueDim: got -1", make({.embed_dim = 8, .num_heads = 2, .value_dim = -1}));
+  expectError(kInvalidArgument, "keyInputDim: got -1", make({.embed_dim = 8, .num_heads = 2, .key_input_dim = -1}));
+  expectError(kInvalidArgument, "valueInputDim: got -1", make({.embed_dim = 8, .num_heads = 2, .value_input_dim = -1}));
+  expectError(kInvalidArgument, "dropout: got 1; ", make({.embed_dim = 8, .num_heads = 2, .dropout = 1}));
+  expectError(kOutOfMemory, "q_proj_weight: got shape [2, 1073741824, 8]",
+              make({.embed_dim = 8, .num_heads = 2, .key_dim = 1 << 30}));
+  expectError(kOutOfMemory, "shape: got [4611686018427387904",
+              make({.embed_dim = 8, .num_heads = Index{1} << 62, .key_dim = 2, .value_dim = 2}));
+  EXPECT_NO_THROW(make({.embed_dim = 8, .num_heads = 3, .key_dim = 2, .value_dim = 5})());
+}
+
+TEST(MultiHeadAttention, RefusesShapesThatDoNotFit) {
+  using enum ErrorCode;
+  auto mha = random({.embed_dim = 8, .num_heads = 2, .key_input_dim = 6, .value_input_dim = 4});
+  const RowMajorMatrix q = randomMatrix(3, 8, 1), k = randomMatrix(5, 6, 1), v = randomMatrix(5, 4, 1);
+  EXPECT_NO_THROW(run(mha, q, k, v));
+  expectError(kShapeMismatch, "query: got shape [3, 7]; expected [3, 8]",
+              [&] { run(mha, randomMatrix(3, 7, 1), k, v); });
+  expectError(kShapeMismatch, "key: got shape [5, 8]; expected [5, 6]", [&] { run(mha, q, randomMatrix(5, 8, 1), v); });
+  expectError(kShapeMismatch, "value: got shape [5, 6]; expected [5, 4]",
+              [&] { run(mha, q, k, randomMatrix(5, 6, 1)); });
+  expectError(kShapeMismatch, "value: got shape [4, 4]; expected [5, 4]",
+              [&] { run(mha, q, k, randomMatrix(4, 4, 1)); });
+  expectError(kShapeMismatch, "key: got shape [3, 8]; expected [3, 6]", [&] { run(mha, q, q, q); });
+}
+
+}  // namespace
+}  // namespace heed
