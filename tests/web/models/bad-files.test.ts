@@ -93,7 +93,7 @@ describe('safetensors', () => {
     [
       'a missing tensor',
       edited((h) => {
-        h['other'] = h[word]!;
+        h.other = h[word]!;
         delete h[word];
       }),
       'INVALID_FILE',

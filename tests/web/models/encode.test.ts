@@ -136,7 +136,7 @@ describe('embed', () => {
     const short = await model.embed('the fox', { dimensions: 8, normalize: true });
     const norm = Math.hypot(...full.data.subarray(0, 8));
     expect(short.shape).toEqual([1, 8]);
-    short.data.forEach((v, i) => expect(v).toBeCloseTo(full.data[i]! / norm, 6));
+    for (const [i, v] of short.data.entries()) expect(v).toBeCloseTo(full.data[i]! / norm, 6);
     await expect(model.embed('a', { dimensions: 999 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
@@ -179,7 +179,7 @@ describe('embed', () => {
     const alone: Tensor[] = [];
     for (const text of texts) alone.push(await model.embed(text));
     const together = await Promise.all(texts.map((text) => model.embed(text)));
-    together.forEach(({ data }, i) => expect(data).toEqual(alone[i]!.data));
+    for (const [i, { data }] of together.entries()) expect(data).toEqual(alone[i]!.data);
   });
 });
 

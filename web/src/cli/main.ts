@@ -150,7 +150,8 @@ async function embed(files: string[], values: Values): Promise<void> {
       const { data, shape } = await model.embed(batch, options);
       const width = shape[1]!;
       for (const [n, text] of batch.entries()) await output.write({ text }, data.subarray(n * width, (n + 1) * width));
-      line.update((done += batch.length));
+      done += batch.length;
+      line.update(done);
     }
   } finally {
     output.close();
@@ -168,7 +169,8 @@ async function classifyTexts(files: string[], values: Values): Promise<void> {
     for await (const batch of pending(files, values, output.done)) {
       const all = await classify(model, batch, { ...(topK && { topK }) });
       for (const [n, text] of batch.entries()) await output.write({ text, labels: all[n] });
-      line.update((done += batch.length));
+      done += batch.length;
+      line.update(done);
     }
   } finally {
     output.close();
@@ -198,7 +200,8 @@ async function search([query, ...files]: string[], values: Values): Promise<void
     hits = [...hits, ...found!.map(({ index, score }) => ({ text: batch[index]!, score }))]
       .sort((a, b) => b.score - a.score)
       .slice(0, topK);
-    line.update((done += batch.length));
+    done += batch.length;
+    line.update(done);
   }
   line.end();
   for (const { text, score } of hits) process.stdout.write(`${score.toFixed(3)}  ${text}\n`);
