@@ -1,0 +1,132 @@
+// The kernels under a stopwatch: plain exports, called from run.mjs. Every export does one call's worth of work and returns, as V8 tiers a function up between calls only.
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/encoder.h"
+#include "heed/norm.h"
+#include "kernels/activation.h"
+#include "kernels/matmul.h"
+#include "kernels/tile.h"
+
+#define EXPORT(name) extern "C" __attribute__((export_name(#name)))
+
+using namespace heed;
+
+namespace {
+
+Arena arena;
+
+std::vector<float> numbers(Index count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  uint32_t state = 12345;
+  for (float& value : values) value = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f;
+  return values;
+}
+
+struct {
+  std::vector<float> a, c, bias;
+  PackedWeight weight;
+  Activation activation;
+} product;
+
+struct {
+  std::vector<float> q, k, v, out;
+  Sequences sequences = Sequences::uniform(0, 0);
+  Index heads;
+} attend;
+
+struct {
+  std::vector<float> x, start;
+  std::unique_ptr<Encoder> encoder;
+  Sequences sequences = Sequences::uniform(0, 0);
+} stack;
+
+/// A step's own instructions on registers alone: what a product would reach if nothing had to be fetched. Four rows by eight columns, as in a tile; an
+/// addition stands for each broadcast, so that no product can be taken out of the loop.
+template <class Step>
+int32_t runPeak(Index steps) {
+  const Step step;
+  v128_t sums[8], unit = simd::opaqueSplat(0x3f800001);
+  const v128_t columns[] = {simd::opaqueSplat(0x3f000000), simd::opaqueSplat(0x3e800000)}, next = simd::opaqueSplat(1);
+  for (auto& sum : sums) sum = simd::splat(0);
+#pragma clang loop unroll(disable)
+  for (Index s = 0; s < steps; ++s) {
+    for (int i = 0; i < 8; ++i) {
+      sums[i] = step.add(sums[i], unit, columns[i % 2]);
+      if (i % 2) unit = wasm_i32x4_add(unit, next);
+    }
+  }
+  for (int i = 1; i < 8; ++i) sums[0] = wasm_i32x4_add(sums[0], sums[i]);
+  return wasm_i32x4_extract_lane(sums[0], 0);
+}
+
+}  // namespace
+
+/// Peak of the fp32 (0), int8 (1) and, relaxed only, split int8 (2) step: 8 dots per step.
+EXPORT(peak) int32_t peak(int kind, Index steps) {
+  if (kind == 0) return runPeak<FloatStep>(steps);
+#if defined(HEED_RELAXED_SIMD)
+  return kind == 1 ? runPeak<DotStep>(steps) : runPeak<SplitDotStep>(steps);
+#else
+  return runPeak<WideDotStep>(steps);
+#endif
+}
+EXPORT(int8Group) Index int8Group() { return kInt8Group; }
+
+EXPORT(prepareProduct) void prepareProduct(Index rows, Index depth, Index out, int is_int8, int activation) {
+  product.a = numbers(rows * depth);
+  product.c = numbers(rows * out);
+  product.bias = numbers(out);
+  product.weight = PackedWeight(out, depth, is_int8 ? Precision::kInt8 : Precision::kFloat32);
+  product.weight.write(0, out, numbers(out * depth).data());
+  product.activation = static_cast<Activation>(activation);
+}
+EXPORT(multiply) void multiply() {
+  const Index rows = static_cast<Index>(product.a.size()) / product.weight.in();
+  matmul(view(static_cast<const float*>(product.a.data()), rows, product.weight.in()), product.weight, {.bias = product.bias.data(), .activation = product.activation},
+         view(product.c.data(), rows, product.weight.out()), arena);
+}
+
+EXPORT(applyActivation) void applyActivation(int which) { activate(product.c.data(), static_cast<Index>(product.c.size()), static_cast<Activation>(which)); }
+EXPORT(normalize) void normalize(Index width) {
+  const Index rows = static_cast<Index>(product.c.size()) / width;
+  layerNorm(view(static_cast<const float*>(product.c.data()), rows, width), product.bias.data(), product.bias.data(), 1e-5f, view(product.c.data(), rows, width));
+}
+
+EXPORT(prepareAttention) void prepareAttention(Index count, Index length, Index heads, Index width) {
+  for (auto* values : {&attend.q, &attend.k, &attend.v, &attend.out}) *values = numbers(count * length * heads * width);
+  attend.sequences = Sequences::uniform(count, length);
+  attend.heads = heads;
+}
+EXPORT(attention) void runAttention(int causal, Index window) {
+  const Index rows = attend.sequences.totalRows(), width = static_cast<Index>(attend.q.size()) / rows;
+  const auto in = [&](const std::vector<float>& x) { return view(x.data(), rows, width); };
+  AttentionOptions options;
+  options.causal = causal != 0;
+  if (window >= 0) options.window = window;
+  attention(in(attend.q), in(attend.k), in(attend.v), attend.heads, attend.sequences, attend.sequences, options, view(attend.out.data(), rows, width), nullptr, arena);
+}
+
+EXPORT(prepareEncoder) void prepareEncoder(Index count, Index length, Index layers, Index width, Index heads, Index inner, int is_int8) {
+  stack.encoder = std::make_unique<Encoder>(
+      EncoderLayerOptions{.embed_dim = width, .num_heads = heads, .feed_forward_dim = inner, .activation = Activation::kGelu, .precision = is_int8 ? Precision::kInt8 : Precision::kFloat32}, layers, false);
+  for (const Parameter& parameter : stack.encoder->parameters()) {
+    std::vector<float> values = numbers(parameter.shape.size());
+    const float size = 1 / std::sqrt(static_cast<float>(parameter.shape[-1]));
+    for (float& value : values) value *= size;
+    parameter.write(0, parameter.shape[0], values.data());
+  }
+  stack.start = stack.x = numbers(count * length * width);
+  stack.sequences = Sequences::uniform(count, length);
+}
+EXPORT(encode) void encode() {
+  const Index rows = stack.sequences.totalRows(), width = static_cast<Index>(stack.x.size()) / rows;
+  stack.x = stack.start;
+  const MatrixView x = view(stack.x.data(), rows, width);
+  stack.encoder->forward(readOnly(x), stack.sequences, {}, x, {}, arena);
+}
+/// One entry of the encoder's output, so that runs can be compared.
+EXPORT(probe) float probe(Index i) { return stack.x[static_cast<size_t>(i)]; }
