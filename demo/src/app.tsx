@@ -1,5 +1,5 @@
 /** Masthead, the four rooms, and a line on what is running. */
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { Choice } from './components/controls';
 import { failure, info, shipped } from './engine/client';
 import { offlineReady, online } from './offline/offline';
@@ -17,6 +17,12 @@ const names: [Room, string][] = [
   ['speed', 'Speed'],
 ];
 const views = { hand: HandRoom, text: TextRoom, model: ModelRoom, speed: SpeedRoom };
+
+export function followTitle(): void {
+  effect(() => {
+    document.title = `heed: ${names.find(([target]) => target === room.value)![1].toLowerCase()}, see attention work`;
+  });
+}
 
 export function App() {
   const View = views[room.value];
@@ -58,7 +64,12 @@ function CopyLink() {
     setTimeout(() => (copied.value = false), 2000);
   };
   return (
-    <button type="button" onClick={copy} disabled={!linkIsComplete.value} title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}>
+    <button
+      type="button"
+      onClick={copy}
+      disabled={!linkIsComplete.value}
+      title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}
+    >
       <span aria-live="polite">{copied.value ? 'Copied' : 'Copy link'}</span>
     </button>
   );

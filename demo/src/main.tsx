@@ -1,6 +1,6 @@
 /** The page starts: it paints, then the worker loads the module. */
 import { render } from 'preact';
-import { App } from './app';
+import { App, followTitle } from './app';
 import { followBuild, startEngine } from './engine/client';
 import { followOffline } from './offline/offline';
 import { followHand } from './rooms/hand/result';
@@ -11,6 +11,7 @@ import { followUrl } from './state/url';
 
 followUrl();
 followTheme();
+followTitle();
 followOffline();
 render(<App />, document.getElementById('app')!);
 

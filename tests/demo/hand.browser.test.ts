@@ -31,7 +31,12 @@ const open = async (hash: string) => {
 describe('the first room', () => {
   it('shows the library’s attention for the four words', async () => {
     const { page, x, weights, complaints } = await open('#hand');
-    expect(x).toEqual([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]);
+    expect(x).toEqual([
+      [1, 0, 0],
+      [0, 1, 0],
+      [1, 1, 0],
+      [0, 0, 1],
+    ]);
     const expected = attend(x, x, weights);
     expect(largestDifference(await shownMatrix(page, 'k'), expected.key)).toBeLessThan(shownWithin);
     expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
@@ -47,7 +52,9 @@ describe('the first room', () => {
     x[0]![0] = -2.5;
     const expected = attend(x, x, weights);
     expect(largestDifference(before, expected.output)).toBeGreaterThan(0.05);
-    await expect.poll(async () => largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
+    await expect
+      .poll(async () => largestDifference(await shownMatrix(page, 'output'), expected.output))
+      .toBeLessThan(shownWithin);
     await context.close();
   });
 
@@ -56,7 +63,17 @@ describe('the first room', () => {
     ['causal=1', { causal: true }],
     ['window=1', { window: 1 }],
     ['padding=2', { mask: [[1, 1, 0, 0]] }],
-    ['mask=1,1,1,0;0,1,1,1;0,0,0,0;1,1,1,1', { mask: [[1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]] }],
+    [
+      'mask=1,1,1,0;0,1,1,1;0,0,0,0;1,1,1,1',
+      {
+        mask: [
+          [1, 1, 1, 0],
+          [0, 1, 1, 1],
+          [0, 0, 0, 0],
+          [1, 1, 1, 1],
+        ],
+      },
+    ],
   ])('applies %s', async (setting, options) => {
     const { page, x, weights, context } = await open(`#hand?${setting}`);
     const expected = attend(x, x, weights, options);
@@ -70,7 +87,9 @@ describe('the first room', () => {
     const before = await shownMatrix(page, 'output');
     const weights = await shownMatrix(page, 'weights');
     await page.getByRole('button', { name: 'Shuffled keys' }).click();
-    await expect.poll(async () => shownMatrix(page, 'weights')).toEqual(weights.map((row) => [2, 0, 3, 1].map((from) => row[from])));
+    await expect
+      .poll(async () => shownMatrix(page, 'weights'))
+      .toEqual(weights.map((row) => [2, 0, 3, 1].map((from) => row[from])));
     expect(await shownMatrix(page, 'output')).toEqual(before);
     await context.close();
   });
@@ -91,7 +110,9 @@ describe('the first room', () => {
 
   it('adds and appends positions, normalizes, and mixes heads', async () => {
     const { page, context, x } = await open('#hand?positions=add&norm=1&heads=2&seed=9');
-    const placed = (heed.positionalEncoding(4, 3).toArray() as Matrix).map((row, i) => row.map((entry, j) => entry + x[i]![j]!));
+    const placed = (heed.positionalEncoding(4, 3).toArray() as Matrix).map((row, i) =>
+      row.map((entry, j) => entry + x[i]![j]!),
+    );
     const prepared = heed.layerNorm(placed, { weight: [1, 1, 1], bias: [0, 0, 0] }).toArray() as Matrix;
     expect(largestDifference(await shownMatrix(page, 'prepared'), prepared)).toBeLessThan(shownWithin);
     const [joined, mixer] = [await shownMatrix(page, 'joined'), await shownMatrix(page, 'wo')];
@@ -108,7 +129,9 @@ describe('the first room', () => {
     const weights = await shownMatrix(page, 'weights');
     const check = async () => {
       const dropped = await shownMatrix(page, 'dropped');
-      const wrong = dropped.flatMap((row, i) => row.filter((entry, j) => entry !== 0 && Math.abs(entry - 2 * weights[i]![j]!) > 3 * shownWithin));
+      const wrong = dropped.flatMap((row, i) =>
+        row.filter((entry, j) => entry !== 0 && Math.abs(entry - 2 * weights[i]![j]!) > 3 * shownWithin),
+      );
       expect(wrong).toEqual([]);
       return dropped;
     };
@@ -152,7 +175,9 @@ describe('the first room', () => {
   });
 
   it('takes a nonsensical link for the plain room', async () => {
-    const { page, complaints, context } = await open('#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%');
+    const { page, complaints, context } = await open(
+      '#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%',
+    );
     expect((await shownMatrix(page, 'x')).length).toBe(4);
     expect(complaints).toEqual([]);
     await context.close();

@@ -43,10 +43,13 @@ describe('the third room', () => {
     await page.getByText('What is in it').waitFor({ timeout: 30_000 });
     const facts = await page.locator('.facts-table').first().innerText();
     const { numLayers, embedDim, parameterCount } = models[dtype].config;
-    for (const fact of [`${numLayers} layers`, `width ${embedDim}`, parameterCount.toLocaleString('en')]) expect(facts).toContain(fact);
+    for (const fact of [`${numLayers} layers`, `width ${embedDim}`, parameterCount.toLocaleString('en')])
+      expect(facts).toContain(fact);
     expect(await page.locator('.facts-table').nth(1).innerText()).toContain('model.safetensors');
     const expected = await cosines(dtype);
-    await expect.poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected)).toBeLessThan(shownWithin);
+    await expect
+      .poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected))
+      .toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
     await context.close();
   });
@@ -87,9 +90,14 @@ describe('the third room', () => {
     await writeFile(join(folder, 'sparse/model.safetensors'), '');
     await truncate(join(folder, 'sparse/model.safetensors'), 2e9);
     await choose(page, join(folder, 'sparse'));
-    await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(/could not be opened.*(config\.json|model\.safetensors)/s);
+    await expect
+      .poll(() => alert(page), { timeout: 30_000 })
+      .toMatch(/could not be opened.*(config\.json|model\.safetensors)/s);
 
-    for (const [url, says] of [['not a url at all:::', /no URL|status 404|config\.json/], [new URL('/nowhere/', site.url).href, /config\.json|404/]] as const) {
+    for (const [url, says] of [
+      ['not a url at all:::', /no URL|status 404|config\.json/],
+      [new URL('/nowhere/', site.url).href, /config\.json|404/],
+    ] as const) {
       await page.getByLabel('or the folder’s URL').fill(url);
       await page.getByRole('button', { name: 'Open' }).click();
       await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(says);

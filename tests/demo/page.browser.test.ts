@@ -25,13 +25,39 @@ async function settled(page: Page): Promise<void> {
 }
 
 const files = async (page: Page): Promise<string[]> =>
-  page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname.split('/heed/')[1]!));
+  page.evaluate(() =>
+    performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname.split('/heed/')[1]!),
+  );
+
+interface TraceEvent {
+  name: string;
+  pid: number;
+  tid: number;
+  args?: { name?: string };
+  /** The thread's own time, in microseconds: what other processes of a busy machine take is not in it. */
+  tdur?: number;
+}
+
+/** Milliseconds of the tasks of pages' main threads, longest first. */
+function longestTasks(trace: Buffer): number[] {
+  const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: TraceEvent[] };
+  const thread = ({ pid, tid }: TraceEvent) => `${pid} ${tid}`;
+  const main = new Set(
+    traceEvents.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain').map(thread),
+  );
+  return traceEvents
+    .filter((event) => event.name.endsWith('RunTask') && event.tdur !== undefined && main.has(thread(event)))
+    .map(({ tdur }) => tdur! / 1000)
+    .sort((a, b) => b - a);
+}
 
 describe('the page', () => {
   it('weighs under 350 KB without the model, all rooms together', async () => {
     const { page, context } = await visit(site, '#hand?positions=add', { serviceWorkers: 'block' });
     const fetched = new Set<string>(['index.html']);
-    page.context().on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
+    page
+      .context()
+      .on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
     for (const room of rooms) {
       await page.goto(site.url + room);
       await page.reload();
@@ -40,7 +66,9 @@ describe('the page', () => {
     for (const name of await files(page)) fetched.add(name);
     const model = /safetensors|words-/;
     const weights = await Promise.all(
-      [...fetched].filter((name) => !model.test(name)).map(async (name) => ({ name, bytes: brotliCompressSync(await readFile(join(site.folder, name))).length })),
+      [...fetched]
+        .filter((name) => !model.test(name))
+        .map(async (name) => ({ name, bytes: brotliCompressSync(await readFile(join(site.folder, name))).length })),
     );
     const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`page weight, brotli: ${total} bytes`, weights);
@@ -64,7 +92,9 @@ describe('the page', () => {
       const { page, complaints, context } = await visit(site, room);
       await settled(page);
       expect(complaints, room).toEqual([]);
-      expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain("script-src 'self' 'wasm-unsafe-eval'");
+      expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
+        "script-src 'self' 'wasm-unsafe-eval'",
+      );
       expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
       await context.close();
     }
@@ -89,8 +119,10 @@ describe('the page', () => {
     const { page, context } = await visit(site, '#text');
     await page.getByText('Saved: works offline').waitFor({ timeout: 30_000 });
     await page.locator('.words li').first().waitFor();
+    await page.locator('.plot svg').first().waitFor();
     const requests: string[] = [];
-    context.on('request', (request) => requests.push(request.url()));
+    // Chromium asks for the icon whenever the address changes, and gets the kept one.
+    context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
     await page.getByLabel('Your sentences').fill('A sentence\nand another');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     await page.getByLabel('Describe a thing').fill('a place to sleep');
@@ -136,33 +168,50 @@ describe('the page', () => {
   it('never holds the main thread for 50 ms while one types', async () => {
     const { page, context } = await visit(site, '#text');
     await settled(page);
-    await page.evaluate(() => {
-      const tasks: number[] = [];
-      (globalThis as unknown as { longTasks: number[] }).longTasks = tasks;
-      new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ entryTypes: ['longtask'] });
-    });
+    await page.locator('.plot svg').first().waitFor();
     await page.getByLabel('Your sentences').click();
     await page.keyboard.press('Control+End');
+    await site.browser.startTracing(page, {
+      categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
+    });
     await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
     await page.getByLabel('Describe a thing').click();
     await page.keyboard.type(' that one cannot leave', { delay: 40 });
     await page.waitForTimeout(500);
-    const typing = await page.evaluate(() => (globalThis as unknown as { longTasks: number[] }).longTasks);
-    console.log('long tasks while typing, ms:', typing);
-    // The shared test machine may be stolen from us for a moment; a page that stutters does so at every key.
-    expect(typing.length).toBeLessThanOrEqual(2);
+    const longest = longestTasks(await site.browser.stopTracing());
+    console.log('longest tasks of the main thread while typing, ms of its own time:', longest.slice(0, 5));
+    expect(longest.length).toBeGreaterThan(50);
+    expect(longest[0]).toBeLessThan(50);
     await context.close();
   });
 
   it.each(['light', 'dark'] as const)('has no accessibility violation that axe finds, in %s', async (colorScheme) => {
     const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-    for (const [room, width] of [...rooms.map((name) => [name, 1280] as const), ['#hand', 360] as const, ['#text', 360] as const]) {
+    for (const [room, width] of [
+      ...rooms.map((name) => [name, 1280] as const),
+      ['#hand', 360] as const,
+      ['#text', 360] as const,
+    ]) {
       // The policy that the page lives under would forbid the checker too.
-      const { page, context } = await visit(site, room, { colorScheme, bypassCSP: true, viewport: { width, height: 800 } });
+      const { page, context } = await visit(site, room, {
+        colorScheme,
+        bypassCSP: true,
+        viewport: { width, height: 800 },
+      });
       await settled(page);
       await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run());
-      expect(violations.map(({ id, nodes }) => `${room}: ${id}: ${nodes.slice(0, 3).map(({ html, failureSummary }) => `${html} ${failureSummary}`).join('\n')}`)).toEqual([]);
+      const { violations } = await page.evaluate(() =>
+        (globalThis as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run(),
+      );
+      expect(
+        violations.map(
+          ({ id, nodes }) =>
+            `${room}: ${id}: ${nodes
+              .slice(0, 3)
+              .map(({ html, failureSummary }) => `${html} ${failureSummary}`)
+              .join('\n')}`,
+        ),
+      ).toEqual([]);
       await context.close();
     }
   });
@@ -172,7 +221,9 @@ describe('the page', () => {
       for (const room of rooms) {
         const { page, context } = await visit(site, room, { viewport: { width, height: 800 } });
         await settled(page);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        const overflow = await page.evaluate(
+          () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        );
         expect(overflow, `${room} at ${width}`).toBeLessThanOrEqual(0);
         await context.close();
       }

@@ -30,12 +30,18 @@ export interface Site {
 }
 
 /** Builds the page into a folder of its own and serves it below a path, as GitHub Pages does. */
-export async function openSite(name: string, { headers = { 'Content-Security-Policy': policy } as Record<string, string> } = {}): Promise<Site> {
+export async function openSite(
+  name: string,
+  { headers = { 'Content-Security-Policy': policy } as Record<string, string> } = {},
+): Promise<Site> {
   const folder = join(root, 'build/tests', `demo-${name}`);
   // In a process of its own: within Vitest, Vite would build for tests, not for visitors.
   const vite = join(root, 'node_modules/vite/bin/vite.js');
   const options = ['build', '--config', 'demo/vite.config.ts', '--outDir', folder, '--logLevel', 'error'];
-  await promisify(execFile)(process.execPath, [vite, ...options], { cwd: root, env: { ...process.env, NODE_ENV: 'production' } });
+  await promisify(execFile)(process.execPath, [vite, ...options], {
+    cwd: root,
+    env: { ...process.env, NODE_ENV: 'production' },
+  });
   const server = await serve(folder, '/heed/', headers);
   const browser: Browser = await launchChromium();
   return {
@@ -55,12 +61,16 @@ async function serve(folder: string, prefix: string, headers: Record<string, str
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname);
     // The model's folder too, for the room that opens one by its URL.
-    const below = path.startsWith('/model/') ? join(model, normalize(path.slice('/model'.length))) : join(folder, normalize(path.slice(prefix.length - 1)));
+    const below = path.startsWith('/model/')
+      ? join(model, normalize(path.slice('/model'.length)))
+      : join(folder, normalize(path.slice(prefix.length - 1)));
     try {
       if (!path.startsWith(prefix) && !path.startsWith('/model/')) throw new Error('outside');
       const file = below.endsWith('/') ? join(below, 'index.html') : below;
       const body = await readFile(file);
-      response.writeHead(200, { 'Content-Type': types[extname(file)] ?? 'application/octet-stream', ...headers }).end(body);
+      response
+        .writeHead(200, { 'Content-Type': types[extname(file)] ?? 'application/octet-stream', ...headers })
+        .end(body);
     } catch {
       response.writeHead(404, { 'Content-Type': 'text/html' }).end('<!doctype html><title>not found</title>');
     }
@@ -78,7 +88,11 @@ export interface Visit {
 
 /** A fresh visitor. */
 export async function visit(site: Site, hash = '', options: BrowserContextOptions = {}): Promise<Visit> {
-  const context = await site.browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce', ...options });
+  const context = await site.browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    reducedMotion: 'reduce',
+    ...options,
+  });
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) => {
@@ -93,7 +107,9 @@ export async function visit(site: Site, hash = '', options: BrowserContextOption
 export async function shownMatrix(page: Page, id: string): Promise<number[][]> {
   await page.waitForSelector(`#${id} td`);
   const rows = await page.$$eval(`#${id} tbody tr`, (found) =>
-    found.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.querySelector('input')?.value ?? cell.textContent ?? '')),
+    found.map((row) =>
+      [...row.querySelectorAll('td')].map((cell) => cell.querySelector('input')?.value ?? cell.textContent ?? ''),
+    ),
   );
   return rows.map((row) => row.map((text) => (text === '−∞' ? -Infinity : Number(text.replace('−', '-')))));
 }
@@ -103,5 +119,7 @@ export const shownWithin = 0.00501;
 
 export function largestDifference(a: number[][], b: number[][]): number {
   if (a.length !== b.length || a.some((row, i) => row.length !== b[i]!.length)) return Infinity;
-  return Math.max(...a.flatMap((row, i) => row.map((entry, j) => (entry === b[i]![j] ? 0 : Math.abs(entry - b[i]![j]!)))));
+  return Math.max(
+    ...a.flatMap((row, i) => row.map((entry, j) => (entry === b[i]![j] ? 0 : Math.abs(entry - b[i]![j]!)))),
+  );
 }

@@ -9,11 +9,15 @@ beforeAll(async () => {
 afterAll(() => site?.close());
 
 it('measures this machine and gives the figures as text', async () => {
-  const { page, complaints, context } = await visit(site, '#speed', { permissions: ['clipboard-read', 'clipboard-write'] });
+  const { page, complaints, context } = await visit(site, '#speed', {
+    permissions: ['clipboard-read', 'clipboard-write'],
+  });
   await page.getByRole('button', { name: 'Measure' }).click();
   await page.getByRole('button', { name: 'Copy as text' }).click({ timeout: 60_000 });
   const text = await page.evaluate(() => navigator.clipboard.readText());
-  const rows = await page.locator('#length-table tbody tr').evaluateAll((found) => found.map((row) => [...row.children].map((cell) => cell.textContent!)));
+  const rows = await page
+    .locator('#length-table tbody tr')
+    .evaluateAll((found) => found.map((row) => [...row.children].map((cell) => cell.textContent!)));
   expect(rows.length).toBeGreaterThanOrEqual(4);
   for (const [length, perSecond, one] of rows) {
     expect(text).toMatch(new RegExp(`${length} +${perSecond}\n`));

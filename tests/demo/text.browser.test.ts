@@ -32,7 +32,9 @@ describe('the second room', () => {
     await page.waitForSelector('#shipped-cosines');
     await page.getByLabel('Your sentences').fill(sentences.join('\n'));
     const expected = await cosines(sentences);
-    await expect.poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected), { timeout: 20_000 }).toBeLessThan(shownWithin);
+    await expect
+      .poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected), { timeout: 20_000 })
+      .toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
     await context.close();
   });
@@ -41,7 +43,10 @@ describe('the second room', () => {
     const { numLayers, numHeads } = model.config;
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
-    for (const [layer, head] of [[0, 0], [numLayers - 1, numHeads - 1]] as const) {
+    for (const [layer, head] of [
+      [0, 0],
+      [numLayers - 1, numHeads - 1],
+    ] as const) {
       const { page, context } = await visit(site, `#text?${written}&layer=${layer}&head=${head}`);
       const asking = page.locator('.asking .token');
       await asking.first().waitFor();
@@ -51,7 +56,7 @@ describe('the second room', () => {
         const shares = [...attentions![layer]!.data.subarray(start, start + length)].sort((a, b) => b - a);
         const shown = percents((await asking.nth(query).getAttribute('aria-label'))!);
         expect(shown.length).toBe(4);
-        shown.forEach((share, rank) => expect(Math.abs(share - shares[rank]!)).toBeLessThan(shownWithin));
+        for (const [rank, share] of shown.entries()) expect(Math.abs(share - shares[rank]!)).toBeLessThan(shownWithin);
       }
       await context.close();
     }
@@ -68,7 +73,7 @@ describe('the second room', () => {
     });
     const weights = attentions![1]!.data.subarray(length * length, 2 * length * length);
     expect(alphas.length).toBe(weights.length);
-    alphas.forEach((alpha, i) => expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01));
+    for (const [i, alpha] of alphas.entries()) expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01);
     await context.close();
   });
 
@@ -79,11 +84,18 @@ describe('the second room', () => {
     // A whole layer and one more: enough to be seen in two decimals.
     const off = [...Array.from({ length: numHeads }, (_, head) => [0, head] as const), [numLayers - 1, 1] as const];
     for (const [layer, head] of off) await page.getByLabel(`Layer ${layer + 1}, head ${head + 1} on`).uncheck();
-    const headMask = Array.from({ length: numLayers }, (_, l) => Array.from({ length: numHeads }, (_, h) => (off.some(([a, b]) => a === l && b === h) ? 0 : 1)));
+    const headMask = Array.from({ length: numLayers }, (_, l) =>
+      Array.from({ length: numHeads }, (_, h) => (off.some(([a, b]) => a === l && b === h) ? 0 : 1)),
+    );
     const expected = await cosines(sentences, { headMask });
     expect(largestDifference(expected, await cosines(sentences))).toBeGreaterThan(shownWithin);
-    await expect.poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected)).toBeLessThan(shownWithin);
-    const [whole, without] = [await model.embed(sentences, { normalize: true }), await model.embed(sentences, { normalize: true, headMask })];
+    await expect
+      .poll(async () => largestDifference(await shownMatrix(page, 'shipped-cosines'), expected))
+      .toBeLessThan(shownWithin);
+    const [whole, without] = [
+      await model.embed(sentences, { normalize: true }),
+      await model.embed(sentences, { normalize: true, headMask }),
+    ];
     const kept = whole.data.reduce((sum, entry, i) => sum + entry * without.data[i]!, 0) / sentences.length;
     const said = await page.locator('.head-effect p').first().innerText();
     expect(said).toContain(`${off.length} heads off`);
@@ -94,17 +106,27 @@ describe('the second room', () => {
   it('finds words by description, as the library’s vectors say', async () => {
     const { page, context, complaints } = await visit(site, '#text?define=a+large+body+of+salt+water');
     await page.locator('.words li').first().waitFor();
-    const shown = await page.locator('.words li').evaluateAll((items) => items.map((item) => ({ word: item.querySelector('.word')!.textContent!, score: Number(item.querySelector('.score')!.textContent) })));
+    const shown = await page.locator('.words li').evaluateAll((items) =>
+      items.map((item) => ({
+        word: item.querySelector('.word')!.textContent!,
+        score: Number(item.querySelector('.score')!.textContent),
+      })),
+    );
     expect(shown.length).toBe(12);
     const query = await model.embed(['a large body of salt water'], { dimensions: 128, normalize: true });
-    const words = await model.embed(shown.map(({ word }) => word), { dimensions: 128, normalize: true });
+    const words = await model.embed(
+      shown.map(({ word }) => word),
+      { dimensions: 128, normalize: true },
+    );
     // The index is int8; the words' own vectors here are not.
     shown.forEach(({ score }, i) => {
       const cosine = query.data.reduce((sum, entry, j) => sum + entry * words.data[i * 128 + j]!, 0);
       expect(Math.abs(score - cosine)).toBeLessThan(0.03);
     });
     await page.getByLabel('Describe a thing').fill('person who studies insects');
-    await expect.poll(async () => page.locator('.words .word').allInnerTexts()).not.toEqual(shown.map(({ word }) => word));
+    await expect
+      .poll(async () => page.locator('.words .word').allInnerTexts())
+      .not.toEqual(shown.map(({ word }) => word));
     expect(complaints).toEqual([]);
     await context.close();
   });

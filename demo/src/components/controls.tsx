@@ -10,6 +10,7 @@ export function Toggle({ label, state, hint }: { label: ComponentChildren; state
         type="checkbox"
         role="switch"
         checked={state.value}
+        aria-checked={state.value}
         onInput={(event) => {
           state.value = event.currentTarget.checked;
         }}
@@ -30,7 +31,16 @@ interface SliderProps {
   disabled?: boolean;
 }
 
-export function Slider({ label, value, onChange, min, max, step = 1, shown = String(value), disabled = false }: SliderProps) {
+export function Slider({
+  label,
+  value,
+  onChange,
+  min,
+  max,
+  step = 1,
+  shown = String(value),
+  disabled = false,
+}: SliderProps) {
   const id = useId();
   return (
     <div class="slider">
@@ -83,11 +93,23 @@ export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 
   return (
     <div class="stepper">
       <span id={id}>{label}</span>
-      <button type="button" aria-labelledby={id} title="fewer" disabled={value <= min} onClick={() => onChange(value - 1)}>
+      <button
+        type="button"
+        aria-labelledby={id}
+        title="fewer"
+        disabled={value <= min}
+        onClick={() => onChange(value - 1)}
+      >
         −
       </button>
       <output aria-labelledby={id}>{value}</output>
-      <button type="button" aria-labelledby={id} title="more" disabled={value >= max} onClick={() => onChange(value + 1)}>
+      <button
+        type="button"
+        aria-labelledby={id}
+        title="more"
+        disabled={value >= max}
+        onClick={() => onChange(value + 1)}
+      >
         +
       </button>
     </div>
@@ -95,7 +117,15 @@ export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 
 }
 
 /** Something to know; `alert` where it needs action. */
-export function Notice({ kind = 'note', title, children }: { kind?: 'note' | 'alert'; title?: string; children: ComponentChildren }) {
+export function Notice({
+  kind = 'note',
+  title,
+  children,
+}: {
+  kind?: 'note' | 'alert';
+  title?: string;
+  children: ComponentChildren;
+}) {
   return (
     <div class={`notice ${kind}`} role={kind === 'alert' ? 'alert' : 'note'}>
       {title && <strong>{title}</strong>}

@@ -2,7 +2,7 @@
  * What lights up together. Every axis of every matrix has a name (query, key, feature ...), as in an einsum; pointing at a cell focuses one place on
  * each of its two axes, and every matrix that shares an axis lights the same place.
  */
-import { computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { computed, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { Codec } from '../state/url';
 
 export type Focus = Readonly<Record<string, number>>;

@@ -24,5 +24,13 @@ export function HeatMap({ weights, length, label }: HeatProps) {
     }
     context.putImageData(image, 0, 0);
   }, [weights, length, heatColour.value]);
-  return <canvas ref={canvas} class="heat" width={length} height={length} {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
+  return (
+    <canvas
+      ref={canvas}
+      class="heat"
+      width={length}
+      height={length}
+      {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })}
+    />
+  );
 }

@@ -4,8 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { Formula } from './formula';
 import { type Focus, type FocusState, sameFocus } from './focus';
+import { Formula } from './formula';
 import { decimal } from './numbers';
 
 export interface Axis {
@@ -35,7 +35,20 @@ interface MatrixProps {
   id?: string;
 }
 
-export function Matrix({ symbol, caption, values, rows, columns, focus, tone = 'signed', role, strength, onEdit, onToggle, id }: MatrixProps) {
+export function Matrix({
+  symbol,
+  caption,
+  values,
+  rows,
+  columns,
+  focus,
+  tone = 'signed',
+  role,
+  strength,
+  onEdit,
+  onToggle,
+  id,
+}: MatrixProps) {
   const table = useRef<HTMLTableElement>(null);
   const [active, setActive] = useState<[number, number]>([0, 0]);
   const height = values.length;
@@ -99,7 +112,9 @@ export function Matrix({ symbol, caption, values, rows, columns, focus, tone = '
     }
     if (onEdit) {
       const edit = (next: number) => onEdit(row, column, next);
-      return <NumberInput label={`${caption}: ${label}`} value={value} tabIndex={tabIndex(row, column)} onChange={edit} />;
+      return (
+        <NumberInput label={`${caption}: ${label}`} value={value} tabIndex={tabIndex(row, column)} onChange={edit} />
+      );
     }
     return tone === 'mask' ? (value ? '✓' : '−∞') : decimal(value);
   };
@@ -109,7 +124,7 @@ export function Matrix({ symbol, caption, values, rows, columns, focus, tone = '
       <figcaption title={caption}>
         <Formula>{symbol}</Formula>
       </figcaption>
-      {/* Focus and pointer events rise from the cells, which are what one operates. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: the grid pattern over a table, with one tab stop and arrow keys */}
       <table
         ref={table}
         role="grid"
@@ -171,7 +186,8 @@ const steps: Record<string, [number, number]> = {
 
 function cellClass(tone: string, value: number, rowLit: boolean, columnLit: boolean): string {
   const classes = [tone];
-  if (tone === 'mask' || value === -Infinity) classes.push(value === 0 || value === -Infinity ? 'forbidden' : 'allowed');
+  if (tone === 'mask' || value === -Infinity)
+    classes.push(value === 0 || value === -Infinity ? 'forbidden' : 'allowed');
   else classes.push(value < 0 ? 'negative' : 'positive');
   if (rowLit || columnLit) classes.push('lit');
   if (rowLit && columnLit) classes.push('crossed');

@@ -2,10 +2,10 @@
  * One head, large: the tokens that ask on the left, what they attend to as lines or as a heat map. The tokens are buttons whose names say in words what
  * the picture shows, so the figure can be read with the keyboard and heard.
  */
-import { useSignal, type Signal } from '@preact/signals';
+import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { HeatMap } from './heat-map';
 import { heatColour } from '../state/theme';
+import { HeatMap } from './heat-map';
 import { percent } from './numbers';
 
 interface TokenAttentionProps {
@@ -53,7 +53,9 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
   return (
     <div class="token-attention">
       <p class="readout" aria-live="polite">
-        {query === null ? 'Point at a token, or tab to it, to see where it looks; a click keeps it.' : inWords(tokens, query, row(query))}
+        {query === null
+          ? 'Point at a token, or tab to it, to see where it looks; a click keeps it.'
+          : inWords(tokens, query, row(query))}
       </p>
       {view === 'lines' ? (
         <div class="lines-view">
@@ -81,7 +83,11 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
               column.value = null;
             }}
           >
-            <HeatMap weights={weights} length={length} label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it give the numbers.`} />
+            <HeatMap
+              weights={weights}
+              length={length}
+              label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it give the numbers.`}
+            />
             {query !== null && <div class="row-marker" style={{ '--row': query }} />}
             {column.value !== null && <div class="column-marker" style={{ '--column': column.value }} />}
           </div>
@@ -98,11 +104,26 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
     for (let to = 0; to < length; to++) {
       const share = weights[from * length + to]!;
       if (share < leastLine) continue;
-      lines.push(<line key={`${from}-${to}`} x1={0} y1={from + 0.5} x2={100} y2={to + 0.5} stroke-opacity={Math.min(1, share ** 0.7)} />);
+      lines.push(
+        <line
+          key={`${from}-${to}`}
+          x1={0}
+          y1={from + 0.5}
+          x2={100}
+          y2={to + 0.5}
+          stroke-opacity={Math.min(1, share ** 0.7)}
+        />,
+      );
     }
   }
   return (
-    <svg class="lines" viewBox={`0 0 100 ${length}`} preserveAspectRatio="none" stroke={`rgb(${heatColour.value})`} aria-hidden="true">
+    <svg
+      class="lines"
+      viewBox={`0 0 100 ${length}`}
+      preserveAspectRatio="none"
+      stroke={`rgb(${heatColour.value})`}
+      aria-hidden="true"
+    >
       {lines}
     </svg>
   );

@@ -10,7 +10,10 @@ export function Waiting({ what, progress = false }: { what: string; progress?: b
   if (failure.value) {
     const { code, message } = failure.value;
     return (
-      <Notice kind="alert" title={code === 'UNSUPPORTED' ? 'This browser is too old for heed. ' : 'heed could not start. '}>
+      <Notice
+        kind="alert"
+        title={code === 'UNSUPPORTED' ? 'This browser is too old for heed. ' : 'heed could not start. '}
+      >
         <p>{message}</p>
         {code === 'UNSUPPORTED' ? (
           <p>{requirement}</p>

@@ -37,9 +37,14 @@ export function startEngine(): void {
 async function openShipped(): Promise<void> {
   try {
     info.value = await engine.start(build.peek());
-    shipped.value = await engine.open('shipped', { kind: 'shipped' }, undefined, proxy((progress: LoadProgress) => {
-      shippedProgress.value = share(progress);
-    }));
+    shipped.value = await engine.open(
+      'shipped',
+      { kind: 'shipped' },
+      undefined,
+      proxy((progress: LoadProgress) => {
+        shippedProgress.value = share(progress);
+      }),
+    );
   } catch (reason) {
     failure.value = asFailure(reason);
   }

@@ -8,7 +8,11 @@ export function carryErrors(): void {
   transferHandlers.set('throw', {
     canHandle: original.canHandle,
     serialize({ value }: Thrown) {
-      const { name = 'Error', message = String(value), code } = (value ?? {}) as { name?: string; message?: string; code?: string };
+      const {
+        name = 'Error',
+        message = String(value),
+        code,
+      } = (value ?? {}) as { name?: string; message?: string; code?: string };
       return [{ name, message, code }, []];
     },
     deserialize({ name, message, code }: { name: string; message: string; code?: string }) {

@@ -65,7 +65,8 @@ export function computeHand(heed: Heed, input: HandInput): HandResult {
   const x = prepare(heed, input.x, input);
   const y = input.y && prepare(heed, input.y, input);
   const source = inOrder(y ?? x, input.order);
-  const split = (rows: Matrix, weight: Matrix) => splitHeads(matrix(heed.linear(rows, { weight: transpose(weight) })), input.heads);
+  const split = (rows: Matrix, weight: Matrix) =>
+    splitHeads(matrix(heed.linear(rows, { weight: transpose(weight) })), input.heads);
   const queries = split(x, input.queryWeight);
   const keys = split(source, input.keyWeight);
   const values = split(source, input.valueWeight);
@@ -96,7 +97,12 @@ export function computeHand(heed: Heed, input: HandInput): HandResult {
 }
 
 /** The encoding of `length` positions and the dot products between them. */
-export function computePositions(heed: Heed, length: number, dim: number, base: number): { encoding: Matrix; products: Matrix } {
+export function computePositions(
+  heed: Heed,
+  length: number,
+  dim: number,
+  base: number,
+): { encoding: Matrix; products: Matrix } {
   const encoding = heed.positionalEncoding(length, dim, { base });
   return { encoding: matrix(encoding), products: matrix(heed.linear(encoding, { weight: encoding })) };
 }
@@ -111,7 +117,9 @@ function prepare(heed: Heed, rows: Matrix, { positions, layerNorm }: HandInput):
 function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['positions']): Matrix {
   if (mode === 'none') return rows;
   const encoding = matrix(heed.positionalEncoding(rows.length, mode === 'add' ? rows[0]!.length : dim, { base }));
-  return rows.map((row, i) => (mode === 'add' ? row.map((entry, j) => entry + encoding[i]![j]!) : [...row, ...encoding[i]!]));
+  return rows.map((row, i) =>
+    mode === 'add' ? row.map((entry, j) => entry + encoding[i]![j]!) : [...row, ...encoding[i]!],
+  );
 }
 
 /** Keys keep their own places when they are shuffled, so the rules ask for the place a key came from. */

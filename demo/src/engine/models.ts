@@ -3,7 +3,10 @@ import type { Heed, LoadProgress, PretrainedModel } from 'heed';
 import { PCA } from 'ml-pca';
 import type { Matrix } from './hand';
 
-export type ModelSource = { kind: 'shipped' } | { kind: 'url'; url: string } | { kind: 'files'; files: { path: string; file: File }[] };
+export type ModelSource =
+  | { kind: 'shipped' }
+  | { kind: 'url'; url: string }
+  | { kind: 'files'; files: { path: string; file: File }[] };
 
 export interface ModelSummary {
   family: string;
@@ -55,7 +58,12 @@ export interface ProjectionView {
 const shownTokens = 96;
 const projectedTokens = 240;
 
-export async function openModel(heed: Heed, source: ModelSource, dtype: 'fp32' | 'q8' | undefined, onProgress: (progress: LoadProgress) => void) {
+export async function openModel(
+  heed: Heed,
+  source: ModelSource,
+  dtype: 'fp32' | 'q8' | undefined,
+  onProgress: (progress: LoadProgress) => void,
+) {
   const options = { onProgress, ...(dtype && { dtype }) };
   if (source.kind === 'shipped') return heed.fromPretrained(undefined, options);
   if (source.kind === 'url') return heed.fromPretrained(source.url, options);
@@ -96,10 +104,23 @@ export async function viewAttention(model: PretrainedModel, text: string, headMa
       weights.set(data.subarray(from, from + shown), (layer * heads * shown + row) * shown);
     }
   });
-  return { tokens: tokens[0]!.slice(0, shown), weights, layers, heads, notShown: length - shown, notRead: truncated[0]!, milliseconds };
+  return {
+    tokens: tokens[0]!.slice(0, shown),
+    weights,
+    layers,
+    heads,
+    notShown: length - shown,
+    notRead: truncated[0]!,
+    milliseconds,
+  };
 }
 
-export async function viewSimilarity(heed: Heed, model: PretrainedModel, texts: string[], headMask: HeadMask): Promise<SimilarityView> {
+export async function viewSimilarity(
+  heed: Heed,
+  model: PretrainedModel,
+  texts: string[],
+  headMask: HeadMask,
+): Promise<SimilarityView> {
   const start = performance.now();
   const vectors = await model.embed(texts, { normalize: true, ...masked(headMask) });
   const milliseconds = performance.now() - start;
@@ -119,7 +140,9 @@ export async function measureImportance(model: PretrainedModel, texts: string[])
   for (let layer = 0; layer < numLayers; layer++) {
     importance.push([]);
     for (let head = 0; head < numHeads; head++) {
-      const headMask = Array.from({ length: numLayers }, (_, l) => Array.from({ length: numHeads }, (_, h) => (l === layer && h === head ? 0 : 1)));
+      const headMask = Array.from({ length: numLayers }, (_, l) =>
+        Array.from({ length: numHeads }, (_, h) => (l === layer && h === head ? 0 : 1)),
+      );
       const without = (await model.embed(texts, { normalize: true, headMask })).toArray() as Matrix;
       const kept = cosines(without, whole);
       importance[layer]!.push(1 - kept.reduce((sum, cosine) => sum + cosine, 0) / kept.length);
@@ -129,7 +152,8 @@ export async function measureImportance(model: PretrainedModel, texts: string[])
 }
 
 /** Row by row, of rows of length one. */
-const cosines = (a: Matrix, b: Matrix): number[] => a.map((row, i) => row.reduce((sum, entry, j) => sum + entry * b[i]![j]!, 0));
+const cosines = (a: Matrix, b: Matrix): number[] =>
+  a.map((row, i) => row.reduce((sum, entry, j) => sum + entry * b[i]![j]!, 0));
 
 /** Tokens of all texts in the plane of the two directions in which they differ most, step by step. */
 export async function viewProjection(model: PretrainedModel, texts: string[]): Promise<ProjectionView> {
@@ -144,7 +168,10 @@ export async function viewProjection(model: PretrainedModel, texts: string[]): P
       return Array.from(data.subarray(start, start + width));
     });
     const pca = new PCA(rows, { method: 'NIPALS', nCompNIPALS: 2 });
-    const points = pca.predict(rows).to2DArray().map(([x = 0, y = 0]): [number, number] => [x, y]);
+    const points = pca
+      .predict(rows)
+      .to2DArray()
+      .map(([x = 0, y = 0]): [number, number] => [x, y]);
     return { points, kept: spread(points) / spread(rows) };
   });
   return { tokens: places.map(({ text, token }) => ({ text, token })), steps };

@@ -30,7 +30,10 @@ export async function measureParts(heed: Heed, model: PretrainedModel, length: n
   const { embedDim, numHeads, feedForwardDim, numLayers } = model.config;
   const x = tensor(length, embedDim);
   const inner = tensor(length, feedForwardDim);
-  const heads = { data: new Float32Array(length * embedDim).map(Math.random), shape: [numHeads, length, embedDim / numHeads] };
+  const heads = {
+    data: new Float32Array(length * embedDim).map(Math.random),
+    shape: [numHeads, length, embedDim / numHeads],
+  };
   const layers = {
     projections: new heed.Linear({ inFeatures: embedDim, outFeatures: 3 * embedDim }),
     output: new heed.Linear({ inFeatures: embedDim, outFeatures: embedDim }),
@@ -67,7 +70,10 @@ async function median(run: () => unknown): Promise<number> {
   return times.sort((a, b) => a - b)[times.length >> 1]!;
 }
 
-const tensor = (rows: number, columns: number) => ({ data: new Float32Array(rows * columns).map(Math.random), shape: [rows, columns] });
+const tensor = (rows: number, columns: number) => ({
+  data: new Float32Array(rows * columns).map(Math.random),
+  shape: [rows, columns],
+});
 
 /** Ids above the special tokens'. */
 const randomIds = (length: number, vocabSize: number): number[] =>

@@ -14,9 +14,10 @@ export function followOffline(): void {
   // After the page's own work: fetching everything again must not delay it.
   addEventListener('load', () => {
     navigator.serviceWorker.register('./sw.js').then(
-      () => navigator.serviceWorker.ready.then(() => {
-        offlineReady.value = true;
-      }),
+      () =>
+        navigator.serviceWorker.ready.then(() => {
+          offlineReady.value = true;
+        }),
       () => {
         // Private windows and some embeddings forbid service workers; the loaded page still works offline.
       },

@@ -9,7 +9,8 @@ addEventListener('install', (event) => {
 
 addEventListener('activate', (event) => {
   const clear = async () => {
-    for (const other of await caches.keys()) if (other !== name && other.startsWith('heed-')) await caches.delete(other);
+    for (const other of await caches.keys())
+      if (other !== name && other.startsWith('heed-')) await caches.delete(other);
     await clients.claim();
   };
   event.waitUntil(clear());

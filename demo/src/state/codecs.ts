@@ -25,7 +25,10 @@ export function integer(least: number, most: number): Codec<number> {
 
 /** `null` is written as an empty value. */
 export function optional<T>(codec: Codec<T>): Codec<T | null> {
-  return { read: (value) => (value === '' ? null : codec.read(value)), write: (value) => (value === null ? '' : codec.write(value)) };
+  return {
+    read: (value) => (value === '' ? null : codec.read(value)),
+    write: (value) => (value === null ? '' : codec.write(value)),
+  };
 }
 
 export function list<T>(item: Codec<T>, separator = ','): Codec<T[]> {

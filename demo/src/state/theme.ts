@@ -11,7 +11,9 @@ const system = signal<Theme>(systemDark.matches ? 'dark' : 'light');
 export const theme = computed(() => (chosenTheme.value === 'auto' ? system.value : chosenTheme.value));
 
 /** Of attention weights, red, green, blue; drawn as opaque as the weight is large. */
-export const heatColour = computed((): [number, number, number] => (theme.value === 'dark' ? [255, 178, 96] : [186, 74, 8]));
+export const heatColour = computed((): [number, number, number] =>
+  theme.value === 'dark' ? [255, 178, 96] : [186, 74, 8],
+);
 
 export function followTheme(): void {
   systemDark.addEventListener('change', () => {

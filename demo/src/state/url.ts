@@ -2,7 +2,7 @@
  * The page's state lives in the URL's fragment: `#text?layer=2&head=1`. Every `urlState` is a signal bound to one parameter of one room;
  * a parameter that has its initial value is left out, so the fragment alone says everything and any view can be shared as a link.
  */
-import { batch, computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
 export const rooms = ['hand', 'text', 'model', 'speed'] as const;
 export type Room = (typeof rooms)[number];
@@ -60,7 +60,10 @@ function link(target: Room): string {
 }
 
 /** The link to each room as it stands. */
-export const links = Object.fromEntries(rooms.map((target) => [target, computed(() => link(target))])) as Record<Room, ReadonlySignal<string>>;
+export const links = Object.fromEntries(rooms.map((target) => [target, computed(() => link(target))])) as Record<
+  Room,
+  ReadonlySignal<string>
+>;
 
 export const currentLink = computed(() => links[room.value].value);
 export const linkIsComplete = computed(() => currentLink.value.length <= longestLink);

@@ -6,7 +6,8 @@ import type { StepProps } from './steps';
 export function Explanation({ input, result }: StepProps) {
   return (
     <p class="explanation" role="status">
-      {sentence({ input, result }) ?? 'Point at a cell, or move through a matrix with the arrow keys; a click keeps it.'}
+      {sentence({ input, result }) ??
+        'Point at a cell, or move through a matrix with the arrow keys; a click keeps it.'}
     </p>
   );
 }
@@ -24,12 +25,14 @@ function sentence({ input, result }: StepProps): string | undefined {
     return `“${name}” asks, “${keyName}” answers: q · k = ${decimal(score)}, times ${decimal(result.scale)} is ${decimal(score * result.scale)}; the softmax makes it ${percent(share)} of the mix.`;
   }
   if (query !== undefined && name) {
-    const ranked = weights[query]!
-      .map((share, place) => ({ share, name: keyNames.value[input.order[place]!]! }))
+    const ranked = weights[query]!.map((share, place) => ({ share, name: keyNames.value[input.order[place]!]! }))
       .filter(({ share }) => share > 0)
       .sort((a, b) => b.share - a.share);
     if (ranked.length === 0) return `“${name}” may look at nothing: its output is zero.`;
-    return `“${name}” takes ${ranked.slice(0, 4).map((entry) => `${percent(entry.share)} of “${entry.name}”`).join(', ')}.`;
+    return `“${name}” takes ${ranked
+      .slice(0, 4)
+      .map((entry) => `${percent(entry.share)} of “${entry.name}”`)
+      .join(', ')}.`;
   }
   if (keyName && column >= 0) {
     const asked = weights.map((row, place) => ({ share: row[column]!, name: queryNames.value[place]! }));

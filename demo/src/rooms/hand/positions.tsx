@@ -1,7 +1,7 @@
 /** The positional encoding as a heat map, and the dot products between positions: large for near ones, small for far ones. */
 import { Plot } from '../../components/plot';
-import { positions } from './result';
 import { Waiting } from '../../components/waiting';
+import { positions } from './result';
 
 export function PositionPlots() {
   const current = positions.value;
@@ -9,7 +9,9 @@ export function PositionPlots() {
   const { encoding, products } = current;
   const half = Math.floor(products.length / 2);
   const cells = encoding.flatMap((row, position) => row.map((value, dimension) => ({ position, dimension, value })));
-  const curves = [0, half].flatMap((from) => products[from]!.map((product, position) => ({ from: `position ${from}`, position, product })));
+  const curves = [0, half].flatMap((from) =>
+    products[from]!.map((product, position) => ({ from: `position ${from}`, position, product })),
+  );
   return (
     <div class="plots">
       <figure>
@@ -44,8 +46,17 @@ export function PositionPlots() {
               x: { label: 'position' },
               y: { label: 'dot product', grid: true },
               marks: [
-                plot.lineY(curves, { x: 'position', y: 'product', stroke: 'from', strokeWidth: 2, className: 'curves' }),
-                plot.text(curves, plot.selectLast({ x: 'position', y: 'product', z: 'from', text: 'from', textAnchor: 'end', dy: -8 })),
+                plot.lineY(curves, {
+                  x: 'position',
+                  y: 'product',
+                  stroke: 'from',
+                  strokeWidth: 2,
+                  className: 'curves',
+                }),
+                plot.text(
+                  curves,
+                  plot.selectLast({ x: 'position', y: 'product', z: 'from', text: 'from', textAnchor: 'end', dy: -8 }),
+                ),
               ],
             })
           }

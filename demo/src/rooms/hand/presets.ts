@@ -12,7 +12,8 @@ export const presets: Preset[] = [
   {
     id: 'words',
     name: 'Four words',
-    notice: 'Four words as vectors; “apple” is “red” plus “round”. Point at a row of Q to see which keys it finds and which values it mixes.',
+    notice:
+      'Four words as vectors; “apple” is “red” plus “round”. Point at a row of Q to see which keys it finds and which values it mixes.',
     settings: {},
   },
   {
@@ -25,21 +26,50 @@ export const presets: Preset[] = [
   {
     id: 'reversed',
     name: 'Reversed words',
-    notice: 'The same words backwards. Each word’s output is what it was, only in the new place: without positions, self-attention cannot tell an order.',
-    settings: { words: ['sky', 'apple', 'round', 'red'], x: [[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 0, 0]] },
+    notice:
+      'The same words backwards. Each word’s output is what it was, only in the new place: without positions, self-attention cannot tell an order.',
+    settings: {
+      words: ['sky', 'apple', 'round', 'red'],
+      x: [
+        [0, 0, 1],
+        [1, 1, 0],
+        [0, 1, 0],
+        [1, 0, 0],
+      ],
+    },
   },
   {
     id: 'positions',
     name: 'Positions',
-    notice: 'A word twice. Its two rows of X differ only in the position that was added, and now so do their outputs. Set positions to “none”: they become equal.',
-    settings: { words: ['red', 'apple', 'red', 'sky'], x: [[1, 0, 0, 1], [1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 1, 0]], positions: 'add' },
+    notice:
+      'A word twice. Its two rows of X differ only in the position that was added, and now so do their outputs. Set positions to “none”: they become equal.',
+    settings: {
+      words: ['red', 'apple', 'red', 'sky'],
+      x: [
+        [1, 0, 0, 1],
+        [1, 1, 0, 0],
+        [1, 0, 0, 1],
+        [0, 0, 1, 0],
+      ],
+      positions: 'add',
+    },
   },
   {
     id: 'unscaled',
     name: 'Without 1/√d',
     notice:
       'Wide keys make large scores. Unscaled, the softmax is all or nothing and its gradients vanish. Move the scale to 1/√d and watch the weights spread.',
-    settings: { width: 8, scale: 1, seed: 12, x: [[2, 0, 1], [0, 2, 0], [2, 2, 1], [0, 1, 2]] },
+    settings: {
+      width: 8,
+      scale: 1,
+      seed: 12,
+      x: [
+        [2, 0, 1],
+        [0, 2, 0],
+        [2, 2, 1],
+        [0, 1, 2],
+      ],
+    },
   },
   {
     id: 'causal',
@@ -50,29 +80,50 @@ export const presets: Preset[] = [
   {
     id: 'padding',
     name: 'Padding',
-    notice: 'The last two keys are placeholders. They get no weight, and what stands in them cannot change the output: try.',
+    notice:
+      'The last two keys are placeholders. They get no weight, and what stands in them cannot change the output: try.',
     settings: {
       words: ['red', 'round', 'apple', 'sky', '·', '·'],
-      x: [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]],
+      x: [
+        [1, 0, 0],
+        [0, 1, 0],
+        [1, 1, 0],
+        [0, 0, 1],
+        [0, 0, 0],
+        [0, 0, 0],
+      ],
       padding: 2,
     },
   },
   {
     id: 'cross',
     name: 'Audio and text',
-    notice: 'Cross-attention: three words ask, six frames of audio answer. Lengths and widths of the two sequences differ; only keys and queries must agree in width.',
+    notice:
+      'Cross-attention: three words ask, six frames of audio answer. Lengths and widths of the two sequences differ; only keys and queries must agree in width.',
     settings: {
       words: ['hel', 'lo', '?'],
-      x: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+      x: [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+      ],
       sources: ['0.0 s', '0.1 s', '0.2 s', '0.3 s', '0.4 s', '0.5 s'],
-      y: [[0.1, 0, 0.1, 0], [0.9, 0.3, 0.1, 0], [1, 0.4, 0.2, 0.1], [0.2, 0.2, 1, 0.4], [0.1, 0.1, 0.9, 0.8], [0, 0.1, 0.1, 1]],
+      y: [
+        [0.1, 0, 0.1, 0],
+        [0.9, 0.3, 0.1, 0],
+        [1, 0.4, 0.2, 0.1],
+        [0.2, 0.2, 1, 0.4],
+        [0.1, 0.1, 0.9, 0.8],
+        [0, 0.1, 0.1, 1],
+      ],
       seed: 21,
     },
   },
   {
     id: 'heads',
     name: 'Two heads',
-    notice: 'Two heads, each with projections of its own, look at different things; their outputs stand side by side and are mixed by one more matrix.',
+    notice:
+      'Two heads, each with projections of its own, look at different things; their outputs stand side by side and are mixed by one more matrix.',
     settings: { heads: 2, seed: 9 },
   },
 ];

@@ -2,12 +2,12 @@
 import type { ComponentChildren } from 'preact';
 import { Notice } from '../../components/controls';
 import { Waiting } from '../../components/waiting';
-import { Settings } from './settings';
+import { Explanation } from './explanation';
 import { noticeOf } from './presets';
 import { failure, result } from './result';
-import { Explanation } from './explanation';
-import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
+import { Settings } from './settings';
 import { hand } from './state';
+import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
 export function HandRoom() {
   return (

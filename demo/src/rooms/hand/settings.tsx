@@ -77,8 +77,20 @@ export function Settings() {
       </section>
       <section aria-label="Heads">
         <h2>Heads</h2>
-        <Stepper label="Heads" min={1} max={limits.heads} value={hand.heads.value} onChange={(n) => (hand.heads.value = n)} />
-        <Stepper label="Width of a head" min={1} max={limits.width} value={hand.width.value} onChange={(n) => (hand.width.value = n)} />
+        <Stepper
+          label="Heads"
+          min={1}
+          max={limits.heads}
+          value={hand.heads.value}
+          onChange={(n) => (hand.heads.value = n)}
+        />
+        <Stepper
+          label="Width of a head"
+          min={1}
+          max={limits.width}
+          value={hand.width.value}
+          onChange={(n) => (hand.width.value = n)}
+        />
         <div class="buttons">
           <button type="button" onClick={renew}>
             New random weights

@@ -15,7 +15,16 @@ const words = list(text, '|');
 export const hand = {
   preset: state('preset', 'words', text),
   words: state('words', ['red', 'round', 'apple', 'sky'], words),
-  x: state<Matrix>('x', [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]], matrix(-limits.entry, limits.entry)),
+  x: state<Matrix>(
+    'x',
+    [
+      [1, 0, 0],
+      [0, 1, 0],
+      [1, 1, 0],
+      [0, 0, 1],
+    ],
+    matrix(-limits.entry, limits.entry),
+  ),
   /** The second sequence of cross-attention: its rows' names and vectors. */
   sources: state('sources', [], words),
   y: state<Matrix | null>('y', null, optionalMatrix),
@@ -49,7 +58,8 @@ export const focus = focusState(state('at', {}, focusCodec));
 export function setAll(settings: Partial<HandSettings>): void {
   batch(() => {
     reset(Object.values(hand) as Signal<unknown>[]);
-    for (const [name, value] of Object.entries(settings)) (hand[name as keyof HandState] as Signal<unknown>).value = value;
+    for (const [name, value] of Object.entries(settings))
+      (hand[name as keyof HandState] as Signal<unknown>).value = value;
     focus.pinned.value = {};
   });
 }
@@ -89,7 +99,9 @@ export const input = computed((): HandInput => {
 });
 
 export const queryNames = computed(() => hand.words.value.slice(0, input.value.x.length));
-export const keyNames = computed(() => (input.value.y ? hand.sources.value : hand.words.value).slice(0, input.value.order.length));
+export const keyNames = computed(() =>
+  (input.value.y ? hand.sources.value : hand.words.value).slice(0, input.value.order.length),
+);
 export const head = computed(() => Math.min(hand.head.value, hand.heads.value - 1));
 
 /** New words keep the vectors of the words whose places they take; further ones get a vector of their own. */
@@ -113,7 +125,8 @@ function rectangle(rows: Matrix, names: string[]): Matrix {
   });
 }
 
-const fits = (rows: Matrix | null, height: number, width: number): boolean => rows?.length === height && rows[0]!.length === width;
+const fits = (rows: Matrix | null, height: number, width: number): boolean =>
+  rows?.length === height && rows[0]!.length === width;
 
 const fitting = (rows: Matrix | null, height: number, width: number, seed: number): Matrix =>
   fits(rows, height, width) ? rows! : randomMatrix(height, width, seed);

@@ -1,7 +1,7 @@
 /** The six steps of an attention layer, each a formula, a sentence and its matrices. */
 import type { ComponentChildren } from 'preact';
 import { Choice } from '../../components/controls';
-import { Formula, Fraction, Fn, N, Op, Projection, Root, Sub, Sup, V } from '../../components/formula';
+import { Fn, Formula, Fraction, N, Op, Projection, Root, Sub, Sup, V } from '../../components/formula';
 import { type Axis, Matrix } from '../../components/matrix';
 import { decimal, percent } from '../../components/numbers';
 import type { HandInput, HandResult, Matrix as Numbers } from '../../engine/hand';
@@ -44,7 +44,11 @@ const numbered = (axes: string[], length: number, symbol: string): Axis => ({
 });
 const queries = (cross: boolean): Axis => ({ axes: cross ? ['query'] : ['query', 'key'], labels: queryNames.value });
 const askers = (): Axis => ({ axes: ['query'], labels: queryNames.value });
-const keys = ({ order }: HandInput): Axis => ({ axes: ['key'], labels: order.map((from) => keyNames.value[from]!), places: order });
+const keys = ({ order }: HandInput): Axis => ({
+  axes: ['key'],
+  labels: order.map((from) => keyNames.value[from]!),
+  places: order,
+});
 const widthOf = (rows: Numbers): number => rows[0]!.length;
 
 /** A′ */
@@ -60,7 +64,9 @@ const Scored = () => (
 /** How much the focused query takes of each key. */
 function shares({ result }: StepProps): number[] | undefined {
   const { query } = focus.current.value;
-  return query === undefined ? undefined : (result.heads[head.value]!.dropped ?? result.heads[head.value]!.weights)[query];
+  return query === undefined
+    ? undefined
+    : (result.heads[head.value]!.dropped ?? result.heads[head.value]!.weights)[query];
 }
 
 export function Input({ input, result }: StepProps) {
@@ -75,7 +81,11 @@ export function Input({ input, result }: StepProps) {
       wide
       number={1}
       title="Input"
-      text={cross ? 'One sequence asks (X), another answers (Y): a row per position, a column per feature.' : 'A row per word, a column per feature. Type over any number.'}
+      text={
+        cross
+          ? 'One sequence asks (X), another answers (Y): a row per position, a column per feature.'
+          : 'A row per word, a column per feature. Type over any number.'
+      }
     >
       <Matrix
         id="x"
@@ -111,7 +121,15 @@ export function Input({ input, result }: StepProps) {
         />
       )}
       {changed && result.y && (
-        <Matrix id="prepared-y" symbol={<V>Y′</V>} caption="Second input, prepared" values={result.y} rows={{ axes: ['key'], labels: keyNames.value }} columns={features('source', result.y)} focus={focus} />
+        <Matrix
+          id="prepared-y"
+          symbol={<V>Y′</V>}
+          caption="Second input, prepared"
+          values={result.y}
+          rows={{ axes: ['key'], labels: keyNames.value }}
+          columns={features('source', result.y)}
+          focus={focus}
+        />
       )}
       {input.positions.mode !== 'none' && <PositionPlots />}
     </Step>
@@ -125,9 +143,42 @@ export function Projections({ input, result }: StepProps) {
   const from = input.y ? 'Y' : 'X';
   const source = cross ? 'source' : 'feature';
   const projections = [
-    { role: 'query', name: 'Q', weight: input.queryWeight, setting: hand.queryWeight, values: query, input: 'X', feature: 'feature', axis: 'asked', rows: askers(), means: 'what each word asks for' },
-    { role: 'key', name: 'K', weight: input.keyWeight, setting: hand.keyWeight, values: key, input: from, feature: source, axis: 'asked', rows: keys(input), means: 'the label it offers' },
-    { role: 'value', name: 'V', weight: input.valueWeight, setting: hand.valueWeight, values: value, input: from, feature: source, axis: 'handed', rows: keys(input), means: 'the content it hands over' },
+    {
+      role: 'query',
+      name: 'Q',
+      weight: input.queryWeight,
+      setting: hand.queryWeight,
+      values: query,
+      input: 'X',
+      feature: 'feature',
+      axis: 'asked',
+      rows: askers(),
+      means: 'what each word asks for',
+    },
+    {
+      role: 'key',
+      name: 'K',
+      weight: input.keyWeight,
+      setting: hand.keyWeight,
+      values: key,
+      input: from,
+      feature: source,
+      axis: 'asked',
+      rows: keys(input),
+      means: 'the label it offers',
+    },
+    {
+      role: 'value',
+      name: 'V',
+      weight: input.valueWeight,
+      setting: hand.valueWeight,
+      values: value,
+      input: from,
+      feature: source,
+      axis: 'handed',
+      rows: keys(input),
+      means: 'the content it hands over',
+    },
   ] as const;
   return (
     <Step
@@ -178,7 +229,13 @@ export function Projections({ input, result }: StepProps) {
 
 function HeadChoice({ heads }: { heads: number }) {
   if (heads === 1) return null;
-  return <Choice label="Head shown" state={hand.head} options={Array.from({ length: heads }, (_, h) => [h, h + 1] as const)} />;
+  return (
+    <Choice
+      label="Head shown"
+      state={hand.head}
+      options={Array.from({ length: heads }, (_, h) => [h, h + 1] as const)}
+    />
+  );
 }
 
 export function Scores({ input, result }: StepProps) {
@@ -192,7 +249,19 @@ export function Scores({ input, result }: StepProps) {
           <Scored />
           <Op>=</Op>
           {input.scale === null ? (
-            <Fraction over={<><V>Q</V><Sup of="K" to={<mi>⊤</mi>} /></>} under={<Root><Sub of="d" at={<mi>k</mi>} /></Root>} />
+            <Fraction
+              over={
+                <>
+                  <V>Q</V>
+                  <Sup of="K" to={<mi>⊤</mi>} />
+                </>
+              }
+              under={
+                <Root>
+                  <Sub of="d" at={<mi>k</mi>} />
+                </Root>
+              }
+            />
           ) : (
             <>
               <N>{decimal(result.scale)}</N>
@@ -238,7 +307,17 @@ export function Mask({ input, result }: StepProps) {
       }
       text="Where attention is forbidden, −∞ is added. Press a cell to forbid it; causal, padding and window add theirs."
     >
-      <Matrix id="mask" symbol={<V>M</V>} caption="Mask: pressed means may attend" values={result.mask} rows={askers()} columns={keys(input)} focus={focus} tone="mask" onToggle={toggle} />
+      <Matrix
+        id="mask"
+        symbol={<V>M</V>}
+        caption="Mask: pressed means may attend"
+        values={result.mask}
+        rows={askers()}
+        columns={keys(input)}
+        focus={focus}
+        tone="mask"
+        onToggle={toggle}
+      />
       {input.painted && (
         <div class="buttons">
           <button type="button" onClick={() => (hand.painted.value = null)}>
@@ -270,11 +349,26 @@ export function Weights({ input, result }: StepProps) {
       }
       text="Row by row, scores become shares: each between 0 and 1, each row summing to one (to zero, where a query may see nothing)."
     >
-      <Matrix id="weights" symbol={<V>A</V>} caption="Attention weights" values={weights} rows={askers()} columns={keys(input)} focus={focus} tone="weight" />
+      <Matrix
+        id="weights"
+        symbol={<V>A</V>}
+        caption="Attention weights"
+        values={weights}
+        rows={askers()}
+        columns={keys(input)}
+        focus={focus}
+        tone="weight"
+      />
       {dropped && (
         <Matrix
           id="dropped"
-          symbol={<><V>Z</V><Op>∗</Op><V>A</V></>}
+          symbol={
+            <>
+              <V>Z</V>
+              <Op>∗</Op>
+              <V>A</V>
+            </>
+          }
           caption={`Weights after drop-out of ${percent(input.dropout.p)}; what stays is divided by ${decimal(1 - input.dropout.p)}`}
           values={dropped}
           rows={askers()}
@@ -304,10 +398,34 @@ export function Output({ input, result }: StepProps) {
       }
       text="Each row is the average of the values, weighted by that row of A."
     >
-      <Matrix id="output" symbol={<V>H</V>} caption="Output of the head" values={output} rows={askers()} columns={numbered(['handed'], widthOf(output), 'h')} focus={focus} />
+      <Matrix
+        id="output"
+        symbol={<V>H</V>}
+        caption="Output of the head"
+        values={output}
+        rows={askers()}
+        columns={numbered(['handed'], widthOf(output), 'h')}
+        focus={focus}
+      />
       {input.outputWeight && result.mixed && (
         <>
-          <Matrix id="joined" symbol={<><Op>[</Op><Sub of="H" at={<mn>1</mn>} /><Op>…</Op><Sub of="H" at={<mi>h</mi>} /><Op>]</Op></>} caption="Heads side by side" values={result.concatenated} rows={askers()} columns={joined} focus={focus} />
+          <Matrix
+            id="joined"
+            symbol={
+              <>
+                <Op>[</Op>
+                <Sub of="H" at={<mn>1</mn>} />
+                <Op>…</Op>
+                <Sub of="H" at={<mi>h</mi>} />
+                <Op>]</Op>
+              </>
+            }
+            caption="Heads side by side"
+            values={result.concatenated}
+            rows={askers()}
+            columns={joined}
+            focus={focus}
+          />
           <Matrix
             id="wo"
             symbol={<V>W</V>}
@@ -320,7 +438,15 @@ export function Output({ input, result }: StepProps) {
               hand.outputWeight.value = replaced(input.outputWeight!, row, column, next);
             }}
           />
-          <Matrix id="mixed" symbol={<V>Z</V>} caption="Multi-head output" values={result.mixed} rows={askers()} columns={numbered(['mixed'], widthOf(result.mixed), 'z')} focus={focus} />
+          <Matrix
+            id="mixed"
+            symbol={<V>Z</V>}
+            caption="Multi-head output"
+            values={result.mixed}
+            rows={askers()}
+            columns={numbered(['mixed'], widthOf(result.mixed), 'z')}
+            focus={focus}
+          />
         </>
       )}
     </Step>

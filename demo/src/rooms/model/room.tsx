@@ -13,7 +13,10 @@ export function ModelRoom() {
     <>
       <header class="room-head">
         <h1>Your model</h1>
-        <p class="lede">BERT, RoBERTa, DistilBERT, MPNet, ALBERT … as Hugging Face stores them: config.json, tokenizer.json and model.safetensors. The files are read in this tab and sent nowhere.</p>
+        <p class="lede">
+          BERT, RoBERTa, DistilBERT, MPNet, ALBERT … as Hugging Face stores them: config.json, tokenizer.json and
+          model.safetensors. The files are read in this tab and sent nowhere.
+        </p>
       </header>
       {ready.value ? <Source /> : <Waiting what="The place for your model" />}
       {failure.value && (
@@ -31,7 +34,11 @@ export function ModelRoom() {
         </p>
       )}
       <Contents />
-      {summary.value?.hasTokenizer === false && <Notice kind="alert">There is no tokenizer.json, so this page cannot turn text into tokens. Add the file and drop the folder again.</Notice>}
+      {summary.value?.hasTokenizer === false && (
+        <Notice kind="alert">
+          There is no tokenizer.json, so this page cannot turn text into tokens. Add the file and drop the folder again.
+        </Notice>
+      )}
       {summary.value?.hasTokenizer && info.value && (
         <>
           <Sentences explorer={explorer} />
@@ -95,7 +102,14 @@ function Source() {
       >
         <label class="field">
           or the folder’s URL
-          <input type="text" inputMode="url" autocomplete="off" placeholder="https://…/my-encoder/" value={url.value} onInput={(event) => (url.value = event.currentTarget.value)} />
+          <input
+            type="text"
+            inputMode="url"
+            autocomplete="off"
+            placeholder="https://…/my-encoder/"
+            value={url.value}
+            onInput={(event) => (url.value = event.currentTarget.value)}
+          />
         </label>
         <button type="submit" disabled={progress.value !== null}>
           Open
@@ -110,7 +124,10 @@ function Contents() {
   if (!model) return null;
   const rows: [string, string][] = [
     ['Family', model.family],
-    ['Shape', `${plural(model.layers, 'layer')}, ${plural(model.heads, 'head')}, width ${model.width}, feed-forward ${model.feedForward}`],
+    [
+      'Shape',
+      `${plural(model.layers, 'layer')}, ${plural(model.heads, 'head')}, width ${model.width}, feed-forward ${model.feedForward}`,
+    ],
     ['Parameters', count(model.parameters)],
     ['Vocabulary', plural(model.vocabulary, 'token')],
     ['Longest text', plural(model.maxLength, 'token')],
@@ -118,7 +135,8 @@ function Contents() {
     ['Computed as', model.dtype === 'q8' ? 'int8' : 'fp32'],
     ['Opened in', milliseconds(model.milliseconds)],
   ];
-  if (model.unusedTensors) rows.push(['Left aside', `${plural(model.unusedTensors, 'tensor')} that the encoder does not need`]);
+  if (model.unusedTensors)
+    rows.push(['Left aside', `${plural(model.unusedTensors, 'tensor')} that the encoder does not need`]);
   return (
     <section class="panel" aria-labelledby="contents">
       <h2 id="contents">What is in it</h2>

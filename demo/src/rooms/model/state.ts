@@ -20,7 +20,11 @@ export const explorer = makeExplorer(
   'model',
   'own',
   summary,
-  ['A quick brown fox jumps over the lazy dog.', 'The fast auburn fox leaps over a sleepy hound.', 'Interest rates rose again in spring.'].join('\n'),
+  [
+    'A quick brown fox jumps over the lazy dog.',
+    'The fast auburn fox leaps over a sleepy hound.',
+    'Interest rates rose again in spring.',
+  ].join('\n'),
 );
 
 export function followModel(): void {
@@ -95,9 +99,13 @@ const largestWeights = 3e9;
 
 /** The files of the folder that holds config.json, by their paths below it: people also drop the folder above. */
 function belowConfig(dropped: { path: string; file: File }[]): { path: string; file: File }[] | undefined {
-  const configs = dropped.filter(({ path }) => /(^|\/)config\.json$/.test(path)).sort((a, b) => a.path.length - b.path.length);
+  const configs = dropped
+    .filter(({ path }) => /(^|\/)config\.json$/.test(path))
+    .sort((a, b) => a.path.length - b.path.length);
   const config = configs[0];
   if (!config) return undefined;
   const folder = config.path.slice(0, -'config.json'.length);
-  return dropped.filter(({ path }) => path.startsWith(folder)).map(({ path, file }) => ({ path: path.slice(folder.length), file }));
+  return dropped
+    .filter(({ path }) => path.startsWith(folder))
+    .map(({ path, file }) => ({ path: path.slice(folder.length), file }));
 }

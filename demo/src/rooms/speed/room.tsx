@@ -1,7 +1,8 @@
 /** What this machine does, measured when asked; copyable as text. */
+
+import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
 import { proxy } from 'comlink';
-import sizes from 'virtual:sizes';
 import { Choice, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
@@ -25,9 +26,12 @@ async function measure(): Promise<void> {
   lengths.value = [];
   parts.value = [];
   try {
-    await engine.lengths('shipped', proxy((result: LengthResult) => {
-      lengths.value = [...lengths.value, result];
-    }));
+    await engine.lengths(
+      'shipped',
+      proxy((result: LengthResult) => {
+        lengths.value = [...lengths.value, result];
+      }),
+    );
     parts.value = await engine.parts('shipped', partsLength);
     memory.value = await engine.memory();
   } catch (reason) {
@@ -123,9 +127,18 @@ function Lengths() {
             height: 260,
             marginLeft: 60,
             marginBottom: 44,
-            x: { type: 'log', base: 2, label: 'tokens in the text', ticks: results.map(({ length }) => length), tickFormat: 'd' },
+            x: {
+              type: 'log',
+              base: 2,
+              label: 'tokens in the text',
+              ticks: results.map(({ length }) => length),
+              tickFormat: 'd',
+            },
             y: { label: 'tokens per second', grid: true, zero: true, tickFormat: '~s' },
-            marks: [plot.ruleY([0]), plot.lineY(results, { x: 'length', y: 'tokensPerSecond', marker: 'dot', strokeWidth: 2 })],
+            marks: [
+              plot.ruleY([0]),
+              plot.lineY(results, { x: 'length', y: 'tokensPerSecond', marker: 'dot', strokeWidth: 2 }),
+            ],
           })
         }
       />
@@ -162,7 +175,10 @@ function Parts() {
   return (
     <section aria-labelledby="parts">
       <h2 id="parts">Where the time goes</h2>
-      <p>The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of layers; each includes copying in and out.</p>
+      <p>
+        The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of
+        layers; each includes copying in and out.
+      </p>
       <Plot
         label={`Milliseconds by part: ${results.map((entry) => `${entry.part} ${milliseconds(entry.milliseconds)}`).join(', ')}.`}
         dependencies={[results]}
@@ -205,7 +221,10 @@ function Sizes() {
   return (
     <section class="panel" aria-labelledby="sizes">
       <h2 id="sizes">What a page has to fetch</h2>
-      <p>Script and WebAssembly for one encoder on one thread, without a model, compressed with brotli; the peers as their packages were published ({peers.measured}).</p>
+      <p>
+        Script and WebAssembly for one encoder on one thread, without a model, compressed with brotli; the peers as
+        their packages were published ({peers.measured}).
+      </p>
       <Plot
         label={`Download sizes: ${rows.map(({ name, brotli }) => `${name} ${bytes(brotli)}`).join(', ')}.`}
         dependencies={[rows.map(({ brotli }) => brotli).join()]}
@@ -219,11 +238,16 @@ function Sizes() {
             x: { label: 'MB', grid: true, transform: (size: number) => size / 1e6 },
             y: { label: null, domain: rows.map(({ name }) => name) },
             marks: [
-              plot.barX(rows, { x: 'brotli', y: 'name', fill: (row: { name: string }) => (row.name === 'heed' ? 'var(--query)' : 'var(--line-strong)') }),
+              plot.barX(rows, {
+                x: 'brotli',
+                y: 'name',
+                fill: (row: { name: string }) => (row.name === 'heed' ? 'var(--query)' : 'var(--line-strong)'),
+              }),
               plot.text(rows, {
                 x: 'brotli',
                 y: 'name',
-                text: (row: { brotli: number }) => (row.brotli === own ? bytes(own) : `${bytes(row.brotli)}, ${Math.round(row.brotli / own)}×`),
+                text: (row: { brotli: number }) =>
+                  row.brotli === own ? bytes(own) : `${bytes(row.brotli)}, ${Math.round(row.brotli / own)}×`,
                 textAnchor: 'start',
                 dx: 6,
               }),
@@ -243,7 +267,9 @@ function asText(): string {
     `module memory: ${bytes(memory.value)}`,
     '',
     'tokens  tokens/s',
-    ...lengths.value.map(({ length, tokensPerSecond }) => `${String(length).padStart(6)}  ${count(tokensPerSecond).padStart(8)}`),
+    ...lengths.value.map(
+      ({ length, tokensPerSecond }) => `${String(length).padStart(6)}  ${count(tokensPerSecond).padStart(8)}`,
+    ),
     '',
     `parts at ${partsLength} tokens, all layers, fp32`,
     ...parts.value.map((entry) => `${entry.milliseconds.toFixed(2).padStart(8)} ms  ${entry.part}`),

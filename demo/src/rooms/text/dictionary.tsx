@@ -32,7 +32,12 @@ export function followDictionary({ headMask }: Explorer): void {
   });
 }
 
-const examples = ['fear of small spaces', 'person who studies insects', 'a large wave caused by an earthquake', 'to make something less severe'];
+const examples = [
+  'fear of small spaces',
+  'person who studies insects',
+  'a large wave caused by an earthquake',
+  'to make something less severe',
+];
 
 export function ReverseDictionary() {
   const current = description.value.trim() ? found.value : null;
@@ -48,11 +53,22 @@ export function ReverseDictionary() {
       </header>
       <label class="field">
         <span>Describe a thing</span>
-        <input type="text" autocomplete="off" maxLength={2000} value={description.value} onInput={(event) => (description.value = event.currentTarget.value)} />
+        <input
+          type="text"
+          autocomplete="off"
+          maxLength={2000}
+          value={description.value}
+          onInput={(event) => (description.value = event.currentTarget.value)}
+        />
       </label>
       <div class="presets">
         {examples.map((example) => (
-          <button type="button" key={example} aria-pressed={description.value === example} onClick={() => (description.value = example)}>
+          <button
+            type="button"
+            key={example}
+            aria-pressed={description.value === example}
+            onClick={() => (description.value = example)}
+          >
             {example}
           </button>
         ))}
@@ -60,7 +76,7 @@ export function ReverseDictionary() {
       {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
       {current && (
         <ol class="words">
-          {current.words.map(({ word, score }) => (
+          {current.words.map(({ text: word, score }) => (
             <li key={word} style={{ '--share': Math.max(0, score) }}>
               <span class="word">{word}</span> <span class="score">{score.toFixed(2)}</span>
             </li>

@@ -1,11 +1,12 @@
 /** A model on the reader's sentences: attention, similarity, hidden states. */
+
+import { signal } from '@preact/signals';
 import { Choice, Notice, Slider } from '../../components/controls';
 import { type Focus, type FocusState, focusState } from '../../components/focus';
 import { Matrix } from '../../components/matrix';
 import { milliseconds, percent, plural } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { TokenAttention } from '../../components/token-attention';
-import { signal } from '@preact/signals';
 import { HeadEffect, HeadGrid } from './heads';
 import { type Explorer, maxSentences, within } from './state';
 
@@ -15,7 +16,12 @@ export function Sentences({ explorer }: { explorer: Explorer }) {
     <section class="sentences">
       <label class="field">
         <span>Your sentences, one a line</span>
-        <textarea rows={5} value={written.value} onInput={(event) => (written.value = event.currentTarget.value)} spellcheck={false} />
+        <textarea
+          rows={5}
+          value={written.value}
+          onInput={(event) => (written.value = event.currentTarget.value)}
+          spellcheck={false}
+        />
       </label>
       {texts.value.length === 0 && <Notice>Write a sentence to see what the model makes of it.</Notice>}
       {linesLeftOut.value > 0 && (
@@ -62,7 +68,10 @@ function Attention({ explorer }: { explorer: Explorer }) {
       {texts.value.length > 1 && (
         <label class="field inline">
           Sentence
-          <select value={within(sentence.value, texts.value.length)} onChange={(event) => (sentence.value = Number(event.currentTarget.value))}>
+          <select
+            value={within(sentence.value, texts.value.length)}
+            onChange={(event) => (sentence.value = Number(event.currentTarget.value))}
+          >
             {texts.value.map((line, i) => (
               <option key={i} value={i}>
                 {i + 1}. {short(line)}
@@ -71,8 +80,16 @@ function Attention({ explorer }: { explorer: Explorer }) {
           </select>
         </label>
       )}
-      {current.notRead > 0 && <Notice>{plural(current.notRead, 'token')} at the end not read: the text is longer than the model’s limit.</Notice>}
-      {current.notShown > 0 && <Notice>The first {length} tokens are shown; {current.notShown} more were computed.</Notice>}
+      {current.notRead > 0 && (
+        <Notice>
+          {plural(current.notRead, 'token')} at the end not read: the text is longer than the model’s limit.
+        </Notice>
+      )}
+      {current.notShown > 0 && (
+        <Notice>
+          The first {length} tokens are shown; {current.notShown} more were computed.
+        </Notice>
+      )}
       <div class="attention">
         <div>
           <h3>All heads</h3>
@@ -93,14 +110,22 @@ function Attention({ explorer }: { explorer: Explorer }) {
               ]}
             />
           </div>
-          <TokenAttention tokens={current.tokens} weights={current.weights.subarray(from, from + length ** 2)} view={view.value} pinned={token} />
+          <TokenAttention
+            tokens={current.tokens}
+            weights={current.weights.subarray(from, from + length ** 2)}
+            view={view.value}
+            pinned={token}
+          />
         </div>
       </div>
     </section>
   );
 }
 
-const pairs: Record<Explorer['which'], FocusState> = { shipped: focusState(signal<Focus>({})), own: focusState(signal<Focus>({})) };
+const pairs: Record<Explorer['which'], FocusState> = {
+  shipped: focusState(signal<Focus>({})),
+  own: focusState(signal<Focus>({})),
+};
 
 function Similarity({ explorer }: { explorer: Explorer }) {
   const current = explorer.similarity.value;
@@ -159,8 +184,18 @@ function Projection({ explorer }: { explorer: Explorer }) {
         <h2 id={`${explorer.which}-projection`}>Hidden states</h2>
         <p class="timing">two directions keep {percent(kept)} of the variance</p>
       </header>
-      <p>Every token of every sentence, in the plane where they differ most; coloured by sentence. Move through the layers and watch context pull words together.</p>
-      <Slider label="Layer" min={0} max={current.steps.length - 1} value={at} shown={at === 0 ? 'embeddings' : `after layer ${at}`} onChange={(value) => (step.value = value)} />
+      <p>
+        Every token of every sentence, in the plane where they differ most; coloured by sentence. Move through the
+        layers and watch context pull words together.
+      </p>
+      <Slider
+        label="Layer"
+        min={0}
+        max={current.steps.length - 1}
+        value={at}
+        shown={at === 0 ? 'embeddings' : `after layer ${at}`}
+        onChange={(value) => (step.value = value)}
+      />
       <Plot
         label={`${dots.length} tokens of ${sentences} sentences in two dimensions, ${at === 0 ? 'as embedded' : `after layer ${at}`}.`}
         dependencies={[current, at]}
@@ -192,6 +227,19 @@ function Projection({ explorer }: { explorer: Explorer }) {
 }
 
 /** One colour a sentence, told apart by most eyes on light and on dark (Tol's bright and Observable's). */
-const series = ['#4477aa', '#ee6677', '#228833', '#ccaa22', '#44aadd', '#aa3377', '#999999', '#ee8833', '#7755cc', '#22aa88', '#bb6644', '#dd77bb'];
+const series = [
+  '#4477aa',
+  '#ee6677',
+  '#228833',
+  '#ccaa22',
+  '#44aadd',
+  '#aa3377',
+  '#999999',
+  '#ee8833',
+  '#7755cc',
+  '#22aa88',
+  '#bb6644',
+  '#dd77bb',
+];
 
 const short = (line: string, length = 48): string => (line.length > length ? `${line.slice(0, length - 1)}…` : line);

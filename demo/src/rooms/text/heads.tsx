@@ -10,12 +10,13 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
   const { layers, heads } = view;
   const length = view.tokens.length;
   const most = Math.max(1e-9, ...(importance.value?.flat() ?? [0]));
-  const weights = (l: number, h: number) => view.weights.subarray((l * heads + h) * length ** 2, (l * heads + h + 1) * length ** 2);
+  const weights = (l: number, h: number) =>
+    view.weights.subarray((l * heads + h) * length ** 2, (l * heads + h + 1) * length ** 2);
   const toggle = (name: string) => {
     off.value = off.value.includes(name) ? off.value.filter((other) => other !== name) : [...off.value, name].sort();
   };
   return (
-    <div class="head-grid" role="group" aria-label="Heads of every layer">
+    <fieldset class="head-grid" aria-label="Heads of every layer">
       {Array.from({ length: layers }, (_, l) => (
         <div class="head-row" key={l}>
           <span class="layer-name">Layer {l + 1}</span>
@@ -37,8 +38,19 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
                 >
                   <HeatMap weights={weights(l, h)} length={length} />
                 </button>
-                <label title={needed === undefined ? undefined : `Switched off alone, it turns the vectors by ${decimal(needed, 4)}`}>
-                  <input type="checkbox" checked={!isOff} onInput={() => toggle(name)} aria-label={`Layer ${l + 1}, head ${h + 1} on`} />
+                <label
+                  title={
+                    needed === undefined
+                      ? undefined
+                      : `Switched off alone, it turns the vectors by ${decimal(needed, 4)}`
+                  }
+                >
+                  <input
+                    type="checkbox"
+                    checked={!isOff}
+                    onInput={() => toggle(name)}
+                    aria-label={`Layer ${l + 1}, head ${h + 1} on`}
+                  />
                   <span aria-hidden="true">{h + 1}</span>
                   {needed !== undefined && <span class="needed" style={{ '--share': needed / most }} />}
                 </label>
@@ -47,7 +59,7 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
           })}
         </div>
       ))}
-    </div>
+    </fieldset>
   );
 }
 
@@ -89,13 +101,20 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
 }
 
 function Ranking({ importance }: { importance: number[][] }) {
-  const ranked = importance.flatMap((row, layer) => row.map((change, head) => ({ change, layer, head }))).sort((a, b) => b.change - a.change);
+  const ranked = importance
+    .flatMap((row, layer) => row.map((change, head) => ({ change, layer, head })))
+    .sort((a, b) => b.change - a.change);
   const total = ranked.reduce((sum, { change }) => sum + change, 0) || 1;
   const top = ranked.slice(0, 3);
   return (
     <p>
-      Switched off one at a time, {top.map(({ layer, head, change }) => `layer ${layer + 1} head ${head + 1} (${percent(change / total)} of all change)`).join(', ')} matter
-      most for these sentences; the bars show all.
+      Switched off one at a time,{' '}
+      {top
+        .map(
+          ({ layer, head, change }) => `layer ${layer + 1} head ${head + 1} (${percent(change / total)} of all change)`,
+        )
+        .join(', ')}{' '}
+      matter most for these sentences; the bars show all.
     </p>
   );
 }

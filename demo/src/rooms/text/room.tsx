@@ -1,7 +1,8 @@
 /** The shipped encoder on the reader's own sentences. */
+
+import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { shipped } from '../../engine/client';
-import { count, plural } from '../../components/numbers';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { Sentences, Views } from './explorer';
 import { followExplorer, makeExplorer } from './state';
@@ -29,7 +30,8 @@ export function TextRoom() {
         <p class="lede">A small English sentence encoder runs in this tab. What you type stays here.</p>
         {model && (
           <p class="facts">
-            {plural(model.layers, 'layer')}, {plural(model.heads, 'head')} each, width {model.width}, {count(model.parameters)} parameters
+            {plural(model.layers, 'layer')}, {plural(model.heads, 'head')} each, width {model.width},{' '}
+            {count(model.parameters)} parameters
           </p>
         )}
       </header>

@@ -1,5 +1,5 @@
 /** What one can set about a model and texts; the same for the shipped model and for one's own. */
-import { computed, effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import { computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import { asFailure, engine, type Failure } from '../../engine/client';
 import type { AttentionView, HeadMask, ModelSummary, ProjectionView, SimilarityView } from '../../engine/models';
 import type { Which } from '../../engine/worker';
@@ -34,7 +34,12 @@ export interface Explorer {
   failure: Signal<Failure | null>;
 }
 
-export function makeExplorer(scope: Room, which: Which, model: ReadonlySignal<ModelSummary | undefined>, sample: string): Explorer {
+export function makeExplorer(
+  scope: Room,
+  which: Which,
+  model: ReadonlySignal<ModelSummary | undefined>,
+  sample: string,
+): Explorer {
   const written = urlState(scope, 'text', sample, text);
   const lines = computed(() =>
     written.value
