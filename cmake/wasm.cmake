@@ -3,11 +3,15 @@
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
+  # No run-time type names: embind can tell types apart by address, and their mangled names are 2 KB of the download.
+  -fno-rtti
   # C++ exceptions as WebAssembly exceptions: the JavaScript-based scheme costs a third of the size and calls out at every
   # throwing call. All engines that have SIMD and are still updated have them.
   -fwasm-exceptions)
+target_compile_definitions(heed-flags INTERFACE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0) # what -fno-rtti asks of embind
 target_link_options(heed-flags INTERFACE
   -fwasm-exceptions
+  -fno-rtti
   -lembind                    # the bindings
   -sMODULARIZE -sEXPORT_ES6   # a factory function in an ES module: several runtimes may live side by side
   # No Node in the glue: web/src/module.ts brings the bytes (instantiateWasm), so the glue has no `import("node:…")` that a
@@ -24,6 +28,8 @@ target_link_options(heed-flags INTERFACE
   -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
   -sMALLOC=emmalloc           # 5 KB less than dlmalloc; activations live in an arena, so its speed does not matter
   -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
+  # A JavaScript exception that leaves through wasm frames does not put the stack pointer back; module.ts does.
+  -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
   -sTEXTDECODER=2             # TextDecoder exists everywhere: no fallback
   -sPOLYFILL=0                # nor for language features older than SIMD
   -sSUPPORT_LONGJMP=0)        # unused
@@ -34,7 +40,7 @@ else()
   # Bytes matter outside the kernels and time inside them: only cpp/src/kernels is compiled for speed.
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
   file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp)
-  set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O3)
+  set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O2) # as fast as -O3 here, and smaller
   target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and small layers' functions inline across files
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()

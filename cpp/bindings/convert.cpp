@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <new>
+#include <stdexcept>
 
 namespace heed::bindings {
 
@@ -14,6 +16,44 @@ Arena& arena() {
 void raise(const char* code, const std::string& message) {
   val::module_property("HeedError").new_(std::string(code), message).throw_();
   __builtin_unreachable();
+}
+
+namespace {
+
+/// What a call took from the arena, given back; of a call that took a lot the memory itself, too, so that weights may
+/// have it.
+class CallScope {
+ public:
+  ~CallScope() {
+    scope_.reset();
+    arena().trim(kKeptBytes);
+  }
+
+ private:
+  static constexpr size_t kKeptBytes = 64 << 20;
+  std::optional<Arena::Scope> scope_{std::in_place, arena()};
+};
+
+}  // namespace
+
+void runGuarded(void (*body)(void*), void* argument) {
+  const char* code = nullptr;
+  std::string message;
+  try {
+    const CallScope scope;
+    body(argument);
+    return;
+  } catch (const Error& error) {
+    code = errorCodeName(error.code());
+    message = error.what();
+  } catch (const std::bad_alloc&) {
+    code = errorCodeName(ErrorCode::kOutOfMemory);
+    message = "memory: the engine refused to grow it; expected room for the sizes asked for";
+  } catch (const std::length_error&) {  // what a std::vector throws beyond the address space
+    code = errorCodeName(ErrorCode::kOutOfMemory);
+    message = "memory: got a size beyond 32-bit addresses; expected room for the sizes asked for";
+  }
+  raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
 }
 
 Shape readShape(const val& array) {

@@ -2,10 +2,10 @@
 
 #include <emscripten/val.h>
 
-#include <new>
 #include <optional>
-#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "heed/arena.h"
@@ -27,39 +27,28 @@ Arena& arena();
 /// Throws the JavaScript HeedError that the face gave to the module.
 [[noreturn]] void raise(const char* code, const std::string& message);
 
-/// What a call took from the arena, given back; of a call that took a lot the memory itself, too, so that weights may
-/// have it.
-class CallScope {
- public:
-  ~CallScope() {
-    scope_.reset();
-    arena().trim(kKeptBytes);
-  }
+/// Runs `body(argument)` within an arena scope; what the core throws leaves as a HeedError.
+void runGuarded(void (*body)(void*), void* argument);
 
- private:
-  static constexpr size_t kKeptBytes = 64 << 20;
-  std::optional<Arena::Scope> scope_{std::in_place, arena()};
-};
-
-/// Runs `body` within an arena scope; what the core throws leaves as a HeedError.
+/// The same for any callable. Only a thunk is instantiated for each: the handlers exist once.
 template <class Body>
 auto guarded(Body body) {
-  const char* code = nullptr;
-  std::string message;
-  try {
-    const CallScope scope;
-    return body();
-  } catch (const Error& error) {
-    code = errorCodeName(error.code());
-    message = error.what();
-  } catch (const std::bad_alloc&) {
-    code = errorCodeName(ErrorCode::kOutOfMemory);
-    message = "memory: the engine refused to grow it; expected room for the sizes asked for";
-  } catch (const std::length_error&) {  // what a std::vector throws beyond the address space
-    code = errorCodeName(ErrorCode::kOutOfMemory);
-    message = "memory: got a size beyond 32-bit addresses; expected room for the sizes asked for";
+  using Result = decltype(body());
+  if constexpr (std::is_void_v<Result>) {
+    runGuarded([](void* called) { (*static_cast<Body*>(called))(); }, &body);
+  } else {
+    struct Call {
+      Body& body;
+      std::optional<Result> result;
+    } call{body, std::nullopt};
+    runGuarded(
+        [](void* called) {
+          auto& [inner, result] = *static_cast<Call*>(called);
+          result.emplace(inner());
+        },
+        &call);
+    return *std::move(call.result);
   }
-  raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
 }
 
 /// A tensor in the arena.
