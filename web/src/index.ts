@@ -68,6 +68,7 @@ export type {
   PredictOptions,
   Prediction,
   PretrainedModel,
+  Threads,
   TokenizeOptions,
   TokenizeResult,
 } from './models/model.js';

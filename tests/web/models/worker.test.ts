@@ -114,3 +114,39 @@ describe('a model in a worker', () => {
     ).rejects.toMatchObject({ code: 'WORKER_FAILED' });
   });
 });
+
+describe('a model in several workers', () => {
+  test('deals long lists out and gives the same', async () => {
+    using here = await heed.fromPretrained(tinyModel());
+    using pool = await heed.fromPretrained(tinyModel(), { threads: 2 });
+    expect(pool.threads).toEqual({ count: 2, reason: 'asked for' });
+    expect(here.threads.count).toBe(1);
+    const list = many.slice(0, 500);
+    const done: number[] = [];
+    const vectors = await pool.embed(list, { normalize: true, onProgress: (progress) => done.push(progress.done) });
+    expect(vectors).toEqual(await here.embed(list, { normalize: true }));
+    expect(done.at(-1)).toBe(500);
+    expect(await pool.embed(list, { textPairs: list })).toEqual(await here.embed(list, { textPairs: list }));
+    const ids = { inputIds: list.map((_, i) => [2, 5 + (i % 9), 3]) };
+    expect(await pool.embed(ids)).toEqual(await here.embed(ids));
+    expect(await pool.encode(texts)).toEqual(await here.encode(texts));
+    expect((await pool.embed([])).shape).toEqual([0, 24]);
+  });
+
+  test('stops, fails and ends like one', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { threads: 2 });
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error('enough')), 30);
+    await expect(pool.embed(many, { signal: stop.signal })).rejects.toThrow('enough');
+    await expect(pool.embed([...many.slice(0, 900), null as unknown as string])).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    expect((await pool.embed(texts)).shape).toEqual([3, 24]);
+    pool.dispose();
+    await expect(pool.embed(texts)).rejects.toMatchObject({ code: 'DISPOSED' });
+    await expect(heed.fromPretrained({ 'config.json': '{}' }, { threads: 2 })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    });
+    await expect(heed.fromPretrained(tinyModel(), { threads: 0 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  });
+});

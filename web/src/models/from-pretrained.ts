@@ -5,6 +5,7 @@ import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker } from '../worker/client.js';
+import { chooseThreads, loadPool } from '../worker/pool.js';
 import type { LoadModelOptions } from './load.js';
 import type { PretrainedModel } from './model.js';
 import { loadPretrained, readLoadOptions } from './pretrained.js';
@@ -16,6 +17,11 @@ export interface FromPretrainedOptions extends LoadModelOptions {
    * worker.js, where a bundler or a policy needs that. `dispose()` ends it.
    */
   worker?: boolean | WorkerLike;
+  /**
+   * So many workers ('auto': as many as there are cores, at most 8), each with a model of its own, for the throughput of `embed` on long lists. They share no memory, so the host
+   * needs no special headers; the memory grows with their number.
+   */
+  threads?: number | 'auto';
 }
 
 export async function fromPretrained(
@@ -25,7 +31,9 @@ export async function fromPretrained(
 ): Promise<PretrainedModel> {
   if (typeof options !== 'object' || options === null)
     throw invalid('fromPretrained', describe(options), 'an options object');
-  const { worker = false, ...rest } = options;
+  const { worker = false, threads, ...rest } = options;
+  if (threads !== undefined && threads !== null)
+    return loadPool(moduleOf(runtime.core), source, readLoadOptions(rest), chooseThreads(threads));
   if (worker === false || worker === null) return loadPretrained(runtime, source, rest);
   if (worker !== true && typeof (worker as WorkerLike).postMessage !== 'function')
     throw invalid('fromPretrained.worker', describe(worker), 'true, false or a Worker');

@@ -103,8 +103,15 @@ export interface ModelConfig {
   unusedTensors: string[];
 }
 
+/** How many threads work at once, and why so many. */
+export interface Threads {
+  readonly count: number;
+  readonly reason: string;
+}
+
 export interface PretrainedModel {
   readonly config: ModelConfig;
+  readonly threads: Threads;
   readonly disposed: boolean;
   encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult>;
   /** One vector per text: [N,E]. */

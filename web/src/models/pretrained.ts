@@ -147,6 +147,10 @@ class Parts {
 
 class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly config: ModelConfig;
+  readonly threads = {
+    count: 1,
+    reason: 'the model runs in the calling thread; ask for `threads` to have several workers',
+  };
   readonly #core: RawEncoderModelConfig;
   readonly #recipe: Recipe;
   readonly #context: InputContext;

@@ -180,6 +180,7 @@ export async function loadInWorker(
 
 class WorkerModel implements PretrainedModel {
   readonly config: ModelConfig;
+  readonly threads = { count: 1, reason: 'the model runs in one worker; ask for `threads` to have several' };
   readonly #connection: Connection;
   #disposed = false;
 
