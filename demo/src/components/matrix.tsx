@@ -124,9 +124,9 @@ export function Matrix({
       <figcaption title={caption}>
         <Formula>{symbol}</Formula>
       </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: the grid pattern over a table, with one tab stop and arrow keys */}
       <table
         ref={table}
+        // biome-ignore lint/a11y/noNoninteractiveElementToInteractiveRole: the grid pattern, which a table carries best
         role="grid"
         aria-label={caption}
         aria-readonly={!onEdit}

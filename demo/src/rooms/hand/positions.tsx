@@ -55,7 +55,15 @@ export function PositionPlots() {
                 }),
                 plot.text(
                   curves,
-                  plot.selectLast({ x: 'position', y: 'product', z: 'from', text: 'from', textAnchor: 'end', dy: -8 }),
+                  plot.selectMaxY({
+                    x: 'position',
+                    y: 'product',
+                    z: 'from',
+                    text: 'from',
+                    textAnchor: 'start',
+                    dx: 4,
+                    dy: -6,
+                  }),
                 ),
               ],
             })
