@@ -103,6 +103,32 @@ describe('the second room', () => {
     await context.close();
   });
 
+  it('ranks heads by what their absence does to the vectors', async () => {
+    const { numLayers, numHeads } = model.config;
+    const whole = await model.embed(sentences, { normalize: true });
+    const changes: { name: string; change: number }[] = [];
+    for (let layer = 0; layer < numLayers; layer++) {
+      for (let head = 0; head < numHeads; head++) {
+        const headMask = Array.from({ length: numLayers }, (_, l) =>
+          Array.from({ length: numHeads }, (_, h) => (l === layer && h === head ? 0 : 1)),
+        );
+        const { data } = await model.embed(sentences, { normalize: true, headMask });
+        const kept = data.reduce((sum, entry, i) => sum + entry * whole.data[i]!, 0) / sentences.length;
+        changes.push({ name: `layer ${layer + 1} head ${head + 1}`, change: 1 - kept });
+      }
+    }
+    const total = changes.reduce((sum, { change }) => sum + change, 0);
+    const [first] = changes.sort((a, b) => b.change - a.change);
+    const { page, context } = await visit(site, `#text?${written}`);
+    await page.getByRole('button', { name: 'Which heads matter?' }).click();
+    const said = await page.getByText('Switched off one at a time').innerText();
+    const [, name, share] = /time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
+    expect(name).toBe(first!.name);
+    expect(Math.abs(Number(share) / 100 - first!.change / total)).toBeLessThan(0.011);
+    expect(await page.locator('.needed').count()).toBe(numLayers * numHeads);
+    await context.close();
+  });
+
   it('finds words by description, as the library’s vectors say', async () => {
     const { page, context, complaints } = await visit(site, '#text?define=a+large+body+of+salt+water');
     await page.locator('.words li').first().waitFor();

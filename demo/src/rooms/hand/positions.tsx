@@ -24,6 +24,7 @@ export function PositionPlots() {
               width,
               height: 260,
               marginBottom: 44,
+              marginLeft: 56,
               padding: 0,
               x: { label: 'dimension', tickSize: 0 },
               y: { label: 'position', tickSize: 0, ticks: [0, 8, 16, 24, 31] },

@@ -133,4 +133,4 @@ export function choosePreset(id: string): void {
   if (preset) setAll({ ...preset.settings, preset: id });
 }
 
-export const noticeOf = (id: string): string => presets.find((preset) => preset.id === id)?.notice ?? '';
+export const noticeOf = (id: string): string | undefined => presets.find((preset) => preset.id === id)?.notice;

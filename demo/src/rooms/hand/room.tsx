@@ -10,13 +10,14 @@ import { hand } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
 export function HandRoom() {
+  const notice = noticeOf(hand.preset.value);
   return (
     <>
       <Intro />
       <div class="workbench">
         <Settings />
         <div class="flow">
-          <Notice>{noticeOf(hand.preset.value)}</Notice>
+          {notice && <Notice>{notice}</Notice>}
           {failure.value && (
             <Notice kind="alert" title="This cannot be computed. ">
               {failure.value.message}

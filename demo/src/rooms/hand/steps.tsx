@@ -51,10 +51,10 @@ const keys = ({ order }: HandInput): Axis => ({
 });
 const widthOf = (rows: Numbers): number => rows[0]!.length;
 
-/** A′ */
-const Scored = () => (
+/** A′, X′ */
+const Primed = ({ of }: { of: string }) => (
   <msup>
-    <mi>A</mi>
+    <mi>{of}</mi>
     <mo lspace="0" rspace="0">
       ′
     </mo>
@@ -112,7 +112,7 @@ export function Input({ input, result }: StepProps) {
       {changed && (
         <Matrix
           id="prepared"
-          symbol={<V>X′</V>}
+          symbol={<Primed of="X" />}
           caption={`Input ${[input.positions.mode !== 'none' && 'with positions', input.layerNorm && 'normalized'].filter(Boolean).join(', ')}`}
           values={result.x}
           rows={queries(cross)}
@@ -123,7 +123,7 @@ export function Input({ input, result }: StepProps) {
       {changed && result.y && (
         <Matrix
           id="prepared-y"
-          symbol={<V>Y′</V>}
+          symbol={<Primed of="Y" />}
           caption="Second input, prepared"
           values={result.y}
           rows={{ axes: ['key'], labels: keyNames.value }}
@@ -246,7 +246,7 @@ export function Scores({ input, result }: StepProps) {
       title="Scores"
       formula={
         <Formula>
-          <Scored />
+          <Primed of="A" />
           <Op>=</Op>
           {input.scale === null ? (
             <Fraction
@@ -276,7 +276,7 @@ export function Scores({ input, result }: StepProps) {
     >
       <Matrix
         id="scores"
-        symbol={<Scored />}
+        symbol={<Primed of="A" />}
         caption="Scaled scores"
         values={scores.map((row) => row.map((entry) => entry * result.scale))}
         rows={askers()}
@@ -300,7 +300,7 @@ export function Mask({ input, result }: StepProps) {
       title="Mask"
       formula={
         <Formula>
-          <Scored />
+          <Primed of="A" />
           <Op>+</Op>
           <V>M</V>
         </Formula>
@@ -341,7 +341,7 @@ export function Weights({ input, result }: StepProps) {
           <Op>=</Op>
           <Fn>softmax</Fn>
           <Op>(</Op>
-          <Scored />
+          <Primed of="A" />
           <Op>+</Op>
           <V>M</V>
           <Op>)</Op>
