@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "heed/dropout.h"
+#include "kernels/attention.h"
 #include "kernels/softmax.h"
 
 namespace heed {
@@ -98,53 +99,102 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
   return size;
 }
 
+namespace {
+
+/// Attention of one head in one sequence: query, output (L, ..), key, value (S, ..) are its columns and rows.
+class Head {
+ public:
+  Head(Index n, Index h, ConstMatrixView key, ConstMatrixView value, const AttentionOptions& options, Arena& arena)
+      : n_(n),
+        h_(h),
+        num_keys_(key.rows()),
+        options_(options),
+        keys_(packKeys(key, arena)),
+        values_(packValues(value, arena)),
+        arena_(arena) {}
+
+  /// A strip of queries, the first of which is query i: a few rows at a time, so that their scores stay in the cache.
+  void attend(ConstMatrixView query, Index i, float scale, float factor, MatrixView output, float* weights) const {
+    const Arena::Scope scope(arena_);
+    const Index rows = query.rows();
+    const Index begin = visible(i, num_keys_, options_).begin / 8 * 8,
+                end = visible(i + rows - 1, num_keys_, options_).end;
+    const Index count = std::max<Index>(end - begin, 0);
+    MatrixView a = arena_.matrix(rows, count);
+    uint32_t* units = arena_.take<uint32_t>(rows * std::max(query.cols(), count));
+    bool any[kMostStripQueries];
+
+    multiplyStrip(query, keys_, 0, begin, scale, a, units);
+    for (Index r = 0; r < rows; ++r)
+      any[r] = turnIntoWeights(i + r, begin, end, a.data() + r * a.outerStride(),
+                               weights ? weights + r * num_keys_ : nullptr);
+    multiplyStrip(readOnly(a), values_, begin, 0, factor, output, units);
+    for (Index r = 0; r < rows; ++r) {
+      if (!any[r]) output.row(r).setZero();
+    }
+  }
+
+ private:
+  /// The scores of query i with keys [begin, end) -> softmax and dropout of what it may see, zeros elsewhere. False
+  /// where it may see nothing.
+  bool turnIntoWeights(Index i, Index begin, Index end, float* scores, float* weights) const {
+    const KeyRange range = visible(i, num_keys_, options_);
+    const ScoreRow row{n_, h_, i, range, scores + range.begin - begin};
+    if (options_.bias) row.add(*options_.bias, options_.query_offset);
+    for (const Mask& mask : options_.masks) row.apply(mask);
+    const bool any = softmaxRow(row.scores, range.count());
+    std::fill(scores, row.scores, 0.0f);
+    std::fill(row.scores + range.count(), scores + end - begin, 0.0f);
+    if (weights) {
+      std::fill_n(weights, num_keys_, 0.0f);
+      std::copy_n(row.scores, range.count(), weights + range.begin);
+    }
+    if (options_.dropout > 0) {
+      MatrixView kept = view(row.scores, 1, range.count());
+      dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
+    }
+    return any;
+  }
+
+  Index n_, h_, num_keys_;
+  const AttentionOptions& options_;
+  Panels keys_, values_;
+  Arena& arena_;
+};
+
+}  // namespace
+
 void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads,
                const Sequences& queries, const Sequences& keys, const AttentionOptions& options, MatrixView output,
                float* weights, Arena& arena) {
   check(query, key, value, num_heads, queries, keys, options, readOnly(output));
-  const Arena::Scope scope(arena);
   const Index key_width = query.cols() / num_heads, value_width = value.cols() / num_heads;
   const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
-  const bool scale_per_sequence = static_cast<Index>(options.head_scale.size()) != num_heads;
-  float* scores = arena.take<float>(keys.maxLength());
+  const bool factor_per_sequence = static_cast<Index>(options.head_scale.size()) != num_heads;
+  // Rows [begin, end) of one head's columns; of no rows, which may lie nowhere, no address is formed.
+  const auto part = [](auto all, Index begin, Index end, Index h, Index width) {
+    const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
+    return view(all.data() + offset, end - begin, width, all.outerStride());
+  };
 
   for (Index n = 0; n < queries.count(); ++n) {
-    const Index num_keys = keys.length(n);
-    if (num_keys == 0) {
-      output.middleRows(queries.begin(n), queries.length(n)).setZero();
-      continue;
-    }
+    const Index num_keys = keys.length(n), first = queries.begin(n), length = queries.length(n);
+    if (length == 0) continue;
+    const Index strips = queryStrips(length);
     for (Index h = 0; h < num_heads; ++h) {
-      const auto k = key.block(keys.begin(n), h * key_width, num_keys, key_width);
-      const auto v = value.block(keys.begin(n), h * value_width, num_keys, value_width);
-      const float head_scale =
-          options.head_scale.empty()
-              ? 1
-              : options.head_scale[static_cast<size_t>((scale_per_sequence ? n * num_heads : 0) + h)];
-      for (Index i = 0; i < queries.length(n); ++i) {
-        const auto q = query.block(queries.begin(n) + i, h * key_width, 1, key_width);
-        auto out = output.block(queries.begin(n) + i, h * value_width, 1, value_width);
-        const KeyRange range = visible(i, num_keys, options);
-        MatrixView a = view(scores, 1, range.count());
-
-        a.noalias() = scale * q * k.middleRows(range.begin, range.count()).transpose();
-        const ScoreRow row{n, h, i, range, scores};
-        if (options.bias) row.add(*options.bias, options.query_offset);
-        for (const Mask& mask : options.masks) row.apply(mask);
-        const bool any = softmaxRow(scores, range.count());
-        if (weights) {
-          std::fill_n(weights, num_keys, 0.0f);
-          std::copy_n(scores, range.count(), weights + range.begin);
-          weights += num_keys;
-        }
-        if (!any) {
-          out.setZero();
-          continue;
-        }
-        if (options.dropout > 0)
-          dropout(readOnly(a), options.dropout, DropoutScaling::kInverted, *options.generator, a);
-        out.noalias() = head_scale * a * v.middleRows(range.begin, range.count());
+      const Arena::Scope scope(arena);
+      const Head head(n, h, part(key, keys.begin(n), keys.end(n), h, key_width),
+                      part(value, keys.begin(n), keys.end(n), h, value_width), options, arena);
+      const float factor = options.head_scale.empty()
+                               ? 1
+                               : options.head_scale[static_cast<size_t>((factor_per_sequence ? n * num_heads : 0) + h)];
+      for (Index s = 0; s < strips; ++s) {
+        const Index begin = s * length / strips, end = (s + 1) * length / strips;
+        head.attend(part(query, first + begin, first + end, h, key_width), begin, scale, factor,
+                    part(output, first + begin, first + end, h, value_width),
+                    weights ? weights + begin * num_keys : nullptr);
       }
+      if (weights) weights += length * num_keys;
     }
   }
 }
