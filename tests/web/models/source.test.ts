@@ -1,5 +1,8 @@
+import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type LoadProgress, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
@@ -153,6 +156,63 @@ describe('a folder URL', () => {
     answer = (request, response, name) => serve(request, response, name.replace('/org/name/resolve/main/', ''));
     await expectRight('org/name', { remoteHost: base.slice(0, -1) });
     expect(asked.at(-1)).toContain('/org/name/resolve/main/');
+  });
+});
+
+describe('a cache', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'heed-cache-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('keeps what was loaded, for when there is no connection', async () => {
+    answer = serve;
+    await expectRight(`${base}model`, { cache: folder });
+    expect(readdirSync(folder)).toHaveLength(2);
+    answer = (_, response) => response.destroy();
+    await expectRight(`${base}model`, { cache: folder });
+  });
+
+  test('keeps nothing that is broken', async () => {
+    const empty = join(folder, 'other');
+    const weights = files['model.safetensors']!;
+    const broken: Answer[] = [
+      (request, response, name) =>
+        name === 'model.safetensors'
+          ? response.writeHead(200).end(weights.subarray(0, 5000))
+          : serve(request, response, name),
+      (request, response, name) =>
+        name === 'config.json' ? response.writeHead(200).end('{"model_type":') : serve(request, response, name),
+      (request, response, name) =>
+        name === 'model.safetensors' ? response.writeHead(200).end(page.repeat(9)) : serve(request, response, name),
+    ];
+    for (const wrong of broken) {
+      answer = wrong;
+      await expect(heed.fromPretrained(`${base}model`, { cache: empty })).rejects.toMatchObject({ name: 'HeedError' });
+      answer = serve;
+      await expectRight(`${base}model`, { cache: empty });
+      rmSync(empty, { recursive: true });
+    }
+  });
+
+  test('whose file was spoilt is mended', async () => {
+    const spoilt = join(folder, 'spoilt');
+    answer = serve;
+    await expectRight(`${base}model`, { cache: spoilt });
+    const largest = readdirSync(spoilt).sort(
+      (a, b) => statSync(join(spoilt, b)).size - statSync(join(spoilt, a)).size,
+    )[0]!;
+    truncateSync(join(spoilt, largest), 3000);
+    await expect(heed.fromPretrained(`${base}model`, { cache: spoilt })).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+    });
+    await expectRight(`${base}model`, { cache: spoilt });
+  });
+
+  test("that cannot be written stands in nobody's way", async () => {
+    answer = serve;
+    await expectRight(`${base}model`, { cache: '/dev/null/heed' });
+    await expect(heed.fromPretrained(`${base}model`, { cache: 3 } as object)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
   });
 });
 

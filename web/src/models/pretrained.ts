@@ -85,6 +85,10 @@ const loadSchema = {
   signal,
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
+  cache: optional(
+    (value: unknown, name: string) => (typeof value === 'string' && value !== '' ? value : flag(value, name)),
+    undefined,
+  ),
 };
 
 /** Checks the options of a load; what was left out stays out. */

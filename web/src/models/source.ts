@@ -3,6 +3,7 @@
  * whose files open into a stream of chunks of known size.
  */
 import { HeedError } from '../error.js';
+import { type CacheOption, cachedFolder } from './cache.js';
 import { packedFolder } from './packed.js';
 import { nodeModule, type BlobLike, type FileLike, type SignalLike, type UrlLike } from '../platform.js';
 
@@ -39,6 +40,8 @@ export interface RemoteOptions {
   /** The host against which a hub id ("org/name") resolves. */
   remoteHost?: string;
   revision?: string;
+  /** Keeps what comes from the net: see CacheOption. Default false. */
+  cache?: CacheOption;
 }
 
 type Fs = typeof import('node:fs');
@@ -47,13 +50,13 @@ const fs = nodeModule<Fs>('fs')?.promises;
 
 export async function openFolder(
   source: ModelSource,
-  { remoteHost, revision = 'main', signal }: RemoteOptions & { signal?: SignalLike } = {},
+  { remoteHost, revision = 'main', cache = false, signal }: RemoteOptions & { signal?: SignalLike } = {},
 ): Promise<ModelFolder> {
-  if (isUrl(source)) return urlFolder(new URL(source.href), signal);
+  if (isUrl(source)) return urlFolder(new URL(source.href), cache, signal);
   if (typeof source === 'string') {
     if (source === '') throw wrongSource("''");
     if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source))
-      return urlFolder(new URL(source), signal);
+      return urlFolder(new URL(source), cache, signal);
     const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
     const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
     if (fs) {
@@ -72,8 +75,10 @@ export async function openFolder(
     if (isHubId && host)
       return urlFolder(
         new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`),
+        cache,
+        signal,
       );
-    return urlFolder(new URL(source, globalThis.location?.href), signal);
+    return urlFolder(new URL(source, globalThis.location?.href), cache, signal);
   }
   if (typeof source !== 'object' || source === null) throw wrongSource(String(source));
   return memoryFolder(source);
@@ -84,10 +89,11 @@ function isUrl(value: unknown): value is UrlLike {
 }
 
 /** The source as a worker can take it: URLs are made absolute here, where they are relative to, and become plain objects. */
-export function portable(source: ModelSource): ModelSource {
+export function portable(source: ModelSource, remoteHost?: string): ModelSource {
   if (isUrl(source)) return { href: source.href, protocol: source.protocol };
   if (typeof source === 'string') {
-    const isRelativeUrl = !fs && source !== '' && !/^[\w.-]+\/[\w.-]+$/.test(source);
+    const isHubId = remoteHost !== undefined && /^[\w.-]+\/[\w.-]+$/.test(source);
+    const isRelativeUrl = !fs && source !== '' && !isHubId;
     return isRelativeUrl ? new URL(source, globalThis.location?.href).href : source;
   }
   if (typeof source !== 'object' || source === null) return source;
@@ -129,7 +135,11 @@ export async function readAll(file: OpenFile, onBytes?: (count: number) => void)
     chunks.push(chunk);
     onBytes?.(chunk.length);
   }
-  if (chunks.length === 1) return chunks[0]!;
+  return joined(chunks);
+}
+
+export function joined(chunks: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  if (chunks.length === 1) return chunks[0] as Uint8Array<ArrayBuffer>;
   const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   let at = 0;
   for (const chunk of chunks) {
@@ -214,7 +224,7 @@ async function pathFolder(path: string, signal?: SignalLike): Promise<ModelFolde
   return openedFolder(path, (name, signal) => openPath(join(path, name), signal));
 }
 
-async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | string> {
+export async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | string> {
   const size = await fs!.stat(path).then(
     (s) => (s.isFile() ? s.size : null),
     () => null,
@@ -243,7 +253,7 @@ async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uin
 
 // URLs ----------------------------------------------------------------------------------------------------------------------------------------------
 
-async function urlFolder(url: URL, signal?: SignalLike): Promise<ModelFolder> {
+async function urlFolder(url: URL, cache: CacheOption, signal?: SignalLike): Promise<ModelFolder> {
   if (url.pathname.endsWith('.safetensors')) {
     const file = await openAny(url, signal);
     if (typeof file === 'string') throw new HeedError('NOT_FOUND', file);
@@ -258,7 +268,8 @@ async function urlFolder(url: URL, signal?: SignalLike): Promise<ModelFolder> {
   }
   const base = new URL(url.href);
   if (!base.pathname.endsWith('/')) base.pathname += '/';
-  return openedFolder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
+  const folder = openedFolder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
+  return cache === false ? folder : cachedFolder(folder, cache);
 }
 
 /** A wrong or missing file is often answered by a page: "200 OK", text/html. */
@@ -354,7 +365,7 @@ async function* resumable(
 }
 
 /** Safari's ReadableStream is no async iterable. */
-async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
+export async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   const reader = stream.getReader();
   let done = false;
   try {

@@ -165,7 +165,7 @@ export async function loadInWorker(
     const request = (id: number): Request & { type: 'load' } => ({
       type: 'load',
       id,
-      source: portable(source),
+      source: portable(source, options.remoteHost),
       options,
       wasm,
       progress: onProgress !== undefined,
