@@ -1,5 +1,5 @@
 // Embeds sentences with the model that the package ships and prints each one's nearest neighbour.
-import { fromPretrained } from 'heed';
+import { load } from 'heed';
 
 const sentences = [
   'A man is playing the guitar on stage.',
@@ -13,7 +13,8 @@ const sentences = [
 ];
 
 const loading = performance.now();
-const model = await fromPretrained();
+const heed = await load();
+const model = await heed.fromPretrained();
 const embedding = performance.now();
 const vectors = (await model.embed(sentences, { normalize: true })).toArray();
 const done = performance.now();

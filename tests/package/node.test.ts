@@ -12,18 +12,19 @@ beforeAll(async () => {
 
 // The same work in each, printed as JSON.
 const body = `
-const model = await fromPretrained();
+const heed = await load();
+const model = await heed.fromPretrained();
 const vectors = await model.embed(['A quiet street.', 'Boiled eggs']);
 model.dispose();
-const { output } = (await load()).attention([[1, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]);
+const { output } = heed.attention([[1, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]);
 const result = JSON.stringify({ shape: vectors.shape, first: vectors.data[0], output: output.toArray() });`;
 const kScripts: Record<string, string> = {
-  'esm.mjs': `import { fromPretrained, load } from 'heed';${body} console.log(result);`,
-  'import.cjs': `(async () => { const { fromPretrained, load } = await import('heed');${body} console.log(result); })();`,
-  'require.cjs': `const { fromPretrained, load } = require('heed');(async () => {${body} console.log(result); })();`,
+  'esm.mjs': `import { load } from 'heed';${body} console.log(result);`,
+  'import.cjs': `(async () => { const { load } = await import('heed');${body} console.log(result); })();`,
+  'require.cjs': `const { load } = require('heed');(async () => {${body} console.log(result); })();`,
   'thread.mjs': `import { Worker } from 'node:worker_threads';
     new Worker(new URL('./inside.mjs', import.meta.url)).on('message', (result) => console.log(result));`,
-  'inside.mjs': `import { parentPort } from 'node:worker_threads'; import { fromPretrained, load } from 'heed';
+  'inside.mjs': `import { parentPort } from 'node:worker_threads'; import { load } from 'heed';
     ${body} parentPort.postMessage(result);`,
 };
 

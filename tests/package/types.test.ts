@@ -22,7 +22,7 @@ export async function use() {
   const nested: unknown = weights?.toArray();
   const mha = new runtime.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
   mha.dispose();
-  const model = await heed.fromPretrained({ 'config.json': new Uint8Array() }, { dtype: 'q8' });
+  const model = await runtime.fromPretrained({ 'config.json': new Uint8Array() }, { dtype: 'q8' });
   const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
   const extract = await heed.pipeline('feature-extraction');
   const out = await extract(['a'], { pooling: 'mean', normalize: true });
