@@ -92,16 +92,20 @@ function packagesAreCurrent(folder) {
   }
 }
 
-/** `npm ci` in a folder of the repository, unless its packages are there already. */
+/**
+ * Installs a folder's packages, unless they are there already. `npm ci` for the repository's own; the others' lock files lack
+ * some optional packages of foreign machines, which `npm ci` refuses and `npm install` passes over.
+ */
 export async function ensurePackages(name = '.') {
   const folder = join(root, name);
   if (packagesAreCurrent(folder)) return;
-  const command = ['npm', 'ci', '--no-audit', '--no-fund', ...(name === '.' ? [] : ['--ignore-scripts'])];
-  const install = run(command, { cwd: folder, quiet: true, allowFailure: true });
-  const { status, output } = await withProgress(name === '.' ? 'npm ci' : `npm ci in ${name}`, install);
+  const command = name === '.' ? ['npm', 'ci'] : ['npm', 'install', '--no-save', '--ignore-scripts'];
+  const install = run([...command, '--no-audit', '--no-fund'], { cwd: folder, quiet: true, allowFailure: true });
+  const label = name === '.' ? 'npm ci' : `npm install in ${name}`;
+  const { status, output } = await withProgress(label, install);
   if (status !== 0) {
     const reason = output.match(/npm (?:error|ERR!) (?!code).*/)?.[0] ?? `exit status ${status}`;
-    throw new PlainError(`\`npm ci\` failed; is there a network? (${reason})`);
+    throw new PlainError(`\`${command.join(' ')}\` failed; is there a network? (${reason})`);
   }
 }
 

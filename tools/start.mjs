@@ -5,7 +5,10 @@ import { root, run, runMain, say, withProgress } from './console.mjs';
 
 await runMain(async () => {
   await build();
-  if (process.argv[2] !== 'demo') await run([process.execPath, 'examples/nearest.mjs']);
+  if (process.argv[2] !== 'demo') {
+    await run([process.execPath, 'examples/nearest.mjs']);
+    await run([process.execPath, 'examples/reverse-dictionary.mjs']);
+  }
   const vite = (...args) => [
     process.execPath,
     join(root, 'node_modules/vite/bin/vite.js'),

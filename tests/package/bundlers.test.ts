@@ -59,11 +59,16 @@ test('Rollup, with its node-resolve plugin', async () => {
 test('Parcel, no configuration', async () => {
   const folder = await installApp('parcel');
   const parcel = require.resolve('parcel/lib/bin.js');
-  await runNode([parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache'], { cwd: folder });
+  await runNode([parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache'], {
+    cwd: folder,
+  });
   await check(join(folder, 'out'), '/some/where/');
 });
 
-test.each([['Turbopack', '--turbopack'], ['webpack', '--webpack']])('Next.js, a client component, %s', async (_, flag) => {
+test.each([
+  ['Turbopack', '--turbopack'],
+  ['webpack', '--webpack'],
+])('Next.js, a client component, %s', async (_, flag) => {
   const folder = await installApp('next');
   const next = require.resolve('next/dist/bin/next');
   await runNode([next, 'build', flag], { cwd: folder, env: { NEXT_TELEMETRY_DISABLED: '1', CI: '1' } });

@@ -41,7 +41,9 @@ function check(printed: string) {
 }
 
 describe.each(nodes())('Node $version', ({ program, supportsRequire }) => {
-  const scripts = Object.keys(kScripts).filter((name) => name !== 'inside.mjs' && (supportsRequire || name !== 'require.cjs'));
+  const scripts = Object.keys(kScripts).filter(
+    (name) => name !== 'inside.mjs' && (supportsRequire || name !== 'require.cjs'),
+  );
   test.each(scripts)('%s', async (name) => check(await run(program, ['--no-warnings', name], { cwd: folder })));
 });
 
@@ -51,7 +53,9 @@ test('the command line starts', async () => {
 
 /** This Node, and those that the bundlers' tests bring (see bundlers.test.ts). */
 function nodes() {
-  const extra = ['node-22', 'node-24'].map((name) => join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/node'));
+  const extra = ['node-22', 'node-24'].map((name) =>
+    join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/node'),
+  );
   const require = (version: string) => {
     const [major, minor] = version.split('.').map(Number);
     return major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);

@@ -39,20 +39,28 @@ export function checkResult(answer: { result?: Smoke; failure?: string }, expect
 }
 
 /** Opens `url` and checks what the app there computed. */
-export async function checkPage(browser: Browser | BrowserContext, url: string, expected: Smoke, { worker = true } = {}) {
+export async function checkPage(
+  browser: Browser | BrowserContext,
+  url: string,
+  expected: Smoke,
+  { worker = true } = {},
+) {
   const page: Page = await browser.newPage();
   const said: string[] = [];
   page.on('console', (message) => said.push(message.text()));
   page.on('pageerror', (error) => said.push(String(error)));
   try {
     await page.goto(url);
-    await page.waitForFunction(() => 'smokeResult' in globalThis, undefined, { timeout: 30_000 }).catch((error) => {
-      throw new Error(`${url} left no result: ${said.join('\n')}`, { cause: error });
-    });
+    await page
+      .waitForFunction(() => 'smokeResult' in globalThis, undefined, { timeout: 30_000 })
+      .catch((error) => {
+        throw new Error(`${url} left no result: ${said.join('\n')}`, { cause: error });
+      });
     const answer = await page.evaluate(() => (globalThis as unknown as { smokeResult: Promise<object> }).smokeResult);
     checkResult(answer, expected, worker);
   } catch (error) {
-    if (said.length > 0) throw new Error(`${(error as Error).message}\nthe page said: ${said.join('\n')}`, { cause: error });
+    if (said.length > 0)
+      throw new Error(`${(error as Error).message}\nthe page said: ${said.join('\n')}`, { cause: error });
     throw error;
   } finally {
     await page.close();

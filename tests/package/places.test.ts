@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { build as esbuild } from 'esbuild';
 import { type Browser, chromium } from 'playwright-core';
-import { build as viteBuild, createServer } from 'vite';
+import { createServer, build as viteBuild } from 'vite';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chromiumArguments, chromiumPath, launchChromium } from '../../tools/chromium.mjs';
 import { copyRuntime, install } from './installed.js';
@@ -93,7 +93,12 @@ test('Vite, built, under a sub-path', async () => {
 
 test("Vite's development server", async () => {
   const root = await install('vite-dev', 'vite');
-  const server = await createServer({ root, configFile: false, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } });
+  const server = await createServer({
+    root,
+    configFile: false,
+    logLevel: 'error',
+    server: { port: 0, host: '127.0.0.1' },
+  });
   try {
     await server.listen();
     await checkPage(browser, server.resolvedUrls!.local[0], expected);

@@ -23,12 +23,24 @@ test('needs no other package and runs nothing at installation', () => {
 
 test('carries the files that its manifest names, and neither sources nor native binaries', () => {
   const names = inject('packed').files.map(({ path }) => path);
-  for (const needed of ['LICENSE', 'README.md', 'CHANGELOG.md', 'THIRD_PARTY.md', 'dist/index.js', 'dist/worker.js', 'dist/cli.js']) {
+  for (const needed of [
+    'LICENSE',
+    'README.md',
+    'CHANGELOG.md',
+    'THIRD_PARTY.md',
+    'dist/index.js',
+    'dist/worker.js',
+    'dist/cli.js',
+  ]) {
     expect(names).toContain(needed);
   }
-  expect(names.filter((name) => /^(cpp|web|tests|tools|demo|bench)\/|\.(node|so|dll|dylib|exe)$/.test(name))).toEqual([]);
+  expect(names.filter((name) => /^(cpp|web|tests|tools|demo|bench)\/|\.(node|so|dll|dylib|exe)$/.test(name))).toEqual(
+    [],
+  );
 
-  const targets = JSON.stringify([manifest.exports, manifest.main, manifest.types, manifest.bin]).match(/"\.?\/?dist\/[^"*]*"/g) ?? [];
+  const targets =
+    JSON.stringify([manifest.exports, manifest.main, manifest.types, manifest.bin]).match(/"\.?\/?dist\/[^"*]*"/g) ??
+    [];
   expect(targets.length).toBeGreaterThan(4);
   for (const target of targets) expect(fs.existsSync(join(heed, JSON.parse(target))), target).toBe(true);
 });
@@ -36,7 +48,10 @@ test('carries the files that its manifest names, and neither sources nor native 
 test('says which compiler, flags and sources its modules come from', () => {
   const { version, compiler, sources, modules } = JSON.parse(fs.readFileSync(join(heed, 'dist/wasm.json'), 'utf8'));
   expect(version).toBe(manifest.version);
-  expect(compiler).toEqual({ emscripten: expect.stringMatching(/^\d+\.\d+\.\d+$/), clang: expect.stringMatching(/^\d+\./) });
+  expect(compiler).toEqual({
+    emscripten: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+    clang: expect.stringMatching(/^\d+\./),
+  });
   expect(sources).toMatch(/^[0-9a-f]{64}$/);
   for (const name of ['heed-simd128.wasm', 'heed-relaxed-simd.wasm']) {
     const bytes = fs.readFileSync(join(heed, 'dist', name));

@@ -9,7 +9,10 @@ beforeAll(async () => {
   folder = await install('types');
   fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${use}`);
   // CommonJS takes the package by import(), or by require() where TypeScript knows that Node can.
-  fs.writeFileSync(join(folder, 'common.cts'), `export async function main() { const heed = await import('heed');\n${use.replace('export ', '')} }`);
+  fs.writeFileSync(
+    join(folder, 'common.cts'),
+    `export async function main() { const heed = await import('heed');\n${use.replace('export ', '')} }`,
+  );
 });
 
 // One use of each part of the face, results annotated: a wrong type does not compile.
@@ -43,21 +46,20 @@ const kResolutions = [
 ];
 const kLibraries = [['es2022', 'dom'], ['es2022'], ['es2022', 'esnext.disposable', 'webworker']];
 
-test.each(kResolutions.flatMap(([module, moduleResolution]) => kLibraries.map((lib) => ({ module, moduleResolution, lib }))))(
-  'module $module, resolution $moduleResolution, lib $lib',
-  async (options) => {
-    const compilerOptions = {
-      ...options,
-      target: 'es2022',
-      types: [],
-      strict: true,
-      skipLibCheck: false,
-      exactOptionalPropertyTypes: true,
-      noUncheckedIndexedAccess: true,
-      noEmit: true,
-    };
-    const files = options.moduleResolution === 'bundler' ? ['esm.mts'] : ['esm.mts', 'common.cts'];
-    fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
-    await runNode([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder });
-  },
-);
+test.each(
+  kResolutions.flatMap(([module, moduleResolution]) => kLibraries.map((lib) => ({ module, moduleResolution, lib }))),
+)('module $module, resolution $moduleResolution, lib $lib', async (options) => {
+  const compilerOptions = {
+    ...options,
+    target: 'es2022',
+    types: [],
+    strict: true,
+    skipLibCheck: false,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    noEmit: true,
+  };
+  const files = options.moduleResolution === 'bundler' ? ['esm.mts'] : ['esm.mts', 'common.cts'];
+  fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
+  await runNode([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder });
+});
