@@ -1,5 +1,5 @@
 /** One's own model: opened from a folder and from a URL, with the library's numbers; and what is no model is explained. */
-import { mkdir, mkdtemp, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -54,6 +54,27 @@ describe('the third room', () => {
     await context.close();
   });
 
+  it('opens files that are dropped', async () => {
+    const { page, context } = await visit(site, `#model?${written}`);
+    await page.waitForSelector('.drop');
+    await page.evaluate(
+      async (urls) => {
+        const transfer = new DataTransfer();
+        for (const url of urls) {
+          const body = await (await fetch(url)).arrayBuffer();
+          transfer.items.add(new File([body], url.split('/').at(-1)!));
+        }
+        document
+          .querySelector('.drop')!
+          .dispatchEvent(new DragEvent('drop', { dataTransfer: transfer, bubbles: true }));
+      },
+      ['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => `/model/${name}`),
+    );
+    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    expect(await shownMatrix(page, 'own-cosines')).toHaveLength(sentences.length);
+    await context.close();
+  });
+
   it('opens a folder by its URL', async () => {
     const url = new URL('/model/', site.url).href;
     const { page, context } = await visit(site, `#model?${written}&url=${encodeURIComponent(url)}`);
@@ -86,13 +107,12 @@ describe('the third room', () => {
     await expect.poll(() => alert(page)).toMatch(/5\.0 GB\. A tab can hold about 3 GB/);
 
     await mkdir(join(folder, 'sparse'));
-    await writeFile(join(folder, 'sparse/config.json'), '{"model_type":"bert"}');
+    for (const name of ['config.json', 'tokenizer.json'])
+      await copyFile(join(shipped, name), join(folder, 'sparse', name));
     await writeFile(join(folder, 'sparse/model.safetensors'), '');
     await truncate(join(folder, 'sparse/model.safetensors'), 2e9);
     await choose(page, join(folder, 'sparse'));
-    await expect
-      .poll(() => alert(page), { timeout: 30_000 })
-      .toMatch(/could not be opened.*(config\.json|model\.safetensors)/s);
+    await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(/could not be opened.*model\.safetensors/s);
 
     for (const [url, says] of [
       ['not a url at all:::', /no URL|status 404|config\.json/],

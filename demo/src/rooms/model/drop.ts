@@ -9,15 +9,18 @@ export interface DroppedFile {
 const mostFiles = 500;
 
 export async function droppedFiles(transfer: DataTransfer): Promise<DroppedFile[]> {
-  // The list is emptied when the event is over, so the entries are taken first.
+  // The lists are emptied when the event is over, so they are taken first.
+  const files = chosenFiles(transfer.files);
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
+  if (entries.length === 0) return files;
   const found: DroppedFile[] = [];
   for (const entry of entries) await collect(entry, '', found);
   return found;
 }
 
-export const chosenFiles = (list: FileList): DroppedFile[] =>
-  [...list].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
+export function chosenFiles(list: FileList): DroppedFile[] {
+  return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
+}
 
 async function collect(entry: FileSystemEntry, folder: string, found: DroppedFile[]): Promise<void> {
   if (found.length >= mostFiles || entry.name.startsWith('.')) return;

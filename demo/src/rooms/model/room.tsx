@@ -101,7 +101,7 @@ function Source() {
         }}
       >
         <label class="field">
-          or the folder’s URL
+          or the folder’s URL, on a host that lets other pages read it
           <input
             type="text"
             inputMode="url"
@@ -140,6 +140,9 @@ function Contents() {
   return (
     <section class="panel" aria-labelledby="contents">
       <h2 id="contents">What is in it</h2>
+      {files.value.length > 0 && (
+        <p class="facts">A copied link brings the settings and the sentences, not the files.</p>
+      )}
       <div class="columns">
         <table class="facts-table">
           <tbody>

@@ -3,6 +3,7 @@
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
 import { proxy } from 'comlink';
+import { useEffect } from 'preact/hooks';
 import { Choice, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
@@ -55,6 +56,12 @@ export function SpeedRoom() {
 }
 
 function Measurements() {
+  // It grew while the model was opened.
+  useEffect(() => {
+    void engine.memory().then((size) => {
+      memory.value = size;
+    });
+  }, []);
   const { build: runs, reason, compiler, version } = info.value!;
   return (
     <>
@@ -234,8 +241,8 @@ function Sizes() {
             height: 54 + 36 * rows.length,
             marginBottom: 44,
             marginLeft: 150,
-            marginRight: 110,
-            x: { label: 'MB', grid: true, transform: (size: number) => size / 1e6 },
+            marginRight: 90,
+            x: { label: 'MB', grid: true, ticks: 4, transform: (size: number) => size / 1e6 },
             y: { label: null, domain: rows.map(({ name }) => name) },
             marks: [
               plot.barX(rows, {
