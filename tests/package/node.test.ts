@@ -61,7 +61,7 @@ function nodes() {
     return major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
   };
   return [process.execPath, ...extra.filter((path) => fs.existsSync(path))].map((program) => {
-    const version = program === process.execPath ? process.versions.node : program.match(/node-(\d+)/)![1] + '.99.0';
+    const version = program === process.execPath ? process.versions.node : `${program.match(/node-(\d+)/)![1]}.99.0`;
     return { program, version, supportsRequire: require(version) };
   });
 }

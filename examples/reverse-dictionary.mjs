@@ -1,0 +1,32 @@
+// Describes things and prints the words that the shipped model finds for them among 20,000 common ones.
+import { readFileSync } from 'node:fs';
+import { load, TextIndex } from 'heed';
+
+const here = (path) => new URL(path, import.meta.url);
+const descriptions = JSON.parse(readFileSync(here('../tools/model/descriptions.json'), 'utf8'));
+
+const heed = await load();
+const model = await heed.fromPretrained();
+const index = await TextIndex.load(here('../web/model/dictionary/'));
+
+const started = performance.now();
+const queries = await model.embed(
+  descriptions.map(({ text }) => text),
+  { dimensions: index.dimensions },
+);
+const found = descriptions.map((description, i) => {
+  const top = index.search(queries.data.subarray(i * index.dimensions, (i + 1) * index.dimensions), { topK: 10 });
+  return { ...description, top: top.map(({ text }) => text) };
+});
+const took = performance.now() - started;
+
+let expected = 0;
+for (const { text, words, top } of found) {
+  const hit = words.some((word) => top.includes(word));
+  if (hit) expected++;
+  console.log(`${hit ? ' ' : '?'} ${text.padEnd(48)} ${top.slice(0, 6).join(', ')}`);
+}
+console.log(
+  `\nan expected word is among the first ten for ${expected} of ${found.length} descriptions; ${took.toFixed(0)} ms in all`,
+);
+model.dispose();
