@@ -101,7 +101,7 @@ describe('readTensor', () => {
       { data: new Float32Array(2), shape: [3] },
       'SHAPE_MISMATCH x: got 2 values for shape [3]; expected 3',
     ],
-    ['a hole', [1, , 3], 'INVALID_ARGUMENT x[1]: got undefined; expected numbers'],
+    ['a hole', new Array(3), 'INVALID_ARGUMENT x[0]: got undefined; expected numbers'],
     ['a string', [['1']], "INVALID_ARGUMENT x[0][0]: got '1'; expected numbers"],
     ['a boolean', [true], 'INVALID_ARGUMENT x[0]: got true; expected numbers'],
     ['a ragged row', [[1, 2], [3]], 'SHAPE_MISMATCH x[1]: got an array of 1; expected 2 entries, as in the first row'],

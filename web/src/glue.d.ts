@@ -7,5 +7,5 @@ declare module 'heed-glue' {
     ): Record<string, never>;
     /** What the bindings throw. */
     HeedError: typeof import('./error.js').HeedError;
-  }): Promise<import('./core.js').Core>;
+  }): Promise<import('./core.js').Core & { stackSave(): number; stackRestore(pointer: number): void }>;
 }

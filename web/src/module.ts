@@ -77,10 +77,43 @@ export async function instantiate(build: Build, source: WasmSource | undefined):
         return {};
       },
     }).then((core) => {
+      keepStack(core);
       modules.set(core, module);
       resolve(core);
     }, fail);
   });
+}
+
+// biome-ignore lint/complexity/noBannedTypes: functions and classes alike
+type Callable = Function;
+
+/**
+ * Puts the module's stack pointer back whenever one of its functions throws: an exception of JavaScript's leaves wasm frames without doing so, and after some thousand
+ * errors the stack would be used up. No wasm frame is alive then, as nothing that the module calls calls back into it.
+ */
+function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: number): void }): void {
+  const { stackRestore } = core;
+  const base = core.stackSave();
+  const restoring = <T>(body: () => T): T => {
+    try {
+      return body();
+    } catch (error) {
+      stackRestore(base);
+      throw error;
+    }
+  };
+  const handler: ProxyHandler<Callable> = {
+    apply: (target, self, given) => restoring(() => Reflect.apply(target, self, given)),
+    construct: (target, given, made) => restoring(() => Reflect.construct(target, given, made)),
+  };
+  const wrap = (owner: object): void => {
+    for (const [name, { value, writable }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
+      if (typeof value !== 'function' || !writable || name === 'constructor' || value === HeedError) continue;
+      if (value.prototype) wrap(value.prototype);
+      (owner as Record<string, unknown>)[name] = new Proxy(value as Callable, handler);
+    }
+  };
+  wrap(core);
 }
 
 const modules = new WeakMap<Core, WasmModule>();
