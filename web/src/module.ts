@@ -76,11 +76,13 @@ export async function instantiate(build: Build, source: WasmSource | undefined):
           .catch(fail);
         return {};
       },
-    }).then((core) => {
-      keepStack(core);
-      modules.set(core, module);
-      resolve(core);
-    }, fail);
+    })
+      .then((core) => {
+        keepStack(core);
+        modules.set(core, module);
+        resolve(core);
+      })
+      .catch(fail);
   });
 }
 
