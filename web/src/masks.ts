@@ -6,7 +6,7 @@ import type { RawMask } from './core.js';
 import { calling, describe, guarded, HeedError, invalid } from './error.js';
 import { count, flag, integer, optional, readOptions, type Schema, size } from './options.js';
 import type { Runtime } from './owned.js';
-import { formatShape, MAX_SIZE, type MaskInput, readMask, readTensor, Tensor, type TensorInput } from './tensor.js';
+import { formatShape, type MaskInput, readMask, readTensor, Tensor, type TensorInput } from './tensor.js';
 
 /** Which keys each query may attend to, one byte each. */
 export type BooleanMask = Tensor<Uint8Array>;
@@ -121,10 +121,12 @@ function bytes(name: string, length: number): Uint8Array {
   return new Uint8Array(length);
 }
 
-// A mask larger than this fits no module's memory either.
+// A larger mask fits no module's memory beside its scores.
+const MAX_ENTRIES = 2 ** 29 - 1;
+
 function checkLength(name: string, length: number): void {
-  if (length > MAX_SIZE)
-    throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_SIZE}`);
+  if (length > MAX_ENTRIES)
+    throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_ENTRIES}`);
 }
 
 function scoreOf(mask: RawMask, at: number): number {
