@@ -3,9 +3,9 @@
  * whose files open into a stream of chunks of known size.
  */
 import { HeedError } from '../error.js';
+import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
 import { type CacheOption, cachedFolder } from './cache.js';
 import { packedFolder } from './packed.js';
-import { nodeModule, type BlobLike, type FileLike, type SignalLike, type UrlLike } from '../platform.js';
 
 /** JSON files may be given as strings; a URL is fetched. */
 export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
@@ -364,7 +364,7 @@ async function* resumable(
   }
 }
 
-/** Safari's ReadableStream is no async iterable. */
+/** @internal Safari's ReadableStream is no async iterable. */
 export async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   const reader = stream.getReader();
   let done = false;
