@@ -54,11 +54,14 @@ std::vector<int32_t> readIntegers(const val& array) {
   return values;
 }
 
-/// One batch on its way through the layers. Its rows are its own, not the arena's: the calls of several batches may alternate.
+/// One batch on its way through the layers. Its rows are its own, not the arena's: the calls of several batches may
+/// alternate.
 class BoundEncoding {
  public:
   BoundEncoding(std::shared_ptr<EncoderModel> model, const TokenBatch& batch)
-      : model_(std::move(model)), sequences_(batch.sequences), hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
+      : model_(std::move(model)),
+        sequences_(batch.sequences),
+        hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
     model_->embed(batch, rows(), arena());
   }
 
@@ -107,7 +110,10 @@ class BoundEncoderModel : public BoundModule {
     return guarded([&] {
       std::vector<Index> extents;
       for (const int32_t length : readIntegers(lengths)) extents.push_back(length);
-      const TokenBatch batch{.ids = readIntegers(ids), .token_types = readIntegers(token_types), .positions = readIntegers(positions), .sequences = Sequences::ofLengths(extents)};
+      const TokenBatch batch{.ids = readIntegers(ids),
+                             .token_types = readIntegers(token_types),
+                             .positions = readIntegers(positions),
+                             .sequences = Sequences::ofLengths(extents)};
       return new BoundEncoding(model_, batch);
     });
   }

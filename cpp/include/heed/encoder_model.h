@@ -22,14 +22,16 @@ enum class Positions {
 /// The published encoder architectures as options of one stack. The face fills this from config.json.
 struct EncoderModelConfig {
   Index vocab_size;
-  Index embed_dim;           ///< E
-  Index embedding_dim = 0;   ///< width of the embedding tables where factored (ELECTRA, ALBERT), then projected to E; 0: E wide, no projection
+  Index embed_dim;          ///< E
+  Index embedding_dim = 0;  ///< width of the embedding tables where factored (ELECTRA, ALBERT), then projected to E; 0:
+                            ///< E wide, no projection
   Index num_layers;
   Index num_heads;
   Index feed_forward_dim;
-  Index max_positions;       ///< rows of the position table, the longest text being max_positions - position_offset; for rotary, the longest text
-  Index position_offset = 0; ///< the first token's position: 0, or padding_idx + 1 (RoBERTa, MPNet)
-  Index type_vocab_size = 0; ///< rows of the token type table; 0: none
+  Index max_positions;  ///< rows of the position table, the longest text being max_positions - position_offset; for
+                        ///< rotary, the longest text
+  Index position_offset = 0;  ///< the first token's position: 0, or padding_idx + 1 (RoBERTa, MPNet)
+  Index type_vocab_size = 0;  ///< rows of the token type table; 0: none
   Activation activation = Activation::kGelu;
   float eps = 1e-12f;
   Positions positions = Positions::kAbsolute;
@@ -46,8 +48,8 @@ struct EncoderModelConfig {
   bool bias = true;
   bool norm_bias = true;
   bool gated = false;
-  bool first_attention_norm = true;  ///< ModernBERT's layer 0 has none
-  bool shared_layers = false;        ///< ALBERT: num_layers passes through one layer's weights
+  bool first_attention_norm = true;           ///< ModernBERT's layer 0 has none
+  bool shared_layers = false;                 ///< ALBERT: num_layers passes through one layer's weights
   Precision precision = Precision::kFloat32;  ///< of matrices and of the word table
 };
 
@@ -55,28 +57,33 @@ struct EncoderModelConfig {
 struct TokenBatch {
   std::vector<int32_t> ids;          ///< (T)
   std::vector<int32_t> token_types;  ///< (T), or empty: all 0
-  std::vector<int32_t> positions;    ///< (T) rows of the position table, or empty: position_offset + 0, 1, 2, ... in each text
+  std::vector<int32_t>
+      positions;  ///< (T) rows of the position table, or empty: position_offset + 0, 1, 2, ... in each text
   Sequences sequences;
 };
 
-/// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers, run one layer at a time so that a caller may stop, report or look in between:
+/// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers, run one layer at a time so that a
+/// caller may stop, report or look in between:
 ///
 ///   model.embed(batch, hidden, arena);
 ///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, arena);
 ///   model.finish(hidden);
 ///
-/// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight, embeddings.norm.{weight,bias},
-/// embeddings.projection.{weight,bias} where factored, relative_attention_bias.weight (buckets, H), layers.<i>.* as Encoder's (only layers.0 where shared), norm.*.
+/// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
+/// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} where factored, relative_attention_bias.weight
+/// (buckets, H), layers.<i>.* as Encoder's (only layers.0 where shared), norm.*.
 class EncoderModel : public Module {
  public:
   /// Throws kInvalidArgument for a config that makes no sense and kOutOfMemory for one that cannot fit.
   explicit EncoderModel(const EncoderModelConfig& config);
   ~EncoderModel() override;
 
-  /// hidden (T, E). Throws kInvalidArgument for an id outside the vocabulary or a text longer than the model's positions.
+  /// hidden (T, E). Throws kInvalidArgument for an id outside the vocabulary or a text longer than the model's
+  /// positions.
   void embed(const TokenBatch& batch, MatrixView hidden, Arena& arena) const;
   /// Layer i, in place. `head_scale` (H) or empty; `weights` null or as in attention().
-  void runLayer(Index i, const Sequences& sequences, std::span<const float> head_scale, MatrixView hidden, float* weights, Arena& arena);
+  void runLayer(Index i, const Sequences& sequences, std::span<const float> head_scale, MatrixView hidden,
+                float* weights, Arena& arena);
   /// The final norm, where the model has one.
   void finish(MatrixView hidden) const;
   /// x (rows, D) W_word^T -> output (rows, V): the tied output layer of masked language models, without its bias.
@@ -98,7 +105,8 @@ class EncoderModel : public Module {
   std::optional<LayerNorm> norm_;
 };
 
-/// One vector per sequence from its rows: the mean, the first row (cls), the last row, or the column-wise maximum; zeros for a sequence of no rows. output (N, E).
+/// One vector per sequence from its rows: the mean, the first row (cls), the last row, or the column-wise maximum;
+/// zeros for a sequence of no rows. output (N, E).
 enum class Pooling { kMean, kCls, kLast, kMax };
 /// Throws Error(kInvalidArgument), listing the names, for a name that is none of "mean", "cls", "last", "max".
 Pooling poolingNamed(std::string_view name);

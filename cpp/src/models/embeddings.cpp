@@ -6,7 +6,8 @@ namespace heed {
 namespace {
 
 [[noreturn]] void refuseToken(const char* what, Index got, Index legal, Index text, Index place) {
-  throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": got " + std::to_string(got) + " at token " + std::to_string(place) + " of text " + std::to_string(text) +
+  throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": got " + std::to_string(got) + " at token " +
+                                               std::to_string(place) + " of text " + std::to_string(text) +
                                                "; expected 0 to " + std::to_string(legal - 1));
 }
 
@@ -22,7 +23,8 @@ void requireBelow(const char* what, const std::vector<int32_t>& values, Index li
 
 void requireLength(const char* what, size_t got, Index rows) {
   if (static_cast<Index>(got) != rows) {
-    throw Error(ErrorCode::kShapeMismatch, std::string(what) + ": got " + std::to_string(got) + " entries; expected " + std::to_string(rows) + ", one a token");
+    throw Error(ErrorCode::kShapeMismatch, std::string(what) + ": got " + std::to_string(got) + " entries; expected " +
+                                               std::to_string(rows) + ", one a token");
   }
 }
 
@@ -34,16 +36,25 @@ LayerNormOptions normOptions(const EncoderModelConfig& config, Index width) {
 
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
     : width(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim),
-      word({.in_features = width, .out_features = config.vocab_size, .bias = false, .activation = Activation::kIdentity, .precision = config.precision}) {
+      word({.in_features = width,
+            .out_features = config.vocab_size,
+            .bias = false,
+            .activation = Activation::kIdentity,
+            .precision = config.precision}) {
   if (config.positions != Positions::kRotary) position.resize(static_cast<size_t>(config.max_positions * width));
   token_type.resize(static_cast<size_t>(config.type_vocab_size * width));
   if (config.embedding_norm) norm.emplace(normOptions(config, width));
   if (config.embedding_dim > 0) {
-    projection.emplace(LinearOptions{.in_features = width, .out_features = config.embed_dim, .bias = true, .activation = Activation::kIdentity, .precision = config.precision});
+    projection.emplace(LinearOptions{.in_features = width,
+                                     .out_features = config.embed_dim,
+                                     .bias = true,
+                                     .activation = Activation::kIdentity,
+                                     .precision = config.precision});
   }
 }
 
-void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderModelConfig& config, MatrixView hidden, Arena& arena) const {
+void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderModelConfig& config, MatrixView hidden,
+                                       Arena& arena) const {
   const Sequences& sequences = batch.sequences;
   const Index rows = sequences.totalRows();
   requireLength("ids", batch.ids.size(), rows);
@@ -59,8 +70,9 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderMod
   const Index longest = config.max_positions - config.position_offset;
   for (Index n = 0; n < sequences.count(); ++n) {
     if (sequences.length(n) > longest) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "ids: got " + std::to_string(sequences.length(n)) + " tokens in text " + std::to_string(n) + "; expected at most " + std::to_string(longest) + ", the model's limit");
+      throw Error(ErrorCode::kInvalidArgument, "ids: got " + std::to_string(sequences.length(n)) + " tokens in text " +
+                                                   std::to_string(n) + "; expected at most " + std::to_string(longest) +
+                                                   ", the model's limit");
     }
   }
 
@@ -75,7 +87,8 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderMod
         x.row(t) += view(token_type.data() + type * width, 1, width).row(0);
       }
       if (!position.empty()) {
-        const Index place = batch.positions.empty() ? config.position_offset + (t - sequences.begin(n)) : batch.positions[at];
+        const Index place =
+            batch.positions.empty() ? config.position_offset + (t - sequences.begin(n)) : batch.positions[at];
         x.row(t) += view(position.data() + place * width, 1, width).row(0);
       }
     }
@@ -87,10 +100,12 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderMod
 void EncoderModel::Embeddings::collect(std::vector<Parameter>& out) {
   word.collect("embeddings.word.", out);
   if (!position.empty()) {
-    out.push_back(plainParameter("embeddings.position.weight", {static_cast<Index>(position.size()) / width, width}, position.data()));
+    out.push_back(plainParameter("embeddings.position.weight", {static_cast<Index>(position.size()) / width, width},
+                                 position.data()));
   }
   if (!token_type.empty()) {
-    out.push_back(plainParameter("embeddings.token_type.weight", {static_cast<Index>(token_type.size()) / width, width}, token_type.data()));
+    out.push_back(plainParameter("embeddings.token_type.weight", {static_cast<Index>(token_type.size()) / width, width},
+                                 token_type.data()));
   }
   if (norm) norm->collect("embeddings.norm.", out);
   if (projection) projection->collect("embeddings.projection.", out);

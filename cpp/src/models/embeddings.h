@@ -14,10 +14,10 @@ struct EncoderModel::Embeddings {
   void forward(const TokenBatch& batch, const EncoderModelConfig& config, MatrixView hidden, Arena& arena) const;
   void collect(std::vector<Parameter>& out);
 
-  Index width;                       // D
-  Linear word;                       // (V, D): packed like any weight, so that it may be int8 and may serve as output layer
-  std::vector<float> position;       // (P, D), or empty
-  std::vector<float> token_type;     // (types, D), or empty
+  Index width;                  // D
+  Linear word;                  // (V, D): packed like any weight, so that it may be int8 and may serve as output layer
+  std::vector<float> position;  // (P, D), or empty
+  std::vector<float> token_type;  // (types, D), or empty
   std::optional<LayerNorm> norm;
   std::optional<Linear> projection;  // D -> E
 };

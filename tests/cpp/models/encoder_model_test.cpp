@@ -82,7 +82,8 @@ std::vector<EncoderModelConfig> architectures() {
 }
 
 TEST(EncoderModel, GivesATextTheSameBitsAloneAndInABatch) {
-  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};
+  const std::vector<std::vector<int32_t>> texts = {
+      {1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};
   for (const EncoderModelConfig& config : architectures()) {
     EncoderModel model(config);
     fillRandomly(model, 7);
@@ -119,7 +120,8 @@ TEST(EncoderModel, RefusesConfigsThatMakeNoSense) {
   EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
-  EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
+            ErrorCode::kOutOfMemory);
 }
 
 TEST(EncoderModel, RefusesTokensOutsideItsTables) {

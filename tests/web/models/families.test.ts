@@ -75,6 +75,13 @@ describe.each(families.filter((name) => name !== 'nomic_bert'))('heads of %s', (
   });
 });
 
+test('MPNet counts distances in buckets up to where they end', async () => {
+  const { folder, expected, input } = fixture('mpnet-long');
+  const heed = await load();
+  using model = await heed.fromPretrained(folder);
+  expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
+});
+
 test('int8 arithmetic stays near fp32 in every family', async () => {
   const heed = await load();
   for (const name of families) {

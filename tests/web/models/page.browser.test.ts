@@ -1,6 +1,7 @@
 /** A pretrained encoder in a real page and in that page's worker, against Node. */
-import { createServer } from 'node:http';
+
 import { readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,7 @@
 /** Where results go: JSON lines on standard output or in a file, or vectors in a .npy file; both can be taken up again where an interruption left them. */
-import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+
 import { once } from 'node:events';
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { HeedError } from '../error.js';
 
 export interface Output {

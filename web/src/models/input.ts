@@ -1,7 +1,7 @@
 /** What a caller gives to `encode` and `embed`, texts or ids, as rows of tokens ready for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
-import type { Token, TextTokenizer } from './tokenizer.js';
+import type { TextTokenizer, Token } from './tokenizer.js';
 
 /** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
 export interface TokenIds {

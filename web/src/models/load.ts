@@ -3,19 +3,19 @@ import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf, type Family } from './families.js';
+import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
-import { readRecipe, type Recipe } from './sentence-transformers.js';
+import { type Recipe, readRecipe } from './sentence-transformers.js';
 import {
-  openFolder,
-  readAll,
   type ModelFolder,
   type ModelSource,
   type OpenFile,
+  openFolder,
   type RemoteOptions,
+  readAll,
 } from './source.js';
 import { TextTokenizer } from './tokenizer.js';
-import { openWeights, WeightLoader, type HeadTensor } from './weights.js';
+import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
 
 /** Bytes of one file and of all, as they arrive. `total` is known from the start and null only where a server does not tell. */
 export interface LoadProgress {

@@ -4,7 +4,7 @@
  */
 import { HeedError } from '../error.js';
 import { headerLength, parseMetadata } from './safetensors.js';
-import { memoryFile, type ModelFolder, type OpenFile, openedFolder } from './source.js';
+import { type ModelFolder, memoryFile, type OpenFile, openedFolder } from './source.js';
 
 /** Reads the header, and no more than the chunk in which it ends; the rest follows when the weights are read, once. */
 export async function packedFolder(file: OpenFile): Promise<ModelFolder> {

@@ -1,33 +1,33 @@
 /** A pretrained encoder in this thread. Letters: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, HeedError, invalid } from '../error.js';
-import { flag, oneOf, optional, readOptions, size, tensor, type Reader } from '../options.js';
+import { flag, oneOf, optional, type Reader, readOptions, size, tensor } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { formatShape, Tensor } from '../tensor.js';
-import { Chain, makeDense, makeHead, makePooler, type HeadContext, type HeadName } from './heads.js';
+import { Chain, type HeadContext, type HeadName, makeDense, makeHead, makePooler } from './heads.js';
 import {
   countTexts,
-  positionLimit,
-  rowsOf,
   type InputContext,
   type InputOptions,
   type ModelInput,
+  positionLimit,
   type Row,
+  rowsOf,
 } from './input.js';
-import { loadModel, type LoadedModel, type LoadModelOptions } from './load.js';
+import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedOptions,
   EncodeOptions,
   EncodeResult,
   ModelConfig,
-  PredictOptions,
   Prediction,
+  PredictOptions,
   PretrainedModel,
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { Breather, piecesOf, runPiece, type PieceOptions } from './run.js';
+import { Breather, type PieceOptions, piecesOf, runPiece } from './run.js';
 import { POOLINGS, type Pooling, type Recipe } from './sentence-transformers.js';
 import type { ModelSource } from './source.js';
 import { WeightLoader } from './weights.js';

@@ -1,7 +1,7 @@
 /** What a sentence-transformers folder says about turning rows into one vector: modules.json, N_Pooling, N_Dense, N_Normalize, prompts. */
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { Settings, parseJson } from './config.js';
+import { parseJson, Settings } from './config.js';
 import type { ModelFolder } from './source.js';
 import { readAll } from './source.js';
 

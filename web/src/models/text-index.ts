@@ -5,8 +5,8 @@
  */
 import { HeedError, invalid } from '../error.js';
 import { Tensor, type TensorLike } from '../tensor.js';
-import { parseHeader, headerLength, writeSafetensors } from './safetensors.js';
-import { openFolder, readAll, type ModelFolder, type ModelSource } from './source.js';
+import { headerLength, parseHeader, writeSafetensors } from './safetensors.js';
+import { type ModelFolder, type ModelSource, openFolder, readAll } from './source.js';
 import { best } from './tasks.js';
 
 export interface TextHit {

@@ -4,7 +4,7 @@
  */
 import { Tokenizer as Library, type PreTokenizer, WhitespaceSplitPreTokenizer } from '@huggingface/tokenizers';
 import { HeedError } from '../error.js';
-import { aligned, normalize, slice, type Aligned } from './alignment.js';
+import { type Aligned, aligned, normalize, slice } from './alignment.js';
 import { parseJson, type Settings } from './config.js';
 
 export interface Token {

@@ -5,16 +5,16 @@ import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { placesOf, type Family, type Place } from './families.js';
+import { type Family, type Place, placesOf } from './families.js';
 import {
   DTYPE_BYTES,
+  type Dtype,
   headerLength,
   isDtype,
   MAX_HEADER_BYTES,
   parseHeader,
-  widen,
-  type Dtype,
   type TensorEntry,
+  widen,
 } from './safetensors.js';
 import { type ModelFolder, type OpenFile, readAll } from './source.js';
 

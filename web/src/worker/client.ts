@@ -1,20 +1,20 @@
 /** A pretrained encoder in a worker of its own: the same interface as in this thread, every call a message. */
 import { HeedError } from '../error.js';
+import type { HeadName } from '../models/heads.js';
+import type { ModelInput } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type {
   EmbedOptions,
   EncodeOptions,
   EncodeResult,
   ModelConfig,
-  PredictOptions,
   Prediction,
+  PredictOptions,
   PretrainedModel,
   TokenizeOptions,
   TokenizeResult,
 } from '../models/model.js';
-import type { HeadName } from '../models/heads.js';
-import type { ModelInput } from '../models/input.js';
-import { portable, type ModelSource } from '../models/source.js';
+import { type ModelSource, portable } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 import { dispose, nodeModule, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';

@@ -1,6 +1,7 @@
 /** The worker's side: one model, and the calls on it that are under way. */
-import { load } from '../runtime.js';
+
 import type { PretrainedModel } from '../models/model.js';
+import { load } from '../runtime.js';
 import { type Answer, packError, type Request } from './protocol.js';
 
 /** Answers requests by `post`. */

@@ -3,21 +3,21 @@
  * dealt out to them. A text's vector does not depend on where it was computed.
  */
 import { calling, describe, invalid } from '../error.js';
+import type { HeadName } from '../models/heads.js';
+import { countTexts, type ModelInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type {
   EmbedOptions,
   EncodeOptions,
   EncodeResult,
   ModelConfig,
-  PredictOptions,
   Prediction,
+  PredictOptions,
   PretrainedModel,
   Threads,
   TokenizeOptions,
   TokenizeResult,
 } from '../models/model.js';
-import type { HeadName } from '../models/heads.js';
-import { countTexts, type ModelInput, type TokenIds } from '../models/input.js';
 import type { ModelSource } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 import { dispose, nodeModule } from '../platform.js';
