@@ -43,7 +43,8 @@ void copyBytes(const val& bytes, Index begin, Index count, void* out) {
 const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
   if (index >= parameters_.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "parameter: got index " + std::to_string(index) + "; expected one below " + std::to_string(parameters_.size()));
+    throw Error(ErrorCode::kInvalidArgument, "parameter: got index " + std::to_string(index) + "; expected one below " +
+                                                 std::to_string(parameters_.size()));
   }
   return parameters_[index];
 }
@@ -73,7 +74,8 @@ val BoundModule::readParameter(unsigned index) {
   });
 }
 
-void BoundModule::writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales) {
+void BoundModule::writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype,
+                                 const val& scales) {
   guarded([&] {
     const Parameter& p = parameter(index);
     const Index width = p.shape.rank() > 1 ? p.shape.size() / std::max<Index>(p.shape[0], 1) : 1;
@@ -83,7 +85,8 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const auto first = static_cast<Index>(first_row);
     const Index rows = length / row_bytes;
     if (length % row_bytes != 0 || first < 0 || first + rows > p.shape[0]) {
-      throw Error(ErrorCode::kShapeMismatch, p.name + ": got " + std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first) +
+      throw Error(ErrorCode::kShapeMismatch, p.name + ": got " + std::to_string(length) + " bytes of " + dtype +
+                                                 " from row " + std::to_string(first) +
                                                  "; expected whole rows of shape " + p.shape.toString());
     }
     const bool int8 = dtype == "I8";

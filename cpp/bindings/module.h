@@ -8,7 +8,8 @@
 
 namespace heed::bindings {
 
-/// RawModule: what every bound class that owns parameters shares. A bound class derives from it and registers as `class_<Bound, base<BoundModule>>`.
+/// RawModule: what every bound class that owns parameters shares. A bound class derives from it and registers as
+/// `class_<Bound, base<BoundModule>>`.
 class BoundModule {
  public:
   virtual ~BoundModule() = default;

@@ -54,7 +54,6 @@ export type {
   TransformerWeights,
 } from './layers/transformer.js';
 export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
-export type { Build, WasmModule, WasmSource } from './module.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { HeadName } from './models/heads.js';
 export type { ModelInput, TokenIds } from './models/input.js';
@@ -65,8 +64,8 @@ export type {
   EncodeOptions,
   EncodeResult,
   ModelConfig,
-  PredictOptions,
   Prediction,
+  PredictOptions,
   PretrainedModel,
   Threads,
   TokenizeOptions,
@@ -92,6 +91,7 @@ export {
   type TaskOptions,
 } from './models/tasks.js';
 export { type TextHit, TextIndex } from './models/text-index.js';
+export type { Build, WasmModule, WasmSource } from './module.js';
 export {
   type FeatureExtractionOptions,
   type Pipeline,

@@ -36,7 +36,9 @@ void initialize(Module& module, uint64_t seed, Initialization initialization) {
   float linear_bound = 0;  // of the Linear whose weight came last; its bias follows
   for (const Parameter& parameter : module.parameters()) {
     const std::string& name = parameter.name;
-    const auto uniform = [&](float bound) { fill(parameter, [&] { return bound == 0 ? 0 : (2 * generator.uniform() - 1) * bound; }); };
+    const auto uniform = [&](float bound) {
+      fill(parameter, [&] { return bound == 0 ? 0 : (2 * generator.uniform() - 1) * bound; });
+    };
     const auto constant = [&](float value) { fill(parameter, [&] { return value; }); };
     if (parameter.shape.rank() > 1 && initialization == Initialization::kEmbedding) {
       fill(parameter, [&] { return normal(generator); });
