@@ -8,9 +8,8 @@
 
 namespace heed {
 
-/// Bump allocator for activations and scratch. Memory handed out stays in place until the scope that it was taken in closes;
-/// after the first calls have shown how much is needed, a call allocates nothing.
-/// One arena serves one thread.
+/// Bump allocator for activations and scratch. Memory handed out stays in place until the scope that it was taken in
+/// closes; after the first calls have shown how much is needed, a call allocates nothing. One arena serves one thread.
 class Arena {
  public:
   /// Uninitialised room for `count` values, aligned to 64 bytes. Throws Error(kOutOfMemory).

@@ -22,9 +22,7 @@ class Shape {
 
   Index rank() const { return static_cast<Index>(extents_.size()); }
   /// Extent of `axis`; negative axes count from the last, as in PyTorch.
-  Index operator[](Index axis) const {
-    return extents_[static_cast<size_t>(axis < 0 ? axis + rank() : axis)];
-  }
+  Index operator[](Index axis) const { return extents_[static_cast<size_t>(axis < 0 ? axis + rank() : axis)]; }
   /// Number of elements. Throws kOutOfMemory where that many floats cannot be addressed.
   Index size() const;
   /// Product of all extents but the last: the rows of the tensor seen as a matrix.
@@ -40,7 +38,8 @@ class Shape {
 };
 
 using RowMajorMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-/// A (rows, columns) window on floats whose rows lie `outerStride()` floats apart, so that one head's columns are a view too.
+/// A (rows, columns) window on floats whose rows lie `outerStride()` floats apart, so that one head's columns are a
+/// view too.
 using MatrixView = Eigen::Map<RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using ConstMatrixView = Eigen::Map<const RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using VectorView = Eigen::Map<Eigen::VectorXf>;

@@ -61,14 +61,14 @@ struct ScoreRow {
 void check(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads, const Sequences& queries,
            const Sequences& keys, const AttentionOptions& options, ConstMatrixView output) {
   requireAtLeast("numHeads", num_heads, 1);
-  const auto requireHeads = [num_heads](const char* argument, Index width) {
+  const auto require_heads = [num_heads](const char* argument, Index width) {
     if (width % num_heads != 0) {
       refuse(ErrorCode::kShapeMismatch, argument, "width " + std::to_string(width),
              "a multiple of numHeads, " + std::to_string(num_heads));
     }
   };
-  requireHeads("query", query.cols());
-  requireHeads("value", value.cols());
+  require_heads("query", query.cols());
+  require_heads("value", value.cols());
   requireShape("query", query, queries.totalRows(), query.cols());
   requireShape("key", key, keys.totalRows(), query.cols());
   requireShape("value", value, keys.totalRows(), value.cols());
@@ -150,7 +150,7 @@ class Head {
       std::copy_n(row.scores, range.count(), weights + range.begin);
     }
     if (options_.dropout > 0) {
-      MatrixView kept = view(row.scores, 1, range.count());
+      const MatrixView kept = view(row.scores, 1, range.count());
       dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
     }
     return any;

@@ -44,7 +44,7 @@ class Residual {
     const Arena::Scope scope(arena);
     const ConstMatrixView in = norm_ && norm_first_ ? normed(x, arena) : x;
     if (dropout_.active()) {
-      MatrixView y = arena.matrix(x.rows(), x.cols());
+      const MatrixView y = arena.matrix(x.rows(), x.cols());
       f(in, y, static_cast<const ConstMatrixView*>(nullptr));
       dropout_.forward(readOnly(y), y);
       output = x + y;
@@ -56,7 +56,7 @@ class Residual {
 
  private:
   ConstMatrixView normed(ConstMatrixView x, Arena& arena) const {
-    MatrixView y = arena.matrix(x.rows(), x.cols());
+    const MatrixView y = arena.matrix(x.rows(), x.cols());
     norm_->forward(x, y);
     return readOnly(y);
   }

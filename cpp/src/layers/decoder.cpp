@@ -75,9 +75,9 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
 
   const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
     const Arena::Scope scope(arena);
-    MatrixView q = arena.matrix(in.rows(), key_width);
-    MatrixView k = rows(cache.self_key, before, length, key_width),
-               v = rows(cache.self_value, before, length, value_width);
+    const MatrixView q = arena.matrix(in.rows(), key_width);
+    const MatrixView k = rows(cache.self_key, before, length, key_width),
+                     v = rows(cache.self_value, before, length, value_width);
     self_attn_.project(in, in, in, q, k, v, arena);
     AttentionOptions call = options.self;
     call.causal = true;
@@ -92,7 +92,7 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
   };
   const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
     const Arena::Scope scope(arena);
-    MatrixView q = arena.matrix(in.rows(), key_width);
+    const MatrixView q = arena.matrix(in.rows(), key_width);
     multihead_attn_.projectQuery(in, q, arena);
     multihead_attn_.attend(readOnly(q), readOnly(rows(cache.memory_key, 0, memory_length, key_width)),
                            readOnly(rows(cache.memory_value, 0, memory_length, value_width)), queries,

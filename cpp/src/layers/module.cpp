@@ -18,11 +18,13 @@ Index Module::parameterCount() {
 
 Parameter plainParameter(std::string name, Shape shape, float* data) {
   const Index row = shape.rank() > 1 ? shape.size() / std::max<Index>(shape[0], 1) : 1;
-  return {.name = std::move(name),
-          .shape = std::move(shape),
-          .read = [data, row](Index first, Index count, float* out) { std::copy_n(data + first * row, count * row, out); },
-          .write = [data, row](Index first, Index count, const float* in) { std::copy_n(in, count * row, data + first * row); },
-          .writeInt8 = {}};
+  return {
+      .name = std::move(name),
+      .shape = std::move(shape),
+      .read = [data, row](Index first, Index count, float* out) { std::copy_n(data + first * row, count * row, out); },
+      .write = [data, row](Index first, Index count,
+                           const float* in) { std::copy_n(in, count * row, data + first * row); },
+      .writeInt8 = {}};
 }
 
 }  // namespace heed

@@ -106,9 +106,9 @@ void MultiHeadAttention::forward(ConstMatrixView query, ConstMatrixView key, Con
   requireShape("query", query, queries.totalRows(), options_.embed_dim);
   const Arena::Scope scope(arena);
   const Index heads = options_.num_heads;
-  MatrixView q = arena.matrix(query.rows(), heads * options_.key_dim);
-  MatrixView k = arena.matrix(key.rows(), heads * options_.key_dim);
-  MatrixView v = arena.matrix(value.rows(), heads * options_.value_dim);
+  const MatrixView q = arena.matrix(query.rows(), heads * options_.key_dim);
+  const MatrixView k = arena.matrix(key.rows(), heads * options_.key_dim);
+  const MatrixView v = arena.matrix(value.rows(), heads * options_.value_dim);
   project(query, key, value, q, k, v, arena);
   if (options.rotary) {
     rotate(*options.rotary, queries, options.query_offset, q);
@@ -153,7 +153,7 @@ void MultiHeadAttention::attend(ConstMatrixView q, ConstMatrixView k, ConstMatri
     call.dropout = options_.dropout;
     call.generator = &generator_;
   }
-  MatrixView heads = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
+  const MatrixView heads = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
   attention(q, k, v, options_.num_heads, queries, keys, call, heads, weights, arena);
   out_proj_.forward(readOnly(heads), output, arena, residual);
 }

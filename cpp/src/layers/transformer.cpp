@@ -9,7 +9,7 @@ void Transformer::forward(ConstMatrixView source, ConstMatrixView target, const 
                           const Sequences& targets, const MultiHeadCallOptions& encoder_options,
                           const DecoderCallOptions& decoder_options, MatrixView output, Arena& arena) {
   const Arena::Scope scope(arena);
-  MatrixView memory = arena.matrix(source.rows(), source.cols());
+  const MatrixView memory = arena.matrix(source.rows(), source.cols());
   encoder_.forward(source, sources, encoder_options, memory, {}, arena);
   decoder_.forward(target, readOnly(memory), targets, sources, decoder_options, output, {}, arena);
 }
