@@ -139,9 +139,14 @@ class Parts {
   pooler: Chain | null = null;
   readonly heads = new Map<HeadName, ReturnType<typeof makeHead>>();
 
+  private deleted = false;
+
   constructor(readonly encoder: RawEncoderModel) {}
 
+  /** May be called twice: by a load that fails late, and by the collector for the model that did not come about. */
   delete(): void {
+    if (this.deleted) return;
+    this.deleted = true;
     this.pooler?.delete();
     this.dense.delete();
     for (const { chain } of this.heads.values()) chain.delete();
