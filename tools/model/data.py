@@ -10,13 +10,13 @@ from wordpiece import CLS, SEP, WordPiece
 # Pairs of each kind in a batch of 1024. Definitions and words make the reverse dictionary; examples, paraphrases and
 # synonyms make vectors of sentences; the looser relations are few, for they pull towards the general.
 MIXTURE = {
-    "definition": 408,
+    "definition": 456,
     "webster": 184,
     "moby": 112,
     "synonym": 80,
     "example": 80,
-    "hypernym": 48,
-    "derived": 48,
+    "hypernym": 24,
+    "derived": 24,
     "paraphrase": 40,
     "emoji": 24,
 }
@@ -40,19 +40,29 @@ class Pairs:
             kinds[kind].append(row)
         self.texts = [np.array(self.tokenizer.encode(t)[:LONGEST], np.int64) for t in self.index]
         self.orders = {}
+        self.places = {text.tobytes(): place for place, text in enumerate(self.texts)}
+        self.inside = np.array([piece.startswith("##") for piece in self.tokenizer.ids])
+        self.short = np.array([len(piece) < 4 for piece in self.tokenizer.ids])  # most function words
         self.kinds = {kind: np.array(rows) for kind, rows in kinds.items()}
 
     def batch(self, step: int, scale: float):
-        """The pairs of a step, `scale` of the mixture: groups [B], first and second text ids [B], and both sides' token ids."""
+        """The pairs of a step, `scale` of the mixture, and words that its definitions use.
+
+        -> groups [B], first and second text ids [B], both sides' token ids; the echoes' text ids and token ids.
+        """
         rng = np.random.default_rng((self.seed, step))
-        rows, sides = [], []
+        rows, sides, echoes = [], [], []
         for number, (kind, share) in enumerate(MIXTURE.items()):
             chosen = self._draw(number, self.kinds[kind], step, int(share * scale) // RUN * RUN)
             rows.append(chosen)
             loose = kind in ("definition", "webster")
             sides += [(self._vary(self.texts[a], rng) if loose else self.texts[a], self.texts[b]) for _, a, b in chosen]
+            if loose:
+                echoes += [self._echo(ids, rng) for ids, _ in sides[-len(chosen) :]]
         rows = np.concatenate(rows)
-        return rows[:, 0], rows[:, 1], rows[:, 2], [a for a, _ in sides], [b for _, b in sides]
+        firsts, seconds = [a for a, _ in sides], [b for _, b in sides]
+        echoes = np.array([e for e in echoes if e is not None])
+        return rows[:, 0], rows[:, 1], rows[:, 2], firsts, seconds, echoes, [self.texts[e] for e in echoes]
 
     def _draw(self, number: int, pairs: np.ndarray, step: int, share: int) -> np.ndarray:
         """`share` pairs, from shuffled passes through the kind; in each, runs of neighbours stay together."""
@@ -67,6 +77,17 @@ class Pairs:
             self.orders = {k: v for k, v in self.orders.items() if k[0] != number}
             self.orders[key] = np.random.default_rng((self.seed, number, int(epoch))).permutation(runs)
         return self.orders[key]
+
+    def _echo(self, ids: np.ndarray, rng: np.random.Generator):
+        """The text id of some word that a definition uses, or None: what it must not be taken for."""
+        starts = np.flatnonzero(~self.inside[ids] & ~self.short[ids])
+        if len(starts) == 0:
+            return None
+        start = end = rng.choice(starts)
+        end += 1
+        while end < len(ids) and self.inside[ids[end]]:
+            end += 1
+        return self.places.get(ids[start:end].tobytes())
 
     def _vary(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A definition as a reader might put it: without its domain, its first clause alone, some words missing."""

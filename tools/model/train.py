@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains heed's model on build/model/pairs.tsv (prepare.py writes it), on a CPU within a given time.
 
-Symmetric InfoNCE (van den Oord et al. 2018) with the batch's other texts as negatives, over the vector's first 256 and
-first 128 entries (Matryoshka, Kusupati et al. 2022). Two phases: embeddings alone, which learn in minutes, then the
+Symmetric InfoNCE (van den Oord et al. 2018) with the batch's other texts as negatives, and words that its definitions
+use: a description is not to find its own words. Over the vector's first 256 and first 128 entries (Matryoshka, Kusupati
+et al. 2022). Two phases: embeddings alone, which learn in minutes, then the
 encoder. The learning rate rises linearly and falls along a cosine over the budget.
 
 Weights are kept in fp32 and computed with in bfloat16. The state goes to build/model/checkpoint.pt every few minutes;
@@ -39,14 +40,19 @@ def embed(model: Bert, texts: list, first=None, layers=None) -> torch.Tensor:
     return vectors[torch.from_numpy(np.argsort(order))]
 
 
-def contrastive(a: torch.Tensor, b: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
-    """a, b [B,E]: row i of each belongs together; `same` [B,B] marks other pairs that must not repel."""
+def contrastive(a: torch.Tensor, b: torch.Tensor, same: torch.Tensor, others: torch.Tensor, same_others: torch.Tensor) -> torch.Tensor:
+    """a, b [B,E]: row i of each belongs together; others [M,E] belong to none of a.
+
+    `same` [B,B] and `same_others` [B,M] mark what must not repel a row of a all the same.
+    """
     target = torch.arange(len(a))
     loss = 0.0
     for width in MATRYOSHKA:
         scores = F.normalize(a[:, :width]) @ F.normalize(b[:, :width]).T / TEMPERATURE
         scores = scores.masked_fill(same, float("-inf"))
-        loss = loss + (F.cross_entropy(scores, target) + F.cross_entropy(scores.T, target)) / 2
+        wrong = F.normalize(a[:, :width]) @ F.normalize(others[:, :width]).T / TEMPERATURE
+        wrong = wrong.masked_fill(same_others, float("-inf"))
+        loss = loss + (F.cross_entropy(torch.cat([scores, wrong], 1), target) + F.cross_entropy(scores.T, target)) / 2
     return loss / len(MATRYOSHKA)
 
 
@@ -94,14 +100,15 @@ class Training:
         """One step; returns its loss."""
         started = time.monotonic()
         alone = self.progress() < self.options.embedding_share
-        groups, first, second, a, b = pairs.batch(self.step, 1.0 if alone else ENCODER_BATCH)
+        groups, first, second, a, b, echoes, c = pairs.batch(self.step, 1.0 if alone else ENCODER_BATCH)
         rng = np.random.default_rng((self.options.seed, self.step, 1))
         positions = self.master.config.max_position_embeddings
         # A quarter of the texts starts late, so that positions past the longest training text are trained too.
         first_position = lambda length: int(rng.integers(positions - length)) if rng.random() < 0.25 else 0
         self.compute.train()
-        vectors = embed(self.compute, a + b, first_position, 0 if alone else None)
-        loss = contrastive(vectors[: len(a)], vectors[len(a) :], alike(groups, first, second))
+        vectors = embed(self.compute, a + b + c, first_position, 0 if alone else None)
+        a, b, c = vectors.split([len(a), len(b), len(c)])
+        loss = contrastive(a, b, alike(groups, first, second), c, torch.from_numpy(second[:, None] == echoes))
         loss.backward()
         for mine, copy in zip(self.master.parameters(), self.compute.parameters()):
             mine.grad = None if copy.grad is None else copy.grad.float()
