@@ -347,10 +347,28 @@ class BoundDecoderCache {
   double length() const { return static_cast<double>(length_); }
 
  private:
-  friend class BoundDecoder;
+  friend val stepDecoder(Decoder&, const EncoderLayerOptions&, const val&, BoundDecoderCache&, RotaryOption&);
   Decoder::Cache cache_;
   Index length_ = 0;
 };
+
+/// One sequence, as decoding step by step takes it.
+Batch readSequence(const char* argument, const val& tensor, Index width) {
+  const Batch batch = readBatch(argument, tensor, width);
+  if (batch.batched) throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got a batch; expected one sequence, [L, " + std::to_string(width) + "]");
+  return batch;
+}
+
+/// The output of the next rows of the sequence that `cache` keeps.
+val stepDecoder(Decoder& decoder, const EncoderLayerOptions& o, const val& target, BoundDecoderCache& cache, RotaryOption& rotary) {
+  const Batch t = readSequence("target", target, o.embed_dim);
+  MatrixView output = arena().matrix(t.rows.rows(), o.embed_dim);
+  DecoderCallOptions call;
+  call.self.rotary = rotary.tables(cache.length_ + t.length);
+  decoder.step(t.rows, cache.cache_, call, output, arena());
+  cache.length_ += t.length;
+  return writeTensor(t.shape(o.embed_dim), output.data());
+}
 
 struct DecoderRun {
   MatrixView output;
@@ -416,22 +434,11 @@ class BoundDecoder : public BoundModule {
   }
 
   BoundDecoderCache* makeCache(const val& memory) {
-    return guarded([&] { return new BoundDecoderCache(decoder_.makeCache(readSequence("memory", memory).rows, arena())); });
+    return guarded([&] { return new BoundDecoderCache(decoder_.makeCache(readSequence("memory", memory, options_.embed_dim).rows, arena())); });
   }
 
   val step(const val& target, BoundDecoderCache& cache) {
-    return guarded([&] {
-      const Batch t = readSequence("target", target);
-      if (static_cast<Index>(cache.cache_.size()) != decoder_.numLayers()) {
-        throw Error(ErrorCode::kInvalidArgument, "cache: got one of " + std::to_string(cache.cache_.size()) + " layers; expected one that this decoder made");
-      }
-      MatrixView output = arena().matrix(t.rows.rows(), options_.embed_dim);
-      DecoderCallOptions call;
-      call.self.rotary = rotary_.tables(cache.length_ + t.length);
-      decoder_.step(t.rows, cache.cache_, call, output, arena());
-      cache.length_ += t.length;
-      return writeTensor(t.shape(options_.embed_dim), output.data());
-    });
+    return guarded([&] { return stepDecoder(decoder_, options_, target, cache, rotary_); });
   }
 
  protected:
@@ -440,12 +447,6 @@ class BoundDecoder : public BoundModule {
   Decoder& decoder() { return decoder_; }
 
  private:
-  Batch readSequence(const char* argument, const val& tensor) {
-    const Batch batch = readBatch(argument, tensor, options_.embed_dim);
-    if (batch.batched) throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got a batch; expected one sequence, [L, " + std::to_string(options_.embed_dim) + "]");
-    return batch;
-  }
-
   EncoderLayerOptions options_;
   Decoder decoder_;
   RotaryOption rotary_;
@@ -481,6 +482,21 @@ class BoundTransformer : public BoundModule {
       result.set("encoderWeights", writeAll(encoded.weights, s.weightsShape(options_.num_heads, s.length), readBool(source_options, "returnWeights")));
       return result;
     });
+  }
+
+  BoundDecoderCache* makeCache(const val& source) {
+    return guarded([&] {
+      const Batch s = readSequence("source", source, options_.embed_dim);
+      MatrixView memory = arena().matrix(s.rows.rows(), options_.embed_dim);
+      MultiHeadCallOptions call;
+      call.rotary = rotary_.tables(s.length);
+      transformer_.encoder().forward(s.rows, s.sequences, call, memory, {}, arena());
+      return new BoundDecoderCache(transformer_.decoder().makeCache(readOnly(memory), arena()));
+    });
+  }
+
+  val step(const val& target, BoundDecoderCache& cache) {
+    return guarded([&] { return stepDecoder(transformer_.decoder(), options_, target, cache, rotary_); });
   }
 
  private:
@@ -519,7 +535,11 @@ EMSCRIPTEN_BINDINGS(heed_layers) {
       .function("makeCache", &BoundDecoder::makeCache, allow_raw_pointers())
       .function("step", &BoundDecoder::step);
   class_<BoundDecoderLayer, base<BoundDecoder>>("DecoderLayer").constructor(&make<BoundDecoderLayer>, allow_raw_pointers());
-  class_<BoundTransformer, base<BoundModule>>("Transformer").constructor(&make<BoundTransformer>, allow_raw_pointers()).function("forward", &BoundTransformer::forward);
+  class_<BoundTransformer, base<BoundModule>>("Transformer")
+      .constructor(&make<BoundTransformer>, allow_raw_pointers())
+      .function("forward", &BoundTransformer::forward)
+      .function("makeCache", &BoundTransformer::makeCache, allow_raw_pointers())
+      .function("step", &BoundTransformer::step);
 }
 
 }  // namespace heed::bindings

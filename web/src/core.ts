@@ -196,12 +196,16 @@ export interface RawDecoderCache {
   delete(): void;
 }
 
-export interface RawDecoder extends RawModule {
-  forward(target: RawTensor, memory: RawTensor, options: RawDecoderCallOptions): RawDecoded;
-  /** `memory` [S,E], one sequence. */
+/** Decodes one sequence step by step. */
+export interface RawStepper extends RawModule {
+  /** A decoder's memory or a Transformer's source, [S,E]. */
   makeCache(memory: RawTensor): RawDecoderCache;
-  /** The next rows of one sequence, [L,E]. */
+  /** The next rows, [L,E]. */
   step(target: RawTensor, cache: RawDecoderCache): RawTensor;
+}
+
+export interface RawDecoder extends RawStepper {
+  forward(target: RawTensor, memory: RawTensor, options: RawDecoderCallOptions): RawDecoded;
 }
 
 export interface RawTransformerOptions extends RawEncoderLayerOptions {
@@ -209,7 +213,7 @@ export interface RawTransformerOptions extends RawEncoderLayerOptions {
   numDecoderLayers: number;
 }
 
-export interface RawTransformer extends RawModule {
+export interface RawTransformer extends RawStepper {
   forward(
     source: RawTensor,
     target: RawTensor,

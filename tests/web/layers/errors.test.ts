@@ -187,8 +187,10 @@ describe('lifetimes', () => {
     const options = { ...layer, numLayers: 1 };
     const cache = new other.Decoder(options).makeCache(draw(1, 3, 8));
     const decoder = new heed.Decoder(options);
-    expect(caught(() => decoder.step(draw(1, 1, 8), cache))).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/cache: got a DecoderCache of another runtime/) });
+    expect(caught(() => decoder.step(draw(1, 1, 8), cache))).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/cache: got another layer's; expected/) });
     expect(caught(() => decoder.step(draw(1, 1, 8), {} as Anything))).toMatchObject({ code: 'INVALID_ARGUMENT' });
+    const sibling = new heed.Decoder({ ...options, embedDim: 16 });
+    expect(caught(() => decoder.step(draw(1, 1, 8), sibling.makeCache(draw(1, 3, 16))))).toMatchObject({ code: 'INVALID_ARGUMENT' });
     const layerOfOther = new other.EncoderLayer(layer);
     other.dispose();
     expect(caught(() => layerOfOther.forward(x))).toMatchObject({ code: 'DISPOSED' });

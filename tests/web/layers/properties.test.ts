@@ -252,8 +252,13 @@ describe('dropout', () => {
 });
 
 describe('decoding step by step', () => {
-  it.each([false, true])('equals one causal pass (normFirst %s)', (normFirst) => {
-    const options = { embedDim: 12, numHeads: 3, feedForwardDim: 20, normFirst, seed: 2 };
+  it.each([
+    { normFirst: false },
+    { normFirst: true },
+    { rotary: { base: 100 } },
+    { keyDim: 2, valueDim: 5 },
+  ])('equals one causal pass: %o', (more) => {
+    const options = { embedDim: 12, numHeads: 3, feedForwardDim: 20, seed: 2, ...more };
     const [target, memory] = [draw(1, 9, 12), draw(2, 5, 12)];
     for (const decoder of [new heed.Decoder({ ...options, numLayers: 2, finalNorm: true }), new heed.DecoderLayer(options)]) {
       const full = decoder.forward(target, memory, { causal: true }).output;
@@ -269,6 +274,14 @@ describe('decoding step by step', () => {
         cache.dispose();
       }
     }
+  });
+
+  it('of a Transformer starts from its source', () => {
+    const transformer = new heed.Transformer({ embedDim: 12, numHeads: 3, feedForwardDim: 20, numEncoderLayers: 2, numDecoderLayers: 2, seed: 2 });
+    const [source, target] = [draw(1, 5, 12), draw(2, 4, 12)];
+    const full = transformer.forward(source, target, { causal: true }).output;
+    const cache = transformer.makeCache(source);
+    for (let i = 0; i < 4; i++) expect(error(transformer.step(rows(target, [i]), cache), rows(full, [i]))).toBeLessThan(1);
   });
 
   it('keeps caches apart', () => {

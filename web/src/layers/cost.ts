@@ -20,10 +20,19 @@ export interface FlopsOptions {
   window?: number;
 }
 
-const flopsSchema = { keyLength: optional(size, null), causal: optional(flag, false), window: optional(count, null) } satisfies Schema<FlopsOptions>;
+const flopsSchema = {
+  keyLength: optional(size, null),
+  causal: optional(flag, false),
+  window: optional(count, null),
+} satisfies Schema<FlopsOptions>;
 
 /** The flops of one pass over `length` rows, by the matrices of a layer, whose names tell how they are applied. */
-export function layerFlops(name: string, parameters: readonly Listed[], length: number, options?: FlopsOptions): number {
+export function layerFlops(
+  name: string,
+  parameters: readonly Listed[],
+  length: number,
+  options?: FlopsOptions,
+): number {
   const rows = integer(length, `${name}.flops: length`, 1);
   const read = readOptions(`${name}.flops`, flopsSchema, options);
   const across = read.keyLength ?? rows;
@@ -37,21 +46,29 @@ export function layerFlops(name: string, parameters: readonly Listed[], length: 
     const crosses = isLoneAttention || parameter.includes('multihead_attn.');
     const keys = crosses ? across : queries;
     if (parameter.endsWith('in_proj_weight')) {
-      total += (2 / 3) * out * width * (queries + 2 * keys) + 2 * (out / 3) * pairs(queries, keys, read, crosses && !isLoneAttention);
+      total +=
+        (2 / 3) * out * width * (queries + 2 * keys) +
+        2 * (out / 3) * pairs(queries, keys, read, crosses && !isLoneAttention);
     } else if (/(k|v)_proj_weight$/.test(parameter)) {
       total += 2 * out * width * keys;
     } else if (parameter.endsWith('q_proj_weight')) {
       total += 2 * out * width * queries + 2 * out * pairs(queries, keys, read, crosses && !isLoneAttention);
     } else {
       total += 2 * out * width * queries;
-      if (parameter.endsWith('out_proj.weight')) total += 2 * width * pairs(queries, keys, read, crosses && !isLoneAttention);
+      if (parameter.endsWith('out_proj.weight'))
+        total += 2 * width * pairs(queries, keys, read, crosses && !isLoneAttention);
     }
   }
   return total;
 }
 
 /** How many pairs of a query and a key the masks leave. */
-function pairs(queries: number, keys: number, { causal, window }: { causal: boolean; window: number | null }, unmasked: boolean): number {
+function pairs(
+  queries: number,
+  keys: number,
+  { causal, window }: { causal: boolean; window: number | null },
+  unmasked: boolean,
+): number {
   if (unmasked || (!causal && window === null)) return queries * keys;
   const reach = window ?? Infinity;
   let total = 0;
@@ -64,8 +81,17 @@ function pairs(queries: number, keys: number, { causal, window }: { causal: bool
 }
 
 /** A table of a layer's parameters, and its flops where a length is given. */
-export function layerSummary(name: string, parameters: readonly Listed[], counted: number, flops: { length: number; flops: number } | null): string {
-  const rows = parameters.map((parameter) => [parameter.name, formatShape(parameter.shape), thousands(parameter.shape.reduce((a, b) => a * b, 1))]);
+export function layerSummary(
+  name: string,
+  parameters: readonly Listed[],
+  counted: number,
+  flops: { length: number; flops: number } | null,
+): string {
+  const rows = parameters.map((parameter) => [
+    parameter.name,
+    formatShape(parameter.shape),
+    thousands(parameter.shape.reduce((a, b) => a * b, 1)),
+  ]);
   const table = [['parameter', 'shape', 'count'], ...rows] as [string, string, string][];
   const widths = [0, 1, 2].map((column) => Math.max(...table.map((row) => row[column as 0 | 1 | 2].length)));
   const lines = table.map(([a, b, c]) => `${a.padEnd(widths[0]!)}  ${b.padEnd(widths[1]!)}  ${c.padStart(widths[2]!)}`);
@@ -79,7 +105,9 @@ export function layerSummary(name: string, parameters: readonly Listed[], counte
 }
 
 function thousands(value: number): string {
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ',');
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 export interface CostOptions {
@@ -93,7 +121,12 @@ export interface CostOptions {
   kernelSize?: number;
 }
 
-const costSchema = { dim: size, keyDim: optional(size, null), valueDim: optional(size, null), kernelSize: optional(size, 3) } satisfies Schema<CostOptions>;
+const costSchema = {
+  dim: size,
+  keyDim: optional(size, null),
+  valueDim: optional(size, null),
+  kernelSize: optional(size, 3),
+} satisfies Schema<CostOptions>;
 
 /** What one layer costs. */
 export interface Cost {
@@ -107,12 +140,19 @@ export interface Cost {
  * Four ways to let L positions of width d see each other and give L positions of width d_v (Vaswani et al. 2017, arXiv:1706.03762, table 1).
  * Without biases. The dense layer reads the whole sequence and is applied once for each output position.
  */
-export function compareCosts(length: number, options: CostOptions): Record<'attention' | 'dense' | 'convolution' | 'recurrent', Cost> {
+export function compareCosts(
+  length: number,
+  options: CostOptions,
+): Record<'attention' | 'dense' | 'convolution' | 'recurrent', Cost> {
   const L = integer(length, 'flops: length', 1);
   const { dim: d, keyDim, valueDim, kernelSize: k } = readOptions('flops', costSchema, options);
   const [dk, dv] = [keyDim ?? d, valueDim ?? d];
   return {
-    attention: { flops: 2 * L * d * (2 * dk + dv) + 2 * L * L * (dk + dv), parameters: 2 * d * dk + d * dv, complexity: 'O(L^2 d_k)' },
+    attention: {
+      flops: 2 * L * d * (2 * dk + dv) + 2 * L * L * (dk + dv),
+      parameters: 2 * d * dk + d * dv,
+      complexity: 'O(L^2 d_k)',
+    },
     dense: { flops: 2 * L * L * d * dv, parameters: L * d * dv, complexity: 'O(L^2 d d_v)' },
     convolution: { flops: 2 * L * k * d * dv, parameters: k * d * dv, complexity: 'O(L k d d_v)' },
     recurrent: { flops: 2 * L * dv * (d + dv), parameters: d * dv + dv * dv, complexity: 'O(L d d_v)' },

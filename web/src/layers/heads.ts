@@ -25,7 +25,10 @@ export type Measured = number | TensorInput;
  * `measure` is called with all heads on, then once for each head with that one off. Its `headMask` has the form that layers and models take: [H] where `shape` is a number of
  * heads, [layers][H] where it is [layers, H].
  */
-export function headImportance(shape: number, measure: (headMask: number[]) => Measured | PromiseLike<Measured>): Promise<HeadImportance[]>;
+export function headImportance(
+  shape: number,
+  measure: (headMask: number[]) => Measured | PromiseLike<Measured>,
+): Promise<HeadImportance[]>;
 export function headImportance(
   shape: readonly [layers: number, heads: number],
   measure: (headMask: number[][]) => Measured | PromiseLike<Measured>,
@@ -35,11 +38,17 @@ export async function headImportance(
   measure: (headMask: never) => Measured | PromiseLike<Measured>,
 ): Promise<HeadImportance[]> {
   const layered = Array.isArray(shape);
-  if (layered && shape.length !== 2) throw invalid('headImportance: shape', describe(shape), 'a number of heads, or [layers, heads]');
-  const [layers, heads] = (layered ? shape : [1, shape]).map((extent: unknown) => integer(extent, 'headImportance: shape', 1)) as [number, number];
-  if (typeof measure !== 'function') throw invalid('headImportance: measure', describe(measure), 'a function from a head mask to a loss or an output');
+  if (layered && shape.length !== 2)
+    throw invalid('headImportance: shape', describe(shape), 'a number of heads, or [layers, heads]');
+  const [layers, heads] = (layered ? shape : [1, shape]).map((extent: unknown) =>
+    integer(extent, 'headImportance: shape', 1),
+  ) as [number, number];
+  if (typeof measure !== 'function')
+    throw invalid('headImportance: measure', describe(measure), 'a function from a head mask to a loss or an output');
   const measured = async (layer: number, head: number): Promise<Measured> => {
-    const mask = Array.from({ length: layers }, (_, l) => Array.from({ length: heads }, (_, h) => (l === layer && h === head ? 0 : 1)));
+    const mask = Array.from({ length: layers }, (_, l) =>
+      Array.from({ length: heads }, (_, h) => (l === layer && h === head ? 0 : 1)),
+    );
     return measure((layered ? mask : mask[0]) as never);
   };
   const before = await measured(-1, -1);
@@ -56,7 +65,10 @@ function difference(before: Measured, after: Measured): number {
   if (typeof before === 'number' && typeof after === 'number') return after - before;
   const [a, b] = [readTensor('headImportance: measure', before), readTensor('headImportance: measure', after)];
   if (a.data.length !== b.data.length) {
-    throw new HeedError('SHAPE_MISMATCH', `headImportance: measure: got ${b.data.length} values after ${a.data.length}; expected the same shape on each call`);
+    throw new HeedError(
+      'SHAPE_MISMATCH',
+      `headImportance: measure: got ${b.data.length} values after ${a.data.length}; expected the same shape on each call`,
+    );
   }
   const sum = a.data.reduce((total, value, i) => total + (value - b.data[i]!) ** 2, 0);
   return Math.sqrt(sum / Math.max(1, a.data.length));
@@ -67,7 +79,8 @@ export function remainingHeads(argument: string, heads: readonly number[], numHe
   if (!Array.isArray(heads)) throw invalid(argument, describe(heads), 'an array of head indices');
   const gone = new Set<unknown>(heads);
   for (const head of gone) {
-    if (!Number.isInteger(head) || (head as number) < 0 || (head as number) >= numHeads) throw invalid(argument, describe(head), `heads from 0 to ${numHeads - 1}`);
+    if (!Number.isInteger(head) || (head as number) < 0 || (head as number) >= numHeads)
+      throw invalid(argument, describe(head), `heads from 0 to ${numHeads - 1}`);
   }
   const kept = Array.from({ length: numHeads }, (_, head) => head).filter((head) => !gone.has(head));
   if (kept.length === 0) throw invalid(argument, `all ${numHeads} heads`, 'at least one head that stays');

@@ -80,7 +80,10 @@ const schema = {
 } satisfies Schema<MultiHeadAttentionOptions>;
 
 /** The options of a layer that keeps only some of its heads, each as wide as before. */
-export function prunedOptions<T extends { embedDim: number; numHeads: number; keyDim?: number; valueDim?: number }>(options: T, kept: number): T {
+export function prunedOptions<T extends { embedDim: number; numHeads: number; keyDim?: number; valueDim?: number }>(
+  options: T,
+  kept: number,
+): T {
   const width = options.embedDim / options.numHeads;
   return { ...options, numHeads: kept, keyDim: options.keyDim ?? width, valueDim: options.valueDim ?? width };
 }
