@@ -11,14 +11,20 @@ export async function shippedBytes() {
   const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !name.startsWith('cli'));
   const sets = {
     heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
-    'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map((name) => new URL(`onnxruntime-web/dist/${name}`, peers)),
+    'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map(
+      (name) => new URL(`onnxruntime-web/dist/${name}`, peers),
+    ),
     'transformers.js': [
       new URL('@huggingface/transformers/dist/transformers.web.min.js', peers),
-      ...['ort-wasm-simd-threaded.asyncify.mjs', 'ort-wasm-simd-threaded.asyncify.wasm'].map((name) => new URL(`@huggingface/transformers/node_modules/onnxruntime-web/dist/${name}`, peers)),
+      ...['ort-wasm-simd-threaded.asyncify.mjs', 'ort-wasm-simd-threaded.asyncify.wasm'].map(
+        (name) => new URL(`@huggingface/transformers/node_modules/onnxruntime-web/dist/${name}`, peers),
+      ),
     ],
     'tfjs-wasm': [
       ...['tf-core.fesm.min.js'].map((name) => new URL(`@tensorflow/tfjs-core/dist/${name}`, peers)),
-      ...['tf-backend-wasm.fesm.min.js', 'tfjs-backend-wasm-simd.wasm'].map((name) => new URL(`@tensorflow/tfjs-backend-wasm/dist/${name}`, peers)),
+      ...['tf-backend-wasm.fesm.min.js', 'tfjs-backend-wasm-simd.wasm'].map(
+        (name) => new URL(`@tensorflow/tfjs-backend-wasm/dist/${name}`, peers),
+      ),
     ],
   };
   const rows = [];

@@ -4,7 +4,15 @@ import { chromium } from 'playwright-core';
 import { createServer } from 'vite';
 import { sentences } from './sentences.mjs';
 
-const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
 
 /**
  * @param {{ seconds: number, executablePath: string }} options
@@ -21,7 +29,8 @@ export async function measureInChromium({ seconds, executablePath }) {
     plugins: [
       {
         name: 'corpus',
-        configureServer: ({ middlewares }) => middlewares.use('/bench/sentences.json', (_, response) => response.end(texts)),
+        configureServer: ({ middlewares }) =>
+          middlewares.use('/bench/sentences.json', (_, response) => response.end(texts)),
       },
     ],
   });
@@ -31,7 +40,9 @@ export async function measureInChromium({ seconds, executablePath }) {
     const page = await browser.newPage();
     page.on('console', (message) => message.text().startsWith('  ') && console.log(message.text()));
     page.on('pageerror', (error) => console.error(error));
-    await page.goto(`http://localhost:${server.config.server.port || server.httpServer.address().port}/bench/page.html?seconds=${seconds}`);
+    await page.goto(
+      `http://localhost:${server.config.server.port || server.httpServer.address().port}/bench/page.html?seconds=${seconds}`,
+    );
     await page.waitForFunction(() => window.result, undefined, { timeout: 1_800_000, polling: 1000 });
     const result = await page.evaluate(() => window.result);
     if (result.error) throw new Error(result.error);

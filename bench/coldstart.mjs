@@ -24,7 +24,9 @@ const starts = {
     };
   },
   async 'onnxruntime-web'() {
-    const graph = new Uint8Array(await readFile(new URL(`onnx/model${dtype === 'int8' ? '_quantized' : ''}.onnx`, folder)));
+    const graph = new Uint8Array(
+      await readFile(new URL(`onnx/model${dtype === 'int8' ? '_quantized' : ''}.onnx`, folder)),
+    );
     return async () => {
       const ort = await import('onnxruntime-web');
       const { onnxContestant } = await import('./contestants/onnxruntime.mjs');

@@ -3,8 +3,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus } from 'node:os';
-import * as tf from '@tensorflow/tfjs-core';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
+import * as tf from '@tensorflow/tfjs-core';
 import * as ort from 'onnxruntime-web';
 import { sentences } from './sentences.mjs';
 import { corpus, latency } from './suite.mjs';

@@ -1,8 +1,8 @@
 /** The suite in a browser tab, on one thread. `run.mjs` opens the page and takes `window.result`. */
 
-import * as tf from '@tensorflow/tfjs-core';
-import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import * as transformers from '@huggingface/transformers';
+import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
+import * as tf from '@tensorflow/tfjs-core';
 import * as ort from 'onnxruntime-web/wasm';
 import { corpus, latency } from './suite.mjs';
 
@@ -13,7 +13,10 @@ const parameters = new URLSearchParams(location.search);
 
 ort.env.wasm.numThreads = 1;
 ort.env.wasm.wasmPaths = new URL('onnxruntime-web/dist/', peers).href;
-transformers.env.backends.onnx.wasm.wasmPaths = new URL('@huggingface/transformers/node_modules/onnxruntime-web/dist/', peers).href;
+transformers.env.backends.onnx.wasm.wasmPaths = new URL(
+  '@huggingface/transformers/node_modules/onnxruntime-web/dist/',
+  peers,
+).href;
 transformers.env.backends.onnx.wasm.numThreads = 1;
 setWasmPaths(new URL('@tensorflow/tfjs-backend-wasm/dist/', peers).href);
 

@@ -6,7 +6,8 @@ const PLACES = ['node24', 'chromium', 'node20'];
 const ours = (timings, dtype, build) => timings.find((t) => t.name === `heed ${dtype} (${build})`);
 const isInt8 = (name) => /int8|q8/.test(name);
 const ratio = ({ median: m, low, high }) => `${m.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
-const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+const table = (head, rows) =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
 function latencyTable({ latency }) {
   const shapes = latency.map(({ shape }) => shape.join(' x '));
@@ -24,16 +25,33 @@ function latencyTable({ latency }) {
 /** How many times as fast heed is as the fastest of a peer's graphs, shape by shape. */
 function speedupTable({ latency }) {
   const rows = [];
-  for (const [dtype, int8] of [['fp32', false], ['q8', true]]) {
+  for (const [dtype, int8] of [
+    ['fp32', false],
+    ['q8', true],
+  ]) {
     for (const build of ['relaxed-simd', 'simd128']) {
       for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'onnxruntime-node', 'heed fp32']) {
         const cells = latency.map(({ timings }) => {
           const mine = ours(timings, dtype, build);
-          const candidates = timings.filter((t) => (peer === 'heed fp32' ? int8 && t.name === `heed fp32 (${build})` : t.name.startsWith(peer) && isInt8(t.name) === int8));
+          const candidates = timings.filter((t) =>
+            peer === 'heed fp32'
+              ? int8 && t.name === `heed fp32 (${build})`
+              : t.name.startsWith(peer) && isInt8(t.name) === int8,
+          );
           if (!mine || candidates.length === 0) return null;
-          return ratio(speedup(mine, candidates.reduce((a, b) => (median(a.ms) <= median(b.ms) ? a : b))));
+          return ratio(
+            speedup(
+              mine,
+              candidates.reduce((a, b) => (median(a.ms) <= median(b.ms) ? a : b)),
+            ),
+          );
         });
-        if (cells.every(Boolean)) rows.push([`heed ${dtype} (${build})`, peer === 'heed fp32' ? peer : `${peer} ${int8 ? 'int8' : 'fp32'}`, ...cells]);
+        if (cells.every(Boolean))
+          rows.push([
+            `heed ${dtype} (${build})`,
+            peer === 'heed fp32' ? peer : `${peer} ${int8 ? 'int8' : 'fp32'}`,
+            ...cells,
+          ]);
       }
     }
   }
@@ -71,7 +89,10 @@ The cosine compares each output with heed's fp32 one: int8 differs because it ro
     if (p.corpus) {
       parts.push(
         `### ${p.corpus.texts} real sentences of mixed lengths, ${p.place}`,
-        table(['', 'texts/s', 'heed q8 is times as fast'], p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)])),
+        table(
+          ['', 'texts/s', 'heed q8 is times as fast'],
+          p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)]),
+        ),
       );
     }
   }
@@ -79,8 +100,11 @@ The cosine compares each output with heed's fp32 one: int8 differs because it ro
     const { rows, ratios } = results.start;
     parts.push(
       '## Cold start, Node 24',
-      'From import to the first vector of 16 tokens in a fresh process, the model\'s bytes already in memory. The peak is the process\'s resident memory, the bytes of the model file included.',
-      table(['', 'ms', 'peak MB'], rows.map((r) => [r.name, r.ms.toFixed(0), r.peakMB.toFixed(0)])),
+      "From import to the first vector of 16 tokens in a fresh process, the model's bytes already in memory. The peak is the process's resident memory, the bytes of the model file included.",
+      table(
+        ['', 'ms', 'peak MB'],
+        rows.map((r) => [r.name, r.ms.toFixed(0), r.peakMB.toFixed(0)]),
+      ),
       `heed starts ${ratios.fp32.toFixed(1)} times sooner in fp32 and ${ratios.int8.toFixed(1)} times sooner in int8.`,
     );
   }
@@ -89,7 +113,10 @@ The cosine compares each output with heed's fp32 one: int8 differs because it ro
     parts.push(
       '## Bytes shipped',
       'Code and WebAssembly that a page fetches for one encoder, without the model.',
-      table(['', 'KB', 'KB brotli'], results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)])),
+      table(
+        ['', 'KB', 'KB brotli'],
+        results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)]),
+      ),
     );
   }
   return `${parts.join('\n\n')}\n`;

@@ -16,11 +16,21 @@ import { median } from './harness.mjs';
 import { report } from './report.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const { values: options } = parseArgs({ options: { seconds: { type: 'string', default: '10' }, only: { type: 'string', default: 'node20,node24,chromium,start' } } });
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '10' },
+    only: { type: 'string', default: 'node20,node24,chromium,start' },
+  },
+});
 const wanted = new Set(options.only.split(','));
 
 function run(command, args, settings = {}) {
-  const { status, stdout, error } = spawnSync(command, args, { stdio: ['ignore', 'inherit', 'inherit'], cwd: here('..'), encoding: 'utf8', ...settings });
+  const { status, stdout, error } = spawnSync(command, args, {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    cwd: here('..'),
+    encoding: 'utf8',
+    ...settings,
+  });
   if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed${error ? `: ${error.message}` : ''}`);
   return stdout;
 }
@@ -36,21 +46,27 @@ async function prepare() {
     await mkdir(folder, { recursive: true });
     run('/usr/bin/python3', [here('models.py'), folder]);
   }
-  for (const name of ['tokenizer.json', 'tokenizer_config.json']) await copyFile(here(`../web/model/${name}`), `${folder}/${name}`);
-  for (const name of ['onnxruntime-common', 'onnxruntime-node']) if (!existsSync(here(`node_modules/${name}`))) throw new Error(`bench: ${name} is not installed`);
+  for (const name of ['tokenizer.json', 'tokenizer_config.json'])
+    await copyFile(here(`../web/model/${name}`), `${folder}/${name}`);
+  for (const name of ['onnxruntime-common', 'onnxruntime-node'])
+    if (!existsSync(here(`node_modules/${name}`))) throw new Error(`bench: ${name} is not installed`);
 }
-
 
 /** Cold starts, each in a fresh process, taking turns. */
 function coldStarts(node, rounds = 7) {
   const names = ['heed fp32', 'onnxruntime-web fp32', 'heed q8', 'onnxruntime-web int8'];
   const runs = Object.fromEntries(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
-    for (const name of names) runs[name].push(JSON.parse(run(node, [here('coldstart.mjs'), name], { stdio: ['ignore', 'pipe', 'inherit'] })));
+    for (const name of names)
+      runs[name].push(JSON.parse(run(node, [here('coldstart.mjs'), name], { stdio: ['ignore', 'pipe', 'inherit'] })));
   }
   const ratio = (peer, ours) => median(runs[peer].map(({ ms }, round) => ms / runs[ours][round].ms));
   return {
-    rows: names.map((name) => ({ name, ms: median(runs[name].map((r) => r.ms)), peakMB: median(runs[name].map((r) => r.peakMB)) })),
+    rows: names.map((name) => ({
+      name,
+      ms: median(runs[name].map((r) => r.ms)),
+      peakMB: median(runs[name].map((r) => r.peakMB)),
+    })),
     ratios: { fp32: ratio('onnxruntime-web fp32', 'heed fp32'), int8: ratio('onnxruntime-web int8', 'heed q8') },
   };
 }

@@ -57,7 +57,14 @@ async function peers(place, files) {
       ['fp32, fused', 'model_fused'],
       ['int8, fused', 'model_quantized_fused'],
     ]) {
-      list.push(await onnxContestant({ ort: place.ortNative, name: `onnxruntime-node ${kind}`, graph: await graph(name), session }));
+      list.push(
+        await onnxContestant({
+          ort: place.ortNative,
+          name: `onnxruntime-node ${kind}`,
+          graph: await graph(name),
+          session,
+        }),
+      );
     }
   }
   if (place.tf) list.push(await tfjsContestant({ tf: place.tf, files }));
@@ -122,7 +129,11 @@ export async function corpus(place, texts, { chunk = 64 } = {}) {
     }
   }
   for (const c of contestants) await c.dispose();
-  const rows = timings.map((t) => ({ name: t.name, textsPerSecond: 1000 / median(t.ms), heedIs: speedup(timings[0], t) }));
+  const rows = timings.map((t) => ({
+    name: t.name,
+    textsPerSecond: 1000 / median(t.ms),
+    heedIs: speedup(timings[0], t),
+  }));
   for (const r of rows) place.log(`${r.name}: ${r.textsPerSecond.toFixed(0)} texts/s`);
   return { texts: texts.length, rows, cosine: same.cosine };
 }

@@ -8,7 +8,8 @@
 #include "heed/transformer.h"
 #include "module.h"
 
-/// The layers as classes of JavaScript. Each reads its options, runs the core's layer and writes what came of it; no arithmetic of its own.
+/// The layers as classes of JavaScript. Each reads its options, runs the core's layer and writes what came of it; no
+/// arithmetic of its own.
 namespace heed::bindings {
 namespace {
 
@@ -24,7 +25,8 @@ class BoundTensorLayer : public BoundModule {
     return guarded([&] {
       const Input x = readTensor(tensor);
       if (x.shape.rank() < 1 || x.shape[-1] != in) {
-        throw Error(ErrorCode::kShapeMismatch, "x: got shape " + x.shape.toString() + "; expected [..., " + std::to_string(in) + "]");
+        throw Error(ErrorCode::kShapeMismatch,
+                    "x: got shape " + x.shape.toString() + "; expected [..., " + std::to_string(in) + "]");
       }
       std::vector<Index> extents = x.shape.extents();
       extents.back() = out;
@@ -38,11 +40,15 @@ class BoundTensorLayer : public BoundModule {
 class BoundLinear : public BoundTensorLayer {
  public:
   explicit BoundLinear(const val& o)
-      : linear_({.in_features = readIndex(o, "inFeatures"), .out_features = readIndex(o, "outFeatures"), .bias = readBool(o, "bias"), .activation = readActivation(o)}) {}
+      : linear_({.in_features = readIndex(o, "inFeatures"),
+                 .out_features = readIndex(o, "outFeatures"),
+                 .bias = readBool(o, "bias"),
+                 .activation = readActivation(o)}) {}
   Module& module() override { return linear_; }
   val forward(const val& x) override {
     const LinearOptions& o = linear_.options();
-    return mapped(x, o.in_features, o.out_features, [&](const Input& in, MatrixView out) { linear_.forward(in.matrix(), out, arena()); });
+    return mapped(x, o.in_features, o.out_features,
+                  [&](const Input& in, MatrixView out) { linear_.forward(in.matrix(), out, arena()); });
   }
 
  private:
@@ -51,7 +57,8 @@ class BoundLinear : public BoundTensorLayer {
 
 class BoundLayerNorm : public BoundTensorLayer {
  public:
-  explicit BoundLayerNorm(const val& o) : norm_({.normalized_shape = readIndex(o, "normalizedShape"), .eps = readFloat(o, "eps")}) {}
+  explicit BoundLayerNorm(const val& o)
+      : norm_({.normalized_shape = readIndex(o, "normalizedShape"), .eps = readFloat(o, "eps")}) {}
   Module& module() override { return norm_; }
   val forward(const val& x) override {
     const Index width = norm_.options().normalized_shape;
@@ -64,7 +71,8 @@ class BoundLayerNorm : public BoundTensorLayer {
 
 class BoundBatchNorm : public BoundTensorLayer {
  public:
-  explicit BoundBatchNorm(const val& o) : norm_({.num_features = readIndex(o, "numFeatures"), .eps = readFloat(o, "eps")}) {}
+  explicit BoundBatchNorm(const val& o)
+      : norm_({.num_features = readIndex(o, "numFeatures"), .eps = readFloat(o, "eps")}) {}
   Module& module() override { return norm_; }
   val forward(const val& x) override {
     const Index width = norm_.options().num_features;
@@ -115,7 +123,8 @@ class BoundDropout : public BoundTensorLayer {
 /// The positions' rows: the sinusoids, or a learned table (parameter `weight`).
 class PositionModule : public Module {
  public:
-  PositionModule(Index length, Index width, double base, bool learned) : learned_(learned), width_(width), rows_(static_cast<size_t>(Shape{length, width}.size())) {
+  PositionModule(Index length, Index width, double base, bool learned)
+      : learned_(learned), width_(width), rows_(static_cast<size_t>(Shape{length, width}.size())) {
     if (!learned) positionalEncoding(base, view(rows_.data(), length, width));
   }
   ConstMatrixView rows(Index count) const { return view(rows_.data(), count, width_); }
@@ -143,11 +152,14 @@ class BoundPositionalEncoding : public BoundTensorLayer {
       const Input x = readTensor(tensor);
       const Index rank = x.shape.rank();
       if (rank < 2 || (!concat_ && x.shape[-1] != width_)) {
-        throw Error(ErrorCode::kShapeMismatch, "x: got shape " + x.shape.toString() + "; expected [..., L, " + (concat_ ? std::string("D") : std::to_string(width_)) + "]");
+        throw Error(ErrorCode::kShapeMismatch, "x: got shape " + x.shape.toString() + "; expected [..., L, " +
+                                                   (concat_ ? std::string("D") : std::to_string(width_)) + "]");
       }
       const Index length = x.shape[-2], in = x.shape[-1], out = concat_ ? in + width_ : in;
       if (length > positions_.maxLength()) {
-        throw Error(ErrorCode::kShapeMismatch, "x: got " + std::to_string(length) + " positions; expected at most maxLength, " + std::to_string(positions_.maxLength()));
+        throw Error(ErrorCode::kShapeMismatch, "x: got " + std::to_string(length) +
+                                                   " positions; expected at most maxLength, " +
+                                                   std::to_string(positions_.maxLength()));
       }
       std::vector<Index> extents = x.shape.extents();
       extents.back() = out;
@@ -183,7 +195,8 @@ class BoundFeedForward : public BoundTensorLayer {
   Module& module() override { return feed_forward_; }
   val forward(const val& x) override {
     const Index width = feed_forward_.options().embed_dim;
-    return mapped(x, width, width, [&](const Input& in, MatrixView out) { feed_forward_.forward(in.matrix(), out, arena()); });
+    return mapped(x, width, width,
+                  [&](const Input& in, MatrixView out) { feed_forward_.forward(in.matrix(), out, arena()); });
   }
 
  private:
@@ -208,7 +221,8 @@ void averageHeads(float* weights, Index sequences, Index heads, Index scores) {
 
 class BoundMultiHeadAttention : public BoundModule {
  public:
-  explicit BoundMultiHeadAttention(const val& o) : attention_(readAttentionLayerOptions(o)), rotary_(o["rotary"], attention_.options().key_dim) {}
+  explicit BoundMultiHeadAttention(const val& o)
+      : attention_(readAttentionLayerOptions(o)), rotary_(o["rotary"], attention_.options().key_dim) {}
   Module& module() override { return attention_; }
 
   val forward(const val& query, const val& key, const val& value, const val& options) {
@@ -217,18 +231,22 @@ class BoundMultiHeadAttention : public BoundModule {
       const Batch q = readBatch("query", query, o.embed_dim);
       const bool self = key.isNull() && value.isNull();
       if (self && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
-        throw Error(ErrorCode::kShapeMismatch, "key: got none; expected one of width " + std::to_string(o.key_input_dim) + " and a value of width " +
-                                                   std::to_string(o.value_input_dim) + ", since they differ from query's");
+        throw Error(ErrorCode::kShapeMismatch, "key: got none; expected one of width " +
+                                                   std::to_string(o.key_input_dim) + " and a value of width " +
+                                                   std::to_string(o.value_input_dim) +
+                                                   ", since they differ from query's");
       }
       const Batch k = key.isNull() ? q : readBatch("key", key, o.key_input_dim);
       const Batch v = value.isNull() ? k : readBatch("value", value, o.value_input_dim);
       if (k.rows.cols() != o.key_input_dim || v.rows.cols() != o.value_input_dim) {
-        throw Error(ErrorCode::kShapeMismatch, "value: got a width of " + std::to_string(v.rows.cols()) + "; expected " + std::to_string(o.value_input_dim));
+        throw Error(ErrorCode::kShapeMismatch, "value: got a width of " + std::to_string(v.rows.cols()) +
+                                                   "; expected " + std::to_string(o.value_input_dim));
       }
       sameCount("key", k, q);
       sameCount("value", v, q);
       if (v.length != k.length) {
-        throw Error(ErrorCode::kShapeMismatch, "value: got " + std::to_string(v.length) + " rows; expected " + std::to_string(k.length) + ", one for each key");
+        throw Error(ErrorCode::kShapeMismatch, "value: got " + std::to_string(v.length) + " rows; expected " +
+                                                   std::to_string(k.length) + ", one for each key");
       }
       CallInput call = readCall(options, {q.count, o.num_heads, q.length, k.length}, true);
       call.options.masks = call.masks;
@@ -237,14 +255,16 @@ class BoundMultiHeadAttention : public BoundModule {
       float* weights = call.return_weights ? arena().take<float>(weights_shape.size()) : nullptr;
       MatrixView output = arena().matrix(q.rows.rows(), o.embed_dim);
       attention_.forward(q.rows, k.rows, v.rows, q.sequences, k.sequences, call.options, output, weights, arena());
-      return attended(writeTensor(q.shape(o.embed_dim), output.data()), writeWeights(weights, weights_shape, q, k.length, readBool(options, "averageWeights")));
+      return attended(writeTensor(q.shape(o.embed_dim), output.data()),
+                      writeWeights(weights, weights_shape, q, k.length, readBool(options, "averageWeights")));
     });
   }
 
  private:
   static void sameCount(const char* argument, const Batch& b, const Batch& query) {
     if (b.count != query.count || b.batched != query.batched) {
-      throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got a batch of " + std::to_string(b.count) + "; expected " + std::to_string(query.count) + ", as query's");
+      throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got a batch of " + std::to_string(b.count) +
+                                                 "; expected " + std::to_string(query.count) + ", as query's");
     }
   }
   static val writeWeights(float* weights, const Shape& shape, const Batch& q, Index keys, bool average) {
@@ -258,11 +278,14 @@ class BoundMultiHeadAttention : public BoundModule {
   RotaryOption rotary_;
 };
 
-Index headWidth(const EncoderLayerOptions& o) { return o.key_dim ? o.key_dim : o.embed_dim / std::max<Index>(o.num_heads, 1); }
+Index headWidth(const EncoderLayerOptions& o) {
+  return o.key_dim ? o.key_dim : o.embed_dim / std::max<Index>(o.num_heads, 1);
+}
 
 class BoundEncoderLayer : public BoundModule {
  public:
-  explicit BoundEncoderLayer(const val& o) : layer_(readEncoderLayerOptions(o)), rotary_(o["rotary"], headWidth(layer_.options())) {}
+  explicit BoundEncoderLayer(const val& o)
+      : layer_(readEncoderLayerOptions(o)), rotary_(o["rotary"], headWidth(layer_.options())) {}
   Module& module() override { return layer_; }
 
   val forward(const val& tensor, const val& options) {
@@ -276,7 +299,8 @@ class BoundEncoderLayer : public BoundModule {
       float* weights = call.return_weights ? arena().take<float>(weights_shape.size()) : nullptr;
       MatrixView output = arena().matrix(x.rows.rows(), o.embed_dim);
       layer_.forward(x.rows, x.sequences, call.options, output, weights, arena());
-      return attended(writeTensor(x.shape(o.embed_dim), output.data()), weights ? writeTensor(weights_shape, weights) : val::null());
+      return attended(writeTensor(x.shape(o.embed_dim), output.data()),
+                      weights ? writeTensor(weights_shape, weights) : val::null());
     });
   }
 
@@ -291,14 +315,16 @@ struct EncoderRun {
   std::vector<float*> weights;
 };
 
-EncoderRun runEncoder(Encoder& encoder, const EncoderLayerOptions& o, const Batch& x, const val& options, RotaryOption& rotary) {
+EncoderRun runEncoder(Encoder& encoder, const EncoderLayerOptions& o, const Batch& x, const val& options,
+                      RotaryOption& rotary) {
   CallInput call = readCall(options, {x.count, o.num_heads, x.length, x.length}, false);
   call.options.masks = call.masks;
   call.options.rotary = rotary.tables(x.length);
   const Index layers = encoder.numLayers();
   const auto head_mask = readOptionalTensor(options["headMask"]);
   if (head_mask && head_mask->shape != Shape{layers, o.num_heads}) {
-    throw Error(ErrorCode::kShapeMismatch, "headMask: got shape " + head_mask->shape.toString() + "; expected " + Shape{layers, o.num_heads}.toString());
+    throw Error(ErrorCode::kShapeMismatch, "headMask: got shape " + head_mask->shape.toString() + "; expected " +
+                                               Shape{layers, o.num_heads}.toString());
   }
   EncoderRun run{arena().matrix(x.rows.rows(), o.embed_dim), {}};
   const Index weights_size = x.weightsShape(o.num_heads, x.length).size();
@@ -306,7 +332,8 @@ EncoderRun runEncoder(Encoder& encoder, const EncoderLayerOptions& o, const Batc
   run.output = x.rows;
   for (Index i = 0; i < layers; ++i) {
     if (head_mask) call.options.head_scale = {head_mask->data + i * o.num_heads, static_cast<size_t>(o.num_heads)};
-    encoder.layer(i).forward(readOnly(run.output), x.sequences, call.options, run.output, run.weights.empty() ? nullptr : run.weights[static_cast<size_t>(i)], arena());
+    encoder.layer(i).forward(readOnly(run.output), x.sequences, call.options, run.output,
+                             run.weights.empty() ? nullptr : run.weights[static_cast<size_t>(i)], arena());
   }
   if (encoder.finalNorm()) encoder.finalNorm()->forward(readOnly(run.output), run.output);
   return run;
@@ -322,15 +349,18 @@ val writeAll(const std::vector<float*>& weights, const Shape& shape, bool asked)
 class BoundEncoder : public BoundModule {
  public:
   explicit BoundEncoder(const val& o)
-      : options_(readEncoderLayerOptions(o)), encoder_(options_, readIndex(o, "numLayers"), readBool(o, "finalNorm")), rotary_(o["rotary"], headWidth(options_)) {}
+      : options_(readEncoderLayerOptions(o)),
+        encoder_(options_, readIndex(o, "numLayers"), readBool(o, "finalNorm")),
+        rotary_(o["rotary"], headWidth(options_)) {}
   Module& module() override { return encoder_; }
 
   val forward(const val& tensor, const val& options) {
     return guarded([&] {
       const Batch x = readBatch("x", tensor, options_.embed_dim);
       const EncoderRun run = runEncoder(encoder_, options_, x, options, rotary_);
-      return attended(writeTensor(x.shape(options_.embed_dim), run.output.data()),
-                      writeAll(run.weights, x.weightsShape(options_.num_heads, x.length), readBool(options, "returnWeights")));
+      return attended(
+          writeTensor(x.shape(options_.embed_dim), run.output.data()),
+          writeAll(run.weights, x.weightsShape(options_.num_heads, x.length), readBool(options, "returnWeights")));
     });
   }
 
@@ -355,12 +385,15 @@ class BoundDecoderCache {
 /// One sequence, as decoding step by step takes it.
 Batch readSequence(const char* argument, const val& tensor, Index width) {
   const Batch batch = readBatch(argument, tensor, width);
-  if (batch.batched) throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got a batch; expected one sequence, [L, " + std::to_string(width) + "]");
+  if (batch.batched)
+    throw Error(ErrorCode::kShapeMismatch,
+                std::string(argument) + ": got a batch; expected one sequence, [L, " + std::to_string(width) + "]");
   return batch;
 }
 
 /// The output of the next rows of the sequence that `cache` keeps.
-val stepDecoder(Decoder& decoder, const EncoderLayerOptions& o, const val& target, BoundDecoderCache& cache, RotaryOption& rotary) {
+val stepDecoder(Decoder& decoder, const EncoderLayerOptions& o, const val& target, BoundDecoderCache& cache,
+                RotaryOption& rotary) {
   const Batch t = readSequence("target", target, o.embed_dim);
   MatrixView output = arena().matrix(t.rows.rows(), o.embed_dim);
   DecoderCallOptions call;
@@ -375,12 +408,16 @@ struct DecoderRun {
   val weights;
 };
 
-DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batch& target, const Batch& memory, const val& options, RotaryOption& rotary) {
+DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batch& target, const Batch& memory,
+                      const val& options, RotaryOption& rotary) {
   if (memory.count != target.count || memory.batched != target.batched) {
-    throw Error(ErrorCode::kShapeMismatch, "memory: got a batch of " + std::to_string(memory.count) + "; expected " + std::to_string(target.count) + ", as target's");
+    throw Error(ErrorCode::kShapeMismatch, "memory: got a batch of " + std::to_string(memory.count) + "; expected " +
+                                               std::to_string(target.count) + ", as target's");
   }
-  CallInput self = readMasks("mask", options["mask"], "keyMask", options["keyMask"], {target.count, o.num_heads, target.length, target.length});
-  CallInput cross = readMasks("memoryMask", options["memoryMask"], "memoryKeyMask", options["memoryKeyMask"], {target.count, o.num_heads, target.length, memory.length});
+  CallInput self = readMasks("mask", options["mask"], "keyMask", options["keyMask"],
+                             {target.count, o.num_heads, target.length, target.length});
+  CallInput cross = readMasks("memoryMask", options["memoryMask"], "memoryKeyMask", options["memoryKeyMask"],
+                              {target.count, o.num_heads, target.length, memory.length});
   DecoderCallOptions call{.self = self.options, .memory = cross.options};
   call.self.masks = self.masks;
   call.self.causal = readBool(options, "causal");
@@ -388,9 +425,11 @@ DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batc
   call.memory.masks = cross.masks;
 
   const bool asked = readBool(options, "returnWeights");
-  const Shape self_shape = target.weightsShape(o.num_heads, target.length), memory_shape = target.weightsShape(o.num_heads, memory.length);
+  const Shape self_shape = target.weightsShape(o.num_heads, target.length),
+              memory_shape = target.weightsShape(o.num_heads, memory.length);
   std::vector<DecoderWeights> weights;
-  for (Index i = 0; i < decoder.numLayers() && asked; ++i) weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
+  for (Index i = 0; i < decoder.numLayers() && asked; ++i)
+    weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
   MatrixView output = arena().matrix(target.rows.rows(), o.embed_dim);
   decoder.forward(target.rows, memory.rows, target.sequences, memory.sequences, call, output, weights, arena());
   if (!asked) return {output, val::null()};
@@ -427,14 +466,18 @@ class BoundDecoder : public BoundModule {
 
   val forward(const val& target, const val& memory, const val& options) {
     return guarded([&] {
-      const Batch t = readBatch("target", target, options_.embed_dim), m = readBatch("memory", memory, options_.embed_dim);
+      const Batch t = readBatch("target", target, options_.embed_dim),
+                  m = readBatch("memory", memory, options_.embed_dim);
       DecoderRun run = runDecoder(decoder_, options_, t, m, options, rotary_);
       return attended(writeTensor(t.shape(options_.embed_dim), run.output.data()), run.weights);
     });
   }
 
   BoundDecoderCache* makeCache(const val& memory) {
-    return guarded([&] { return new BoundDecoderCache(decoder_.makeCache(readSequence("memory", memory, options_.embed_dim).rows, arena())); });
+    return guarded([&] {
+      return new BoundDecoderCache(
+          decoder_.makeCache(readSequence("memory", memory, options_.embed_dim).rows, arena()));
+    });
   }
 
   val step(const val& target, BoundDecoderCache& cache) {
@@ -443,7 +486,9 @@ class BoundDecoder : public BoundModule {
 
  protected:
   BoundDecoder(const val& o, Index layers, bool final_norm)
-      : options_(readEncoderLayerOptions(o)), decoder_(options_, layers, final_norm), rotary_(o["rotary"], headWidth(options_)) {}
+      : options_(readEncoderLayerOptions(o)),
+        decoder_(options_, layers, final_norm),
+        rotary_(o["rotary"], headWidth(options_)) {}
   Decoder& decoder() { return decoder_; }
 
  private:
@@ -472,14 +517,16 @@ class BoundTransformer : public BoundModule {
 
   val forward(const val& source, const val& target, const val& options) {
     return guarded([&] {
-      const Batch s = readBatch("source", source, options_.embed_dim), t = readBatch("target", target, options_.embed_dim);
+      const Batch s = readBatch("source", source, options_.embed_dim),
+                  t = readBatch("target", target, options_.embed_dim);
       const val source_options = options["source"], target_options = options["target"];
       const EncoderRun encoded = runEncoder(transformer_.encoder(), options_, s, source_options, rotary_);
       const Batch memory{readOnly(encoded.output), s.sequences, s.count, s.length, s.batched};
       DecoderRun decoded = runDecoder(transformer_.decoder(), options_, t, memory, target_options, rotary_);
       val result = attended(writeTensor(t.shape(options_.embed_dim), decoded.output.data()), decoded.weights);
       result.set("memory", writeTensor(s.shape(options_.embed_dim), encoded.output.data()));
-      result.set("encoderWeights", writeAll(encoded.weights, s.weightsShape(options_.num_heads, s.length), readBool(source_options, "returnWeights")));
+      result.set("encoderWeights", writeAll(encoded.weights, s.weightsShape(options_.num_heads, s.length),
+                                            readBool(source_options, "returnWeights")));
       return result;
     });
   }
@@ -521,20 +568,27 @@ EMSCRIPTEN_BINDINGS(heed_layers) {
   class_<BoundLayerNorm, base<BoundTensorLayer>>("LayerNorm").constructor(&make<BoundLayerNorm>, allow_raw_pointers());
   class_<BoundBatchNorm, base<BoundTensorLayer>>("BatchNorm").constructor(&make<BoundBatchNorm>, allow_raw_pointers());
   class_<BoundDropout, base<BoundTensorLayer>>("Dropout").constructor(&make<BoundDropout>, allow_raw_pointers());
-  class_<BoundPositionalEncoding, base<BoundTensorLayer>>("PositionalEncoding").constructor(&make<BoundPositionalEncoding>, allow_raw_pointers());
-  class_<BoundFeedForward, base<BoundTensorLayer>>("FeedForward").constructor(&make<BoundFeedForward>, allow_raw_pointers());
+  class_<BoundPositionalEncoding, base<BoundTensorLayer>>("PositionalEncoding")
+      .constructor(&make<BoundPositionalEncoding>, allow_raw_pointers());
+  class_<BoundFeedForward, base<BoundTensorLayer>>("FeedForward")
+      .constructor(&make<BoundFeedForward>, allow_raw_pointers());
   class_<BoundMultiHeadAttention, base<BoundModule>>("MultiHeadAttention")
       .constructor(&make<BoundMultiHeadAttention>, allow_raw_pointers())
       .function("forward", &BoundMultiHeadAttention::forward);
-  class_<BoundEncoderLayer, base<BoundModule>>("EncoderLayer").constructor(&make<BoundEncoderLayer>, allow_raw_pointers()).function("forward", &BoundEncoderLayer::forward);
-  class_<BoundEncoder, base<BoundModule>>("Encoder").constructor(&make<BoundEncoder>, allow_raw_pointers()).function("forward", &BoundEncoder::forward);
+  class_<BoundEncoderLayer, base<BoundModule>>("EncoderLayer")
+      .constructor(&make<BoundEncoderLayer>, allow_raw_pointers())
+      .function("forward", &BoundEncoderLayer::forward);
+  class_<BoundEncoder, base<BoundModule>>("Encoder")
+      .constructor(&make<BoundEncoder>, allow_raw_pointers())
+      .function("forward", &BoundEncoder::forward);
   class_<BoundDecoderCache>("DecoderCache").function("length", &BoundDecoderCache::length);
   class_<BoundDecoder, base<BoundModule>>("Decoder")
       .constructor(&make<BoundDecoder>, allow_raw_pointers())
       .function("forward", &BoundDecoder::forward)
       .function("makeCache", &BoundDecoder::makeCache, allow_raw_pointers())
       .function("step", &BoundDecoder::step);
-  class_<BoundDecoderLayer, base<BoundDecoder>>("DecoderLayer").constructor(&make<BoundDecoderLayer>, allow_raw_pointers());
+  class_<BoundDecoderLayer, base<BoundDecoder>>("DecoderLayer")
+      .constructor(&make<BoundDecoderLayer>, allow_raw_pointers());
   class_<BoundTransformer, base<BoundModule>>("Transformer")
       .constructor(&make<BoundTransformer>, allow_raw_pointers())
       .function("forward", &BoundTransformer::forward)

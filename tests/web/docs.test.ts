@@ -14,7 +14,10 @@ interface Example {
 
 function examplesOf(page: string): Example[] {
   const text = readFileSync(new URL(page, folder), 'utf8');
-  return [...text.matchAll(/```js\n(.*?)```\n(?:\n```text\n(.*?)```)?/gs)].map(([, code, printed]) => ({ code: code!, printed: printed ?? '' }));
+  return [...text.matchAll(/```js\n(.*?)```\n(?:\n```text\n(.*?)```)?/gs)].map(([, code, printed]) => ({
+    code: code!,
+    printed: printed ?? '',
+  }));
 }
 
 /** Runs the blocks of a page as one script, since later ones use what earlier ones made. */
@@ -24,7 +27,13 @@ async function run(examples: Example[]): Promise<string[]> {
     const shown = values.map((value) => (Array.isArray(value) ? `[${value.join(', ')}]` : String(value)));
     printed[block] += `${shown.join(' ')}\n`;
   };
-  const script = examples.map(({ code }, i) => code.replaceAll('console.log(', `log(${i}, `).replaceAll(/^import (\{.*\}) from 'heed';$/gm, 'const $1 = imported;')).join('\n');
+  const script = examples
+    .map(({ code }, i) =>
+      code
+        .replaceAll('console.log(', `log(${i}, `)
+        .replaceAll(/^import (\{.*\}) from 'heed';$/gm, 'const $1 = imported;'),
+    )
+    .join('\n');
   await new Function('imported', 'log', `return (async () => {${script}\n})()`)(heed, log);
   return printed;
 }

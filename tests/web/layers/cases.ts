@@ -17,7 +17,9 @@ export interface Case {
   expected: unknown;
 }
 
-export const cases = (JSON.parse(readFileSync(new URL('layers.json', folder), 'utf8')) as unknown[]).map(decode) as Case[];
+export const cases = (JSON.parse(readFileSync(new URL('layers.json', folder), 'utf8')) as unknown[]).map(
+  decode,
+) as Case[];
 
 /** Puts the tensors in place of what stands for them. */
 function decode(value: unknown): unknown {
@@ -35,7 +37,8 @@ function decode(value: unknown): unknown {
 export function worstError(actual: unknown, expected: unknown, path = 'result'): number {
   if (isTensor(expected)) {
     if (!isTensor(actual)) throw new Error(`${path}: no tensor, but ${String(actual)}`);
-    if (String(actual.shape) !== String(expected.shape)) throw new Error(`${path}: shape [${actual.shape}] instead of [${expected.shape}]`);
+    if (String(actual.shape) !== String(expected.shape))
+      throw new Error(`${path}: shape [${actual.shape}] instead of [${expected.shape}]`);
     let worst = 0;
     expected.data.forEach((value, i) => {
       const difference = Math.abs(actual.data[i]! - value);
@@ -49,12 +52,15 @@ export function worstError(actual: unknown, expected: unknown, path = 'result'):
     return 0;
   }
   // Boolean masks are written as nested arrays.
-  const given = Array.isArray(expected) && isTensor(actual) ? (actual as unknown as { toArray(): unknown }).toArray() : actual;
+  const given =
+    Array.isArray(expected) && isTensor(actual) ? (actual as unknown as { toArray(): unknown }).toArray() : actual;
   if (typeof given !== 'object' || given === null) throw new Error(`${path}: nothing there`);
   const found = given as Record<string, unknown>;
   const parts = Object.entries(expected as Record<string, unknown>);
-  if (Array.isArray(expected) && Object.keys(found).length !== parts.length) throw new Error(`${path}: ${Object.keys(found).length} entries instead of ${parts.length}`);
-  if (!('weights' in (expected as object)) && found.weights !== undefined) throw new Error(`${path}: weights that were not asked for`);
+  if (Array.isArray(expected) && Object.keys(found).length !== parts.length)
+    throw new Error(`${path}: ${Object.keys(found).length} entries instead of ${parts.length}`);
+  if (!('weights' in (expected as object)) && found.weights !== undefined)
+    throw new Error(`${path}: weights that were not asked for`);
   return Math.max(0, ...parts.map(([key, part]) => worstError(found[key], part, `${path}.${key}`)));
 }
 

@@ -1,32 +1,35 @@
 import { type Heed, load } from 'heed';
-import { relaxedSimd } from 'wasm-feature-detect';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { relaxedSimd } from 'wasm-feature-detect';
 import { type Case, cases, worstError } from './cases.js';
 
 // Both builds wherever the engine has them: relaxed SIMD rounds differently.
 const relaxed = await relaxedSimd();
 
-describe.each(relaxed ? (['simd128', 'relaxed-simd'] as const) : (['simd128'] as const))('PyTorch, %s build', (build) => {
-  let heed: Heed;
-  const errors: { name: string; error: number }[] = [];
+describe.each(relaxed ? (['simd128', 'relaxed-simd'] as const) : (['simd128'] as const))(
+  'PyTorch, %s build',
+  (build) => {
+    let heed: Heed;
+    const errors: { name: string; error: number }[] = [];
 
-  beforeAll(async () => {
-    heed = await load({ build });
-    expect(heed.info.build).toBe(build);
-  });
+    beforeAll(async () => {
+      heed = await load({ build });
+      expect(heed.info.build).toBe(build);
+    });
 
-  it.each(cases)('$name', (fixture) => {
-    const error = worstError(run(heed, fixture), fixture.expected);
-    errors.push({ name: fixture.name, error });
-    expect(error, 'largest error, in units of 1e-5 + 1e-4 |expected|').toBeLessThanOrEqual(1);
-  });
+    it.each(cases)('$name', (fixture) => {
+      const error = worstError(run(heed, fixture), fixture.expected);
+      errors.push({ name: fixture.name, error });
+      expect(error, 'largest error, in units of 1e-5 + 1e-4 |expected|').toBeLessThanOrEqual(1);
+    });
 
-  afterAll(() => {
-    errors.sort((a, b) => b.error - a.error);
-    const worst = errors.slice(0, 3).map(({ name, error }) => `${error.toFixed(3)} (${name})`);
-    console.log(`${build}: ${errors.length} cases, largest errors in units of the tolerance: ${worst.join(', ')}`);
-  });
-});
+    afterAll(() => {
+      errors.sort((a, b) => b.error - a.error);
+      const worst = errors.slice(0, 3).map(({ name, error }) => `${error.toFixed(3)} (${name})`);
+      console.log(`${build}: ${errors.length} cases, largest errors in units of the tolerance: ${worst.join(', ')}`);
+    });
+  },
+);
 
 /** A case as the call of the public API that it is. */
 function run(heed: Heed, { call, layer, options, state, arguments: given }: Case): unknown {
@@ -50,4 +53,3 @@ interface AnyLayer {
   forward(...given: unknown[]): unknown;
   dispose(): void;
 }
-

@@ -19,7 +19,10 @@ export function draw(seed: number, ...shape: number[]): Tensor {
 /** The largest |a - b| / (1e-5 + 1e-4 |b|): at most 1 where they agree. */
 export function error(a: Tensor, b: Tensor): number {
   if (String(a.shape) !== String(b.shape)) throw new Error(`shapes [${a.shape}] and [${b.shape}]`);
-  return a.data.reduce((worst, value, i) => Math.max(worst, Math.abs(value - b.data[i]!) / (1e-5 + 1e-4 * Math.abs(b.data[i]!))), 0);
+  return a.data.reduce(
+    (worst, value, i) => Math.max(worst, Math.abs(value - b.data[i]!) / (1e-5 + 1e-4 * Math.abs(b.data[i]!))),
+    0,
+  );
 }
 
 /** Rows `order[0]`, `order[1]`, ... of the second last axis. */
@@ -36,5 +39,7 @@ export function rows({ data, shape }: Tensor, order: readonly number[]): Tensor 
 /** Sums over the last axis. */
 export function rowSums({ data, shape }: Tensor): number[] {
   const width = shape.at(-1)!;
-  return Array.from({ length: data.length / width }, (_, r) => data.subarray(r * width, (r + 1) * width).reduce((a, b) => a + b, 0));
+  return Array.from({ length: data.length / width }, (_, r) =>
+    data.subarray(r * width, (r + 1) * width).reduce((a, b) => a + b, 0),
+  );
 }

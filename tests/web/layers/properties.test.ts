@@ -1,7 +1,7 @@
 /** What lectures on attention say of it, as tests. */
 import { type Heed, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { draw, error, rows, rowSums } from './numbers.js';
+import { draw, error, rowSums, rows } from './numbers.js';
 
 let heed: Heed;
 beforeAll(async () => {
@@ -23,7 +23,9 @@ describe('attention', () => {
     const after = heed.attention(q, rows(k, shuffled), rows(v, shuffled), { returnWeights: true });
     expect(error(after.output, before.output)).toBeLessThan(1);
     for (let i = 0; i < 3; i++) {
-      shuffled.forEach((from, to) => expect(after.weights.data[i * 7 + to]).toBeCloseTo(before.weights.data[i * 7 + from]!, 6));
+      shuffled.forEach((from, to) =>
+        expect(after.weights.data[i * 7 + to]).toBeCloseTo(before.weights.data[i * 7 + from]!, 6),
+      );
     }
   });
 
@@ -44,7 +46,10 @@ describe('attention', () => {
       [0, 0, 0],
       [1, 0, 1],
     ];
-    const { output, weights } = heed.attention(draw(1, 2, 4), draw(2, 3, 4), draw(3, 3, 2), { mask, returnWeights: true });
+    const { output, weights } = heed.attention(draw(1, 2, 4), draw(2, 3, 4), draw(3, 3, 2), {
+      mask,
+      returnWeights: true,
+    });
     expect([...output.data.subarray(0, 2), ...weights.data.subarray(0, 3)]).toEqual([0, 0, 0, 0, 0]);
     expect(weights.data[4]).toBe(0);
   });
@@ -97,7 +102,10 @@ describe('multi-head attention', () => {
     const mha = new heed.MultiHeadAttention(options);
     const positions = new heed.PositionalEncoding({ embedDim: 12, maxLength: 7 });
     const x = draw(1, 2, 7, 12);
-    const apart = error(mha.forward(positions.forward(rows(x, shuffled))).output, rows(mha.forward(positions.forward(x)).output, shuffled));
+    const apart = error(
+      mha.forward(positions.forward(rows(x, shuffled))).output,
+      rows(mha.forward(positions.forward(x)).output, shuffled),
+    );
     expect(apart).toBeGreaterThan(100);
   });
 
@@ -111,7 +119,9 @@ describe('multi-head attention', () => {
         other.data[changed * 12] += 1;
         const after = mha.forward(other, { causal }).output;
         for (let row = 0; row < 7; row++) {
-          const same = after.data.subarray(row * 12, row * 12 + 12).every((value, i) => value === before.data[row * 12 + i]);
+          const same = after.data
+            .subarray(row * 12, row * 12 + 12)
+            .every((value, i) => value === before.data[row * 12 + i]);
           expect(same, `causal ${causal}: row ${row} when ${changed} changes`).toBe(causal && row < changed);
         }
       }
@@ -137,7 +147,13 @@ describe('multi-head attention', () => {
   });
 
   it('computes a head that is switched off as if it were pruned', () => {
-    for (const more of [{}, { bias: false }, { keyDim: 5, valueDim: 3 }, { activation: 'tanh' as const }, { keyInputDim: 4, valueInputDim: 6 }]) {
+    for (const more of [
+      {},
+      { bias: false },
+      { keyDim: 5, valueDim: 3 },
+      { activation: 'tanh' as const },
+      { keyInputDim: 4, valueInputDim: 6 },
+    ]) {
       const mha = new heed.MultiHeadAttention({ embedDim: 12, numHeads: 4, seed: 3, ...more });
       const x = draw(1, 2, 7, 12);
       const across = 'keyInputDim' in more ? { key: draw(2, 2, 5, 4), value: draw(3, 2, 5, 6) } : {};
@@ -161,7 +177,9 @@ describe('multi-head attention', () => {
     for (const normFirst of [false, true]) {
       const layer = new heed.EncoderLayer({ embedDim: 12, numHeads: 3, feedForwardDim: 20, normFirst, seed: 4 });
       const x = draw(1, 2, 7, 12);
-      expect(error(layer.prune([1]).forward(x).output, layer.forward(x, { headMask: [1, 0, 1] }).output)).toBeLessThan(1);
+      expect(error(layer.prune([1]).forward(x).output, layer.forward(x, { headMask: [1, 0, 1] }).output)).toBeLessThan(
+        1,
+      );
     }
   });
 
@@ -180,10 +198,13 @@ describe('multi-head attention', () => {
     expect(ranked[0]!.head).toBe(2);
     expect(ranked[3]).toEqual({ head: 1, change: 0 });
     const encoder = new heed.Encoder({ embedDim: 12, numHeads: 4, feedForwardDim: 8, numLayers: 2, seed: 1 });
-    const loss = (headMask: number[][]) => encoder.forward(x, { headMask }).output.data.reduce((sum, value) => sum + value ** 4, 0);
+    const loss = (headMask: number[][]) =>
+      encoder.forward(x, { headMask }).output.data.reduce((sum, value) => sum + value ** 4, 0);
     const byLoss = await heed.headImportance([2, 4], loss);
     expect(byLoss).toHaveLength(8);
-    const off = Array.from({ length: 2 }, (_, layer) => Array.from({ length: 4 }, (_, head) => (layer === byLoss[0]!.layer && head === byLoss[0]!.head ? 0 : 1)));
+    const off = Array.from({ length: 2 }, (_, layer) =>
+      Array.from({ length: 4 }, (_, head) => (layer === byLoss[0]!.layer && head === byLoss[0]!.head ? 0 : 1)),
+    );
     expect(byLoss[0]!.change).toBe(loss(off) - loss([new Array(4).fill(1), new Array(4).fill(1)]));
   });
 });
@@ -252,52 +273,67 @@ describe('dropout', () => {
 });
 
 describe('decoding step by step', () => {
-  it.each([
-    { normFirst: false },
-    { normFirst: true },
-    { rotary: { base: 100 } },
-    { keyDim: 2, valueDim: 5 },
-  ])('equals one causal pass: %o', (more) => {
-    const options = { embedDim: 12, numHeads: 3, feedForwardDim: 20, seed: 2, ...more };
-    const [target, memory] = [draw(1, 9, 12), draw(2, 5, 12)];
-    for (const decoder of [new heed.Decoder({ ...options, numLayers: 2, finalNorm: true }), new heed.DecoderLayer(options)]) {
-      const full = decoder.forward(target, memory, { causal: true }).output;
-      for (const steps of [[1, 1, 1, 1, 1, 1, 1, 1, 1], [4, 1, 3, 1], [9]]) {
-        const cache = decoder.makeCache(memory);
-        let first = 0;
-        for (const count of steps) {
-          const order = Array.from({ length: count }, (_, i) => first + i);
-          expect(error(decoder.step(rows(target, order), cache), rows(full, order))).toBeLessThan(1);
-          first += count;
-          expect(cache.length).toBe(first);
+  it.each([{ normFirst: false }, { normFirst: true }, { rotary: { base: 100 } }, { keyDim: 2, valueDim: 5 }])(
+    'equals one causal pass: %o',
+    (more) => {
+      const options = { embedDim: 12, numHeads: 3, feedForwardDim: 20, seed: 2, ...more };
+      const [target, memory] = [draw(1, 9, 12), draw(2, 5, 12)];
+      for (const decoder of [
+        new heed.Decoder({ ...options, numLayers: 2, finalNorm: true }),
+        new heed.DecoderLayer(options),
+      ]) {
+        const full = decoder.forward(target, memory, { causal: true }).output;
+        for (const steps of [[1, 1, 1, 1, 1, 1, 1, 1, 1], [4, 1, 3, 1], [9]]) {
+          const cache = decoder.makeCache(memory);
+          let first = 0;
+          for (const count of steps) {
+            const order = Array.from({ length: count }, (_, i) => first + i);
+            expect(error(decoder.step(rows(target, order), cache), rows(full, order))).toBeLessThan(1);
+            first += count;
+            expect(cache.length).toBe(first);
+          }
+          cache.dispose();
         }
-        cache.dispose();
       }
-    }
-  });
+    },
+  );
 
   it('of a Transformer starts from its source', () => {
-    const transformer = new heed.Transformer({ embedDim: 12, numHeads: 3, feedForwardDim: 20, numEncoderLayers: 2, numDecoderLayers: 2, seed: 2 });
+    const transformer = new heed.Transformer({
+      embedDim: 12,
+      numHeads: 3,
+      feedForwardDim: 20,
+      numEncoderLayers: 2,
+      numDecoderLayers: 2,
+      seed: 2,
+    });
     const [source, target] = [draw(1, 5, 12), draw(2, 4, 12)];
     const full = transformer.forward(source, target, { causal: true }).output;
     const cache = transformer.makeCache(source);
-    for (let i = 0; i < 4; i++) expect(error(transformer.step(rows(target, [i]), cache), rows(full, [i]))).toBeLessThan(1);
+    for (let i = 0; i < 4; i++)
+      expect(error(transformer.step(rows(target, [i]), cache), rows(full, [i]))).toBeLessThan(1);
   });
 
   it('keeps caches apart', () => {
     const decoder = new heed.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 8, numLayers: 1, seed: 2 });
     const [a, b, memory] = [draw(1, 3, 8), draw(2, 3, 8), draw(3, 4, 8)];
     const caches = [decoder.makeCache(memory), decoder.makeCache(memory)];
-    const outputs = [0, 1, 2].map((i) => [decoder.step(rows(a, [i]), caches[0]!), decoder.step(rows(b, [i]), caches[1]!)]);
+    const outputs = [0, 1, 2].map((i) => [
+      decoder.step(rows(a, [i]), caches[0]!),
+      decoder.step(rows(b, [i]), caches[1]!),
+    ]);
     const full = [a, b].map((target) => decoder.forward(target, memory, { causal: true }).output);
-    outputs.forEach((pair, i) => pair.forEach((output, which) => expect(error(output, rows(full[which]!, [i]))).toBeLessThan(1)));
+    outputs.forEach((pair, i) =>
+      pair.forEach((output, which) => expect(error(output, rows(full[which]!, [i]))).toBeLessThan(1)),
+    );
   });
 });
 
 describe('positions', () => {
   it('have large dot products near, small ones far', () => {
     const { data } = heed.positionalEncoding(200, 64);
-    const dot = (i: number, j: number) => Array.from({ length: 64 }, (_, c) => data[i * 64 + c]! * data[j * 64 + c]!).reduce((a, b) => a + b, 0);
+    const dot = (i: number, j: number) =>
+      Array.from({ length: 64 }, (_, c) => data[i * 64 + c]! * data[j * 64 + c]!).reduce((a, b) => a + b, 0);
     expect(dot(50, 50)).toBeCloseTo(32, 4); // sin^2 + cos^2 for each of 32 frequencies
     expect(dot(50, 51)).toBeGreaterThan(dot(50, 60));
     expect(dot(50, 60)).toBeGreaterThan(dot(50, 150));
@@ -359,7 +395,9 @@ describe('cost', () => {
     expect(mha.flops(L, { keyLength: S })).toBe(4 * L * E * E + 4 * S * E * E + 4 * L * S * E);
     expect(mha.flops(L, { causal: true })).toBe(8 * L * E * E + 4 * ((L * (L + 1)) / 2) * E);
     expect(mha.flops(L, { window: 0 })).toBe(8 * L * E * E + 4 * L * E);
-    expect(new heed.MultiHeadAttention({ embedDim: E, numHeads: 3, keyDim: 2, valueDim: 5 }).flops(L)).toBe(2 * L * E * (6 + 6 + 15 + 15) + 2 * L * L * (6 + 15));
+    expect(new heed.MultiHeadAttention({ embedDim: E, numHeads: 3, keyDim: 2, valueDim: 5 }).flops(L)).toBe(
+      2 * L * E * (6 + 6 + 15 + 15) + 2 * L * L * (6 + 15),
+    );
     const layer = { embedDim: E, numHeads: 2, feedForwardDim: F };
     const one = 8 * L * E * E + 4 * L * L * E + 4 * L * E * F;
     expect(new heed.EncoderLayer(layer).flops(L)).toBe(one);
@@ -367,7 +405,9 @@ describe('cost', () => {
     const decoder = one + 4 * L * E * E + 4 * S * E * E + 4 * L * S * E;
     expect(new heed.DecoderLayer(layer).flops(L, { keyLength: S })).toBe(decoder);
     const encoderOfSource = 8 * S * E * E + 4 * S * S * E + 4 * S * E * F;
-    expect(new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 1 }).flops(L, { keyLength: S })).toBe(encoderOfSource + decoder);
+    expect(
+      new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 1 }).flops(L, { keyLength: S }),
+    ).toBe(encoderOfSource + decoder);
     expect(new heed.PositionalEncoding({ embedDim: 8, maxLength: 10, learned: true }).flops(L)).toBe(0);
     expect(new heed.LayerNorm({ normalizedShape: 8 }).flops(L)).toBe(0);
   });
@@ -379,14 +419,25 @@ describe('cost', () => {
     expect(cost.recurrent).toMatchObject({ flops: 2 * 100 * 4 * 20, parameters: 16 * 4 + 4 * 4 });
     expect(cost.dense).toMatchObject({ flops: 2 * 100 * 100 * 16 * 4, parameters: 100 * 16 * 4 });
     // Attention grows with the square of the length, a convolution with the length.
-    expect(heed.flops(20_000, { dim: 16 }).attention.flops / heed.flops(10_000, { dim: 16 }).attention.flops).toBeGreaterThan(3.9);
-    expect(heed.flops(20_000, { dim: 16 }).convolution.flops / heed.flops(10_000, { dim: 16 }).convolution.flops).toBe(2);
+    expect(
+      heed.flops(20_000, { dim: 16 }).attention.flops / heed.flops(10_000, { dim: 16 }).attention.flops,
+    ).toBeGreaterThan(3.9);
+    expect(heed.flops(20_000, { dim: 16 }).convolution.flops / heed.flops(10_000, { dim: 16 }).convolution.flops).toBe(
+      2,
+    );
   });
 
   it('prints a summary', () => {
     const summary = new heed.LayerNorm({ normalizedShape: 300 }).summary(7);
     expect(summary).toBe(
-      ['LayerNorm', '  parameter  shape  count', '  weight     [300]    300', '  bias       [300]    300', '600 parameters, 2,400 bytes', '0 flops at length 7'].join('\n'),
+      [
+        'LayerNorm',
+        '  parameter  shape  count',
+        '  weight     [300]    300',
+        '  bias       [300]    300',
+        '600 parameters, 2,400 bytes',
+        '0 flops at length 7',
+      ].join('\n'),
     );
   });
 });
