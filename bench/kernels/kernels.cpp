@@ -1,4 +1,5 @@
-// The kernels under a stopwatch: plain exports, called from run.mjs. Every export does one call's worth of work and returns, as V8 tiers a function up between calls only.
+// The kernels under a stopwatch: plain exports, called from run.mjs. Every export does one call's worth of work and
+// returns, as V8 tiers a function up between calls only.
 
 #include <cmath>
 #include <memory>
@@ -22,7 +23,8 @@ Arena arena;
 std::vector<float> numbers(Index count) {
   std::vector<float> values(static_cast<size_t>(count));
   uint32_t state = 12345;
-  for (float& value : values) value = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f;
+  for (float& value : values)
+    value = static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) * 0x1p-23f - 1.0f;
   return values;
 }
 
@@ -44,8 +46,8 @@ struct {
   Sequences sequences = Sequences::uniform(0, 0);
 } stack;
 
-/// A step's own instructions on registers alone: what a product would reach if nothing had to be fetched. Four rows by eight columns, as in a tile; an
-/// addition stands for each broadcast, so that no product can be taken out of the loop.
+/// A step's own instructions on registers alone: what a product would reach if nothing had to be fetched. Four rows by
+/// eight columns, as in a tile; an addition stands for each broadcast, so that no product can be taken out of the loop.
 template <class Step>
 int32_t runPeak(Index steps) {
   const Step step;
@@ -86,14 +88,18 @@ EXPORT(prepareProduct) void prepareProduct(Index rows, Index depth, Index out, i
 }
 EXPORT(multiply) void multiply() {
   const Index rows = static_cast<Index>(product.a.size()) / product.weight.in();
-  matmul(view(static_cast<const float*>(product.a.data()), rows, product.weight.in()), product.weight, {.bias = product.bias.data(), .activation = product.activation},
+  matmul(view(static_cast<const float*>(product.a.data()), rows, product.weight.in()), product.weight,
+         {.bias = product.bias.data(), .activation = product.activation},
          view(product.c.data(), rows, product.weight.out()), arena);
 }
 
-EXPORT(applyActivation) void applyActivation(int which) { activate(product.c.data(), static_cast<Index>(product.c.size()), static_cast<Activation>(which)); }
+EXPORT(applyActivation) void applyActivation(int which) {
+  activate(product.c.data(), static_cast<Index>(product.c.size()), static_cast<Activation>(which));
+}
 EXPORT(normalize) void normalize(Index width) {
   const Index rows = static_cast<Index>(product.c.size()) / width;
-  layerNorm(view(static_cast<const float*>(product.c.data()), rows, width), product.bias.data(), product.bias.data(), 1e-5f, view(product.c.data(), rows, width));
+  layerNorm(view(static_cast<const float*>(product.c.data()), rows, width), product.bias.data(), product.bias.data(),
+            1e-5f, view(product.c.data(), rows, width));
 }
 
 EXPORT(prepareAttention) void prepareAttention(Index count, Index length, Index heads, Index width) {
@@ -107,12 +113,19 @@ EXPORT(attention) void runAttention(int causal, Index window) {
   AttentionOptions options;
   options.causal = causal != 0;
   if (window >= 0) options.window = window;
-  attention(in(attend.q), in(attend.k), in(attend.v), attend.heads, attend.sequences, attend.sequences, options, view(attend.out.data(), rows, width), nullptr, arena);
+  attention(in(attend.q), in(attend.k), in(attend.v), attend.heads, attend.sequences, attend.sequences, options,
+            view(attend.out.data(), rows, width), nullptr, arena);
 }
 
-EXPORT(prepareEncoder) void prepareEncoder(Index count, Index length, Index layers, Index width, Index heads, Index inner, int is_int8) {
-  stack.encoder = std::make_unique<Encoder>(
-      EncoderLayerOptions{.embed_dim = width, .num_heads = heads, .feed_forward_dim = inner, .activation = Activation::kGelu, .precision = is_int8 ? Precision::kInt8 : Precision::kFloat32}, layers, false);
+EXPORT(prepareEncoder)
+void prepareEncoder(Index count, Index length, Index layers, Index width, Index heads, Index inner, int is_int8) {
+  stack.encoder =
+      std::make_unique<Encoder>(EncoderLayerOptions{.embed_dim = width,
+                                                    .num_heads = heads,
+                                                    .feed_forward_dim = inner,
+                                                    .activation = Activation::kGelu,
+                                                    .precision = is_int8 ? Precision::kInt8 : Precision::kFloat32},
+                                layers, false);
   for (const Parameter& parameter : stack.encoder->parameters()) {
     std::vector<float> values = numbers(parameter.shape.size());
     const float size = 1 / std::sqrt(static_cast<float>(parameter.shape[-1]));
