@@ -7,6 +7,8 @@ const alias = [
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
+// Node 20 has relaxed SIMD behind a flag, newer ones have it and may not know the flag.
+const relaxedSimd = Number(process.versions.node.split('.')[0]) < 21 ? ['--experimental-wasm-relaxed-simd'] : [];
 const browser = ['tests/**/*.browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
@@ -23,6 +25,7 @@ export default defineConfig({
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
           exclude: browser,
           testTimeout: 30_000,
+          execArgv: relaxedSimd,
         },
       },
       // Driven from Node: each test opens a real Chromium through playwright-core.
