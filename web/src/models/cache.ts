@@ -28,20 +28,18 @@ interface Writer {
 export async function cachedFolder(folder: ModelFolder, cache: CacheOption): Promise<ModelFolder> {
   const store = await openStore(cache).catch(() => null);
   if (!store) return folder;
-  let hits = 0;
+  const get = (path: string) => store.get(new URL(path, folder.label).href).catch(() => null);
   async function open(path: string, options: { required?: boolean }): Promise<OpenFile | null> {
     const key = new URL(path, folder.label).href;
-    const kept = await store!.get(key).catch(() => null);
-    if (kept) {
-      hits++;
-      return { ...kept, name: key, chunks: () => checked(kept, () => store!.remove(key)) };
-    }
+    const kept = await get(path);
+    if (kept) return { ...kept, name: key, chunks: () => checked(kept, () => store!.remove(key)) };
     try {
       const file = await folder.open(path, options);
       return file && { ...file, chunks: () => keeping(file, path, key, store!) };
     } catch (error) {
-      // Without a connection, a folder that is kept is complete but for files that it never had.
-      if (hits > 0 && !options.required && error instanceof HeedError && error.code === 'NETWORK') return null;
+      // Without a connection, a folder that is kept (every one has this file) is complete but for files that it never had.
+      const offline = error instanceof HeedError && error.code === 'NETWORK';
+      if (offline && !options.required && (await get('config.json'))) return null;
       throw error;
     }
   }
