@@ -17,6 +17,8 @@ const asked: string[] = [];
 const server = createServer((request, response) => {
   const name = decodeURIComponent(request.url!.split('?')[0]!.replace(/^\/model\//, ''));
   asked.push(name);
+  // A kept connection that one test breaks would be the next one's.
+  response.shouldKeepAlive = false;
   answer(request, response, name);
 });
 let base: string;

@@ -325,7 +325,8 @@ async function* resumable(
   size: number | null,
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
-  const tag = first.headers.get('etag') ?? first.headers.get('last-modified');
+  const tagOf = ({ headers }: Response) => headers.get('etag') ?? headers.get('last-modified');
+  const tag = tagOf(first);
   let response = first;
   let at = 0;
   for (let attempt = 0; ; attempt++) {
@@ -357,7 +358,9 @@ async function* resumable(
     if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
     response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });
-    if (response.status !== 206) {
+    // Where nothing had come yet, the rest is the whole.
+    const isRest = response.status === 206 || (at === 0 && response.status === 200 && tagOf(response) === tag);
+    if (!isRest) {
       await response.body?.cancel();
       throw failed(`and status ${response.status} when asked for the rest`);
     }
