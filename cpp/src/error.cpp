@@ -26,7 +26,7 @@ std::string numberText(double value) {
   const std::string sign = value < 0 ? "-" : "";
   const double size = std::abs(value);
   if (size > 1e12) return sign + (std::isinf(value) ? "Infinity" : "a number beyond 1e12");
-  auto millionths = static_cast<uint64_t>(size * 1e6 + 0.5);
+  auto millionths = static_cast<uint64_t>(std::llround(size * 1e6));
   std::string text = std::to_string(millionths / 1'000'000);
   millionths %= 1'000'000;
   if (millionths != 0) {

@@ -56,6 +56,8 @@ void multiplyPanels(const LeftBlock& left, const std::byte* panel, Index panel_b
         tile<Step, 6, 1>(units, panel, panel_bytes, steps, to, stride);
         break;
 #endif
+      default:  // strips have no other heights
+        break;
     }
   }
 }

@@ -76,7 +76,7 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, const EncoderMod
     }
   }
 
-  Arena::Scope scope(arena);
+  const Arena::Scope scope(arena);
   MatrixView x = projection ? arena.matrix(rows, width) : hidden;
   for (Index n = 0; n < sequences.count(); ++n) {
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {

@@ -140,7 +140,8 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
   MultiHeadCallOptions options;
   options.head_scale = head_scale;
   if (local) options.window = config_.window;
-  if (order_->rotary) options.rotary = local && order_->local_rotary ? &*order_->local_rotary : &*order_->rotary;
+  const std::optional<Rotary>& rotary = local && order_->local_rotary ? order_->local_rotary : order_->rotary;
+  if (rotary) options.rotary = &*rotary;
   if (config_.positions == Positions::kRelative) options.bias = &order_->relative;
   EncoderLayer& layer = *layers_[config_.shared_layers ? 0 : static_cast<size_t>(i)];
   layer.forward(readOnly(hidden), sequences, options, hidden, weights, arena);
