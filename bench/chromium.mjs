@@ -1,24 +1,14 @@
 /** The suite in Chromium: serves the repository through Vite, opens the page, waits for its result. */
 
-import { chromium } from 'playwright-core';
 import { createServer } from 'vite';
+import { launchChromium } from '../tools/chromium.mjs';
 import { sentences } from './sentences.mjs';
 
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
-
 /**
- * @param {{ seconds: number, executablePath: string }} options
+ * @param {{ seconds: number }} options
  * @returns {Promise<object>} what page.mjs measured
  */
-export async function measureInChromium({ seconds, executablePath }) {
+export async function measureInChromium({ seconds }) {
   const texts = JSON.stringify(await sentences());
   const server = await createServer({
     root: new URL('..', import.meta.url).pathname,
@@ -35,7 +25,7 @@ export async function measureInChromium({ seconds, executablePath }) {
     ],
   });
   await server.listen();
-  const browser = await chromium.launch({ executablePath, args: FLAGS });
+  const browser = await launchChromium();
   try {
     const page = await browser.newPage();
     page.on('console', (message) => message.text().startsWith('  ') && console.log(message.text()));

@@ -94,8 +94,7 @@ for (const [key, node, flags] of [
 if (wanted.has('chromium')) {
   console.log('Chromium');
   const { measureInChromium } = await import('./chromium.mjs');
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-  await save('chromium', await measureInChromium({ seconds: Number(options.seconds), executablePath }));
+  await save('chromium', await measureInChromium({ seconds: Number(options.seconds) }));
 }
 if (wanted.has('start')) {
   console.log('cold starts');
