@@ -82,7 +82,8 @@ export function report(results) {
     `Measured on ${results.date}, ${processor}, by \`npm run bench\`. One thread. The encoder has MiniLM-L6's shape (6 layers, width 384, 12 heads, 1536) and the same
 random weights in every library; shapes are texts x tokens. All libraries take turns within one process or page, so that the machine's noise hits all of them; times are
 medians, ratios are medians over rounds with their quartiles, and each is against the fastest graph of that peer (its standard export or its fused operators).
-The cosine compares each output with heed's fp32 one: int8 differs because it rounds, fp32 must not.`,
+The cosine compares each output with heed's fp32 one: int8 differs because it rounds, fp32 must not. In Node transformers.js runs onnxruntime's native
+library, in Chromium its WebAssembly one.`,
   ];
   for (const p of places) {
     parts.push(`## ${p.place}`, chart(p), latencyTable(p), speedupTable(p));
