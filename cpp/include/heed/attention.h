@@ -66,7 +66,8 @@ struct AttentionOptions {
 ///
 /// A query whose keys are all masked gets zeros in output and weights. Without `weights` the memory taken does not grow
 /// with L x S. Key blocks that causality or the window rule out are skipped. No row's result depends on another
-/// sequence or on how rows are tiled.
+/// sequence or, where values are finite, on how rows are tiled: a forbidden value beside a permitted one is multiplied
+/// by zero, and zero times NaN is NaN.
 void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads,
                const Sequences& queries, const Sequences& keys, const AttentionOptions& options, MatrixView output,
                float* weights, Arena& arena);
