@@ -7,11 +7,13 @@ import torch
 
 from wordpiece import CLS, SEP, WordPiece
 
-# Pairs of each kind in a batch of 1024. Definitions and words make the reverse dictionary; examples, paraphrases and
-# synonyms make vectors of sentences; the looser relations are few, for they pull towards the general.
+# Pairs of each kind in a batch of 1024. Definitions and words make the reverse dictionary, those of common words (of
+# either dictionary) most of all; examples, paraphrases and synonyms make vectors of sentences; the looser relations are
+# few, for they pull towards the general.
 MIXTURE = {
-    "definition": 456,
-    "webster": 184,
+    "common": 336,
+    "definition": 200,
+    "webster": 104,
     "moby": 112,
     "synonym": 80,
     "example": 80,
@@ -20,6 +22,8 @@ MIXTURE = {
     "paraphrase": 40,
     "emoji": 24,
 }
+DEFINITIONS = ("common", "definition", "webster")
+WORDS = 768  # common words beside a batch of 1024, right for none of it: among such words a definition's is sought
 RUN = 4  # neighbours of one batch in WordNet's order: each other's hard negatives
 LONGEST = 46  # tokens of a text in training, without [CLS] and [SEP]
 
@@ -34,11 +38,16 @@ class Pairs:
         self.tokenizer = WordPiece((folder / "vocabulary.txt").read_text().splitlines())
         self.semicolon, self.opening, self.closing = (self.tokenizer.ids[c] for c in ";()")
         self.index, groups, kinds = {}, {}, {kind: [] for kind in MIXTURE}
+        common = (folder / "dictionary.txt").read_text().splitlines()
+        known = set(common)
         for line in (folder / "pairs.tsv").read_text().splitlines():
             kind, group, first, second = line.split("\t")
+            if kind in DEFINITIONS and second in known:
+                kind = "common"
             row = [groups.setdefault(group, len(groups))] + [self.index.setdefault(t, len(self.index)) for t in (first, second)]
             kinds[kind].append(row)
         self.texts = [np.array(self.tokenizer.encode(t)[:LONGEST], np.int64) for t in self.index]
+        self.common = np.array([self.index[word] for word in common if word in self.index])  # held-out words are in no pair
         self.orders = {}
         self.places = {text.tobytes(): place for place, text in enumerate(self.texts)}
         self.inside = np.array([piece.startswith("##") for piece in self.tokenizer.ids])
@@ -46,23 +55,24 @@ class Pairs:
         self.kinds = {kind: np.array(rows) for kind, rows in kinds.items()}
 
     def batch(self, step: int, scale: float):
-        """The pairs of a step, `scale` of the mixture, and words that its definitions use.
+        """The pairs of a step, `scale` of the mixture; words that its definitions use, and other common words.
 
-        -> groups [B], first and second text ids [B], both sides' token ids; the echoes' text ids and token ids.
+        -> groups [B], first and second text ids [B], both sides' token ids; those words' text ids and token ids.
         """
         rng = np.random.default_rng((self.seed, step))
         rows, sides, echoes = [], [], []
         for number, (kind, share) in enumerate(MIXTURE.items()):
             chosen = self._draw(number, self.kinds[kind], step, int(share * scale) // RUN * RUN)
             rows.append(chosen)
-            loose = kind in ("definition", "webster")
+            loose = kind in DEFINITIONS
             sides += [(self._vary(self.texts[a], rng) if loose else self.texts[a], self.texts[b]) for _, a, b in chosen]
             if loose:
                 echoes += [self._echo(ids, rng) for ids, _ in sides[-len(chosen) :]]
         rows = np.concatenate(rows)
         firsts, seconds = [a for a, _ in sides], [b for _, b in sides]
-        echoes = np.array([e for e in echoes if e is not None])
-        return rows[:, 0], rows[:, 1], rows[:, 2], firsts, seconds, echoes, [self.texts[e] for e in echoes]
+        drawn = rng.choice(self.common, int(WORDS * scale), replace=False)
+        words = np.concatenate([np.array([e for e in echoes if e is not None], np.int64), drawn])
+        return rows[:, 0], rows[:, 1], rows[:, 2], firsts, seconds, words, [self.texts[w] for w in words]
 
     def _draw(self, number: int, pairs: np.ndarray, step: int, share: int) -> np.ndarray:
         """`share` pairs, from shuffled passes through the kind; in each, runs of neighbours stay together."""

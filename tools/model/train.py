@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains heed's model on build/model/pairs.tsv (prepare.py writes it), on a CPU within a given time.
+"""Trains heed's model on build/model/pairs.tsv (prepare.py writes it), on a CPU within a given time or number of steps.
 
-Symmetric InfoNCE (van den Oord et al. 2018) with the batch's other texts as negatives, and words that its definitions
-use: a description is not to find its own words. Over the vector's first 256 and first 128 entries (Matryoshka, Kusupati
-et al. 2022). Two phases: embeddings alone, which learn in minutes, then the
-encoder. The learning rate rises linearly and falls along a cosine over the budget.
+Symmetric InfoNCE (van den Oord et al. 2018) with the batch's other texts as negatives, words that its definitions
+use (a description is not to find its own words), and common words at random. Over the vector's first 256 and first 128
+entries (Matryoshka, Kusupati et al. 2022). Two phases: embeddings alone, which learn in minutes, then the encoder. The
+learning rate rises linearly and falls along a cosine over the budget.
 
 Weights are kept in fp32 and computed with in bfloat16. The state goes to build/model/checkpoint.pt every few minutes;
 the same command goes on from there after an interruption.
@@ -100,7 +100,7 @@ class Training:
         """One step; returns its loss."""
         started = time.monotonic()
         alone = self.progress() < self.options.embedding_share
-        groups, first, second, a, b, echoes, c = pairs.batch(self.step, 1.0 if alone else ENCODER_BATCH)
+        groups, first, second, a, b, words, c = pairs.batch(self.step, 1.0 if alone else ENCODER_BATCH)
         rng = np.random.default_rng((self.options.seed, self.step, 1))
         positions = self.master.config.max_position_embeddings
         # A quarter of the texts starts late, so that positions past the longest training text are trained too.
@@ -108,7 +108,7 @@ class Training:
         self.compute.train()
         vectors = embed(self.compute, a + b + c, first_position, 0 if alone else None)
         a, b, c = vectors.split([len(a), len(b), len(c)])
-        loss = contrastive(a, b, alike(groups, first, second), c, torch.from_numpy(second[:, None] == echoes))
+        loss = contrastive(a, b, alike(groups, first, second), c, torch.from_numpy(second[:, None] == words))
         loss.backward()
         for mine, copy in zip(self.master.parameters(), self.compute.parameters()):
             mine.grad = None if copy.grad is None else copy.grad.float()
