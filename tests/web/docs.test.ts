@@ -1,10 +1,12 @@
-/** Runs the examples of docs/ and compares what they print with the page. */
-import { readdirSync, readFileSync } from 'node:fs';
+/** Runs the examples of docs/ and of the README and compares what they print, or say in comments, with the page. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import * as heed from 'heed';
 import { describe, expect, it } from 'vitest';
+import { tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
 const pages = readdirSync(folder).filter((name) => name.endsWith('.md'));
+const readme = '../README.md';
 
 interface Example {
   code: string;
@@ -20,6 +22,12 @@ function examplesOf(page: string): Example[] {
   }));
 }
 
+/** A line `shape; // [2, 256]` says what it is: an array of numbers after `//`. */
+const claim = /^(\S.*); \/\/ (\[[\d, ]+\]).*$/gm;
+
+/** Stands where a page names a checkpoint that the reader has. */
+const folders = /'\/models\/[\w.-]+\/'/g;
+
 /** Runs the blocks of a page as one script, since later ones use what earlier ones made. */
 async function run(examples: Example[]): Promise<string[]> {
   const printed: string[] = examples.map(() => '');
@@ -31,10 +39,13 @@ async function run(examples: Example[]): Promise<string[]> {
     .map(({ code }, i) =>
       code
         .replaceAll('console.log(', `log(${i}, `)
+        .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
+        .replaceAll(folders, 'folder')
         .replaceAll(/^import (\{.*\}) from 'heed';$/gm, 'const $1 = imported;'),
     )
     .join('\n');
-  await new Function('imported', 'log', `return (async () => {${script}\n})()`)(heed, log);
+  const main = new Function('imported', 'log', 'expect', 'folder', `return (async () => {${script}\n})()`);
+  await main(heed, log, expect, tinyModel());
   return printed;
 }
 
@@ -45,9 +56,25 @@ describe.each(pages.filter((page) => examplesOf(page).length > 0))('docs/%s', (p
   });
 });
 
-it.each(pages)('docs/%s links to pages that are there', (page) => {
+describe('README.md', () => {
+  const examples = examplesOf(readme);
+
+  it('has examples, with results', () => {
+    expect(examples.length).toBeGreaterThan(1);
+    for (const { code } of examples) expect(code).toMatch(claim);
+  });
+
+  // Each stands for itself.
+  it.each(examples)('example %# does what it says', async (example) => {
+    expect(await run([example])).toEqual([example.printed]);
+  });
+});
+
+it.each([...pages, readme])('docs/%s links to pages that are there', (page) => {
   const text = readFileSync(new URL(page, folder), 'utf8');
-  for (const [, target] of text.matchAll(/\]\((?!https:)([^)#]+)/g)) expect(pages).toContain(target);
+  for (const [, target] of text.matchAll(/\]\((?!https:)([^)#]+)/g)) {
+    expect(existsSync(new URL(target!, new URL(page, folder))), target).toBe(true);
+  }
 });
 
 it('every page is in the index', () => {

@@ -21,6 +21,7 @@ export abstract class Owned<Raw extends RawObject> {
   readonly #runtime: Runtime;
   #raw: Raw | null;
 
+  /** @internal */
   constructor(name: string, runtime: Runtime, raw: Raw) {
     this.#name = name;
     this.#runtime = runtime;

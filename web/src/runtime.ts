@@ -1,6 +1,15 @@
 /** `load()` and what it gives: the functions and layers, bound to one instance of the module. */
 import type { Core } from './core.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
+import type {
+  Attended,
+  AttentionOptions,
+  DropoutFunctionOptions,
+  LayerNormFunctionOptions,
+  LinearFunctionOptions,
+  PositionalEncodingFunctionOptions,
+  RotaryFunctionOptions,
+} from './functions.js';
 import * as functions from './functions.js';
 import { type Cost, type CostOptions, compareCosts } from './layers/cost.js';
 import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
@@ -116,8 +125,8 @@ export class Heed {
     query: TensorInput,
     key: TensorInput,
     value: TensorInput,
-    options?: functions.AttentionOptions<W>,
-  ): functions.Attended<W> {
+    options?: AttentionOptions<W>,
+  ): Attended<W> {
     return functions.attention(this.#runtime.core, query, key, value, options);
   }
 
@@ -127,27 +136,27 @@ export class Heed {
   }
 
   /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in] -> [...,out]. */
-  linear(x: TensorInput, options: functions.LinearFunctionOptions): Tensor {
+  linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
     return functions.linear(this.#runtime.core, x, options);
   }
 
   /** gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
-  layerNorm(x: TensorInput, options?: functions.LayerNormFunctionOptions): Tensor {
+  layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
     return functions.layerNorm(this.#runtime.core, x, options);
   }
 
   /** Z * x, each entry of Z zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape. */
-  dropout(x: TensorInput, options?: functions.DropoutFunctionOptions): Tensor {
+  dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
     return functions.dropout(this.#runtime.core, x, options);
   }
 
   /** Sine on even columns, cosine on odd, of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim]. */
-  positionalEncoding(length: number, dim: number, options?: functions.PositionalEncodingFunctionOptions): Tensor {
+  positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
     return functions.positionalEncoding(this.#runtime.core, length, dim, options);
   }
 
   /** Rotary embedding (Su et al. 2021, arXiv:2104.09864): pair k of row i turns by i base^(-2k/dim). x [...,L,D] -> [...,L,D]. */
-  rotary(x: TensorInput, options?: functions.RotaryFunctionOptions): Tensor {
+  rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
     return functions.rotary(this.#runtime.core, x, options);
   }
 

@@ -1,0 +1,53 @@
+// The public face in writing: the report that is checked in (docs/api/), and the documentation's site (`npm run docs`).
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { PlainError, root, run, runMain, say } from './console.mjs';
+import { ensurePackages, setup } from './setup.mjs';
+
+const tool = (path) => [process.execPath, join(root, 'tools/checks/node_modules', path)];
+const report = 'docs/api/heed.api.md';
+
+/**
+ * Compares the report with the sources, or writes it anew.
+ * @throws PlainError where the face is another than the report says
+ */
+export async function apiReport({ write = false } = {}) {
+  await ensurePackages('tools/checks');
+  const types = join(root, 'build/api/types');
+  fs.rmSync(types, { recursive: true, force: true });
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  await run([process.execPath, tsc, '-p', 'tsconfig.build.json', '--outDir', types]);
+  fs.mkdirSync(join(root, 'docs/api'), { recursive: true });
+  const extractor = tool('@microsoft/api-extractor/bin/api-extractor');
+  const options = ['run', '--config', 'tools/checks/api-extractor.jsonc', ...(write ? ['--local'] : [])];
+  const { status, output } = await run([...extractor, ...options], { quiet: true, allowFailure: true });
+  if (status === 0) return;
+  if (!/API signature/.test(output)) throw new PlainError(`api-extractor failed:\n${output}`);
+  const { output: changes } = await run(['git', 'diff', '--no-index', '--', report, 'build/api/heed.api.md'], {
+    quiet: true,
+    allowFailure: true,
+  });
+  throw new PlainError(`${changes}the public face is not what ${report} says; \`npm run format\` writes it anew`);
+}
+
+/** Makes the site, build/docs/, or only looks for links that lead nowhere. */
+export async function apiReference({ write = true } = {}) {
+  await ensurePackages('tools/checks');
+  const options = [
+    '--options',
+    'tools/checks/typedoc.jsonc',
+    '--logLevel',
+    'Warn',
+    ...(write ? [] : ['--emit', 'none']),
+  ];
+  await run([...tool('typedoc/bin/typedoc'), ...options]);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  await runMain(async () => {
+    await setup();
+    await apiReference();
+    say('the documentation is in build/docs/');
+  });
+}
