@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -126,6 +126,48 @@ test('heed search finds the text itself first, in files and in an index', async 
   await expect(
     TextIndex.load({ 'words.txt': 'one\n', 'index.safetensors': readFileSync(path('index.safetensors')) }),
   ).rejects.toMatchObject({ code: 'INVALID_FILE' });
+});
+
+test('an index keeps a text together with its descriptions', async () => {
+  const entries = [
+    { word: 'fox', descriptions: ['the quick brown animal', 'a x of the lazy dog'] },
+    { word: 'the dog' }, // without any
+    { word: 'quick', descriptions: [] },
+  ];
+  mkdirSync(path('described'));
+  writeFileSync(path('described/in.jsonl'), entries.map((entry) => JSON.stringify(entry)).join('\n'));
+  const out = path('described/index.safetensors');
+  const args = ['index', path('described/in.jsonl'), '--field', 'word', '--weight', '2', '--dimensions', '16'];
+  const made = await heed([...args, '--out', out]);
+  expect(made.err).toBe('');
+  expect(made.out).toContain('3 texts, 16 dimensions');
+  expect(readFileSync(path('described/words.txt'), 'utf8')).toBe('fox\nthe dog\nquick\n');
+  const index = await TextIndex.load(path('described'));
+
+  using model = await (await load()).fromPretrained(folder);
+  const unit = async (text: string) =>
+    ((await model.embed(text, { normalize: true, dimensions: 16 })).toArray() as number[][])[0]!;
+  const [word, first, second] = await Promise.all(['fox', ...entries[0]!.descriptions!].map(unit));
+  const sum = word!.map((v, i) => v + first![i]! + second![i]!); // 2 * mean of two
+  const length = Math.hypot(...sum);
+  const found = index.toTensor().toArray() as number[][];
+  for (const [row, wanted] of [sum.map((v) => v / length), await unit('the dog'), await unit('quick')].entries())
+    for (const [i, v] of wanted.entries()) expect(Math.abs(found[row]![i]! - v)).toBeLessThan(0.01); // int8
+
+  // Somebody's own list of words is not written over.
+  mkdirSync(path('own'));
+  writeFileSync(path('own/words.txt'), 'mine\n');
+  const refused = await heed([...args, '--out', path('own/index.safetensors')]);
+  expect(refused.err).toContain('words.txt has other texts');
+  expect(readFileSync(path('own/words.txt'), 'utf8')).toBe('mine\n');
+  for (const [line, message] of [
+    ['{"text":"a","descriptions":"b"}', 'wrong.jsonl:2: descriptions: got "b"'],
+    ['{"text":"a\\nb"}', 'wrong.jsonl: entry 2: got "a\\nb"'],
+  ] as const) {
+    writeFileSync(path('wrong.jsonl'), `{"text":"fine"}\n${line}\n`);
+    expect((await heed(['index', path('wrong.jsonl'), '--out', out])).err).toContain(message);
+  }
+  expect((await heed([...args, '--out', out, '--weight', '-1'])).err).toContain('--weight');
 });
 
 test('heed inspect says what a checkpoint is', async () => {

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 /** The command `heed`: embed, search, classify, index and inspect, on files or standard input. */
-import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { HeedError } from '../error.js';
@@ -9,18 +8,18 @@ import { POOLINGS, type Pooling } from '../models/sentence-transformers.js';
 import { classify, semanticSearch } from '../models/tasks.js';
 import { TextIndex } from '../models/text-index.js';
 import { load } from '../runtime.js';
-import { Tensor } from '../tensor.js';
 import { version } from '../version.js';
+import { indexFiles, indexOf, wordsOf, writeIndex } from './indexing.js';
 import { openOutput } from './output.js';
 import { ProgressLine } from './progress.js';
-import { batches, FORMATS, type Format, readTexts } from './records.js';
+import { batches, FORMATS, type RecordOptions, readEntries, readTexts } from './records.js';
 
 const HELP = `heed ${version}: transformer encoders without a Python
 
 heed embed [files]             a vector for every text, as JSON lines or .npy
 heed search QUERY [files]      the texts nearest to QUERY, from files or from an index (--index folder)
 heed classify [files]          labels of every text, as JSON lines
-heed index words.txt           an int8 search index of a list of texts (--out folder/index.safetensors)
+heed index file                an int8 search index of a file's texts (--out folder/index.safetensors; words.txt beside it)
 heed inspect [model]           what a checkpoint is: family, sizes, parameters
 
 Files hold one text a line; .jsonl and .csv are read by --field. Without files, standard input.
@@ -37,6 +36,8 @@ Files hold one text a line; .jsonl and .csv are read by --field. Without files, 
 --prompt TEXT     set before every text
 --top K           how many results (default 10; classify: all)
 --index FOLDER    search in an index made by heed index
+--weight W        index: what the mean of an entry's descriptions counts beside its text (default 1). JSON lines have
+                  them: {"text": "aunt", "descriptions": ["the sister of a parent", "an uncle's wife"]}
 `;
 
 const OPTIONS = {
@@ -53,6 +54,7 @@ const OPTIONS = {
   prompt: { type: 'string' },
   top: { type: 'string' },
   index: { type: 'string' },
+  weight: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const;
@@ -125,9 +127,13 @@ function embedOptions(values: Values): {
   };
 }
 
+function recordOptions(values: Values): RecordOptions {
+  const format = oneOf('--format', values.format, FORMATS);
+  return { field: values.field ?? 'text', ...(format && { format }) };
+}
+
 function texts(files: string[], values: Values): AsyncGenerator<string> {
-  const format = oneOf('--format', values.format, FORMATS) as Format | undefined;
-  return readTexts(files, { field: values.field ?? 'text', ...(format && { format }) });
+  return readTexts(files, recordOptions(values));
 }
 
 /** Batches of texts that an earlier run has not done. */
@@ -208,26 +214,25 @@ async function search([query, ...files]: string[], values: Values): Promise<void
 }
 
 async function makeIndex([file, ...others]: string[], values: Values): Promise<void> {
-  if (file === undefined || others.length > 0)
+  if (file === undefined || file === '-' || others.length > 0)
     throw new HeedError(
       'INVALID_ARGUMENT',
-      'index: expected one file of texts, one a line: heed index words.txt --out folder/index.safetensors',
+      'index: expected one file of texts: heed index words.txt --out folder/index.safetensors',
     );
-  if (!values.out?.endsWith('.safetensors'))
-    throw new HeedError('INVALID_ARGUMENT', `--out: got '${values.out ?? 'none'}'; expected a .safetensors file`);
-  const words: string[] = [];
-  for await (const text of texts([file], values)) words.push(text);
+  const weight = Number(values.weight ?? 1);
+  if (!(weight >= 0 && weight < Infinity) || values.weight === '')
+    throw new HeedError('INVALID_ARGUMENT', `--weight: got '${values.weight}'; expected a number of at least 0`);
+  const options = { ...embedOptions(values), weight };
+  const entries = () => readEntries([file], { ...recordOptions(values), described: true });
+  const words = await wordsOf(entries(), file);
+  const files = indexFiles(values.out, words);
   using model = await openModel(values);
-  const line = new ProgressLine('texts indexed', words.length);
-  const vectors = await model.embed(words, {
-    ...embedOptions(values),
-    normalize: true,
-    onProgress: ({ done }) => line.update(done),
-  });
+  const line = new ProgressLine('entries indexed', words.length);
+  const index = await indexOf(model, words, entries(), { ...options, onProgress: (done) => line.update(done) });
   line.end();
-  writeFileSync(values.out, TextIndex.of(words, new Tensor(vectors.data, vectors.shape)).toSafetensors());
+  const bytes = writeIndex(files, index);
   process.stdout.write(
-    `${values.out}: ${words.length} texts, ${vectors.shape[1]} dimensions, ${readFileSync(values.out).length.toLocaleString('en')} bytes\n`,
+    `${files.vectors}: ${words.length} texts, ${index.dimensions} dimensions, ${bytes.toLocaleString('en')} bytes\n`,
   );
 }
 

@@ -10,9 +10,22 @@ export interface RecordOptions {
   format?: Format;
   /** The key or column that holds the text. */
   field: string;
+  /** JSON lines may have `descriptions` beside the text. */
+  described?: boolean;
+}
+
+/** What an index keeps under one name: a text, and others that say what it means. */
+export interface Entry {
+  text: string;
+  descriptions: string[];
 }
 
 export async function* readTexts(files: string[], options: RecordOptions): AsyncGenerator<string> {
+  for await (const { text } of readEntries(files, options)) yield text;
+}
+
+/** Texts with the descriptions that stand beside them; only JSON lines have any. */
+export async function* readEntries(files: string[], options: RecordOptions): AsyncGenerator<Entry> {
   for (const file of files.length > 0 ? files : ['-']) {
     const format =
       options.format ??
@@ -20,7 +33,7 @@ export async function* readTexts(files: string[], options: RecordOptions): Async
     const stream = file === '-' ? process.stdin : createReadStream(file);
     try {
       stream.setEncoding('utf8');
-      yield* format === 'csv' ? csvTexts(stream, file, options.field) : lineTexts(stream, file, format, options.field);
+      yield* format === 'csv' ? csvEntries(stream, file, options.field) : lineEntries(stream, file, format, options);
     } catch (cause) {
       if (cause instanceof HeedError) throw cause;
       throw new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
@@ -38,21 +51,21 @@ async function* lines(stream: AsyncIterable<string>): AsyncGenerator<string> {
   if (rest !== '') yield rest;
 }
 
-async function* lineTexts(
+async function* lineEntries(
   stream: AsyncIterable<string>,
   file: string,
   format: Format,
-  field: string,
-): AsyncGenerator<string> {
+  options: RecordOptions,
+): AsyncGenerator<Entry> {
   let number = 0;
   for await (const line of lines(stream)) {
     number++;
-    if (format === 'lines') yield line;
-    else if (line.trim() !== '') yield jsonText(line, field, `${file}:${number}`);
+    if (format === 'lines') yield { text: line, descriptions: [] };
+    else if (line.trim() !== '') yield jsonEntry(line, options, `${file}:${number}`);
   }
 }
 
-function jsonText(line: string, field: string, place: string): string {
+function jsonEntry(line: string, { field, described = false }: RecordOptions, place: string): Entry {
   let value: unknown;
   try {
     value = JSON.parse(line);
@@ -61,16 +74,23 @@ function jsonText(line: string, field: string, place: string): string {
       cause,
     });
   }
-  const text = typeof value === 'string' ? value : (value as Record<string, unknown> | null)?.[field];
+  if (typeof value === 'string') return { text: value, descriptions: [] };
+  const { [field]: text, descriptions = [] } = (value ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string')
     throw new HeedError(
       'INVALID_FILE',
       `${place}: got no text under '${field}'; expected { "${field}": "..." }, or name another with --field`,
     );
-  return text;
+  if (!described) return { text, descriptions: [] };
+  if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
+    throw new HeedError(
+      'INVALID_FILE',
+      `${place}: descriptions: got ${JSON.stringify(descriptions).slice(0, 80)}; expected a list of texts`,
+    );
+  return { text, descriptions };
 }
 
-async function* csvTexts(stream: AsyncIterable<string>, file: string, field: string): AsyncGenerator<string> {
+async function* csvEntries(stream: AsyncIterable<string>, file: string, field: string): AsyncGenerator<Entry> {
   let column = -1;
   let number = 0;
   for await (const row of csvRows(stream)) {
@@ -88,7 +108,7 @@ async function* csvTexts(stream: AsyncIterable<string>, file: string, field: str
           'INVALID_FILE',
           `${file}: row ${number}: got ${row.length} cells; expected at least ${column + 1}`,
         );
-      yield row[column]!;
+      yield { text: row[column]!, descriptions: [] };
     }
   }
 }
