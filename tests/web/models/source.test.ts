@@ -1,10 +1,13 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { type LoadProgress, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Sha256 } from '../../../web/src/models/sha256.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 
 const heed = await load();
@@ -215,6 +218,84 @@ describe('a cache', () => {
     await expect(heed.fromPretrained(`${base}model`, { cache: 3 } as object)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     });
+  });
+});
+
+describe('integrity', () => {
+  const hash = (name: string) => createHash('sha256').update(files[name]!);
+  const integrity = {
+    'config.json': `sha256-${hash('config.json').digest('hex')}`,
+    'model.safetensors': `sha256-${hash('model.safetensors').digest('base64')}`,
+  };
+  /** The weights with one bit of the last tensor flipped: nothing but the digest can tell. */
+  const altered = files['model.safetensors']!.slice();
+  altered[altered.length - 4]! ^= 1;
+
+  test('lets pass what is as it should be, from everywhere', async () => {
+    answer = serve;
+    await expectRight(files, { integrity });
+    await expectRight(`${base}model`, { integrity });
+    await expectRight(`${fixtures}bert`, { integrity });
+    await expectRight(`${base}model`, { integrity, worker: true });
+  });
+
+  test('refuses a file that differs, and keeps nothing of it', async () => {
+    const cache = mkdtempSync(join(tmpdir(), 'heed-integrity-'));
+    const wrong: Answer = (request, response, name) =>
+      name === 'model.safetensors'
+        ? void response.writeHead(200, { 'content-length': altered.length }).end(altered)
+        : serve(request, response, name);
+    const expectRefused = async (source: Parameters<typeof expectRight>[0], options = {}) =>
+      expect(heed.fromPretrained(source, { integrity, ...options })).rejects.toMatchObject({
+        name: 'HeedError',
+        code: 'INVALID_FILE',
+        message: expect.stringMatching(/model\.safetensors: got SHA-256 [\da-f]{64}; expected [\da-f]{64}/),
+      });
+    await expectRefused({ ...files, 'model.safetensors': altered });
+    answer = wrong;
+    await expectRefused(`${base}model`, { cache });
+    expect(readdirSync(cache)).toHaveLength(1); // config.json, which is as it should be
+    await expectRefused(`${base}model`, { worker: true });
+    // Kept without a digest, it is not what is asked for with one.
+    (await heed.fromPretrained(`${base}model`, { cache })).dispose();
+    answer = serve;
+    await expectRight(`${base}model`, { cache, integrity });
+    answer = (_, response) => response.destroy();
+    await expectRight(`${base}model`, { cache, integrity });
+    // Spoilt where it is kept: refused once, fetched anew.
+    const largest = () => readdirSync(cache).filter((name) => statSync(join(cache, name)).size === altered.length);
+    for (const name of largest()) writeFileSync(join(cache, name), altered);
+    await expectRefused(`${base}model`, { cache });
+    answer = serve;
+    await expectRight(`${base}model`, { cache, integrity });
+    rmSync(cache, { recursive: true });
+  });
+
+  test('is a mistake where it names no file, or no digest', async () => {
+    for (const [wrong, message] of [
+      [{ 'model.safetensor': integrity['model.safetensors'] }, "'model.safetensor'"],
+      [{ 'config.json': 'md5-abc' }, "integrity['config.json']: got 'md5-abc'"],
+      [{ 'config.json': 3 }, "integrity['config.json']"],
+      ['sha256-abc', 'integrity'],
+    ] as const)
+      await expect(heed.fromPretrained(files, { integrity: wrong } as object)).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringContaining(message),
+      });
+  });
+
+  test('is computed as the platform does', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 200 }), { maxLength: 8 }), (chunks) => {
+        const [own, platform] = [new Sha256(), createHash('sha256')];
+        for (const chunk of chunks) {
+          own.update(chunk);
+          platform.update(chunk);
+        }
+        expect(own.hex()).toBe(platform.digest('hex'));
+      }),
+      { numRuns: 500 },
+    );
   });
 });
 

@@ -5,6 +5,7 @@
 import { HeedError } from '../error.js';
 import { nodeModule } from '../platform.js';
 import { parseJson } from './config.js';
+import type { Integrity } from './integrity.js';
 import { headerLength, parseHeader } from './safetensors.js';
 import { fromStream, joined, type ModelFolder, type OpenFile, openPath } from './source.js';
 
@@ -25,14 +26,28 @@ interface Writer {
 }
 
 /** `folder`, whose files are kept when they were read to their end; null where there is nothing to keep them in. */
-export async function cachedFolder(folder: ModelFolder, cache: CacheOption): Promise<ModelFolder> {
+export async function cachedFolder(
+  folder: ModelFolder,
+  cache: CacheOption,
+  integrity: Integrity,
+): Promise<ModelFolder> {
   const store = await openStore(cache).catch(() => null);
   if (!store) return folder;
-  const get = (path: string) => store.get(new URL(path, folder.label).href).catch(() => null);
+  const keyOf = (path: string) => {
+    const url = new URL(path, folder.label);
+    // A file whose digest the caller names is another than the one that lay there before.
+    const digest = integrity.of(path);
+    if (digest !== null) url.searchParams.set('sha256', digest);
+    return url.href;
+  };
+  const get = (path: string) => store.get(keyOf(path)).catch(() => null);
   async function open(path: string, options: { required?: boolean }): Promise<OpenFile | null> {
-    const key = new URL(path, folder.label).href;
+    const key = keyOf(path);
     const kept = await get(path);
-    if (kept) return { ...kept, name: key, chunks: () => checked(kept, () => store!.remove(key)) };
+    if (kept) {
+      const file = integrity.checked(path, { ...kept, name: new URL(path, folder.label).href });
+      return { ...file, chunks: () => checked(file, () => store!.remove(key)) };
+    }
     try {
       const file = await folder.open(path, options);
       return file && { ...file, chunks: () => keeping(file, path, key, store!) };

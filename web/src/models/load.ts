@@ -5,6 +5,7 @@ import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
+import { Integrity } from './integrity.js';
 import { type Recipe, readRecipe } from './sentence-transformers.js';
 import {
   type ModelFolder,
@@ -45,10 +46,12 @@ export interface LoadedModel {
   unused: string[];
   storage: string[];
   folder: ModelFolder;
+  integrity: Integrity;
 }
 
 export async function loadModel(core: Core, source: ModelSource, options: LoadModelOptions): Promise<LoadedModel> {
   const { dtype = 'fp32', onProgress, signal } = options;
+  const integrity = new Integrity(options.integrity);
   signal?.throwIfAborted();
   // One failure stops what else is under way.
   const stop = new AbortController();
@@ -56,7 +59,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   signal?.addEventListener('abort', onAbort);
   let raw: RawEncoderModel | undefined;
   try {
-    const folder = await openFolder(source, { ...options, signal: stop.signal });
+    const folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
     const recipeRead = readRecipe(folder, stop.signal);
     recipeRead.catch(() => {}); // awaited below; until then another failure may come first
     const open = (path: string) => folder.open(path, { signal: stop.signal });
@@ -105,7 +108,20 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
       stop.signal.throwIfAborted();
     }
     const { heads, unused, dtypes } = loader.result();
-    return { raw, config, type, family, settings, tokenizer, recipe, heads, unused, storage: dtypes, folder };
+    return {
+      raw,
+      config,
+      type,
+      family,
+      settings,
+      tokenizer,
+      recipe,
+      heads,
+      unused,
+      storage: dtypes,
+      folder,
+      integrity,
+    };
   } catch (error) {
     raw?.delete();
     stop.abort();

@@ -3,11 +3,12 @@
  * free. One request, and nothing that a bundler could mistake for its own: some make modules of JSON files, some inline small ones as data: URLs.
  */
 import { HeedError } from '../error.js';
+import type { Integrity } from './integrity.js';
 import { headerLength, parseMetadata } from './safetensors.js';
 import { type ModelFolder, memoryFile, type OpenFile, openedFolder } from './source.js';
 
 /** Reads the header, and no more than the chunk in which it ends; the rest follows when the weights are read, once. */
-export async function packedFolder(file: OpenFile): Promise<ModelFolder> {
+export async function packedFolder(file: OpenFile, integrity: Integrity): Promise<ModelFolder> {
   const chunks = file.chunks()[Symbol.asyncIterator]();
   let start = new Uint8Array(0);
   const readTo = async (length: number) => {
@@ -35,7 +36,7 @@ export async function packedFolder(file: OpenFile): Promise<ModelFolder> {
     yield start;
     for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
   }
-  return openedFolder(file.name, async (path) => {
+  return openedFolder(file.name, integrity, async (path) => {
     if (path === 'model.safetensors') return { name: file.name, size: file.size, chunks: all };
     if (Object.hasOwn(files, path)) return memoryFile(`${file.name}: ${path}`, files[path]!);
     return `${file.name}: got no '${path}' in the header's metadata`;

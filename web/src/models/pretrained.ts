@@ -15,6 +15,7 @@ import {
   type Row,
   rowsOf,
 } from './input.js';
+import type { IntegrityOption } from './integrity.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedOptions,
@@ -85,6 +86,11 @@ const loadSchema = {
   signal,
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
+  integrity: optional((value: unknown, name: string) => {
+    if (typeof value !== 'object' || value === null)
+      throw invalid(name, describe(value), "{ 'model.safetensors': 'sha256-...' }");
+    return value as IntegrityOption;
+  }, undefined),
   cache: optional(
     (value: unknown, name: string) => (typeof value === 'string' && value !== '' ? value : flag(value, name)),
     undefined,
@@ -108,6 +114,7 @@ export async function loadPretrained(
   const parts = new Parts(loaded.raw);
   try {
     parts.dense = await loadDense(runtime, loaded, read.signal);
+    loaded.integrity.requireAllFound();
     return new LocalModel(runtime, loaded, parts, read.dtype);
   } catch (error) {
     parts.delete();

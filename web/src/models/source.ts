@@ -5,6 +5,7 @@
 import { HeedError } from '../error.js';
 import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
 import { type CacheOption, cachedFolder } from './cache.js';
+import { Integrity, type IntegrityOption } from './integrity.js';
 import { packedFolder } from './packed.js';
 
 /** JSON files may be given as strings; a URL is fetched. */
@@ -42,6 +43,15 @@ export interface RemoteOptions {
   revision?: string;
   /** Keeps what comes from the net: see CacheOption. Default false. */
   cache?: CacheOption;
+  /** What files must be, wherever they come from; one that differs fails the load, and is not kept. */
+  integrity?: IntegrityOption;
+}
+
+/** What opening a folder of any kind needs to know. */
+export interface FolderContext {
+  signal: SignalLike | undefined;
+  cache: CacheOption;
+  integrity: Integrity;
 }
 
 type Fs = typeof import('node:fs');
@@ -50,17 +60,24 @@ const fs = nodeModule<Fs>('fs')?.promises;
 
 export async function openFolder(
   source: ModelSource,
-  { remoteHost, revision = 'main', cache = false, signal }: RemoteOptions & { signal?: SignalLike } = {},
+  {
+    remoteHost,
+    revision = 'main',
+    cache = false,
+    signal,
+    integrity = new Integrity(),
+  }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
 ): Promise<ModelFolder> {
-  if (isUrl(source)) return urlFolder(new URL(source.href), cache, signal);
+  const context: FolderContext = { signal, cache, integrity };
+  if (isUrl(source)) return urlFolder(new URL(source.href), context);
   if (typeof source === 'string') {
     if (source === '') throw wrongSource("''");
     if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source))
-      return urlFolder(new URL(source), cache, signal);
+      return urlFolder(new URL(source), context);
     const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
     const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
     if (fs) {
-      const local = await pathFolder(source, signal);
+      const local = await pathFolder(source, context);
       if (local) return local;
       if (!isHubId || !host) {
         const hint = isHubId
@@ -75,13 +92,12 @@ export async function openFolder(
     if (isHubId && host)
       return urlFolder(
         new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`),
-        cache,
-        signal,
+        context,
       );
-    return urlFolder(new URL(source, globalThis.location?.href), cache, signal);
+    return urlFolder(new URL(source, globalThis.location?.href), context);
   }
   if (typeof source !== 'object' || source === null) throw wrongSource(String(source));
-  return memoryFolder(source);
+  return memoryFolder(source, context);
 }
 
 function isUrl(value: unknown): value is UrlLike {
@@ -116,12 +132,13 @@ function wrongSource(got: string): HeedError {
 /** A folder from `open`, which answers with the reason where a file is missing. */
 export function openedFolder(
   label: string,
+  integrity: Integrity,
   open: (path: string, signal?: SignalLike) => Promise<OpenFile | string>,
 ): ModelFolder {
   async function openFile(path: string, { required = false, signal }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
     const found = await open(path, signal);
-    if (typeof found !== 'string') return found;
+    if (typeof found !== 'string') return integrity.checked(path, found);
     if (required) throw new HeedError('NOT_FOUND', found);
     return null;
   }
@@ -151,9 +168,12 @@ export function joined(chunks: Uint8Array[]): Uint8Array<ArrayBuffer> {
 
 // Memory --------------------------------------------------------------------------------------------------------------------------------------------
 
-function memoryFolder(source: { readonly [name: string]: FileBytes } | Iterable<FileLike>): ModelFolder {
+function memoryFolder(
+  source: { readonly [name: string]: FileBytes } | Iterable<FileLike>,
+  { integrity }: FolderContext,
+): ModelFolder {
   const files = Symbol.iterator in source ? namedFiles(source as Iterable<FileLike>) : source;
-  return openedFolder('source', async (path, signal) => {
+  return openedFolder('source', integrity, async (path, signal) => {
     if (Object.hasOwn(files, path))
       return isUrl(files[path]) ? openAny(new URL(files[path].href), signal) : memoryFile(path, files[path]!);
     return `source: got no '${path}' among ${
@@ -210,10 +230,10 @@ export function memoryFile(name: string, content: unknown): OpenFile {
 
 // Node ----------------------------------------------------------------------------------------------------------------------------------------------
 
-async function pathFolder(path: string, signal?: SignalLike): Promise<ModelFolder | null> {
+async function pathFolder(path: string, { signal, integrity }: FolderContext): Promise<ModelFolder | null> {
   if (path.endsWith('.safetensors')) {
     const file = await openPath(path, signal);
-    return typeof file === 'string' ? null : packedFolder(file);
+    return typeof file === 'string' ? null : packedFolder(file, integrity);
   }
   const isFolder = await fs!.stat(path).then(
     (s) => s.isDirectory(),
@@ -221,7 +241,7 @@ async function pathFolder(path: string, signal?: SignalLike): Promise<ModelFolde
   );
   if (!isFolder) return null;
   const { join } = nodeModule<typeof import('node:path')>('path')!;
-  return openedFolder(path, (name, signal) => openPath(join(path, name), signal));
+  return openedFolder(path, integrity, (name, signal) => openPath(join(path, name), signal));
 }
 
 export async function openPath(path: string, signal?: SignalLike): Promise<OpenFile | string> {
@@ -253,23 +273,26 @@ async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uin
 
 // URLs ----------------------------------------------------------------------------------------------------------------------------------------------
 
-async function urlFolder(url: URL, cache: CacheOption, signal?: SignalLike): Promise<ModelFolder> {
+async function urlFolder(url: URL, context: FolderContext): Promise<ModelFolder> {
+  const { signal, cache, integrity } = context;
   if (url.pathname.endsWith('.safetensors')) {
     const file = await openAny(url, signal);
     if (typeof file === 'string') throw new HeedError('NOT_FOUND', file);
-    return packedFolder(file);
+    return packedFolder(file, integrity);
   }
   if (url.protocol === 'file:' && fs) {
     const { fileURLToPath } = nodeModule<typeof import('node:url')>('url')!;
-    const local = await pathFolder(fileURLToPath(url));
+    const local = await pathFolder(fileURLToPath(url), context);
     if (!local)
       throw new HeedError('NOT_FOUND', `source: got ${url.href}, which is no folder; expected a folder's URL`);
     return local;
   }
   const base = new URL(url.href);
   if (!base.pathname.endsWith('/')) base.pathname += '/';
-  const folder = openedFolder(base.href, (path, signal) => openUrl(new URL(path + base.search, base), signal));
-  return cache === false ? folder : cachedFolder(folder, cache);
+  const folder = openedFolder(base.href, integrity, (path, signal) =>
+    openUrl(new URL(path + base.search, base), signal),
+  );
+  return cache === false ? folder : cachedFolder(folder, cache, integrity);
 }
 
 /** A wrong or missing file is often answered by a page: "200 OK", text/html. */

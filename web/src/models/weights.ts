@@ -105,6 +105,7 @@ export class WeightLoader {
           );
         tensors.set(name, { shape, data: widen(await reader.take(end - begin), dtype) });
       }
+      await reader.expectEnd();
       return tensors;
     } finally {
       await reader.close();
