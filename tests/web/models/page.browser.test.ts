@@ -1,57 +1,28 @@
 /** A pretrained encoder in a real page and in that page's worker, against Node. */
 
 import { readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { load } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchChromium } from '../../../tools/chromium.mjs';
 import { fixture, fixtures } from './fixtures.js';
+import { openSite, type Site } from './site.js';
 
-const dist = fileURLToPath(new URL('../../../dist/', import.meta.url));
-const types: Record<string, string> = { '.js': 'text/javascript', '.wasm': 'application/wasm', '.html': 'text/html' };
-
+let site: Site;
 let page: Page;
-let close: () => Promise<void>;
 const requests: string[] = [];
 
 beforeAll(async () => {
-  const server = createServer((request, response) => {
-    const path = decodeURIComponent(request.url!.split('?')[0]!);
-    if (path === '/') {
-      // The strictest policy under which WebAssembly runs.
-      const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
-      return void response
-        .writeHead(200, { 'content-type': 'text/html', 'content-security-policy': policy })
-        .end('<!doctype html><title>heed</title><script type="module" src="/page.js"></script>');
-    }
-    if (path === '/page.js')
-      return void response
-        .writeHead(200, { 'content-type': 'text/javascript' })
-        .end('import * as heed from "/index.js"; globalThis.heed = heed;');
-    const file = path.startsWith('/models/')
-      ? join(fixtures, path.slice('/models/'.length))
-      : join(dist, path.slice(1));
-    if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return void response.writeHead(404).end();
-    response
-      .writeHead(200, { 'content-type': types[extname(file)] ?? 'application/octet-stream' })
-      .end(readFileSync(file));
+  site = await openSite((path, _, response) => {
+    const file = join(fixtures, path);
+    const isFile = statSync(file, { throwIfNoEntry: false })?.isFile();
+    if (isFile) response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(readFileSync(file));
+    return isFile === true;
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const browser = await launchChromium();
-  page = await browser.newPage();
+  page = site.page;
   page.on('request', (request) => requests.push(request.url()));
-  await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-  await page.waitForFunction('globalThis.heed');
-  close = async () => {
-    await browser.close();
-    server.close();
-  };
 });
-afterAll(() => close());
+afterAll(() => site.close());
 
 const run = (worker: boolean, family: string) =>
   page.evaluate(

@@ -1,0 +1,216 @@
+/** The browser's cache storage as a model's keeping place: what is kept, what is not, and what happens where it is full or the connection breaks. */
+import { createHash } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { bytesOf, fixture, fixtures } from './fixtures.js';
+import { type Models, openSite, type Site } from './site.js';
+
+const files = bytesOf(`${fixtures}bert`);
+const weights = files['model.safetensors']!;
+const { input, expected } = fixture('bert');
+
+let site: Site;
+let page: Page;
+/** How the server behaves in the test that runs. */
+let answer: Models;
+const asked: string[] = [];
+
+const serve: Models = (path, _, response) => {
+  const bytes = files[path.replace('bert/', '')];
+  if (bytes) response.writeHead(200, { 'content-length': bytes.length, etag: '"1"' }).end(bytes);
+  return bytes !== undefined;
+};
+const cut: Models = (_, __, response) => {
+  response.destroy();
+  return true;
+};
+/** Only the weights are answered otherwise. */
+const weightsBy =
+  (respond: (response: ServerResponse, from: number) => void): Models =>
+  (path, request, response) => {
+    if (path !== 'bert/model.safetensors') return serve(path, request, response);
+    respond(response, Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0));
+    return true;
+  };
+
+beforeAll(async () => {
+  site = await openSite((path, request, response) => {
+    asked.push(path);
+    return answer(path, request, response);
+  });
+  page = site.page;
+});
+afterAll(() => site.close());
+beforeEach(async () => {
+  answer = serve;
+  await page.evaluate(async () => {
+    for (const name of await caches.keys()) await caches.delete(name);
+  });
+  asked.length = 0;
+});
+
+/** The model's vectors, or the code and message of what went wrong. */
+function embed(options: object = {}): Promise<{ vectors?: number[]; code?: string; message?: string }> {
+  return page.evaluate(
+    async ({ input, options }) => {
+      const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+      const heed = await load();
+      try {
+        const model = await heed.fromPretrained('/models/bert', { cache: true, ...options });
+        const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
+        model.dispose();
+        return { vectors: [...data] };
+      } catch (error) {
+        const { code, message } = error as { code: string; message: string };
+        return { code, message };
+      }
+    },
+    { input, options },
+  );
+}
+
+const kept = () =>
+  page.evaluate(async () => {
+    const paths: [string, number][] = [];
+    for (const name of await caches.keys()) {
+      const cache = await caches.open(name);
+      for (const request of await cache.keys()) {
+        const body = await (await cache.match(request))!.arrayBuffer();
+        paths.push([new URL(request.url).pathname, body.byteLength]);
+      }
+    }
+    return Object.fromEntries(paths);
+  });
+
+function expectRight({ vectors, message }: { vectors?: number[]; message?: string }): void {
+  expect(message).toBeUndefined();
+  expected.get('mean')!.data.forEach((value, i) => {
+    expect(Math.abs(vectors![i]! - value)).toBeLessThanOrEqual(1e-5 + 1e-4 * Math.abs(value));
+  });
+}
+
+const all = {
+  '/models/bert/config.json': files['config.json']!.length,
+  '/models/bert/model.safetensors': weights.length,
+};
+
+test.each([false, true])('what was loaded is there without a connection (worker: %s)', async (worker) => {
+  expectRight(await embed({ worker }));
+  expect(await kept()).toEqual(all);
+  answer = cut;
+  expectRight(await embed({ worker }));
+  await page.context().setOffline(true);
+  expectRight(await embed());
+  await page.context().setOffline(false);
+});
+
+test('a connection that breaks is taken up where it broke, and the whole is kept', async () => {
+  const froms: number[] = [];
+  answer = weightsBy((response, from) => {
+    froms.push(from);
+    response.writeHead(from > 0 ? 206 : 200, {
+      'content-length': weights.length - from,
+      'content-range': `bytes ${from}-${weights.length - 1}/${weights.length}`,
+      etag: '"1"',
+    });
+    if (froms.length < 3)
+      response.write(weights.subarray(from, from + 30_000), () => setTimeout(() => response.destroy(), 100));
+    else response.end(weights.subarray(from));
+  });
+  expectRight(await embed());
+  expect(froms).toEqual([0, 30_000, 60_000]);
+  expect(await kept()).toEqual(all);
+  answer = cut;
+  expectRight(await embed());
+});
+
+const half = () => weights.subarray(0, weights.length >> 1);
+test.each<[string, string, Models]>([
+  [
+    'a connection that breaks for good',
+    'NETWORK',
+    weightsBy((response) => {
+      response.writeHead(200, { 'content-length': weights.length }); // no etag: nothing to take it up by
+      response.write(half(), () => setTimeout(() => response.destroy(), 50));
+    }),
+  ],
+  ['a file that is too short', 'INVALID_FILE', weightsBy((response) => void response.end(half()))],
+  [
+    'a file that is too long',
+    'INVALID_FILE',
+    weightsBy((response) => void response.end(Uint8Array.from([...weights, 1, 2, 3]))),
+  ],
+  [
+    'a page in the place of the weights',
+    'NOT_FOUND',
+    weightsBy((response) => void response.end(`<!doctype html>${'x'.repeat(9999)}`)),
+  ],
+])('%s is not kept', async (_, code, wrong) => {
+  answer = wrong;
+  expect((await embed()).code).toBe(code);
+  expect(await kept()).not.toHaveProperty(['/models/bert/model.safetensors']);
+  answer = serve;
+  expectRight(await embed());
+  expect(await kept()).toEqual(all);
+});
+
+test('a load that is cancelled, or whose page goes away, keeps nothing that is not whole', async () => {
+  const slow = weightsBy(
+    (response) => void response.writeHead(200, { 'content-length': weights.length }).write(half()),
+  );
+  answer = slow;
+  const message = await page.evaluate(async () => {
+    const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error('enough')), 200);
+    const heed = await load();
+    return heed.fromPretrained('/models/bert', { cache: true, signal: stop.signal }).catch((e: Error) => e.message);
+  });
+  expect(message).toBe('enough');
+  expect(await kept()).not.toHaveProperty(['/models/bert/model.safetensors']);
+
+  await page.evaluate(() => {
+    const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+    void load().then((heed) => heed.fromPretrained('/models/bert', { cache: true }));
+  });
+  await expect.poll(() => asked.filter((path) => path === 'bert/model.safetensors').length).toBe(2);
+  await page.reload();
+  await page.waitForFunction('globalThis.heed');
+  expect(await kept()).not.toHaveProperty(['/models/bert/model.safetensors']);
+  answer = serve;
+  expectRight(await embed());
+});
+
+test('a storage that is full stands in no way', async () => {
+  const client = await page.context().newCDPSession(page);
+  await client.send('Storage.overrideQuotaForOrigin', { origin: site.origin, quotaSize: 40_000 });
+  const refused = await page.evaluate(async (size) => {
+    const cache = await caches.open('trial');
+    return cache.put('/x', new Response(new Uint8Array(size))).then(
+      () => 'kept',
+      (error: Error) => error.name,
+    );
+  }, weights.length);
+  expect(refused).toBe('QuotaExceededError'); // the storage really is full
+  expectRight(await embed());
+  expectRight(await embed({ worker: true }));
+  expect(await kept()).not.toHaveProperty(['/models/bert/model.safetensors']);
+  await client.send('Storage.overrideQuotaForOrigin', { origin: site.origin });
+  expectRight(await embed());
+  expect(await kept()).toEqual(all);
+});
+
+test('digests are checked in the page, too', async () => {
+  const digest = (name: string) => `sha256-${createHash('sha256').update(files[name]!).digest('base64')}`;
+  const integrity = { 'model.safetensors': digest('model.safetensors'), 'config.json': digest('config.json') };
+  expectRight(await embed({ integrity }));
+  answer = cut;
+  expectRight(await embed({ integrity, worker: true }));
+  answer = weightsBy(
+    (response) => void response.end(weights.map((byte, i) => (i === weights.length - 4 ? byte ^ 1 : byte))),
+  );
+  await page.evaluate(() => caches.delete('heed'));
+  expect(await embed({ integrity })).toMatchObject({ code: 'INVALID_FILE' });
+  expect(Object.keys(await kept())).toEqual(['/models/bert/config.json']);
+});
