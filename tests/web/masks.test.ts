@@ -1,4 +1,4 @@
-import { type Heed, load, type Tensor } from 'heed';
+import { type Heed, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 let heed: Heed;
@@ -79,5 +79,85 @@ describe('masks', () => {
     ['relative', () => heed.masks.relative([1, 2], 2), 'SHAPE_MISMATCH'],
   ])('%s refuses what makes no sense', (_, body, code) => {
     expect(body).toThrow(expect.objectContaining({ name: 'HeedError', code }));
+  });
+});
+
+describe('what is forbidden', () => {
+  const length = 11;
+  const hidden = 6;
+  const numbers = (seed: number, ...shape: number[]) =>
+    new Tensor(
+      Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(12.9898 * i + seed)),
+      shape,
+    );
+  const spoilt = (tensor: Tensor, value: number) => {
+    const copy = new Tensor(tensor.data.slice(), tensor.shape);
+    const width = tensor.shape.at(-1)!;
+    copy.data.fill(value, hidden * width, (hidden + 1) * width);
+    return copy;
+  };
+  const real = Array.from({ length }, (_, j) => (j === hidden ? 0 : 1));
+  const blocks = Array.from({ length }, (_, i) => Array.from({ length }, (__, j) => (i < 5 === j < 5 ? 1 : 0)));
+  const added = new Tensor(
+    Float32Array.from(real, (one) => (one ? 0 : -Infinity)),
+    [length],
+  );
+  type Call = { causal?: boolean; window?: number; mask?: number[] | number[][] | Tensor };
+
+  it.each<[string, Call, (query: number) => boolean]>([
+    ['causality', { causal: true }, (i) => i >= hidden],
+    ['a window', { window: 2 }, (i) => Math.abs(i - hidden) <= 2],
+    ['padding', { mask: real }, () => false],
+    ['a boolean mask', { mask: blocks }, (i) => i >= 5],
+    ['-Infinity in an additive mask', { mask: added }, () => false],
+    ['two of them', { mask: blocks, window: 1 }, (i) => i >= 5 && Math.abs(i - hidden) <= 1],
+  ])('by %s never reaches a query, not even as NaN or Infinity', (_, call, sees) => {
+    const [q, k, v] = [numbers(1, length, 4), numbers(2, length, 4), numbers(3, length, 3)];
+    const clean = heed.attention(q, k, v, { ...call, returnWeights: true });
+    for (const [key, value] of [
+      [Number.NaN, 0],
+      [Infinity, 0],
+      [0, Number.NaN],
+      [Number.NaN, -Infinity],
+    ] as const) {
+      const result = heed.attention(q, spoilt(k, key), spoilt(v, value), { ...call, returnWeights: true });
+      for (let i = 0; i < length; i++) {
+        const row = result.output.data.subarray(i * 3, i * 3 + 3);
+        if (sees(i)) {
+          if (Number.isNaN(key) || Number.isNaN(value)) expect(row.every(Number.isNaN), `query ${i}`).toBe(true);
+        } else {
+          expect(row, `query ${i}`).toEqual(clean.output.data.subarray(i * 3, i * 3 + 3));
+          const weights = [result, clean].map((r) => r.weights.data.subarray(i * length, (i + 1) * length));
+          expect(weights[0]).toEqual(weights[1]);
+        }
+      }
+    }
+  });
+
+  it('by a key mask stays out of every layer', () => {
+    const x = numbers(1, 1, length, 8);
+    const options = { embedDim: 8, numHeads: 2, feedForwardDim: 8, seed: 1 };
+    using attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
+    using encoder = new heed.Encoder({ ...options, numLayers: 2, finalNorm: true });
+    using decoder = new heed.Decoder({ ...options, numLayers: 2 });
+    for (const outputOf of [
+      (input: Tensor) => attention.forward(input, { keyMask: [real] }).output,
+      (input: Tensor) => encoder.forward(input, { keyMask: [real] }).output,
+      (input: Tensor) => decoder.forward(x, input, { memoryKeyMask: [real] }).output,
+      (input: Tensor) => decoder.forward(input, x, { keyMask: [real] }).output,
+    ]) {
+      const [clean, result] = [outputOf(x).data, outputOf(spoilt(x, Number.NaN)).data];
+      for (let i = 0; i < length; i++) {
+        if (i !== hidden) expect(result.subarray(8 * i, 8 * i + 8)).toEqual(clean.subarray(8 * i, 8 * i + 8));
+      }
+    }
+  });
+
+  it('leaves the bits of a shorter sequence', () => {
+    const x = numbers(1, 1, length, 8);
+    using encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 8, numLayers: 2, seed: 1 });
+    const padded = encoder.forward(x, { keyMask: [real.map((_, j) => (j < 7 ? 1 : 0))] }).output;
+    const alone = encoder.forward(new Tensor(x.data.slice(0, 56), [7, 8])).output;
+    expect(padded.data.slice(0, 56)).toEqual(alone.data);
   });
 });

@@ -65,9 +65,10 @@ struct AttentionOptions {
 /// after the other.
 ///
 /// A query whose keys are all masked gets zeros in output and weights. Without `weights` the memory taken does not grow
-/// with L x S. Key blocks that causality or the window rule out are skipped. No row's result depends on another
-/// sequence or, where values are finite, on how rows are tiled: a forbidden value beside a permitted one is multiplied
-/// by zero, and zero times NaN is NaN.
+/// with L x S. What is forbidden is skipped: keys that no query may see, and for each few queries the panels of 8 keys
+/// that causality, the window or a mask hides from all of them. No row's result depends on another sequence, on what is
+/// skipped, or on a key and value that it may not see, be they infinite or NaN; those that see them get what comes of
+/// it.
 void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads,
                const Sequences& queries, const Sequences& keys, const AttentionOptions& options, MatrixView output,
                float* weights, Arena& arena);

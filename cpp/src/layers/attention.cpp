@@ -1,26 +1,26 @@
 #include "heed/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "check.h"
 #include "heed/dropout.h"
 #include "kernels/attention.h"
+#include "kernels/mask.h"
 #include "kernels/softmax.h"
 
 namespace heed {
 namespace {
 
-/// Keys [begin, end) that a query may see by causality and the window; the others are never looked at.
-struct KeyRange {
-  Index begin, end;
-  Index count() const { return end - begin; }
-};
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-KeyRange visible(Index i, Index num_keys, const AttentionOptions& options) {
+/// Keys that query i may see by causality and the window.
+Range visible(Index i, Index num_keys, const AttentionOptions& options) {
   const Index position = options.query_offset + i;
-  KeyRange range{0, num_keys};
+  Range range{0, num_keys};
   if (options.causal) range.end = std::min(range.end, position + 1);
   if (options.window) {
     const Index radius =
@@ -32,31 +32,19 @@ KeyRange visible(Index i, Index num_keys, const AttentionOptions& options) {
   return range;
 }
 
-/// The row of one query's scores, scores[0] being key range.begin's, with what the masks and the bias add.
-struct ScoreRow {
-  Index n, h, i;
-  KeyRange range;
-  float* scores;
+Index total(std::span<const Range> ranges) {
+  Index count = 0;
+  for (const Range& range : ranges) count += range.count();
+  return count;
+}
 
-  void add(const DistanceBias& bias, Index query_offset) const {
-    const float* middle = bias.values.data() + h * (2 * bias.max_distance + 1) + bias.max_distance;
-    for (Index j = range.begin; j < range.end; ++j) {
-      scores[j - range.begin] += middle[std::clamp(j - i - query_offset, -bias.max_distance, bias.max_distance)];
-    }
-  }
+bool sameForAllQueries(const Mask& mask) { return mask.strides[2] == 0; }
 
-  void apply(const Mask& mask) const {
-    const Index first = n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2];
-    for (Index j = range.begin; j < range.end; ++j) {
-      const Index at = first + j * mask.strides[3];
-      if (mask.kind == Mask::Kind::kAdditive) {
-        scores[j - range.begin] += static_cast<const float*>(mask.data)[at];
-      } else if (!static_cast<const uint8_t*>(mask.data)[at]) {
-        scores[j - range.begin] = -std::numeric_limits<float>::infinity();
-      }
-    }
-  }
-};
+/// Whether entry `at` of a mask rules its key out.
+bool forbids(const Mask& mask, Index at) {
+  if (mask.kind == Mask::Kind::kBoolean) return !static_cast<const uint8_t*>(mask.data)[at];
+  return static_cast<const float*>(mask.data)[at] == kForbidden;
+}
 
 void check(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads, const Sequences& queries,
            const Sequences& keys, const AttentionOptions& options, ConstMatrixView output) {
@@ -102,6 +90,11 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
 namespace {
 
 /// Attention of one head in one sequence: query, output (L, ..), key, value (S, ..) are its columns and rows.
+///
+/// Work that masks forbid is left out in three steps. Keys that no query may see, such as padding, are not packed; what
+/// follows counts the keys that are left. A strip of queries passes by the panels of 8 keys that none of its queries
+/// may see. Within a panel forbidden keys are computed and get the weight zero; where a value is not finite, so that
+/// zero times it would not vanish, each query is multiplied with what it may see and no more.
 class Head {
  public:
   Head(Index n, Index h, ConstMatrixView key, ConstMatrixView value, const AttentionOptions& options, Arena& arena)
@@ -109,57 +102,219 @@ class Head {
         h_(h),
         num_keys_(key.rows()),
         options_(options),
-        keys_(packKeys(key, arena)),
-        values_(packValues(value, arena)),
-        arena_(arena) {}
+        arena_(arena),
+        chosen_(chooseKeys()),
+        keys_(packKeys(key, chosen_, arena)),
+        values_(packValues(value, chosen_, arena)) {}
 
   /// A strip of queries, the first of which is query i: a few rows at a time, so that their scores stay in the cache.
   void attend(ConstMatrixView query, Index i, float scale, float factor, MatrixView output, float* weights) const {
     const Arena::Scope scope(arena_);
     const Index rows = query.rows();
-    const Index begin = visible(i, num_keys_, options_).begin / 8 * 8,
-                end = visible(i + rows - 1, num_keys_, options_).end;
-    const Index count = std::max<Index>(end - begin, 0);
-    MatrixView a = arena_.matrix(rows, count);
-    uint32_t* units = arena_.take<uint32_t>(rows * std::max(query.cols(), count));
-    bool any[kMostStripQueries];
+    Strip strip{.first = i, .rows = rows, .reach = reachOf(i, rows), .masks = {}, .seen = {}};
+    strip.masks = masksOf(strip);
+    strip.seen = seenBy(strip);
+    const Index count = total(strip.seen);
+    MatrixView a = arena_.matrix(rows, (count + 7) / 8 * 8);
+    auto* units = arena_.take<uint32_t>(rows * std::max(query.cols(), count));
+    const Range features{0, keys_.depth}, columns{0, values_.columns};
 
-    multiplyStrip(query, keys_, 0, begin, scale, a, units);
-    for (Index r = 0; r < rows; ++r)
-      any[r] = turnIntoWeights(i + r, begin, end, a.data() + r * a.outerStride(),
-                               weights ? weights + r * num_keys_ : nullptr);
-    multiplyStrip(readOnly(a), values_, begin, 0, factor, output, units);
+    multiplyStrip(query, keys_, {&features, 1}, strip.seen, scale, a, units);
     for (Index r = 0; r < rows; ++r) {
-      if (!any[r]) output.row(r).setZero();
+      float* row = a.data() + r * a.outerStride();
+      forbid(strip, r, row);
+      std::fill(row + count, row + a.cols(), kForbidden);
+      const uint8_t* allowed = values_.finite ? nullptr : allowedIn(row, count);
+      softmaxRow(row, a.cols());
+      if (weights) showWeights(strip.seen, row, weights + r * num_keys_);
+      if (options_.dropout > 0) {
+        const MatrixView kept = view(row, 1, count);
+        dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
+      }
+      if (!values_.finite) {
+        const std::span<const Range> exactly = gather(strip.seen, allowed, row);
+        multiplyStrip(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1}, factor,
+                      view(output.data() + r * output.outerStride(), 1, output.cols()), units);
+      }
+    }
+    if (values_.finite) {
+      multiplyStrip(readOnly(view(a.data(), rows, count, a.outerStride())), values_, strip.seen, {&columns, 1}, factor,
+                    output, units);
     }
   }
 
  private:
-  /// The scores of query i with keys [begin, end) -> softmax and dropout of what it may see, zeros elsewhere. False
-  /// where it may see nothing.
-  bool turnIntoWeights(Index i, Index begin, Index end, float* scores, float* weights) const {
-    const KeyRange range = visible(i, num_keys_, options_);
-    const ScoreRow row{n_, h_, i, range, scores + range.begin - begin};
-    if (options_.bias) row.add(*options_.bias, options_.query_offset);
-    for (const Mask& mask : options_.masks) row.apply(mask);
-    const bool any = softmaxRow(row.scores, range.count());
-    std::fill(scores, row.scores, 0.0f);
-    std::fill(row.scores + range.count(), scores + end - begin, 0.0f);
-    if (weights) {
-      std::fill_n(weights, num_keys_, 0.0f);
-      std::copy_n(row.scores, range.count(), weights + range.begin);
+  /// A mask as it stands beside a strip of queries: for each of them a row of entries, one for each key within reach.
+  struct StripMask {
+    bool skips;  ///< says different things to different queries, and may hide panels from all of the strip
+    std::array<const uint8_t*, kMostStripQueries> allowed;  ///< one of the two kinds, the other null
+    std::array<const float*, kMostStripQueries> added;
+  };
+
+  struct Strip {
+    Index first, rows;                 ///< queries
+    Range reach;                       ///< keys that causality and the window show to some query, from a panel's first
+    std::span<const StripMask> masks;  ///< those that chooseKeys() has not dealt with
+    std::span<const Range> seen;       ///< of the keys within reach the panels that some query may see
+  };
+
+  /// The keys that some query may see, as far as the masks that are the same for all queries tell.
+  RowList chooseKeys() const {
+    RowList all{nullptr, num_keys_};
+    if (std::ranges::none_of(options_.masks, sameForAllQueries)) return all;
+    auto* places = arena_.take<Index>(num_keys_);
+    std::iota(places, places + num_keys_, Index{0});
+    Index count = num_keys_;
+    for (const Mask& mask : options_.masks) {
+      if (!sameForAllQueries(mask)) continue;
+      const Index first = firstEntry(mask, 0);
+      const auto forbidden = [&](Index j) { return forbids(mask, first + j * mask.strides[3]); };
+      count = std::remove_if(places, places + count, forbidden) - places;
     }
-    if (options_.dropout > 0) {
-      const MatrixView kept = view(row.scores, 1, range.count());
-      dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
+    return count == num_keys_ ? all : RowList{places, count};
+  }
+
+  /// Where a mask's entries for query i begin.
+  Index firstEntry(const Mask& mask, Index i) const {
+    return n_ * mask.strides[0] + h_ * mask.strides[1] + i * mask.strides[2];
+  }
+
+  /// The chosen keys among those that query i may see by causality and the window.
+  Range chosenFor(Index i) const {
+    const Range range = visible(i, num_keys_, options_);
+    return {chosen_.before(range.begin), chosen_.before(range.end)};
+  }
+
+  Range reachOf(Index first, Index rows) const {
+    return {chosenFor(first).begin / 8 * 8, chosenFor(first + rows - 1).end};
+  }
+
+  std::span<const StripMask> masksOf(const Strip& strip) const {
+    auto* masks = arena_.take<StripMask>(static_cast<Index>(options_.masks.size()));
+    size_t count = 0;
+    for (const Mask& mask : options_.masks) {
+      const bool boolean = mask.kind == Mask::Kind::kBoolean, same = sameForAllQueries(mask);
+      if (boolean && same) continue;
+      StripMask& placed = masks[count++];
+      placed = {.skips = !same, .allowed = {}, .added = {}};
+      for (Index r = 0; r < strip.rows; ++r) {
+        const auto at = static_cast<size_t>(r);
+        const Index first = firstEntry(mask, strip.first + r), stride = mask.strides[3];
+        if (boolean) {
+          placed.allowed[at] = entries(static_cast<const uint8_t*>(mask.data) + first, stride, strip.reach);
+        } else if (r > 0 && same) {
+          placed.added[at] = placed.added[0];
+        } else {
+          placed.added[at] = entries(static_cast<const float*>(mask.data) + first, stride, strip.reach);
+        }
+      }
     }
-    return any;
+    return {masks, count};
+  }
+
+  /// A mask's entries for the keys within reach, one after the other.
+  template <class T>
+  const T* entries(const T* first, Index stride, const Range& reach) const {
+    if (stride == 1 && !chosen_.places) return first + reach.begin;
+    T* row = arena_.take<T>(reach.count());
+    for (Index k = reach.begin; k < reach.end; ++k) row[k - reach.begin] = first[chosen_[k] * stride];
+    return row;
+  }
+
+  std::span<const Range> seenBy(const Strip& strip) const {
+    const Range& reach = strip.reach;
+    auto* ranges = arena_.take<Range>(reach.count() / 16 + 1);
+    if (std::ranges::none_of(strip.masks, &StripMask::skips)) {
+      ranges[0] = reach;
+      return {ranges, 1};
+    }
+    size_t count = 0;
+    for (Index first = reach.begin; first < reach.end; first += 8) {
+      const Range panel{first, std::min(first + 8, reach.end)};
+      const auto hides = [&](const StripMask& mask) { return hidesAll(mask, strip, panel); };
+      if (std::ranges::any_of(strip.masks, hides)) continue;
+      if (count > 0 && ranges[count - 1].end == first) {
+        ranges[count - 1].end = panel.end;
+      } else {
+        ranges[count++] = panel;
+      }
+    }
+    return {ranges, count};
+  }
+
+  /// Whether a mask hides a panel from all queries of the strip.
+  static bool hidesAll(const StripMask& mask, const Strip& strip, const Range& panel) {
+    if (!mask.skips) return false;
+    const Index first = panel.begin - strip.reach.begin;
+    for (size_t r = 0; r < static_cast<size_t>(strip.rows); ++r) {
+      const bool hidden = mask.added[0] ? allForbidden(mask.added[r] + first, panel.count())
+                                        : allForbidden(mask.allowed[r] + first, panel.count());
+      if (!hidden) return false;
+    }
+    return true;
+  }
+
+  /// Adds bias and masks to the scores of the strip's query r, and makes them -infinity where it may not see the key.
+  void forbid(const Strip& strip, Index r, float* scores) const {
+    const auto row = static_cast<size_t>(r);
+    const Range own = chosenFor(strip.first + r);
+    for (const Range& range : strip.seen) {
+      const Range part{std::clamp(own.begin, range.begin, range.end), std::clamp(own.end, range.begin, range.end)};
+      scores = std::fill_n(scores, part.begin - range.begin, kForbidden);
+      if (options_.bias) addBias(*options_.bias, strip.first + r + options_.query_offset, part, scores);
+      const Index first = part.begin - strip.reach.begin;
+      for (const StripMask& mask : strip.masks) {
+        if (mask.added[0]) {
+          applyMask(mask.added[row] + first, part.count(), scores);
+        } else {
+          applyMask(mask.allowed[row] + first, part.count(), scores);
+        }
+      }
+      scores = std::fill_n(scores + part.count(), range.end - part.end, kForbidden);
+    }
+  }
+
+  void addBias(const DistanceBias& bias, Index position, const Range& keys, float* scores) const {
+    const float* middle = bias.values.data() + h_ * (2 * bias.max_distance + 1) + bias.max_distance;
+    for (Index k = keys.begin; k < keys.end; ++k)
+      *scores++ += middle[std::clamp(chosen_[k] - position, -bias.max_distance, bias.max_distance)];
+  }
+
+  void showWeights(std::span<const Range> seen, const float* row, float* weights) const {
+    std::fill_n(weights, num_keys_, 0.0f);
+    for (const Range& range : seen) {
+      for (Index k = range.begin; k < range.end; ++k) weights[chosen_[k]] = *row++;
+    }
+  }
+
+  /// Which of a query's scores, its masks applied, belong to keys that it may see.
+  const uint8_t* allowedIn(const float* scores, Index count) const {
+    auto* allowed = arena_.take<uint8_t>(count);
+    std::transform(scores, scores + count, allowed, [](float score) { return score != kForbidden; });
+    return allowed;
+  }
+
+  /// Moves the weights of the allowed keys to the front of their row, and tells which keys these are.
+  std::span<const Range> gather(std::span<const Range> seen, const uint8_t* allowed, float* row) const {
+    auto* ranges = arena_.take<Range>(total(seen) / 2 + 1);
+    size_t count = 0;
+    const float* weight = row;
+    for (const Range& range : seen) {
+      for (Index k = range.begin; k < range.end; ++k, ++weight) {
+        if (!*allowed++) continue;
+        *row++ = *weight;
+        if (count == 0 || ranges[count - 1].end != k) ranges[count++] = {k, k};
+        ++ranges[count - 1].end;
+      }
+    }
+    return {ranges, count};
   }
 
   Index n_, h_, num_keys_;
   const AttentionOptions& options_;
-  Panels keys_, values_;
   Arena& arena_;
+  RowList chosen_;
+  Panels keys_, values_;
 };
 
 }  // namespace

@@ -2,39 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <optional>
 
-#include "support.h"
+#include "attention_support.h"
 
 namespace heed {
 namespace {
 
 using namespace test;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-struct Attended {
-  RowMajorMatrix output;
-  std::vector<float> weights;
-};
-
-Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
-                const Sequences& queries, const Sequences& keys, const AttentionOptions& options = {}) {
-  Arena arena;
-  // Starts as NaN: whatever is not written shows.
-  Attended result{RowMajorMatrix::Constant(q.rows(), v.cols(), std::nanf("")), {}};
-  result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
-  attention(window(q), window(k), window(v), heads, queries, keys, options, window(result.output),
-            result.weights.data(), arena);
-  return result;
-}
-
-Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v,
-                const AttentionOptions& options = {}) {
-  return attend(q, k, v, 1, Sequences::uniform(1, q.rows()), Sequences::uniform(1, k.rows()), options);
-}
 
 /// softmax(Q K^T scale + M) V in double, term by term as the formula stands.
 Attended reference(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
@@ -206,49 +181,6 @@ TEST(Attention, ConstantScoresGiveTheMean) {
   test::expectNear(attend(RowMajorMatrix::Zero(1, 5), randomMatrix(7, 5, 2), v).output, v.colwise().mean());
 }
 
-TEST(Attention, ForbiddenEntriesDoNotExist) {
-  // -inf, a boolean mask, and not having the key at all are one thing.
-  const RowMajorMatrix q = randomMatrix(3, 4, 1), k = randomMatrix(5, 4, 2), v = randomMatrix(5, 4, 3);
-  const uint8_t allowed[] = {1, 1, 1, 0, 0};
-  const float added[] = {0, 0, 0, -kInfinity, -kInfinity};
-  const std::array<Index, 4> target{1, 1, 3, 5};
-  const RowMajorMatrix expected = attend(q, k.topRows(3), v.topRows(3)).output;
-  for (const Mask& mask : {Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {5}, target),
-                           Mask::broadcast("mask", Mask::Kind::kAdditive, added, {5}, target)}) {
-    AttentionOptions options;
-    options.masks = {&mask, 1};
-    const Attended a = attend(q, k, v, options);
-    test::expectNear(a.output, expected);
-    EXPECT_EQ(a.weights[3], 0);
-  }
-}
-
-TEST(Attention, LowestFloatForbidsAsInPyTorch) {
-  // Added to every key it swallows the scores and leaves an even average; added to some, it forbids these.
-  const float lowest = std::numeric_limits<float>::lowest();
-  const RowMajorMatrix q = randomMatrix(1, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
-  const std::array<Index, 4> target{1, 1, 1, 3};
-  const float all[] = {lowest, lowest, lowest}, some[] = {0, lowest, lowest};
-  Mask mask = Mask::broadcast("mask", Mask::Kind::kAdditive, all, {3}, target);
-  AttentionOptions options;
-  options.masks = {&mask, 1};
-  test::expectNear(attend(q, k, v, options).output, v.colwise().mean());
-  mask.data = some;
-  test::expectNear(attend(q, k, v, options).output, v.topRows(1));
-}
-
-TEST(Attention, FullyMaskedQueriesGiveZeros) {
-  const RowMajorMatrix q = randomMatrix(2, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
-  const uint8_t allowed[] = {0, 0, 0, 1, 0, 0};
-  const Mask mask = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {2, 3}, {1, 1, 2, 3});
-  AttentionOptions options;
-  options.masks = {&mask, 1};
-  const Attended a = attend(q, k, v, options);
-  for (size_t j = 0; j < 3; ++j) EXPECT_EQ(a.weights[j], 0);
-  expectSame(a.output.topRows(1), RowMajorMatrix::Zero(1, 4));
-  test::expectNear(a.output.bottomRows(1), v.topRows(1));
-}
-
 TEST(Attention, NoKeysGiveZeros) {
   const RowMajorMatrix none(0, 4);
   expectSame(attend(randomMatrix(2, 4, 1), none, none).output, RowMajorMatrix::Zero(2, 4));
@@ -260,36 +192,6 @@ TEST(Attention, NotANumberIsNotHidden) {
   const Attended a = attend(q, randomMatrix(5, 4, 2), randomMatrix(5, 4, 3));
   EXPECT_TRUE(std::isnan(a.output(0, 0)));
   EXPECT_FALSE(std::isnan(a.output(1, 0)));
-}
-
-TEST(Attention, CausalQueriesDoNotSeeLaterKeys) {
-  const Index l = 13;
-  RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
-  AttentionOptions options;
-  options.causal = true;
-  const RowMajorMatrix before = attend(q, k, v, options).output;
-  k.bottomRows(5) = 9 * randomMatrix(5, 4, 4);
-  v.bottomRows(5).setConstant(1e30f);
-  expectSame(attend(q, k, v, options).output.topRows(l - 5), before.topRows(l - 5));
-  expectSame(before.topRows(1), randomMatrix(l, 4, 3).topRows(1));  // the first query sees one key
-}
-
-TEST(Attention, WindowedQueriesDoNotSeeFarKeys) {
-  const Index l = 40;
-  RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
-  AttentionOptions options;
-  options.window = 3;
-  const RowMajorMatrix before = attend(q, k, v, options).output;
-  k.topRows(20).setConstant(7);
-  v.topRows(20).setConstant(1e30f);
-  expectSame(attend(q, k, v, options).output.bottomRows(l - 23), before.bottomRows(l - 23));
-  v.topRows(10).setConstant(std::nanf(""));  // far ahead of any strip that sees key 20: skipped, not multiplied by zero
-  EXPECT_TRUE(attend(q, k, v, options).output.bottomRows(10).allFinite());
-
-  options.window = 0;
-  expectSame(attend(q, k, randomMatrix(l, 4, 3), options).output, randomMatrix(l, 4, 3));
-  options.window = std::numeric_limits<Index>::max();
-  expectSame(attend(q, k, before, options).output, attend(q, k, before).output);
 }
 
 TEST(Attention, ResultIsTheSameAloneAndAmongOthers) {
@@ -419,23 +321,6 @@ TEST(Attention, RefusesOptionsThatMakeNoSense) {
               with([&](AttentionOptions& o) { o.head_scale = five; }));
   expectError(kShapeMismatch, "bias: got shape [18]; expected [27]",
               with([&](AttentionOptions& o) { o.bias = &bias; }));
-}
-
-TEST(Mask, BroadcastsFromTheRight) {
-  const std::array<Index, 4> target{2, 3, 4, 5};
-  const auto strides = [&](const Shape& shape) {
-    return Mask::broadcast("mask", Mask::Kind::kBoolean, nullptr, shape, target).strides;
-  };
-  EXPECT_EQ(strides({}), (std::array<Index, 4>{0, 0, 0, 0}));
-  EXPECT_EQ(strides({5}), (std::array<Index, 4>{0, 0, 0, 1}));
-  EXPECT_EQ(strides({4, 1}), (std::array<Index, 4>{0, 0, 1, 0}));
-  EXPECT_EQ(strides({2, 1, 1, 5}), (std::array<Index, 4>{5, 0, 0, 1}));
-  EXPECT_EQ(strides({2, 3, 4, 5}), (std::array<Index, 4>{60, 20, 5, 1}));
-  for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 2, 4, 5}, Shape{1, 2, 3, 4, 5}, Shape{0}}) {
-    expectError(ErrorCode::kShapeMismatch,
-                "mask: got shape " + shape.toString() + "; expected one that broadcasts to [2, 3, 4, 5]",
-                [&] { strides(shape); });
-  }
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "kernels/mask.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace heed {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST(MaskKernels, ForbidWhatTheyForbidAndNoMore) {
+  for (Index count = 0; count < 20; ++count) {
+    for (Index from = 0; from < 4; ++from) {
+      std::vector<uint8_t> allowed;
+      std::vector<float> added, scores, masked, biased;
+      for (Index j = 0; j < from + count; ++j) {
+        allowed.push_back(j % 3 != 1);
+        added.push_back(j % 3 == 1 ? -kInfinity : 0.5f * static_cast<float>(j));
+        const float score = j % 5 == 1 ? std::nanf("") : j % 5 == 2 ? kInfinity : static_cast<float>(j) - 7;
+        scores.push_back(score);
+        const bool within = j >= from;
+        masked.push_back(within && j % 3 == 1 ? -kInfinity : score);
+        biased.push_back(within ? (j % 3 == 1 ? -kInfinity : score + 0.5f * static_cast<float>(j)) : score);
+      }
+      std::vector<float> first = scores, second = scores;
+      applyMask(allowed.data() + from, count, first.data() + from);
+      applyMask(added.data() + from, count, second.data() + from);
+      for (size_t j = 0; j < scores.size(); ++j) {
+        const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+        EXPECT_PRED2(same, first[j], masked[j]) << count << " from " << from << ": " << j;
+        EXPECT_PRED2(same, second[j], biased[j]) << count << " from " << from << ": " << j;
+      }
+    }
+  }
+}
+
+TEST(MaskKernels, TellWhetherAnythingIsAllowed) {
+  for (Index count = 0; count < 12; ++count) {
+    std::vector<uint8_t> allowed(static_cast<size_t>(count), 0);
+    std::vector<float> added(allowed.size(), -kInfinity);
+    EXPECT_TRUE(allForbidden(allowed.data(), count));
+    EXPECT_TRUE(allForbidden(added.data(), count));
+    for (size_t j = 0; j < allowed.size(); ++j) {
+      allowed[j] = 1;
+      added[j] = std::numeric_limits<float>::lowest();
+      EXPECT_FALSE(allForbidden(allowed.data(), count));
+      EXPECT_FALSE(allForbidden(added.data(), count));
+      allowed[j] = 0;
+      added[j] = -kInfinity;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "heed/attention.h"
+#include "support.h"
+
+/// One call of attention with its weights.
+namespace heed::test {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Attended {
+  RowMajorMatrix output;
+  std::vector<float> weights;
+};
+
+inline Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
+                       const Sequences& queries, const Sequences& keys, const AttentionOptions& options = {}) {
+  Arena arena;
+  // Starts as NaN: whatever is not written shows.
+  Attended result{RowMajorMatrix::Constant(q.rows(), v.cols(), std::nanf("")), {}};
+  result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
+  attention(window(q), window(k), window(v), heads, queries, keys, options, window(result.output),
+            result.weights.data(), arena);
+  return result;
+}
+
+inline Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v,
+                       const AttentionOptions& options = {}) {
+  return attend(q, k, v, 1, Sequences::uniform(1, q.rows()), Sequences::uniform(1, k.rows()), options);
+}
+
+}  // namespace heed::test
