@@ -5,6 +5,7 @@
 
 import type { RawMask, RawTensor } from './core.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
+import type { SignalLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
 /** Checks one option's value; `undefined` where the caller gave none. */
@@ -36,6 +37,16 @@ export function readOptions<S extends Record<string, Reader<unknown>>>(
     for (const name of Object.keys(schema))
       read[name] = schema[name]!((given as Record<string, unknown>)[name], `${owner}.${name}`);
     return read as Read<S>;
+  });
+}
+
+/** A copy of options that several callees share, each of which reads its own: looked at once, so that no getter of theirs can throw later. */
+export function plainOptions<T extends object>(owner: string, given: T | undefined): T {
+  return guarded(owner, () => {
+    if (given === undefined) return {} as T;
+    if (typeof given !== 'object' || given === null || Array.isArray(given))
+      throw invalid(owner, describe(given), 'an options object');
+    return { ...given };
   });
 }
 
@@ -91,6 +102,38 @@ export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
 
 export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value);
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
+
+export const text: Reader<string> = (value, name) => {
+  if (typeof value === 'string') return value;
+  throw invalid(name, describe(value), 'a string');
+};
+
+/** A copy of an array, whose entries `reader` checks from the first on. */
+export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
+  return (value, name) =>
+    guarded(name, () => {
+      if (!Array.isArray(value)) throw invalid(name, describe(value), expected);
+      const list: T[] = [];
+      for (let i = 0; i < value.length; i++) list.push(reader(value[i], `${name}[${i}]`));
+      return list;
+    });
+}
+
+/** One text or several. */
+export const texts: Reader<string | string[]> = (value, name) =>
+  typeof value === 'string' ? value : listOf(text, 'a string or an array of strings')(value, name);
+
+export const signal: Reader<SignalLike | undefined> = (value, name) => {
+  if (value === undefined || value === null) return undefined;
+  if (typeof (value as SignalLike).throwIfAborted === 'function') return value as SignalLike;
+  throw invalid(name, describe(value), 'an AbortSignal');
+};
+
+export function callback<F>(value: unknown, name: string): F | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'function') return value as F;
+  throw invalid(name, describe(value), 'a function');
+}
 
 /** Reads the length or another plain number that a call takes before its options. */
 export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE): number {

@@ -14,7 +14,7 @@ import {
   fillMask,
   type TaskOptions,
 } from './models/tasks.js';
-import { nearest } from './options.js';
+import { callback, nearest, plainOptions } from './options.js';
 import { dispose } from './platform.js';
 import { load } from './runtime.js';
 import type { NestedNumbers, Tensor } from './tensor.js';
@@ -114,42 +114,37 @@ const makers: { [T in PipelineTask]: (model: PretrainedModel) => Pipelines[T] } 
   'sentiment-analysis': textClassification,
   'token-classification': tokenClassification,
   ner: tokenClassification,
-  'fill-mask':
-    (model) =>
-    async (texts, { top_k: topK = 5, ...call } = {}) => {
-      const all = await fillMask(model, texts, { ...call, topK });
-      return single(
-        texts,
-        all.map((list) =>
-          list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence })),
-        ),
-      );
-    },
-  'question-answering':
-    (model) =>
-    async (question, context, { top_k: topK = 1, ...call } = {}) => {
-      const answers = await answerQuestion(model, question, context, { ...call, topK });
-      return topK === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
-    },
+  'fill-mask': (model) => async (texts, options) => {
+    const { top_k: topK, ...call } = plainOptions('fill-mask', options);
+    const all = await fillMask(model, texts, { ...call, ...(topK !== undefined && { topK }) });
+    return single(
+      texts,
+      all.map((list) => list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence }))),
+    );
+  },
+  'question-answering': (model) => async (question, context, options) => {
+    const { top_k: topK = 1, ...call } = plainOptions('question-answering', options);
+    const answers = await answerQuestion(model, question, context, { ...call, topK });
+    return topK === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
+  },
 };
 
 /** A task's function over a model; without one, over the model that comes with heed (feature extraction only, as it has no heads). */
 export async function pipeline<T extends PipelineTask>(
   task: T,
   source?: ModelSource,
-  options: PipelineOptions = {},
+  options?: PipelineOptions,
 ): Promise<Pipeline<T>> {
-  if (!Object.hasOwn(makers, task)) {
+  if (typeof task !== 'string' || !Object.hasOwn(makers, task)) {
     const known = Object.keys(makers);
     throw new HeedError(
       'UNSUPPORTED',
       `task: got ${describe(task)}; expected ${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`,
     );
   }
-  if (typeof options !== 'object' || options === null)
-    throw invalid('pipeline', describe(options), 'an options object');
-  const { progress_callback: callback, device = 'auto', ...rest } = options;
-  if (!['wasm', 'cpu', 'auto'].includes(device))
+  const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
+  const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
+  if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
     throw new HeedError(
       'UNSUPPORTED',
       `device: got ${describe(device)}; expected 'wasm', 'cpu' or 'auto': heed runs on the processor`,
@@ -158,24 +153,24 @@ export async function pipeline<T extends PipelineTask>(
   const heed = await load();
   const model = await heed.fromPretrained(source, {
     ...rest,
-    ...(callback && { onProgress: statusesFor(callback, name) }),
+    ...(progress && { onProgress: statusesFor(progress, name) }),
   });
-  callback?.({ status: 'ready', task, model: name });
+  progress?.({ status: 'ready', task, model: name });
   const call = makers[task](model) as Pipelines[T];
   const end = () => model.dispose();
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 
-function statusesFor(callback: (progress: PipelineProgress) => void, name: string): (progress: LoadProgress) => void {
+function statusesFor(report: (progress: PipelineProgress) => void, name: string): (progress: LoadProgress) => void {
   const begun = new Set<string>();
   return ({ file, fileLoaded, fileTotal }) => {
     if (!begun.has(file)) {
       begun.add(file);
-      callback({ status: 'initiate', name, file });
-      callback({ status: 'download', name, file });
+      report({ status: 'initiate', name, file });
+      report({ status: 'download', name, file });
     }
     const total = fileTotal ?? fileLoaded;
-    callback({
+    report({
       status: 'progress',
       name,
       file,
@@ -183,7 +178,7 @@ function statusesFor(callback: (progress: PipelineProgress) => void, name: strin
       loaded: fileLoaded,
       total,
     });
-    if (fileLoaded === fileTotal) callback({ status: 'done', name, file });
+    if (fileLoaded === fileTotal) report({ status: 'done', name, file });
   };
 }
 
@@ -195,12 +190,13 @@ function pipelineTensor(tensor: Tensor): PipelineTensor {
 const POOLINGS = { mean: 'mean', cls: 'cls', first_token: 'cls', last_token: 'last', eos: 'last', max: 'max' } as const;
 
 function featureExtraction(model: PretrainedModel): Pipelines['feature-extraction'] {
-  return async (texts, { pooling = 'none', normalize = false, ...call } = {}) => {
+  return async (texts, options) => {
+    const { pooling = 'none', normalize = false, ...call } = plainOptions('feature-extraction', options);
     if (pooling === 'none') {
       const { lastHiddenState } = await model.encode(texts, call);
       return pipelineTensor(lastHiddenState);
     }
-    if (!Object.hasOwn(POOLINGS, pooling))
+    if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))
       throw invalid(
         'pooling',
         describe(pooling),
@@ -213,7 +209,8 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
 }
 
 function textClassification(model: PretrainedModel): Pipelines['text-classification'] {
-  return async (texts, { top_k: topK = 1, ...call } = {}) => {
+  return async (texts, options) => {
+    const { top_k: topK = 1, ...call } = plainOptions('text-classification', options);
     const all = await classify(model, texts, { ...call, ...(topK !== null && { topK }) });
     // One label a text comes in one flat list, as there.
     if (topK === 1) return all.flat();
@@ -222,10 +219,9 @@ function textClassification(model: PretrainedModel): Pipelines['text-classificat
 }
 
 function tokenClassification(model: PretrainedModel): Pipelines['token-classification'] {
-  return async (
-    texts,
-    { ignore_labels: ignoreLabels = ['O'], aggregation_strategy: aggregation = 'none', ...call } = {},
-  ) => {
+  return async (texts, options) => {
+    const read = plainOptions('token-classification', options);
+    const { ignore_labels: ignoreLabels = ['O'], aggregation_strategy: aggregation = 'none', ...call } = read;
     const all = await classifyTokens(model, texts, { ...call, ignoreLabels, aggregation });
     const named = all.map((list) =>
       list.map(({ label, score, index, word, start, end }) =>

@@ -16,7 +16,10 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
 
   /** @throws HeedError `SHAPE_MISMATCH` where the shape's extents do not multiply to the number of values. */
   constructor(data: Data, shape: readonly number[]) {
-    this.shape = checkShape('Tensor', data.length, shape);
+    const kind = kindOf(data);
+    if (kind !== 'Float32Array' && kind !== 'Uint8Array')
+      throw invalid('Tensor: data', describe(data), 'a Float32Array or a Uint8Array');
+    this.shape = guarded('Tensor: shape', () => checkShape('Tensor', data.length, shape));
     this.data = data;
   }
 
@@ -148,10 +151,12 @@ function kindOf(data: unknown): string | undefined {
 }
 
 function lengthOf(argument: string, data: Float32Array | Uint8Array): number {
-  if (data.length === 0 && (data.buffer as { detached?: boolean }).detached) {
+  const { length, buffer } = data;
+  // The array's own length may be a stale one: V8 before 12 keeps it in optimized code where arrays over resizable buffers were seen, too.
+  if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
     throw invalid(`${argument}.data`, 'an array whose buffer was transferred away', 'values');
   }
-  return data.length;
+  return length;
 }
 
 /** A copy of `shape`, checked against the number of values. */

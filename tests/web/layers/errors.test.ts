@@ -321,7 +321,7 @@ const wrongNumbers: Row[] = [
     'pruning a head that is not there',
     () => encoderLayer.prune([2]),
     'INVALID_ARGUMENT',
-    /heads: got 2; expected heads from 0 to 1/,
+    /heads\[0\]: got 2; expected an integer from 0 to 1/,
   ],
   ['flops of no length', () => encoderLayer.flops(0), 'INVALID_ARGUMENT', /flops: length: got 0/],
 ];

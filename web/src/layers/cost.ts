@@ -71,13 +71,13 @@ function pairs(
 ): number {
   if (unmasked || (!causal && window === null)) return queries * keys;
   const reach = window ?? Infinity;
-  let total = 0;
-  for (let i = 0; i < queries; i++) {
-    const first = Math.max(0, i - reach);
-    const last = Math.min(keys - 1, causal ? i : i + reach);
-    total += Math.max(0, last - first + 1);
-  }
-  return total;
+  return queries * keys - above(queries, keys, causal ? 0 : reach) - above(keys, queries, reach);
+}
+
+/** How many pairs of i < rows and j < columns have j - i > distance. */
+function above(rows: number, columns: number, distance: number): number {
+  const triangle = (n: number) => (n > 0 ? (n * (n + 1)) / 2 : 0);
+  return triangle(columns - distance - 1) - triangle(columns - distance - 1 - rows);
 }
 
 /** A table of a layer's parameters, and its flops where a length is given. */

@@ -1,5 +1,5 @@
 import type { RawDecoded, RawDecoder, RawDecoderCache, RawStepper } from '../core.js';
-import { calling, describe, invalid } from '../error.js';
+import { calling, describe, guarded, invalid } from '../error.js';
 import { toTensor } from '../functions.js';
 import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
@@ -85,13 +85,13 @@ export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends
   step(target: TensorInput, cache: DecoderCache): Tensor {
     const { raw } = this;
     const targets = readTensor('step: target', target);
-    if (!(cache instanceof DecoderCache) || cache.maker !== this) {
+    const maker = guarded('step: cache', () => (cache instanceof DecoderCache ? cache.maker : null));
+    if (maker !== this)
       throw invalid(
         'step: cache',
-        cache instanceof DecoderCache ? "another layer's" : describe(cache),
+        maker ? "another layer's" : describe(cache),
         'a cache that makeCache() of this layer made',
       );
-    }
     return calling('step', () => toTensor(raw.step(targets, cache.raw)));
   }
 }

@@ -2,8 +2,8 @@
  * Which heads matter, and doing without the others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
  * Letters: E width, H heads, Dk / Dv key / value width of a head.
  */
-import { describe, HeedError, invalid } from '../error.js';
-import { integer } from '../options.js';
+import { describe, guarded, HeedError, invalid } from '../error.js';
+import { integer, listOf, type Reader } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { StateDict } from './layer.js';
 
@@ -38,11 +38,15 @@ export async function headImportance(
   measure: (headMask: never) => Measured | PromiseLike<Measured>,
 ): Promise<HeadImportance[]> {
   const layered = Array.isArray(shape);
-  if (layered && shape.length !== 2)
-    throw invalid('headImportance: shape', describe(shape), 'a number of heads, or [layers, heads]');
-  const [layers, heads] = (layered ? shape : [1, shape]).map((extent: unknown) =>
-    integer(extent, 'headImportance: shape', 1),
-  ) as [number, number];
+  const [layers, heads] = guarded('headImportance: shape', () => {
+    if (layered && shape.length !== 2)
+      throw invalid('headImportance: shape', describe(shape), 'a number of heads, or [layers, heads]');
+    // A mask per head: more would not fit the memory.
+    return [0, 1].map((i) => integer(layered ? shape[i] : [1, shape][i], 'headImportance: shape', 1, 4096)) as [
+      number,
+      number,
+    ];
+  });
   if (typeof measure !== 'function')
     throw invalid('headImportance: measure', describe(measure), 'a function from a head mask to a loss or an output');
   const measured = async (layer: number, head: number): Promise<Measured> => {
@@ -76,12 +80,8 @@ function difference(before: Measured, after: Measured): number {
 
 /** The heads that stay when `heads` go. */
 export function remainingHeads(argument: string, heads: readonly number[], numHeads: number): number[] {
-  if (!Array.isArray(heads)) throw invalid(argument, describe(heads), 'an array of head indices');
-  const gone = new Set<unknown>(heads);
-  for (const head of gone) {
-    if (!Number.isInteger(head) || (head as number) < 0 || (head as number) >= numHeads)
-      throw invalid(argument, describe(head), `heads from 0 to ${numHeads - 1}`);
-  }
+  const head: Reader<number> = (value, name) => integer(value, name, 0, numHeads - 1);
+  const gone = new Set(listOf(head, 'an array of head indices')(heads, argument));
   const kept = Array.from({ length: numHeads }, (_, head) => head).filter((head) => !gone.has(head));
   if (kept.length === 0) throw invalid(argument, `all ${numHeads} heads`, 'at least one head that stays');
   return kept;

@@ -125,10 +125,16 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
         `${argument}: got a state dict that does not fit: ${found.join('; ')}; expected exactly this layer's parameters`,
       );
     }
+    // All of them before the first is written: a getter of the state may have transferred an earlier one's buffer away.
+    const ready = guarded(argument, () =>
+      writes.map(({ index, firstRow, data }) => ({
+        index,
+        firstRow,
+        bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+      })),
+    );
     calling(argument, () => {
-      for (const { index, firstRow, data } of writes) {
-        raw.writeParameter(index, firstRow, new Uint8Array(data.buffer, data.byteOffset, data.byteLength), 'F32', null);
-      }
+      for (const { index, firstRow, bytes } of ready) raw.writeParameter(index, firstRow, bytes, 'F32', null);
     });
     return this;
   }

@@ -1,6 +1,7 @@
 /** The door to pretrained encoders: in this thread, or in a worker of their own. */
-import { describe, invalid } from '../error.js';
+import { describe, guarded, invalid } from '../error.js';
 import { moduleOf } from '../module.js';
+import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
@@ -27,15 +28,13 @@ export interface FromPretrainedOptions extends LoadModelOptions {
 export async function fromPretrained(
   runtime: Runtime,
   source: ModelSource = shippedModel,
-  options: FromPretrainedOptions = {},
+  options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
-  if (typeof options !== 'object' || options === null)
-    throw invalid('fromPretrained', describe(options), 'an options object');
-  const { worker = false, threads, ...rest } = options;
+  const { worker = false, threads, ...rest } = plainOptions('fromPretrained', options);
   if (threads !== undefined && threads !== null)
     return loadPool(moduleOf(runtime.core), source, readLoadOptions(rest), chooseThreads(threads));
   if (worker === false || worker === null) return loadPretrained(runtime, source, rest);
-  if (worker !== true && typeof (worker as WorkerLike).postMessage !== 'function')
+  if (worker !== true && guarded('fromPretrained.worker', () => typeof worker.postMessage !== 'function'))
     throw invalid('fromPretrained.worker', describe(worker), 'true, false or a Worker');
   return loadInWorker(moduleOf(runtime.core), source, readLoadOptions(rest), worker === true ? undefined : worker);
 }

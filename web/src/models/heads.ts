@@ -7,7 +7,8 @@ import type { Settings } from './config.js';
 import { activation } from './families.js';
 import type { HeadTensor } from './weights.js';
 
-export type HeadName = 'sequence-classification' | 'token-classification' | 'question-answering' | 'fill-mask';
+export const HEADS = ['sequence-classification', 'token-classification', 'question-answering', 'fill-mask'] as const;
+export type HeadName = (typeof HEADS)[number];
 
 /** A dense layer or a layer norm, by its name in the checkpoint. `activation` may name a key of config.json. */
 type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };

@@ -1,6 +1,7 @@
 /** What a caller gives to `encode` and `embed`, texts or ids, as rows of tokens ready for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
-import { HeedError } from '../error.js';
+import { describe, guarded, HeedError, invalid } from '../error.js';
+import { integer, listOf, type Reader, texts } from '../options.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
 /** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
@@ -50,61 +51,68 @@ export function positionLimit(config: RawEncoderModelConfig): number {
 }
 
 export function countTexts(input: ModelInput): number {
-  return typeof input === 'string'
-    ? 1
-    : Array.isArray(input)
-      ? input.length
-      : ((input as TokenIds).inputIds?.length ?? 0);
+  return typeof input === 'string' ? 1 : Array.isArray(input) ? input.length : (input as TokenIds).inputIds.length;
 }
 
-/** Rows in order, made one at a time, so that a long list is not tokenized before the first text runs. */
+/** Token ids as arrays or as typed arrays, which may be BigInts. */
+const idsOfText: Reader<number[]> = (value, name) => {
+  if (!Array.isArray(value) && !ArrayBuffer.isView(value))
+    throw invalid(name, describe(value), 'an array of whole numbers');
+  const ids: number[] = [];
+  for (let i = 0; i < (value as ArrayLike<unknown>).length; i++) {
+    const id = (value as ArrayLike<unknown>)[i];
+    ids.push(integer(typeof id === 'bigint' || typeof id === 'boolean' ? Number(id) : id, `${name}[${i}]`, 0));
+  }
+  return ids;
+};
+const idsOfTexts = listOf(idsOfText, 'an array of arrays of token ids, one a text');
+
+/** A copy of what a caller gave: read once, so that what it does later, or its getters do, changes nothing. */
+export function readInput(input: unknown): ModelInput {
+  return guarded('texts', () => {
+    if (typeof input === 'string' || Array.isArray(input)) return texts(input, 'texts');
+    const { inputIds, attentionMask, tokenTypeIds } = (input ?? {}) as Partial<TokenIds>;
+    if (inputIds === undefined)
+      throw invalid(
+        'texts',
+        describe(input),
+        'a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }',
+      );
+    return {
+      inputIds: idsOfTexts(inputIds, 'inputIds'),
+      ...(attentionMask !== undefined && { attentionMask: idsOfTexts(attentionMask, 'attentionMask') }),
+      ...(tokenTypeIds !== undefined && { tokenTypeIds: idsOfTexts(tokenTypeIds, 'tokenTypeIds') }),
+    };
+  });
+}
+
+/** Rows of what `readInput` gave, in order, made one at a time, so that a long list is not tokenized before the first text runs. */
 export function* rowsOf(input: ModelInput, options: InputOptions, context: InputContext): Generator<Row> {
   const limit = lengthLimit(options, context);
   const truncation = options.truncation ?? true;
   if (typeof input === 'string' || Array.isArray(input)) {
-    const texts = typeof input === 'string' ? [input] : (input as readonly unknown[]);
-    const pairs =
-      options.textPairs === undefined
-        ? undefined
-        : typeof options.textPairs === 'string'
-          ? [options.textPairs]
-          : options.textPairs;
-    if (pairs && (!Array.isArray(pairs) || pairs.length !== texts.length)) {
-      throw new HeedError(
-        'INVALID_ARGUMENT',
-        `textPairs: got ${Array.isArray(pairs) ? pairs.length : typeof pairs}; expected ${texts.length} texts, one for each of texts`,
-      );
+    const list = typeof input === 'string' ? [input] : (input as readonly string[]);
+    const { textPairs } = options;
+    const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
+    if (pairs && pairs.length !== list.length) {
+      throw invalid('textPairs', `${pairs.length} texts`, `${list.length}, one for each of texts`);
     }
-    for (let n = 0; n < texts.length; n++)
-      yield textRow(texts[n], pairs?.[n], n, limit, truncation, options.prompt ?? '', context);
+    for (let n = 0; n < list.length; n++)
+      yield textRow(list[n]!, pairs?.[n], n, limit, truncation, options.prompt ?? '', context);
     return;
   }
-  if (typeof input !== 'object' || input === null || !Array.isArray((input as TokenIds).inputIds)) {
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `texts: got ${input === null ? 'null' : typeof input}; expected a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }`,
-    );
-  }
-  const { inputIds, attentionMask, tokenTypeIds } = input as TokenIds;
-  const flat = inputIds.length > 0 && typeof inputIds[0] === 'number';
-  if (flat)
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      'inputIds: got an array of numbers; expected an array of arrays, one a text',
-    );
-  for (const [name, list] of [
-    ['attentionMask', attentionMask],
-    ['tokenTypeIds', tokenTypeIds],
-  ] as const) {
-    if (list !== undefined && (!Array.isArray(list) || list.length !== inputIds.length)) {
+  const ids = input as TokenIds;
+  const { inputIds } = ids;
+  for (const name of ['attentionMask', 'tokenTypeIds'] as const) {
+    if (ids[name] && ids[name].length !== inputIds.length) {
       throw new HeedError(
         'SHAPE_MISMATCH',
-        `${name}: got ${Array.isArray(list) ? `${list.length} rows` : typeof list}; expected ${inputIds.length}, as inputIds`,
+        `${name}: got ${ids[name].length} rows; expected ${inputIds.length}, as inputIds`,
       );
     }
   }
-  const width = Math.max(0, ...inputIds.map((row) => row?.length ?? 0));
-  for (let n = 0; n < inputIds.length; n++) yield idsRow(n, input as TokenIds, width, limit, truncation, context);
+  const width = inputIds.reduce((most, row) => Math.max(most, row.length), 0);
+  for (let n = 0; n < inputIds.length; n++) yield idsRow(n, ids, width, limit, truncation, context);
 }
 
 function lengthLimit({ maxLength }: InputOptions, context: InputContext): number {
@@ -127,8 +135,8 @@ function tooLong(n: number, length: number, limit: number): HeedError {
 }
 
 function textRow(
-  text: unknown,
-  pair: unknown,
+  text: string,
+  pair: string | undefined,
   n: number,
   limit: number,
   truncation: boolean,
@@ -139,16 +147,6 @@ function textRow(
     throw new HeedError(
       'UNSUPPORTED',
       `texts[${n}]: got a text; expected { inputIds }, as the model folder has no tokenizer.json`,
-    );
-  if (typeof text !== 'string')
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `texts[${n}]: got ${text === null ? 'null' : typeof text}; expected a string`,
-    );
-  if (pair !== undefined && typeof pair !== 'string')
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `textPairs[${n}]: got ${pair === null ? 'null' : typeof pair}; expected a string`,
     );
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
   if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
@@ -182,12 +180,19 @@ function idsRow(
   truncation: boolean,
   { config, padId, tokenizer }: InputContext,
 ): Row {
-  const all = integers('inputIds', n, input.inputIds[n], null);
-  const types =
-    input.tokenTypeIds && config.typeVocabSize > 0
-      ? integers('tokenTypeIds', n, input.tokenTypeIds[n], all.length)
-      : null;
-  const mask = input.attentionMask ? integers('attentionMask', n, input.attentionMask[n], all.length) : null;
+  const all = input.inputIds[n]!;
+  const beside = (name: 'attentionMask' | 'tokenTypeIds') => {
+    const row = input[name]?.[n];
+    if (row && row.length !== all.length) {
+      throw new HeedError(
+        'SHAPE_MISMATCH',
+        `${name}[${n}]: got ${row.length} entries; expected ${all.length}, as inputIds[${n}]`,
+      );
+    }
+    return row ?? null;
+  };
+  const types = config.typeVocabSize > 0 ? beside('tokenTypeIds') : null;
+  const mask = beside('attentionMask');
   const odd = mask?.find((m) => m !== 0 && m !== 1);
   if (odd !== undefined) throw new HeedError('INVALID_ARGUMENT', `attentionMask[${n}]: got ${odd}; expected 0 or 1`);
 
@@ -216,7 +221,12 @@ function idsRow(
 }
 
 /** As the published models count: BERT by column; RoBERTa and MPNet by what is no padding, from padding_idx + 1. Null where that is 0, 1, 2, ... from the offset. */
-function positionsOf(all: number[], columns: number[], config: RawEncoderModelConfig, padId: number): number[] | null {
+function positionsOf(
+  all: readonly number[],
+  columns: number[],
+  config: RawEncoderModelConfig,
+  padId: number,
+): number[] | null {
   if (config.positions === 'rotary') return null;
   let positions = columns;
   if (config.positionOffset > 0) {
@@ -225,25 +235,4 @@ function positionsOf(all: number[], columns: number[], config: RawEncoderModelCo
     positions = columns.map((i) => byId[i]!);
   }
   return positions.every((position, i) => position === config.positionOffset + i) ? null : positions;
-}
-
-function integers(name: string, n: number, row: unknown, length: number | null): number[] {
-  const values =
-    Array.isArray(row) || ArrayBuffer.isView(row)
-      ? Array.from(row as ArrayLike<unknown>, (v) => (typeof v === 'bigint' || typeof v === 'boolean' ? Number(v) : v))
-      : null;
-  if (!values)
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `${name}[${n}]: got ${row === null ? 'null' : typeof row}; expected an array of whole numbers`,
-    );
-  const odd = values.find((v) => !Number.isInteger(v));
-  if (odd !== undefined || values.includes(undefined))
-    throw new HeedError('INVALID_ARGUMENT', `${name}[${n}]: got ${String(odd)}; expected whole numbers`);
-  if (length !== null && values.length !== length)
-    throw new HeedError(
-      'SHAPE_MISMATCH',
-      `${name}[${n}]: got ${values.length} entries; expected ${length}, as inputIds[${n}]`,
-    );
-  return values as number[];
 }

@@ -1,11 +1,24 @@
 /** A pretrained encoder in this thread. Letters: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, HeedError, invalid } from '../error.js';
-import { flag, oneOf, optional, type Reader, readOptions, size, tensor } from '../options.js';
+import {
+  callback,
+  flag,
+  integer,
+  listOf,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  size,
+  tensor,
+  text,
+  texts,
+} from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { formatShape, Tensor } from '../tensor.js';
-import { Chain, type HeadContext, type HeadName, makeDense, makeHead, makePooler } from './heads.js';
+import { Chain, HEADS, type HeadContext, type HeadName, makeDense, makeHead, makePooler } from './heads.js';
 import {
   countTexts,
   type InputContext,
@@ -13,6 +26,7 @@ import {
   type ModelInput,
   positionLimit,
   type Row,
+  readInput,
   rowsOf,
 } from './input.js';
 import type { IntegrityOption } from './integrity.js';
@@ -32,29 +46,6 @@ import { Breather, type PieceOptions, piecesOf, runPiece } from './run.js';
 import { POOLINGS, type Pooling, type Recipe } from './sentence-transformers.js';
 import type { ModelSource } from './source.js';
 import { WeightLoader } from './weights.js';
-
-const signal: Reader<SignalLike | undefined> = (value, name) => {
-  if (value === undefined || value === null) return undefined;
-  if (typeof (value as SignalLike).throwIfAborted === 'function') return value as SignalLike;
-  throw invalid(name, describe(value), 'an AbortSignal');
-};
-
-function callback<F>(value: unknown, name: string): F | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === 'function') return value as F;
-  throw invalid(name, describe(value), 'a function');
-}
-
-const text: Reader<string> = (value, name) => {
-  if (typeof value === 'string') return value;
-  throw invalid(name, describe(value), 'a string');
-};
-
-const texts: Reader<string | string[]> = (value, name) => {
-  if (typeof value === 'string' || (Array.isArray(value) && value.every((entry) => typeof entry === 'string')))
-    return value as string | string[];
-  throw invalid(name, describe(value), 'a string or an array of strings');
-};
 
 const inputSchema = {
   textPairs: optional(texts, undefined),
@@ -80,6 +71,7 @@ const embedSchema = {
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
 };
+const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
@@ -212,7 +204,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { outputAttentions, outputHiddenStates } = read;
     const breather = new Breather(read.signal);
     const headMask = this.#headMask(read.headMask);
-    const rows = await this.#allRows(input, read, breather);
+    const rows = await this.#allRows(readInput(input), read, breather);
     const { numLayers, numHeads, embedDim } = this.#core;
     const count = rows.length;
     const width = Math.max(0, ...rows.map((row) => row.width));
@@ -280,10 +272,11 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       headMask: this.#headMask(read.headMask),
       returnWeights: false,
     };
-    const total = countTexts(input);
+    const given = readInput(input);
+    const total = countTexts(given);
     const out = new Float32Array(total * width);
     let done = 0;
-    for (const piece of piecesOf(rowsOf(input, { ...read, prompt: this.#prompt(read) }, this.#context), this.#core)) {
+    for (const piece of piecesOf(rowsOf(given, { ...read, prompt: this.#prompt(read) }, this.#context), this.#core)) {
       const vectors = await this.#run(piece, pieceOptions, (encoding) =>
         this.raw.dense.forward(this.#pool(encoding, piece, pooling)),
       );
@@ -300,7 +293,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
     void this.raw;
     const read = readOptions('tokenize', { ...inputSchema, signal }, options);
-    const rows = await this.#allRows(texts, read, new Breather(read.signal));
+    const rows = await this.#allRows(readInput(texts), read, new Breather(read.signal));
     return {
       inputIds: rows.map((row) => row.ids),
       tokens: rows.map((row) => row.tokens),
@@ -314,10 +307,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
     void this.raw;
     const read = readOptions('predict', callSchema, options);
-    const { chain, bias } = this.#head(head);
+    const { chain, bias } = this.#head(oneOf(HEADS)(head, 'predict: head'));
     const breather = new Breather(read.signal);
     const pieceOptions = { breather, headMask: this.#headMask(read.headMask), returnWeights: false };
-    const rows = await this.#allRows(input, read, breather);
+    const rows = await this.#allRows(readInput(input), read, breather);
     const width = Math.max(0, ...rows.map((row) => row.width));
     const masks: [number, number][] = [];
     const parts: Float32Array[] = [];
@@ -358,12 +351,12 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
   }
 
-  async decode(ids: readonly number[]): Promise<string> {
+  async decode(tokenIds: readonly number[]): Promise<string> {
     void this.raw;
     const { tokenizer } = this.#context;
     if (!tokenizer)
       throw new HeedError('UNSUPPORTED', 'decode: got a model without tokenizer.json; expected one with it');
-    return tokenizer.decode([...ids]);
+    return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
 
   #run<T>(piece: Row[], options: PieceOptions, use: (encoding: RawEncoding) => T): Promise<T> {

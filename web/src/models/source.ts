@@ -2,7 +2,7 @@
  * Where a model's files come from: a folder URL, a folder path in Node, bytes, or File objects. All four look the same from outside: a folder
  * whose files open into a stream of chunks of known size.
  */
-import { HeedError } from '../error.js';
+import { describe, guarded, HeedError } from '../error.js';
 import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
 import { type CacheOption, cachedFolder } from './cache.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
@@ -58,8 +58,26 @@ type Fs = typeof import('node:fs');
 
 const fs = nodeModule<Fs>('fs')?.promises;
 
+/** A copy of the source in a form that can be sent to a worker: a string, an absolute URL, or a record of files. Read once. */
+function readSource(source: unknown): string | UrlLike | Record<string, FileBytes> {
+  return guarded('source', () => {
+    if (typeof source === 'string' && source !== '') return source;
+    if (typeof source !== 'object' || source === null) throw wrongSource(describe(source));
+    if (isUrl(source)) return plainUrl(source);
+    if (Symbol.iterator in source) return namedFiles(source as Iterable<FileLike>);
+    return Object.fromEntries(
+      Object.entries(source).map(([name, file]) => [name, isUrl(file) ? plainUrl(file) : file]),
+    );
+  });
+}
+
+function plainUrl({ href }: UrlLike): UrlLike {
+  const { protocol } = new URL(href);
+  return { href, protocol };
+}
+
 export async function openFolder(
-  source: ModelSource,
+  given: ModelSource,
   {
     remoteHost,
     revision = 'main',
@@ -68,12 +86,15 @@ export async function openFolder(
     integrity = new Integrity(),
   }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
 ): Promise<ModelFolder> {
+  const source = readSource(given);
   const context: FolderContext = { signal, cache, integrity };
   if (isUrl(source)) return urlFolder(new URL(source.href), context);
   if (typeof source === 'string') {
-    if (source === '') throw wrongSource("''");
     if (/^(https?|file|blob|data|chrome-extension|moz-extension):/i.test(source))
-      return urlFolder(new URL(source), context);
+      return urlFolder(
+        guarded('source', () => new URL(source)),
+        context,
+      );
     const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
     const isHubId = /^[\w.-]+\/[\w.-]+$/.test(source);
     if (fs) {
@@ -91,12 +112,17 @@ export async function openFolder(
     }
     if (isHubId && host)
       return urlFolder(
-        new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`),
+        guarded(
+          'remoteHost',
+          () => new URL(`${source}/resolve/${encodeURIComponent(revision)}/`, host.endsWith('/') ? host : `${host}/`),
+        ),
         context,
       );
-    return urlFolder(new URL(source, globalThis.location?.href), context);
+    return urlFolder(
+      guarded('source', () => new URL(source, globalThis.location?.href)),
+      context,
+    );
   }
-  if (typeof source !== 'object' || source === null) throw wrongSource(String(source));
   return memoryFolder(source, context);
 }
 
@@ -104,22 +130,12 @@ function isUrl(value: unknown): value is UrlLike {
   return typeof (value as UrlLike | null)?.href === 'string';
 }
 
-/** The source as a worker can take it: URLs are made absolute here, where they are relative to, and become plain objects. */
-export function portable(source: ModelSource, remoteHost?: string): ModelSource {
-  if (isUrl(source)) return { href: source.href, protocol: source.protocol };
-  if (typeof source === 'string') {
-    const isHubId = remoteHost !== undefined && /^[\w.-]+\/[\w.-]+$/.test(source);
-    const isRelativeUrl = !fs && source !== '' && !isHubId;
-    return isRelativeUrl ? new URL(source, globalThis.location?.href).href : source;
-  }
-  if (typeof source !== 'object' || source === null) return source;
-  if (Symbol.iterator in source) return namedFiles(source as Iterable<FileLike>);
-  return Object.fromEntries(
-    Object.entries(source).map(([name, file]) => [
-      name,
-      isUrl(file) ? { href: file.href, protocol: file.protocol } : file,
-    ]),
-  );
+/** The source as a worker can take it: relative URLs are made absolute here, where they are relative to. */
+export function portable(given: ModelSource, remoteHost?: string): ModelSource {
+  const source = readSource(given);
+  const isHubId = remoteHost !== undefined && typeof source === 'string' && /^[\w.-]+\/[\w.-]+$/.test(source);
+  if (typeof source !== 'string' || fs || isHubId) return source;
+  return guarded('source', () => new URL(source, globalThis.location?.href).href);
 }
 
 function wrongSource(got: string): HeedError {
@@ -168,14 +184,12 @@ export function joined(chunks: Uint8Array[]): Uint8Array<ArrayBuffer> {
 
 // Memory --------------------------------------------------------------------------------------------------------------------------------------------
 
-function memoryFolder(
-  source: { readonly [name: string]: FileBytes } | Iterable<FileLike>,
-  { integrity }: FolderContext,
-): ModelFolder {
-  const files = Symbol.iterator in source ? namedFiles(source as Iterable<FileLike>) : source;
+function memoryFolder(files: Record<string, FileBytes>, { integrity }: FolderContext): ModelFolder {
   return openedFolder('source', integrity, async (path, signal) => {
     if (Object.hasOwn(files, path))
-      return isUrl(files[path]) ? openAny(new URL(files[path].href), signal) : memoryFile(path, files[path]!);
+      return isUrl(files[path])
+        ? openAny(new URL(files[path].href), signal)
+        : guarded(`source['${path}']`, () => memoryFile(path, files[path]));
     return `source: got no '${path}' among ${
       Object.keys(files)
         .map((name) => `'${name}'`)
@@ -188,7 +202,7 @@ function memoryFolder(
 function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
   const paths: [string, Blob][] = [];
   for (const file of list) {
-    if (!(file instanceof Blob)) throw wrongSource(`a list with ${typeof file} in it`);
+    if (!(file instanceof Blob)) throw wrongSource(`a list with ${describe(file)} in it`);
     paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
   }
   const config = paths
@@ -218,6 +232,8 @@ export function memoryFile(name: string, content: unknown): OpenFile {
       'INVALID_ARGUMENT',
       `source['${name}']: got ${content === null ? 'null' : typeof content}; expected a Uint8Array, an ArrayBuffer or a Blob`,
     );
+  // Decoders of text refuse shared memory, which moreover may change while it is read.
+  if (!(bytes.buffer instanceof ArrayBuffer)) bytes = bytes.slice();
   return {
     name,
     size: bytes.length,
@@ -249,7 +265,9 @@ export async function openPath(path: string, signal?: SignalLike): Promise<OpenF
     (s) => (s.isFile() ? s.size : null),
     () => null,
   );
-  return size === null ? `${path}: no such file` : { name: path, size, chunks: () => nodeChunks(path, signal) };
+  return size === null
+    ? `${path}: got no such file; expected one`
+    : { name: path, size, chunks: () => nodeChunks(path, signal) };
 }
 
 async function* nodeChunks(path: string, signal?: SignalLike): AsyncIterable<Uint8Array> {
@@ -282,7 +300,10 @@ async function urlFolder(url: URL, context: FolderContext): Promise<ModelFolder>
   }
   if (url.protocol === 'file:' && fs) {
     const { fileURLToPath } = nodeModule<typeof import('node:url')>('url')!;
-    const local = await pathFolder(fileURLToPath(url), context);
+    const local = await pathFolder(
+      guarded('source', () => fileURLToPath(url)),
+      context,
+    );
     if (!local)
       throw new HeedError('NOT_FOUND', `source: got ${url.href}, which is no folder; expected a folder's URL`);
     return local;
@@ -290,7 +311,10 @@ async function urlFolder(url: URL, context: FolderContext): Promise<ModelFolder>
   const base = new URL(url.href);
   if (!base.pathname.endsWith('/')) base.pathname += '/';
   const folder = openedFolder(base.href, integrity, (path, signal) =>
-    openUrl(new URL(path + base.search, base), signal),
+    openUrl(
+      guarded('source', () => new URL(path + base.search, base)),
+      signal,
+    ),
   );
   return cache === false ? folder : cachedFolder(folder, cache, integrity);
 }
@@ -319,7 +343,11 @@ async function request(
 
 function openAny(url: URL, signal?: SignalLike): Promise<OpenFile | string> {
   if (url.protocol !== 'file:' || !fs) return openUrl(url, signal);
-  return openPath(nodeModule<typeof import('node:url')>('url')!.fileURLToPath(url), signal);
+  const { fileURLToPath } = nodeModule<typeof import('node:url')>('url')!;
+  return openPath(
+    guarded('source', () => fileURLToPath(url)),
+    signal,
+  );
 }
 
 async function openUrl(url: URL, signal?: SignalLike): Promise<OpenFile | string> {

@@ -1,30 +1,66 @@
 /** What people do with an encoder, on top of `PretrainedModel`: similarity, search, classification, tagging, mask filling, question answering, reranking. */
-import { HeedError, invalid } from '../error.js';
+import type { RawTensor } from '../core.js';
+import { describe, guarded, HeedError, invalid } from '../error.js';
+import {
+  listOf,
+  oneOf,
+  optional,
+  plainOptions,
+  type Read,
+  type Reader,
+  readOptions,
+  size,
+  text,
+  texts,
+} from '../options.js';
 import type { SignalLike } from '../platform.js';
-import { Tensor, type TensorLike } from '../tensor.js';
+import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { PretrainedModel } from './model.js';
 
 export interface TaskOptions {
   signal?: SignalLike;
 }
 
+/** How many results are wanted; Infinity: all. */
+const topCount: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
+const strings = listOf(text, 'an array of strings');
+
+/** A task's own options, read; and the others, which the model's `predict` reads. */
+function taskOptions<S extends Record<string, Reader<unknown>>>(
+  task: string,
+  model: PretrainedModel,
+  schema: S,
+  given: object | undefined,
+): [own: Read<S>, call: object] {
+  const predict = guarded(`${task}: model`, () => model.predict);
+  if (typeof predict !== 'function')
+    throw invalid(`${task}: model`, describe(model), 'a model that `fromPretrained` gave');
+  const entries = Object.entries(plainOptions(task, given));
+  const isOwn = ([name]: [string, unknown]) => Object.hasOwn(schema, name);
+  const own = readOptions(task, schema, Object.fromEntries(entries.filter(isOwn)));
+  return [own, Object.fromEntries(entries.filter((entry) => !isOwn(entry)))];
+}
+
 // Vectors --------------------------------------------------------------------------------------------------------------
 
 /** Cosines between the rows of a [N,E] and b [M,E] (default: a itself): [N,M]. A zero row is similar to nothing. */
-export function similarity(a: TensorLike, b: TensorLike = a): Tensor {
-  const [n, width] = matrixShape('a', a);
-  const [m, other] = matrixShape('b', b);
+export function similarity(a: TensorInput, b: TensorInput = a): Tensor {
+  const [x, y] = [readRows('similarity: a', a), readRows('similarity: b', b)];
+  const [n, width] = x.shape as [number, number];
+  const [m, other] = y.shape as [number, number];
   if (width !== other)
     throw new HeedError(
       'SHAPE_MISMATCH',
       `similarity: got vectors of ${width} and ${other} entries; expected the same`,
     );
-  const norms = (x: TensorLike, rows: number) =>
-    Float64Array.from({ length: rows }, (_, i) => Math.sqrt(dot(x.data, i, x.data, i, width)) || 1);
-  const [na, nb] = [norms(a, n), norms(b, m)];
-  const out = new Float32Array(n * m);
+  const norms = ({ data }: RawTensor, rows: number) =>
+    Float64Array.from({ length: rows }, (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1);
+  if (n * m > MAX_SIZE)
+    throw new HeedError('OUT_OF_MEMORY', `similarity: got ${n} and ${m} vectors; expected at most 2^31 - 1 pairs`);
+  const [na, nb] = [norms(x, n), norms(y, m)];
+  const out = guarded('similarity', () => new Float32Array(n * m));
   for (let i = 0; i < n; i++)
-    for (let j = 0; j < m; j++) out[i * m + j] = dot(a.data, i, b.data, j, width) / (na[i]! * nb[j]!);
+    for (let j = 0; j < m; j++) out[i * m + j] = dot(x.data, i, y.data, j, width) / (na[i]! * nb[j]!);
   return new Tensor(out, [n, m]);
 }
 
@@ -34,12 +70,11 @@ export interface Hit {
   score: number;
 }
 
+export const searchSchema = { topK: optional(topCount, 10) };
+
 /** For each query [N,E] the `topK` most similar rows of the corpus [M,E], exactly, best first. */
-export function semanticSearch(
-  queries: TensorLike,
-  corpus: TensorLike,
-  { topK = 10 }: { topK?: number } = {},
-): Hit[][] {
+export function semanticSearch(queries: TensorInput, corpus: TensorInput, options?: { topK?: number }): Hit[][] {
+  const { topK } = readOptions('semanticSearch', searchSchema, options);
   const { data, shape } = similarity(queries, corpus);
   const [n, m] = shape as [number, number];
   return Array.from({ length: n }, (_, i) => best(data.subarray(i * m, (i + 1) * m), topK));
@@ -47,7 +82,6 @@ export function semanticSearch(
 
 /** The `count` largest entries, largest first; equal ones in order. */
 export function best(scores: ArrayLike<number>, count: number): Hit[] {
-  if (!Number.isInteger(count) || count < 1) throw invalid('topK', String(count), 'a whole number of at least 1');
   const hits: Hit[] = [];
   for (let index = 0; index < scores.length; index++) {
     const score = scores[index]!;
@@ -60,10 +94,13 @@ export function best(scores: ArrayLike<number>, count: number): Hit[] {
   return hits;
 }
 
-function matrixShape(name: string, { shape }: TensorLike): [number, number] {
-  if (shape.length !== 2)
+/** A matrix [rows, width]; rows that hold nothing could be any number. */
+export function readRows(name: string, value: unknown): RawTensor {
+  const rows = readTensor(name, value);
+  const { shape } = rows;
+  if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
     throw new HeedError('SHAPE_MISMATCH', `${name}: got shape [${shape.join(', ')}]; expected [rows, width]`);
-  return shape as [number, number];
+  return rows;
 }
 
 function dot(a: Float32Array, i: number, b: Float32Array, j: number, width: number): number {
@@ -86,12 +123,10 @@ export interface Label {
 export async function classify(
   model: PretrainedModel,
   texts: string | readonly string[],
-  { topK = Infinity, textPairs, ...call }: TaskOptions & { topK?: number; textPairs?: string | readonly string[] } = {},
+  options?: TaskOptions & { topK?: number; textPairs?: string | readonly string[] },
 ): Promise<Label[][]> {
-  const { logits } = await model.predict('sequence-classification', texts, {
-    ...call,
-    ...(textPairs !== undefined && { textPairs }),
-  });
+  const [{ topK }, call] = taskOptions('classify', model, { topK: optional(topCount, Infinity) }, options);
+  const { logits } = await model.predict('sequence-classification', texts, call);
   const [count, labels] = logits.shape as [number, number];
   const { problemType } = model.config;
   const apart = problemType === 'multi_label_classification' || labels === 1;
@@ -107,22 +142,26 @@ export async function rerank(
   model: PretrainedModel,
   query: string,
   documents: readonly string[],
-  {
-    topK = Infinity,
-    activation = 'identity',
-    ...call
-  }: TaskOptions & { topK?: number; activation?: 'identity' | 'sigmoid' } = {},
+  options?: TaskOptions & { topK?: number; activation?: 'identity' | 'sigmoid' },
 ): Promise<Hit[]> {
+  const schema = {
+    topK: optional(topCount, Infinity),
+    activation: optional(oneOf(['identity', 'sigmoid']), 'identity' as const),
+  };
+  const [{ topK, activation }, call] = taskOptions('rerank', model, schema, options);
+  const asked = text(query, 'rerank: query');
+  const textPairs = strings(documents, 'rerank: documents');
+  if (textPairs.length === 0) return [];
   const { logits } = await model.predict(
     'sequence-classification',
-    documents.map(() => query),
-    { ...call, textPairs: documents },
+    textPairs.map(() => asked),
+    { ...call, textPairs },
   );
   const labels = logits.shape[1]!;
-  if (labels !== 1 && documents.length > 0)
+  if (labels !== 1)
     throw new HeedError('UNSUPPORTED', `rerank: got a model with ${labels} labels; expected a cross-encoder with one`);
   const scores = activation === 'sigmoid' ? logits.data.map(sigmoid) : logits.data;
-  return documents.length === 0 ? [] : best(scores, Math.min(topK, documents.length));
+  return best(scores, Math.min(topK, textPairs.length));
 }
 
 export interface Entity {
@@ -138,7 +177,8 @@ export interface Entity {
   index: number;
 }
 
-export type Aggregation = 'none' | 'simple' | 'first' | 'average' | 'max';
+const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
+export type Aggregation = (typeof AGGREGATIONS)[number];
 
 /**
  * Tags of each text's tokens, or spans of equal tags. 'simple' joins neighbouring tokens of one group; 'first', 'average' and 'max' first give every word one tag, that of its first
@@ -146,14 +186,15 @@ export type Aggregation = 'none' | 'simple' | 'first' | 'average' | 'max';
  */
 export async function classifyTokens(
   model: PretrainedModel,
-  texts: string | readonly string[],
-  {
-    aggregation = 'none',
-    ignoreLabels = ['O'],
-    ...call
-  }: TaskOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] } = {},
+  input: string | readonly string[],
+  options?: TaskOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
 ): Promise<Entity[][]> {
-  const list = typeof texts === 'string' ? [texts] : texts;
+  const schema = {
+    aggregation: optional(oneOf(AGGREGATIONS), 'none' as const),
+    ignoreLabels: optional(strings, ['O']),
+  };
+  const [{ aggregation, ignoreLabels }, call] = taskOptions('classifyTokens', model, schema, options);
+  const list = listOfTexts(input);
   const { logits, tokens, offsets, parts } = await model.predict('token-classification', list, call);
   const [, width, labels] = logits.shape as [number, number, number];
   return list.map((text, n) => {
@@ -250,10 +291,11 @@ export interface Filling {
 /** The likeliest words for each text's mask, best first. Every text has exactly one mask token. */
 export async function fillMask(
   model: PretrainedModel,
-  texts: string | readonly string[],
-  { topK = 5, ...call }: TaskOptions & { topK?: number } = {},
+  input: string | readonly string[],
+  options?: TaskOptions & { topK?: number },
 ): Promise<Filling[][]> {
-  const list = typeof texts === 'string' ? [texts] : texts;
+  const [{ topK }, call] = taskOptions('fillMask', model, { topK: optional(topCount, 5) }, options);
+  const list = listOfTexts(input);
   const { logits, inputIds, masks } = await model.predict('fill-mask', list, call);
   const words = logits.shape[1]!;
   const fillings: Filling[][] = [];
@@ -289,8 +331,10 @@ export async function answerQuestion(
   model: PretrainedModel,
   question: string,
   context: string,
-  { topK = 1, maxAnswerLength = 15, ...call }: TaskOptions & { topK?: number; maxAnswerLength?: number } = {},
+  options?: TaskOptions & { topK?: number; maxAnswerLength?: number },
 ): Promise<Answer[]> {
+  const schema = { topK: optional(topCount, 1), maxAnswerLength: optional(topCount, 15) };
+  const [{ topK, maxAnswerLength }, call] = taskOptions('answerQuestion', model, schema, options);
   const { logits, offsets, parts } = await model.predict('question-answering', [question], {
     ...call,
     textPairs: [context],
@@ -320,16 +364,18 @@ export async function answerQuestion(
  * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928): how much of each input reaches each position through all layers, the heads averaged and the residual counted as
  * half. attentions: per layer [N,H,L,L] -> [N,L,L]; rows sum to one where a token is.
  */
-export function attentionRollout(attentions: readonly TensorLike[]): Tensor {
-  const first = attentions[0];
-  if (!first || attentions.some(({ shape }) => shape.length !== 4))
+export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
+  const layers = listOf((value, name) => readTensor(name, value), 'an array of tensors')(attentions, 'attentions');
+  const shape = layers[0]?.shape ?? [];
+  if (shape.length !== 4 || shape[2] !== shape[3] || layers.some((layer) => String(layer.shape) !== String(shape)))
     throw new HeedError(
       'SHAPE_MISMATCH',
       'attentions: got none, or other shapes; expected [N,H,L,L] per layer, as encode gives them with outputAttentions',
     );
-  const [n, h, l] = first.shape as [number, number, number, number];
+  const [n, h, l] = shape as [number, number, number];
+  if (h === 0 && n * l > 0) throw new HeedError('SHAPE_MISMATCH', 'attentions: got no heads; expected [N,H,L,L]');
   let rolled: Float64Array | null = null;
-  for (const { data } of attentions) {
+  for (const { data } of layers) {
     const layer = new Float64Array(n * l * l);
     for (let text = 0; text < n; text++) {
       for (let i = 0; i < l; i++) {
@@ -360,6 +406,11 @@ function multiplied(a: Float64Array, b: Float64Array, n: number, l: number): Flo
     }
   }
   return out;
+}
+
+function listOfTexts(input: unknown): string[] {
+  const given = texts(input, 'texts');
+  return typeof given === 'string' ? [given] : given;
 }
 
 function labelOf(model: PretrainedModel, index: number): string {

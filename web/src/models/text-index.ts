@@ -4,10 +4,11 @@
  * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1), and `words.txt` with the texts, one a line.
  */
 import { HeedError, invalid } from '../error.js';
-import { Tensor, type TensorLike } from '../tensor.js';
+import { listOf, readOptions, text } from '../options.js';
+import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import { headerLength, parseHeader, writeSafetensors } from './safetensors.js';
 import { type ModelFolder, type ModelSource, openFolder, readAll } from './source.js';
-import { best } from './tasks.js';
+import { best, readRows, searchSchema } from './tasks.js';
 
 export interface TextHit {
   index: number;
@@ -28,18 +29,20 @@ export class TextIndex {
   }
 
   /** From texts and their vectors [N,D], which are brought to length 1 and rounded to int8. */
-  static of(texts: readonly string[], vectors: TensorLike): TextIndex {
-    const [count, width] = vectors.shape as [number, number];
-    if (vectors.shape.length !== 2 || count !== texts.length) {
+  static of(texts: readonly string[], vectors: TensorInput): TextIndex {
+    const lines = listOf(text, 'an array of strings')(texts, 'texts');
+    const { data, shape } = readRows('vectors', vectors);
+    const [count, width] = shape as [number, number];
+    if (count !== lines.length) {
       throw new HeedError(
         'SHAPE_MISMATCH',
-        `vectors: got shape [${vectors.shape.join(', ')}]; expected [${texts.length}, width], one row a text`,
+        `vectors: got shape [${shape.join(', ')}]; expected [${lines.length}, width], one row a text`,
       );
     }
     const rounded = new Int8Array(count * width);
     const scales = new Float32Array(count);
     for (let n = 0; n < count; n++) {
-      const row = vectors.data.subarray(n * width, (n + 1) * width);
+      const row = data.subarray(n * width, (n + 1) * width);
       const most = row.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
       let squares = 0;
       for (let i = 0; i < width; i++) {
@@ -49,7 +52,7 @@ export class TextIndex {
       }
       scales[n] = squares > 0 ? 1 / Math.sqrt(squares) : 0; // of length 1 as they are rounded
     }
-    return new TextIndex(texts, rounded, scales);
+    return new TextIndex(lines, rounded, scales);
   }
 
   /** From a folder (URL, path or files) that holds `index.safetensors` and `words.txt`. */
@@ -89,8 +92,9 @@ export class TextIndex {
   }
 
   /** The `topK` texts nearest to a vector [D] or [1,D], by cosine, best first. */
-  search(query: TensorLike | Float32Array, { topK = 10 }: { topK?: number } = {}): TextHit[] {
-    const data = query instanceof Float32Array ? query : query.data;
+  search(query: TensorInput | Float32Array, options?: { topK?: number }): TextHit[] {
+    const { topK } = readOptions('search', searchSchema, options);
+    const data = query instanceof Float32Array ? query : readTensor('query', query).data;
     const width = this.dimensions;
     if (data.length !== width && this.texts.length > 0) {
       throw new HeedError(

@@ -4,6 +4,7 @@ import type { HeadName } from '../models/heads.js';
 import type { ModelInput } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type {
+  CallOptions,
   EmbedOptions,
   EncodeOptions,
   EncodeResult,
@@ -16,6 +17,7 @@ import type {
 } from '../models/model.js';
 import { type ModelSource, portable } from '../models/source.js';
 import type { WasmModule } from '../module.js';
+import { callback, plainOptions, signal } from '../options.js';
 import { dispose, nodeModule, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { type Answer, type Loaded, type Method, type Request, unpackError } from './protocol.js';
@@ -194,7 +196,7 @@ class WorkerModel implements PretrainedModel {
     return this.#disposed;
   }
 
-  async encode(input: ModelInput, options: EncodeOptions = {}): Promise<EncodeResult> {
+  async encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult> {
     const result = await this.#call<EncodeResult>('encode', [input], options);
     result.lastHiddenState = revived(result.lastHiddenState);
     result.attentionMask = revived(result.attentionMask);
@@ -204,21 +206,21 @@ class WorkerModel implements PretrainedModel {
     return result;
   }
 
-  async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {
+  async embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
     return revived(await this.#call<Tensor>('embed', [input], options));
   }
 
-  tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
+  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult> {
     return this.#call('tokenize', [texts], options);
   }
 
-  async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
+  async predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
     const result = await this.#call<Prediction>('predict', [head, input], options);
     return { ...result, logits: revived(result.logits) };
   }
 
   decode(ids: readonly number[]): Promise<string> {
-    return this.#call('decode', [ids], null);
+    return this.#call('decode', [ids], null); // takes no options
   }
 
   dispose(): void {
@@ -234,21 +236,28 @@ class WorkerModel implements PretrainedModel {
     this.dispose();
   }
 
-  #call<T>(method: Method, args: unknown[], options: (Record<string, unknown> & object) | object | null): Promise<T> {
-    const { signal, onProgress, ...rest } = (options ?? {}) as {
-      signal?: SignalLike;
-      onProgress?: Waiting['onProgress'];
-    };
+  async #call<T>(method: Method, args: unknown[], options: object | null | undefined): Promise<T> {
+    const { signal, onProgress, ...rest } = readCall(method, options === null ? {} : options);
     const request = (id: number): Request & { type: 'call' } => ({
       type: 'call',
       id,
       method,
       args,
-      options: options && rest,
+      options: options === null ? null : rest,
       progress: onProgress !== undefined,
     });
     return this.#connection.ask<T>(request, signal, onProgress);
   }
+}
+
+/** Options of a call, of which those that stay on this side are checked here, and the others where the model is. */
+export function readCall<T extends CallOptions>(owner: string, options: T | undefined) {
+  const read = plainOptions(owner, options);
+  return {
+    ...read,
+    signal: signal(read.signal, `${owner}.signal`),
+    onProgress: callback<NonNullable<CallOptions['onProgress']>>(read.onProgress, `${owner}.onProgress`),
+  };
 }
 
 /** A cloned tensor has lost its class. */

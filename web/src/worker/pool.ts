@@ -2,9 +2,9 @@
  * A pretrained encoder in several workers at once. It needs no shared memory, hence no special headers of the host: every worker has a model of its own, and long lists of texts are
  * dealt out to them. A text's vector does not depend on where it was computed.
  */
-import { calling, describe, invalid } from '../error.js';
+import { describe, invalid } from '../error.js';
 import type { HeadName } from '../models/heads.js';
-import { countTexts, type ModelInput, type TokenIds } from '../models/input.js';
+import { countTexts, type ModelInput, readInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type {
   EmbedOptions,
@@ -22,7 +22,7 @@ import type { ModelSource } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 import { dispose, nodeModule } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { loadInWorker } from './client.js';
+import { loadInWorker, readCall } from './client.js';
 
 const MOST_THREADS = 64;
 
@@ -92,13 +92,13 @@ class PoolModel implements PretrainedModel {
     return this.#run((model) => model.decode(ids));
   }
 
-  async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {
-    const total = calling('embed', () => countTexts(input));
+  async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+    const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
+    const input = readInput(texts);
+    const total = countTexts(input);
     // Four shares for each: the last ones even out what the others took longer for.
     const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.threads.count))));
-    if (total <= size || typeof options !== 'object' || options === null)
-      return this.#run((model) => model.embed(input, options));
-    const { signal, onProgress, textPairs, ...rest } = options;
+    if (total <= size) return this.#run((model) => model.embed(input, options));
     const stop = new AbortController();
     const onAbort = () => stop.abort(signal!.reason);
     signal?.throwIfAborted();

@@ -1,0 +1,234 @@
+/** Arguments that no call expects, and ones that it does. */
+import fc from 'fast-check';
+import { HeedError, Tensor } from 'heed';
+import { expect } from 'vitest';
+
+/** How many random calls each line of a table makes. */
+export const runs = Number(process.env.HEED_FUZZ_RUNS ?? 150);
+
+export const fail = () => {
+  throw new TypeError('hostile');
+};
+
+function detached(): Float32Array {
+  const data = new Float32Array(4);
+  structuredClone(data, { transfer: [data.buffer] });
+  return data;
+}
+
+/** Out of bounds, as its buffer was made smaller. */
+function shrunk(): Float32Array {
+  const buffer = Reflect.construct(ArrayBuffer, [16, { maxByteLength: 16 }]) as ArrayBuffer & {
+    resize(length: number): void;
+  };
+  const data = new Float32Array(buffer, 0, 4);
+  buffer.resize(4);
+  return data;
+}
+
+/** Values that are gone once the shape was asked for. */
+function fleeting(): unknown {
+  const data = new Float32Array(4);
+  return {
+    data,
+    get shape() {
+      if (data.length > 0) structuredClone(data, { transfer: [data.buffer] });
+      return [1, 4];
+    },
+  };
+}
+
+/** An array that is longer each time it is looked at. */
+function growing(): unknown {
+  let length = 1;
+  return new Proxy([1, 2, 3, 4], { get: (target, key) => (key === 'length' ? length++ : Reflect.get(target, key)) });
+}
+
+/** A value that would trap fast-check, too; made at the last moment by `real`. */
+class Late {
+  constructor(readonly make: () => unknown) {}
+}
+
+export function real<T>(value: T): T {
+  if (value instanceof Late) return value.make() as T;
+  if (Array.isArray(value)) return value.map(real) as T;
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, real(entry)])) as T;
+}
+
+/** Nothing that a call expects. Numbers are too large to be worked off, or no sizes at all. */
+export const wild: fc.Arbitrary<unknown> = fc.oneof(
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    NaN,
+    Infinity,
+    -Infinity,
+    -0,
+    -1,
+    0.5,
+    2 ** 31 - 1,
+    2 ** 31,
+    2 ** 32 + 1,
+    2 ** 53,
+    1e300,
+    3n,
+    Symbol('x'),
+    true,
+    '',
+  ),
+  fc.string({ maxLength: 8 }),
+  fc.constantFrom<unknown>(
+    fail,
+    {},
+    [],
+    [[]],
+    [[], []],
+    [[[[[[[[]]]]]]]],
+    new Date(0),
+    /x/,
+    new Map(),
+    new Array(7),
+    'embedDim',
+  ),
+  fc
+    .constantFrom<() => unknown>(
+      () => ({ data: detached(), shape: [4] }),
+      () => ({ data: new Float32Array(new SharedArrayBuffer(16)), shape: [1, 4] }),
+      () => ({ data: new Float64Array(4), shape: [1, 4] }),
+      () => ({ data: shrunk(), shape: [4] }),
+      () => fleeting(),
+      () => Object.assign([[1, 2]], { 0: growing() }),
+      () => ({ data: new Float32Array(0), shape: [2 ** 31 - 1, 0] }),
+      () => ({ data: new Float32Array(0), shape: [0, 2 ** 31 - 1] }),
+      () => ({ data: new Float32Array(4), shape: [-2, -2] }),
+      () => ({ data: new Float32Array(4), shape: [4, NaN] }),
+      () => ({ data: new Float32Array(4), shape: { length: 1, 0: 4 } }),
+      () => ({
+        get data() {
+          return fail();
+        },
+        shape: [4],
+      }),
+      () => ({
+        data: new Float32Array(4),
+        get shape() {
+          return fail();
+        },
+      }),
+      () => new Proxy({}, { get: fail, ownKeys: fail, has: fail, getPrototypeOf: fail }),
+      () => new Proxy([1, 2], { get: fail }),
+      () => Object.assign([1, 2], { length: 2 ** 32 - 1 }),
+      () => Object.create(null),
+      () => ({ toString: fail, valueOf: fail, [Symbol.toPrimitive]: fail }),
+    )
+    .map((make) => new Late(make)),
+);
+
+export const number = fc.oneof(
+  fc.float({ noDefaultInfinity: false }),
+  fc.constantFrom(0, 1, -1, 1e4, -1e4, 3e38, NaN, Infinity),
+);
+const shape = (min: number, max: number) =>
+  fc.array(fc.integer({ min: 0, max: 5 }), { minLength: min, maxLength: max });
+
+export function tensor(min = 0, max = 4): fc.Arbitrary<unknown> {
+  return shape(min, max).chain(filled);
+}
+
+export function filled(extents: readonly number[]): fc.Arbitrary<Tensor> {
+  const length = extents.reduce((a, b) => a * b, 1);
+  return fc
+    .array(number, { minLength: length, maxLength: length })
+    .map((values) => new Tensor(Float32Array.from(values), extents));
+}
+
+/** Rows of the width that the layers below have and masks that fit them, so that calls often get past their checks. */
+export function rows(width: number): fc.Arbitrary<unknown> {
+  return fc
+    .constantFrom([2], [2], [2], [2], [2], [2], [2, 2], [3], [0], [0, 2], [2, 0])
+    .chain((leading) => filled([...leading, width]));
+}
+
+const maskShape = fc.oneof(fc.constantFrom([2, 2], [2], [1, 1], [2, 1, 1, 2], [1, 2, 1, 2]), shape(0, 5));
+export const mask = fc.oneof(
+  maskShape.chain((extents) =>
+    filled(extents).map(({ data }) => ({
+      data: Uint8Array.from(data, (value) => (value > 0 ? 1 : 0)),
+      shape: extents,
+    })),
+  ),
+  fc.constantFrom(
+    [
+      [true, false],
+      [true, true],
+    ],
+    [1, 0],
+    [[1], [0, 1]],
+  ),
+  maskShape.chain(filled),
+);
+export const keyMask = fc.constantFrom<unknown>(
+  [1, 1],
+  [0, 1],
+  [
+    [1, 0],
+    [0, 0],
+  ],
+  [[1, 1]],
+  [1, 1, 1],
+);
+export const extent = fc.integer({ min: 1, max: 6 });
+export const flag = fc.boolean();
+export const rate = fc.constantFrom(0, 0.1, 0.5);
+export const activation = fc.constantFrom('relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', 'identity');
+
+/** Mostly what is expected, sometimes anything. */
+export const or = (expected: fc.Arbitrary<unknown>) =>
+  fc.oneof({ weight: 30, arbitrary: expected }, { weight: 1, arbitrary: wild });
+
+/** An options object: some of the options, each mostly as expected; now and then with an unknown one, or no object at all. */
+export function options(known: Record<string, fc.Arbitrary<unknown>>, required: string[] = []): fc.Arbitrary<unknown> {
+  const given = ([name, value]: [string, fc.Arbitrary<unknown>]): [string, fc.Arbitrary<unknown>] => [
+    name,
+    required.includes(name)
+      ? or(value)
+      : fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: or(value) }),
+  ];
+  const record = fc.record(Object.fromEntries(Object.entries(known).map(given)));
+  return fc.oneof(
+    { weight: 12, arbitrary: record },
+    {
+      weight: 1,
+      arbitrary: fc.tuple(record, fc.string(), wild).map(([o, name, value]) => ({ ...(o as object), [name]: value })),
+    },
+    { weight: 1, arbitrary: wild },
+  );
+}
+
+/** What `body` returns; undefined where it threw a HeedError with one of the `codes`. Anything else that it throws is a failure. */
+export function resultOrError<T>(codes: readonly string[], body: () => T): T | undefined {
+  try {
+    return body();
+  } catch (error) {
+    checkError(error, codes);
+    return undefined;
+  }
+}
+
+/** As `resultOrError`, of a promise, and of what throws before it makes one. */
+export async function resolved<T>(codes: readonly string[], body: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await body();
+  } catch (error) {
+    checkError(error, codes);
+    return undefined;
+  }
+}
+
+export function checkError(error: unknown, codes: readonly string[]): void {
+  expect(error, String((error as Error)?.stack)).toBeInstanceOf(HeedError);
+  const { code, message } = error as HeedError;
+  expect(codes, `${code}: ${message}`).toContain(code);
+  expect(message).toMatch(/: .+/s);
+}
