@@ -3,11 +3,14 @@ import * as fs from 'node:fs';
 import { availableParallelism, freemem } from 'node:os';
 import { join } from 'node:path';
 import { root, run, withProgress } from './console.mjs';
+import { exclusively } from './lock.mjs';
 
 // A translation unit with Eigen takes up to 1 GB; more jobs than that would swap.
 const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 2 ** 30)));
 
-export async function buildCMake(preset) {
+export const buildCMake = (preset) => exclusively(preset, () => configureAndBuild(preset));
+
+async function configureAndBuild(preset) {
   if (!fs.existsSync(join(root, 'build', preset, 'build.ninja'))) {
     await withProgress(`configuring ${preset}`, run(['cmake', '--preset', preset], { quiet: true }));
   }
