@@ -25,7 +25,7 @@ export default defineConfig({
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
           exclude: browser,
           testTimeout: 30_000,
-          execArgv: relaxedSimd,
+          execArgv: [...relaxedSimd, '--expose-gc'], // for the tests of endurance
         },
       },
       // Driven from Node: each test opens a real Chromium through playwright-core.

@@ -1,6 +1,10 @@
+// What holds over thousands of calls and tens of lives: memory stays flat, the collector frees what was forgotten, refusals leave a working
+// runtime, and calls that meet each other, or their model's end, get their own answers. Runs with --expose-gc.
 import { readFile } from 'node:fs/promises';
-import { type Heed, HeedError, type Linear, load } from 'heed';
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Heed, HeedError, type Linear, load, type PretrainedModel } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { tinyModel } from './models/tiny.js';
 
 let bytes: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {
@@ -10,6 +14,16 @@ beforeAll(async () => {
 /** A runtime that nothing else uses. */
 function own(): Promise<Heed> {
   return load({ build: 'simd128', wasm: new Uint8Array(bytes) });
+}
+
+/** Bytes of JavaScript's objects and of buffers, after all garbage is gone; finalizers run between turns. */
+async function heap(): Promise<number> {
+  for (let i = 0; i < 5; i++) {
+    globalThis.gc!();
+    await turn();
+  }
+  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+  return heapUsed + external + arrayBuffers;
 }
 
 const zeros = (...shape: number[]) => ({ data: new Float32Array(shape.reduce((a, b) => a * b, 1)), shape });
@@ -32,9 +46,49 @@ describe('memory', () => {
     };
     for (let i = 0; i < 120; i++) round(i);
     const warm = heed.info.memoryBytes;
+    const before = await heap();
     for (let i = 0; i < 1000; i++) round(i); // 10 calls each
     expect(heed.info.memoryBytes).toBe(warm);
+    expect((await heap()) - before).toBeLessThan(1e6); // 100 bytes a call
   });
+
+  it('is flat over 10,000 calls of a model', async () => {
+    using heed = await own();
+    using model = await heed.fromPretrained(tinyModel());
+    const texts = ['the quick fox', 'x', '0123 , the '.repeat(5), ''];
+    const round = async (i: number) => {
+      await model.encode(texts.slice(0, 1 + (i % 4)), { outputAttentions: i % 3 === 0 });
+      await model.embed(texts[i % 4]!);
+      await model.tokenize(texts);
+      // Not by expect(), which keeps what it was given.
+      const refused = await model.embed('the '.repeat(99), { truncation: false }).catch((error: unknown) => error);
+      if (!(refused instanceof HeedError)) throw refused;
+    };
+    for (let i = 0; i < 100; i++) await round(i);
+    const warm = heed.info.memoryBytes;
+    const before = await heap();
+    for (let i = 0; i < 2500; i++) await round(i); // 4 calls each
+    expect(heed.info.memoryBytes).toBe(warm);
+    expect((await heap()) - before).toBeLessThan(1e6);
+  }, 120_000);
+
+  it('of layers and models that nobody disposed of comes back through the collector', async () => {
+    using heed = await own();
+    const files = tinyModel();
+    const forget = async () => {
+      new heed.Linear({ inFeatures: 1024, outFeatures: 1024 }).forward(zeros(1024)); // 4 MB
+      await (await heed.fromPretrained(files)).embed('x');
+    };
+    for (let i = 0; i < 3; i++) await forget();
+    await heap();
+    const warm = heed.info.memoryBytes;
+    for (let i = 0; i < 20; i++) {
+      await forget();
+      await heap();
+    }
+    // Without the collector, 20 layers would be 80 MB.
+    expect(heed.info.memoryBytes - warm).toBeLessThan(10e6);
+  }, 60_000);
 
   it('of the stack is given back by errors', async () => {
     using heed = await own();
@@ -57,9 +111,17 @@ describe('memory', () => {
     const before = layer.forward([1, 2, 3, 4]).data;
     // Each fits 32-bit addresses alone; together they do not fit 4 GB.
     const held: Linear[] = [];
+    const outOfMemory = expect.objectContaining({ name: 'HeedError', code: 'OUT_OF_MEMORY' });
     expect(() => {
       for (let i = 0; i < 64; i++) held.push(new heed.Linear({ inFeatures: 16384, outFeatures: 16384, bias: false }));
-    }).toThrow(expect.objectContaining({ name: 'HeedError', code: 'OUT_OF_MEMORY' }));
+    }).toThrow(outOfMemory);
+    expect(layer.forward([1, 2, 3, 4]).data).toEqual(before);
+    // Results and scratch are refused like weights: 40,000 x 40,000 scores are 6.4 GB.
+    const long = zeros(40_000, 1);
+    expect(() => heed.attention(long, long, long, { returnWeights: true })).toThrow(outOfMemory);
+    using mha = new heed.MultiHeadAttention({ embedDim: 1, numHeads: 1 });
+    expect(() => mha.forward(long, { returnWeights: true })).toThrow(outOfMemory);
+    await expect(heed.fromPretrained(tinyModel())).resolves.toMatchObject({ disposed: false }); // 200 KB still fit
     expect(layer.forward([1, 2, 3, 4]).data).toEqual(before);
     for (const linear of held) linear.dispose();
     using again = new heed.Linear({ inFeatures: 1024, outFeatures: 1024 });
@@ -78,17 +140,47 @@ describe('memory', () => {
 
 describe('runtimes', () => {
   it('come and go 50 times', async () => {
-    const before = process.memoryUsage().external;
+    const before = await heap();
     for (let i = 0; i < 50; i++) {
       const heed = await own();
       const layer = new heed.Encoder({ embedDim: 16, numHeads: 2, feedForwardDim: 32, numLayers: 2 });
       expect(layer.forward(zeros(2, 5, 16)).output.shape).toEqual([2, 5, 16]);
       heed.dispose();
     }
-    // Fifty modules with their memories would be well over 50 MB; the collector need not have run for each, but it can.
-    globalThis.gc?.();
-    if (globalThis.gc) expect(process.memoryUsage().external - before).toBeLessThan(20e6);
+    // Fifty modules with their memories would be well over 50 MB.
+    expect((await heap()) - before).toBeLessThan(5e6);
   });
+
+  it('load and dispose of a model 50 times', async () => {
+    using heed = await own();
+    const files = tinyModel();
+    const cycle = async (dtype: 'fp32' | 'q8') => {
+      using model = await heed.fromPretrained(files, { dtype });
+      expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+    };
+    for (let i = 0; i < 5; i++) await cycle(i % 2 ? 'q8' : 'fp32');
+    const warm = heed.info.memoryBytes;
+    const before = await heap();
+    for (let i = 0; i < 50; i++) await cycle(i % 2 ? 'q8' : 'fp32');
+    expect(heed.info.memoryBytes).toBe(warm);
+    expect((await heap()) - before).toBeLessThan(2e6);
+  });
+
+  it('load and dispose of a model in a worker 10 times', async () => {
+    using heed = await own();
+    const files = tinyModel();
+    const cycle = async () => {
+      using model = await heed.fromPretrained(files, { worker: true });
+      expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+    };
+    await cycle();
+    const before = await heap();
+    const threads = process.memoryUsage.rss();
+    for (let i = 0; i < 10; i++) await cycle();
+    expect((await heap()) - before).toBeLessThan(5e6);
+    // Each worker that lived on would keep some 35 MB.
+    await expect.poll(() => process.memoryUsage.rss() - threads, { timeout: 10_000 }).toBeLessThan(150e6);
+  }, 60_000);
 
   it('live side by side', async () => {
     using a = await own();
@@ -100,5 +192,63 @@ describe('runtimes', () => {
     expect(first.forward(x).output.data).toEqual(second.forward(x).output.data);
     first.dispose();
     expect(second.forward(x).output.shape).toEqual([3, 8]);
+  });
+});
+
+describe('calls', () => {
+  const many = Array.from({ length: 64 }, (_, i) => 'the quick brown fox '.repeat(1 + (i % 5)));
+
+  async function eachPlace(body: (model: PretrainedModel, heed: Heed) => Promise<void>): Promise<void> {
+    using heed = await own();
+    for (const options of [{}, { worker: true }, { threads: 2 }]) {
+      using model = await heed.fromPretrained(tinyModel(), options);
+      await body(model, heed);
+    }
+  }
+
+  it('at the same time get their own answers', () =>
+    eachPlace(async (model) => {
+      const alone: Float32Array[] = [];
+      for (const text of many) alone.push((await model.embed(text)).data);
+      const together = await Promise.all([
+        ...many.map((text) => model.embed(text)),
+        model.embed(many),
+        model.encode(many.slice(0, 9), { outputAttentions: true }),
+      ]);
+      expect(together.slice(0, many.length).map((vector) => (vector as { data: Float32Array }).data)).toEqual(alone);
+      expect((together[many.length] as { data: Float32Array }).data).toEqual(
+        Float32Array.from(alone.flatMap((vector) => [...vector])),
+      );
+    }));
+
+  it('that meet dispose() are refused, and others go on', () =>
+    eachPlace(async (model, heed) => {
+      using other = await heed.fromPretrained(tinyModel());
+      const expected = (await other.embed(many)).data;
+      const refused = expect.objectContaining({ name: 'HeedError', code: 'DISPOSED' });
+      const pending = [model.embed(many), model.encode(many), model.tokenize(many)].map((call) =>
+        call.then(
+          () => 'answered',
+          (error) => error as unknown,
+        ),
+      );
+      const beside = other.embed(many);
+      await turn();
+      model.dispose();
+      // What was done by then may have been answered; nothing hangs, and nothing else is thrown.
+      for (const outcome of await Promise.all(pending)) if (outcome !== 'answered') expect(outcome).toEqual(refused);
+      await expect(model.embed('x')).rejects.toEqual(refused);
+      expect((await beside).data).toEqual(expected);
+    }));
+
+  it('that meet the end of their runtime are refused', async () => {
+    const heed = await own();
+    const model = await heed.fromPretrained(tinyModel());
+    const pending = model.embed('the quick brown fox '.repeat(8).split('  '), {
+      onProgress: () => heed.dispose(),
+    });
+    await pending.catch((error: unknown) => expect(error).toMatchObject({ code: 'DISPOSED' }));
+    await expect(model.embed('x')).rejects.toMatchObject({ code: 'DISPOSED' });
+    model.dispose();
   });
 });
