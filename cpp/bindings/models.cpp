@@ -84,10 +84,12 @@ class BoundEncoding {
     return guarded([&] { return writeFloats(hidden_.data(), static_cast<Index>(hidden_.size())); });
   }
 
-  val pool(const std::string& pooling) {
+  val pool(const std::string& pooling, const val& skipped) {
     return guarded([&] {
+      const std::vector<int32_t> counts = readIntegers(skipped);
+      const std::vector<Index> skips(counts.begin(), counts.end());
       MatrixView pooled = arena().matrix(sequences_.count(), width());
-      heed::pool(readOnly(rows()), sequences_, poolingNamed(pooling), pooled);
+      heed::pool(readOnly(rows()), sequences_, skips, poolingNamed(pooling), pooled);
       return writeFloats(pooled.data(), pooled.size());
     });
   }

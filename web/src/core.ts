@@ -229,8 +229,11 @@ export interface RawEncoding {
   finish(): void;
   /** A copy of the current rows, [T, E]. */
   hidden(): Float32Array;
-  /** [N, E] */
-  pool(pooling: 'mean' | 'cls' | 'last' | 'max'): Float32Array;
+  /** [N, E]; `skipped`: tokens at each text's beginning that a mean or a maximum leaves out, null for none. */
+  pool(
+    pooling: 'mean' | 'cls' | 'last' | 'max' | 'mean_sqrt_len' | 'weighted_mean',
+    skipped: Int32Array | null,
+  ): Float32Array;
   delete(): void;
 }
 

@@ -1,40 +1,69 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "heed/encoder_model.h"
 
 namespace heed {
+namespace {
 
-Pooling poolingNamed(std::string_view name) {
-  if (name == "mean") return Pooling::kMean;
-  if (name == "cls") return Pooling::kCls;
-  if (name == "last") return Pooling::kLast;
-  if (name == "max") return Pooling::kMax;
-  throw Error(ErrorCode::kInvalidArgument, "pooling: got '" + std::string(name) + "'; expected mean, cls, last, max");
+constexpr std::array<std::string_view, 6> kNames{"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
+
+/// sum w_i x_i / divisor, row after row, so that a text's vector does not depend on how Eigen would split the sum.
+template <class Weight>
+void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float divisor, MatrixView output, Index n) {
+  auto vector = output.row(n);
+  vector = weight(begin) * hidden.row(begin);
+  for (Index i = begin + 1; i < end; ++i) vector += weight(i) * hidden.row(i);
+  vector /= divisor;
 }
 
-void pool(ConstMatrixView hidden, const Sequences& sequences, Pooling pooling, MatrixView output) {
+}  // namespace
+
+Pooling poolingNamed(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<Pooling>(found - kNames.begin());
+  std::string message = "pooling: got '" + std::string(name) + "'; expected ";
+  for (const std::string_view legal : kNames) message += std::string(legal) + (legal == kNames.back() ? "" : ", ");
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
+          MatrixView output) {
+  if (!skipped.empty() && static_cast<Index>(skipped.size()) != sequences.count())
+    throw Error(ErrorCode::kShapeMismatch, "skipped: got " + std::to_string(skipped.size()) + " counts; expected " +
+                                               std::to_string(sequences.count()) + ", one a text");
   for (Index n = 0; n < sequences.count(); ++n) {
-    const Index length = sequences.length(n);
-    auto vector = output.row(n);
-    if (length == 0) {
-      vector.setZero();
+    const Index first = sequences.begin(n), end = sequences.end(n);
+    const Index skip = skipped.empty() ? 0 : std::clamp<Index>(skipped[static_cast<size_t>(n)], 0, end - first);
+    const Index begin = first + skip, length = end - begin;
+    if (pooling == Pooling::kCls ? first == end : length == 0) {
+      output.row(n).setZero();
       continue;
     }
-    const auto rows = hidden.middleRows(sequences.begin(n), length);
+    const auto one = [](Index) { return 1.0f; };
     switch (pooling) {
       case Pooling::kMean:
-        // Row after row, so that a text's mean does not depend on how Eigen would split the sum.
-        vector = rows.row(0);
-        for (Index i = 1; i < length; ++i) vector += rows.row(i);
-        vector /= static_cast<float>(length);
+        weigh(hidden, begin, end, one, static_cast<float>(length), output, n);
         break;
       case Pooling::kCls:
-        vector = rows.row(0);
+        output.row(n) = hidden.row(first);
         break;
       case Pooling::kLast:
-        vector = rows.row(length - 1);
+        output.row(n) = hidden.row(end - 1);
         break;
       case Pooling::kMax:
-        vector = rows.colwise().maxCoeff();
+        output.row(n) = hidden.middleRows(begin, length).colwise().maxCoeff();
         break;
+      case Pooling::kMeanSqrtLength:
+        weigh(hidden, begin, end, one, std::sqrt(static_cast<float>(length)), output, n);
+        break;
+      case Pooling::kWeightedMean: {
+        const auto place = [first](Index i) { return static_cast<float>(i - first + 1); };
+        const Index places = (skip + 1 + end - first) * length / 2;  // skip + 1, skip + 2, ... end - first
+        weigh(hidden, begin, end, place, static_cast<float>(places), output, n);
+        break;
+      }
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <random>
 
@@ -160,18 +161,34 @@ TEST(EncoderModel, RunsOnNoTextsAndOnTextsOfNoTokens) {
   EXPECT_EQ(run(model, batchOf({{}, {1}, {}})).rows(), 1);
 }
 
-TEST(Pool, TakesMeanFirstLastAndMaximum) {
+std::vector<float> pooled(Pooling pooling, const std::vector<Index>& skipped = {}) {
   const std::vector<float> rows = {1, 5, 3, -1, 2, 8, 7, 7};
-  const Sequences sequences = Sequences::ofLengths({3, 0, 1});
-  const auto pooled = [&](Pooling pooling) {
-    std::vector<float> out(6, -1);
-    pool(view(rows.data(), 4, 2), sequences, pooling, view(out.data(), 3, 2));
-    return out;
-  };
+  std::vector<float> out(6, -1);
+  pool(view(rows.data(), 4, 2), Sequences::ofLengths({3, 0, 1}), skipped, pooling, view(out.data(), 3, 2));
+  return out;
+}
+
+TEST(Pool, TakesMeansFirstLastAndMaximum) {
+  const float root = std::sqrt(3.0f);
   EXPECT_EQ(pooled(Pooling::kMean), (std::vector<float>{2, 4, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kCls), (std::vector<float>{1, 5, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kLast), (std::vector<float>{2, 8, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kMax), (std::vector<float>{3, 8, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kMeanSqrtLength), (std::vector<float>{6 / root, 12 / root, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kWeightedMean), (std::vector<float>{13.0f / 6, 27.0f / 6, 0, 0, 7, 7}));
+}
+
+TEST(Pool, LeavesOutThePrompt) {
+  EXPECT_EQ(pooled(Pooling::kMean, {2, 0, 0}), (std::vector<float>{2, 8, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kMax, {1, 0, 1}), (std::vector<float>{3, 8, 0, 0, 0, 0}));
+  EXPECT_EQ(pooled(Pooling::kWeightedMean, {1, 5, 0}), (std::vector<float>{12.0f / 5, 22.0f / 5, 0, 0, 7, 7}));
+  EXPECT_EQ(pooled(Pooling::kCls, {2, 2, 2}), (std::vector<float>{1, 5, 0, 0, 7, 7}));
+  EXPECT_EQ(codeOf([] { pooled(Pooling::kMean, {1}); }), ErrorCode::kShapeMismatch);
+}
+
+TEST(Pool, IsNamed) {
+  EXPECT_EQ(poolingNamed("weighted_mean"), Pooling::kWeightedMean);
+  EXPECT_EQ(poolingNamed("mean"), Pooling::kMean);
   EXPECT_EQ(codeOf([] { poolingNamed("sum"); }), ErrorCode::kInvalidArgument);
 }
 

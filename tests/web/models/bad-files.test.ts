@@ -266,9 +266,6 @@ describe('the folder', () => {
     expect(await failure({ ...files, 'modules.json': '[{"type":"x.Pooling","path":"1_Pooling"}]' })).toMatchObject({
       code: 'NOT_FOUND',
     });
-    expect(
-      await failure({ ...files, '1_Pooling/config.json': '{"pooling_mode_weightedmean_tokens":true}' }),
-    ).toMatchObject({ code: 'UNSUPPORTED' });
   });
 });
 

@@ -59,7 +59,8 @@ describe.each([...families, ...storages])('%s', (name) => {
   });
 });
 
-describe.each(families.filter((name) => name !== 'nomic_bert'))('heads of %s', (name) => {
+const halves = storages.filter((name) => name !== 'bert-bare'); // heads in F16, BF16 and int8, too
+describe.each([...families.filter((name) => name !== 'nomic_bert'), ...halves])('heads of %s', (name) => {
   const { folder, expected, input } = fixture(name);
   const heads = [
     ['sequence-classification', 'sequence'],

@@ -50,7 +50,8 @@ describe('vectors', () => {
   });
 });
 
-describe.each(['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert'])('%s', (family) => {
+const withMasks = ['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert'];
+describe.each([...withMasks, 'bert-f16', 'bert-bf16', 'bert-i8'])('%s', (family) => {
   test("fills masks with PyTorch's logits", async () => {
     const { expected, input } = fixture(family);
     using model = await heed.fromPretrained(tinyModel(family));

@@ -30,7 +30,8 @@ Files hold one text a line; .jsonl and .csv are read by --field. Without files, 
 --field NAME      the key or column with the text (default text)
 --out FILE        .jsonl or .npy (default: JSON lines on standard output)
 --resume          go on with an interrupted --out
---pooling P       mean, cls, last or max (default: as the model's folder says)
+--pooling P       mean, cls, last, max, mean_sqrt_len or weighted_mean, or several: cls+mean
+                  (default: as the model's folder says)
 --normalize       vectors of length 1 (--no-normalize: as they are; default: as the folder says)
 --dimensions D    the first D entries only
 --prompt TEXT     set before every text
@@ -111,12 +112,12 @@ function count(name: string, value: string | undefined): number | undefined {
 }
 
 function embedOptions(values: Values): {
-  pooling?: Pooling;
+  pooling?: Pooling[];
   normalize?: boolean;
   dimensions?: number;
   prompt?: string;
 } {
-  const pooling = oneOf('--pooling', values.pooling, POOLINGS);
+  const pooling = values.pooling?.split('+').map((name) => oneOf('--pooling', name, POOLINGS)!);
   const dimensions = count('--dimensions', values.dimensions);
   return {
     ...(pooling && { pooling }),

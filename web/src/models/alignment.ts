@@ -73,6 +73,14 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
   }
 }
 
+/** Every character in lower case. */
+export function lowerCased(source: Aligned): Aligned {
+  const apart = byPieces(source, CODE_POINTS, (point) => point.toLowerCase());
+  // What looks at its neighbours (the Greek final sigma) keeps its length.
+  const text = source.text.toLowerCase();
+  return text.length === apart.text.length ? { ...apart, text } : apart;
+}
+
 const CODE_POINTS = /./gsu;
 /** A character with the marks that may compose with it; conjoining Hangul letters count as one. */
 const CLUSTERS =

@@ -7,9 +7,10 @@ import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker } from '../worker/client.js';
 import { chooseThreads, loadPool } from '../worker/pool.js';
+import { readLoadOptions } from './call-options.js';
 import type { LoadModelOptions } from './load.js';
 import type { PretrainedModel } from './model.js';
-import { loadPretrained, readLoadOptions } from './pretrained.js';
+import { loadPretrained } from './pretrained.js';
 import type { ModelSource } from './source.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {

@@ -103,7 +103,19 @@ export function isHeadTensor(name: string, tied: boolean): boolean {
 
 /** Layers one after the other. */
 export class Chain {
-  constructor(private readonly layers: RawTensorLayer[]) {}
+  private constructor(private readonly layers: RawTensorLayer[]) {}
+
+  /** Makes the layers in order; where one cannot be made, those before it are gone again. */
+  static of(steps: readonly (() => RawTensorLayer)[]): Chain {
+    const chain = new Chain([]);
+    try {
+      for (const make of steps) chain.layers.push(make());
+      return chain;
+    } catch (error) {
+      chain.delete();
+      throw error;
+    }
+  }
 
   forward(x: RawTensor): RawTensor {
     return this.layers.reduce((rows, layer) => layer.forward(rows), x);
@@ -153,6 +165,25 @@ export function makeDense(
   return layer;
 }
 
+export function makeNorm(
+  core: Core,
+  name: string,
+  weight: HeadTensor,
+  bias: HeadTensor | undefined,
+  eps: number,
+): RawTensorLayer {
+  const width = weight.data.length;
+  if (weight.shape.length !== 1 || (bias && bias.data.length !== width)) {
+    throw new HeedError(
+      'INVALID_FILE',
+      `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [width] and [width]`,
+    );
+  }
+  const layer = new core.LayerNorm({ normalizedShape: width, eps });
+  fill(layer, { weight: weight.data, bias: bias?.data ?? new Float32Array(width) });
+  return layer;
+}
+
 function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
@@ -163,9 +194,7 @@ function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): Ra
     const phi = step.activation ?? (step.activationKey ? activation(settings, step.activationKey, 'gelu') : 'identity');
     return makeDense(core, name, weight, bias, phi);
   }
-  const layer = new core.LayerNorm({ normalizedShape: weight.data.length, eps });
-  fill(layer, { weight: weight.data, bias: bias?.data ?? new Float32Array(weight.data.length) });
-  return layer;
+  return makeNorm(core, name, weight, bias, eps);
 }
 
 function layoutOf(type: string): Layout {
@@ -186,7 +215,7 @@ export function makeHead(head: HeadName, context: HeadContext): { chain: Chain; 
     const known = Object.keys(LAYOUTS).join(', ');
     throw new HeedError('UNSUPPORTED', `model: got family '${context.type}' for ${head}; expected one of ${known}`);
   }
-  const chain = new Chain(steps.map((step) => makeStep(step, context)));
+  const chain = Chain.of(steps.map((step) => () => makeStep(step, context)));
   const bias =
     head === 'fill-mask' ? layout.mask!.bias.map((name) => context.tensors.get(name)?.data).find(Boolean) : undefined;
   return { chain, bias: bias ?? null };
@@ -195,5 +224,5 @@ export function makeHead(head: HeadName, context: HeadContext): { chain: Chain; 
 /** `pooler_output`'s layer, where the checkpoint has one. */
 export function makePooler(pooler: string | undefined, context: HeadContext): Chain | null {
   if (!pooler || !context.tensors.has(`${pooler}.weight`)) return null;
-  return new Chain([makeStep({ dense: pooler, activation: 'tanh' }, context)]);
+  return Chain.of([() => makeStep({ dense: pooler, activation: 'tanh' }, context)]);
 }

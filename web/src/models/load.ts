@@ -88,8 +88,9 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
     const tokenizerSettings = tokenizerConfigFile
       ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name)
       : undefined;
+    const recipe = await recipeRead;
     const tokenizer = tokenizerFile
-      ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings)
+      ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings, recipe.lowerCase)
       : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
       throw new HeedError(
@@ -97,8 +98,6 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
         `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`,
       );
     }
-    const recipe = await recipeRead;
-
     raw = new core.EncoderModel(config);
     const tied = settings.flag('tie_word_embeddings', true);
     const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));

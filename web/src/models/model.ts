@@ -39,8 +39,8 @@ export interface EncodeResult {
 }
 
 export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
-  /** Default: what the model folder says, else the mean. */
-  pooling?: Pooling;
+  /** Default: what the model folder says, else the mean. Of several, the vectors one after the other. */
+  pooling?: Pooling | readonly Pooling[];
   /** To length 1. Default: what the model folder says, else false. */
   normalize?: boolean;
   /** The first so many entries only (Matryoshka models). */
@@ -91,7 +91,8 @@ export interface ModelConfig {
   /** Tokens that texts are cut to where a call does not say. */
   maxLength: number;
   parameterCount: number;
-  pooling: Pooling;
+  /** 'mean', or several put one after the other: 'cls+mean'. */
+  pooling: string;
   normalize: boolean;
   prompts: Record<string, string>;
   labels: string[];

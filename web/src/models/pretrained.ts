@@ -1,24 +1,11 @@
 /** A pretrained encoder in this thread. Letters: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, HeedError, invalid } from '../error.js';
-import {
-  callback,
-  flag,
-  integer,
-  listOf,
-  oneOf,
-  optional,
-  readOptions,
-  signal,
-  size,
-  tensor,
-  text,
-  texts,
-} from '../options.js';
+import { integer, listOf, oneOf, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
-import type { SignalLike } from '../platform.js';
 import { formatShape, Tensor } from '../tensor.js';
-import { Chain, HEADS, type HeadContext, type HeadName, makeDense, makeHead, makePooler } from './heads.js';
+import { callSchema, embedSchema, encodeSchema, readLoadOptions, tokenizeSchema } from './call-options.js';
+import { Chain, HEADS, type HeadContext, type HeadName, makeHead, makePooler } from './heads.js';
 import {
   countTexts,
   type InputContext,
@@ -29,7 +16,6 @@ import {
   readInput,
   rowsOf,
 } from './input.js';
-import type { IntegrityOption } from './integrity.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedOptions,
@@ -43,57 +29,11 @@ import type {
   TokenizeResult,
 } from './model.js';
 import { Breather, type PieceOptions, piecesOf, runPiece } from './run.js';
-import { POOLINGS, type Pooling, type Recipe } from './sentence-transformers.js';
+import type { Pooling, Recipe } from './sentence-transformers.js';
 import type { ModelSource } from './source.js';
-import { WeightLoader } from './weights.js';
+import { loadVectorLayers } from './vector-layers.js';
 
-const inputSchema = {
-  textPairs: optional(texts, undefined),
-  truncation: optional(flag, true),
-  maxLength: optional(size, undefined),
-};
-const callSchema = {
-  ...inputSchema,
-  signal,
-  onProgress: callback<NonNullable<EncodeOptions['onProgress']>>,
-  headMask: optional(tensor, null),
-};
-const encodeSchema = {
-  ...callSchema,
-  outputAttentions: optional(flag, false),
-  outputHiddenStates: optional(flag, false),
-};
-const embedSchema = {
-  ...callSchema,
-  pooling: optional(oneOf(POOLINGS), undefined),
-  normalize: optional(flag, undefined),
-  dimensions: optional(size, undefined),
-  prompt: optional(text, undefined),
-  promptName: optional(text, undefined),
-};
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
-const loadSchema = {
-  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
-  onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
-  signal,
-  remoteHost: optional(text, undefined),
-  revision: optional(text, undefined),
-  integrity: optional((value: unknown, name: string) => {
-    if (typeof value !== 'object' || value === null)
-      throw invalid(name, describe(value), "{ 'model.safetensors': 'sha256-...' }");
-    return value as IntegrityOption;
-  }, undefined),
-  cache: optional(
-    (value: unknown, name: string) => (typeof value === 'string' && value !== '' ? value : flag(value, name)),
-    undefined,
-  ),
-};
-
-/** Checks the options of a load; what was left out stays out. */
-export function readLoadOptions(options: LoadModelOptions): LoadModelOptions & { dtype: 'fp32' | 'q8' } {
-  const { dtype, ...rest } = readOptions('fromPretrained', loadSchema, options);
-  return { dtype, ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) };
-}
 
 /** Reads a model folder and gives its encoder, or throws one HeedError and leaves nothing behind. */
 export async function loadPretrained(
@@ -105,7 +45,7 @@ export async function loadPretrained(
   const loaded = await loadModel(runtime.core, source, read);
   const parts = new Parts(loaded.raw);
   try {
-    parts.dense = await loadDense(runtime, loaded, read.signal);
+    parts.vectorLayers = await loadVectorLayers(runtime.core, loaded, read.signal);
     loaded.integrity.requireAllFound();
     return new LocalModel(runtime, loaded, parts, read.dtype);
   } catch (error) {
@@ -114,27 +54,9 @@ export async function loadPretrained(
   }
 }
 
-/** sentence-transformers' dense modules behind the pooling. */
-async function loadDense(
-  { core }: Runtime,
-  { recipe, folder }: LoadedModel,
-  signal: SignalLike | undefined,
-): Promise<Chain> {
-  const made = [];
-  for (const { weights, bias, activation } of recipe.dense) {
-    const file = await folder.open(weights, { required: true, signal });
-    const tensors = await WeightLoader.readAll(file);
-    const weight = tensors.get('linear.weight');
-    if (!weight)
-      throw new HeedError('INVALID_FILE', `${file.name}: got no 'linear.weight'; expected a dense module's weights`);
-    made.push(makeDense(core, 'linear', weight, bias ? tensors.get('linear.bias') : undefined, activation));
-  }
-  return new Chain(made);
-}
-
 /** What a model holds in the core's memory. */
 class Parts {
-  dense = new Chain([]);
+  vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
   readonly heads = new Map<HeadName, ReturnType<typeof makeHead>>();
 
@@ -147,7 +69,7 @@ class Parts {
     if (this.deleted) return;
     this.deleted = true;
     this.pooler?.delete();
-    this.dense.delete();
+    this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
     this.encoder.delete();
   }
@@ -187,7 +109,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       feedForwardDim: config.feedForwardDim,
       maxLength,
       parameterCount: parts.encoder.parameters().reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
-      pooling: recipe.pooling,
+      pooling: recipe.pooling.join('+'),
       normalize: recipe.normalize,
       prompts: recipe.prompts,
       labels: (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
@@ -263,8 +185,15 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {
     void this.raw;
     const read = readOptions('embed', embedSchema, options);
-    const { pooling = this.#recipe.pooling, normalize = this.#recipe.normalize } = read;
-    const full = this.#recipe.dense.at(-1)?.outFeatures ?? this.#core.embedDim;
+    const { layers, normalize: normalizes } = this.#recipe;
+    const { pooling = this.#recipe.pooling, normalize = normalizes } = read;
+    if (layers.length > 0 && pooling.length !== this.#recipe.pooling.length)
+      throw invalid(
+        'embed.pooling',
+        pooling.join(', '),
+        `${this.#recipe.pooling.length} of them, as the layers behind the pooling want`,
+      );
+    const full = layers.at(-1)?.outFeatures ?? pooling.length * this.#core.embedDim;
     const width = read.dimensions ?? full;
     if (width > full) throw invalid('embed.dimensions', String(width), `a whole number from 1 to ${full}`);
     const pieceOptions = {
@@ -272,13 +201,15 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       headMask: this.#headMask(read.headMask),
       returnWeights: false,
     };
+    const prompt = this.#prompt(read);
     const given = readInput(input);
+    const skipped = this.#skippedBy(prompt, given);
     const total = countTexts(given);
     const out = new Float32Array(total * width);
     let done = 0;
-    for (const piece of piecesOf(rowsOf(given, { ...read, prompt: this.#prompt(read) }, this.#context), this.#core)) {
+    for (const piece of piecesOf(rowsOf(given, { ...read, prompt }, this.#context), this.#core)) {
       const vectors = await this.#run(piece, pieceOptions, (encoding) =>
-        this.raw.dense.forward(this.#pool(encoding, piece, pooling)),
+        this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped)),
       );
       for (let n = 0; n < piece.length; n++) {
         const vector = vectors.data.subarray(n * full, n * full + width);
@@ -292,7 +223,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
     void this.raw;
-    const read = readOptions('tokenize', { ...inputSchema, signal }, options);
+    const read = readOptions('tokenize', tokenizeSchema, options);
     const rows = await this.#allRows(readInput(texts), read, new Breather(read.signal));
     return {
       inputIds: rows.map((row) => row.ids),
@@ -319,7 +250,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     for (const piece of piecesOf(rows, this.#core)) {
       const logits = await this.#run(piece, pieceOptions, (encoding) => {
         if (head === 'sequence-classification')
-          return chain.forward(this.#pool(encoding, piece, this.#meanForClass ? 'mean' : 'cls'));
+          return chain.forward(this.#pool(encoding, piece, [this.#meanForClass ? 'mean' : 'cls']));
         const hidden = encoding.hidden();
         if (head === 'fill-mask')
           return this.#wordLogits(chain.forward(this.#maskRows(hidden, piece, done, masks)), bias);
@@ -363,8 +294,28 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return runPiece(() => this.raw.encoder, this.#core, piece, options, use);
   }
 
-  #pool(encoding: RawEncoding, piece: Row[], pooling: Pooling): RawTensor {
-    return { data: encoding.pool(pooling), shape: [piece.length, this.#core.embedDim] };
+  /** [N, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
+  #pool(encoding: RawEncoding, piece: Row[], pooling: readonly Pooling[], skipped = 0): RawTensor {
+    const count = piece.length;
+    const width = this.#core.embedDim;
+    const skips = skipped > 0 ? new Int32Array(count).fill(skipped) : null;
+    const parts = pooling.map((mode) => encoding.pool(mode, skips));
+    if (parts.length === 1) return { data: parts[0]!, shape: [count, width] };
+    const data = new Float32Array(count * parts.length * width);
+    parts.forEach((part, i) => {
+      for (let n = 0; n < count; n++)
+        data.set(part.subarray(n * width, (n + 1) * width), (n * parts.length + i) * width);
+    });
+    return { data, shape: [count, parts.length * width] };
+  }
+
+  /** Tokens of the prompt, the special one before it included, where the folder wants them out of the pooling. */
+  #skippedBy(prompt: string, input: ModelInput): number {
+    const { tokenizer } = this.#context;
+    if (this.#recipe.poolsPrompt || prompt === '' || !tokenizer || !(typeof input === 'string' || Array.isArray(input)))
+      return 0;
+    const { tokens } = tokenizer.tokenize(prompt, undefined, Infinity);
+    return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
   }
 
   async #allRows(input: ModelInput, options: InputOptions, breather: Breather): Promise<Row[]> {

@@ -1,14 +1,17 @@
-/** What a sentence-transformers folder says about turning rows into one vector: modules.json, N_Pooling, N_Dense, N_Normalize, prompts. */
+/** What a sentence-transformers folder says about turning rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { parseJson, Settings } from './config.js';
 import type { ModelFolder } from './source.js';
 import { readAll } from './source.js';
 
-export const POOLINGS = ['mean', 'cls', 'last', 'max'] as const;
+export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
+/** 'mean_sqrt_len': the sum over the square root of the length; 'weighted_mean': the i-th token counts i times. */
 export type Pooling = (typeof POOLINGS)[number];
 
-export interface DenseModule {
+/** A layer behind the pooling. */
+export interface VectorLayer {
+  kind: 'dense' | 'norm';
   inFeatures: number;
   outFeatures: number;
   bias: boolean;
@@ -18,20 +21,28 @@ export interface DenseModule {
 }
 
 export interface Recipe {
-  pooling: Pooling;
+  /** More than one: their vectors one after the other. */
+  pooling: readonly Pooling[];
+  /** Whether the pooling sees the prompt's tokens. */
+  poolsPrompt: boolean;
   normalize: boolean;
-  dense: DenseModule[];
+  layers: VectorLayer[];
   maxLength: number;
+  /** Texts are lower-cased before the tokenizer sees them. */
+  lowerCase: boolean;
   /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
 }
 
+/** In the order in which several are put one after the other. */
 const POOLING_KEYS: Record<string, Pooling> = {
-  pooling_mode_mean_tokens: 'mean',
   pooling_mode_cls_token: 'cls',
-  pooling_mode_lasttoken: 'last',
   pooling_mode_max_tokens: 'max',
+  pooling_mode_mean_tokens: 'mean',
+  pooling_mode_mean_sqrt_len_tokens: 'mean_sqrt_len',
+  pooling_mode_weightedmean_tokens: 'weighted_mean',
+  pooling_mode_lasttoken: 'last',
 };
 
 const DENSE_ACTIVATIONS: Record<string, string> = {
@@ -46,10 +57,12 @@ const DENSE_ACTIVATIONS: Record<string, string> = {
 /** A folder without modules.json pools by the mean and does not normalize, as sentence-transformers would. */
 export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Promise<Recipe> {
   const recipe: Recipe = {
-    pooling: 'mean',
+    pooling: ['mean'],
+    poolsPrompt: true,
     normalize: false,
-    dense: [],
+    layers: [],
     maxLength: Infinity,
+    lowerCase: false,
     prompts: {},
     defaultPrompt: null,
   };
@@ -63,7 +76,11 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
     read('config_sentence_transformers.json'),
   ]);
 
-  if (own) recipe.maxLength = Settings.parse(own.bytes, own.name).count('max_seq_length', Number.MAX_SAFE_INTEGER, 1);
+  if (own) {
+    const settings = Settings.parse(own.bytes, own.name);
+    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1);
+    recipe.lowerCase = settings.flag('do_lower_case', false);
+  }
   if (prompts) readPrompts(Settings.parse(prompts.bytes, prompts.name), recipe);
   if (modules) {
     const list = parseJson(modules.bytes, modules.name);
@@ -74,7 +91,7 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
   } else {
     // A folder with pooling but without the list of modules: what is there is meant.
     const pooling = await read('1_Pooling/config.json');
-    if (pooling) recipe.pooling = poolingOf(Settings.parse(pooling.bytes, pooling.name));
+    if (pooling) readPooling(Settings.parse(pooling.bytes, pooling.name), recipe);
   }
   return recipe;
 }
@@ -98,39 +115,59 @@ async function readModule(
     return Settings.parse(await readAll(config), config.name);
   };
   const kind = type.split('.').at(-1);
-  if (kind === 'Transformer') return;
-  if (kind === 'Pooling') recipe.pooling = poolingOf(await settings());
-  else if (kind === 'Normalize') recipe.normalize = true;
-  else if (kind === 'Dense') recipe.dense.push(denseOf(await settings(), path));
-  else
+  if (kind === 'Transformer' || kind === 'Dropout') return;
+  if (kind === 'Pooling') return readPooling(await settings(), recipe);
+  if (kind === 'Normalize') {
+    recipe.normalize = true;
+    return;
+  }
+  if (kind !== 'Dense' && kind !== 'LayerNorm')
     throw new HeedError(
       'UNSUPPORTED',
-      `${file}: got module '${type}'; expected Transformer, Pooling, Dense, Normalize`,
+      `${file}: got module '${type}'; expected Transformer, Pooling, Dense, LayerNorm, Dropout, Normalize`,
     );
+  if (recipe.normalize)
+    throw new HeedError('UNSUPPORTED', `${file}: got ${kind} after Normalize; expected Normalize as the last module`);
+  recipe.layers.push(kind === 'Dense' ? denseOf(await settings(), path) : normOf(await settings(), path));
 }
 
-function poolingOf(settings: Settings): Pooling {
+function readPooling(settings: Settings, recipe: Recipe): void {
   const wanted = settings
     .entries()
     .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
     .map(([key]) => key);
-  const key = wanted[0];
-  if (wanted.length === 1 && Object.hasOwn(POOLING_KEYS, key!)) return POOLING_KEYS[key!]!;
-  throw new HeedError(
-    'UNSUPPORTED',
-    `${settings.file}: got ${wanted.join(', ') || 'no pooling mode'}; expected one of ${Object.keys(POOLING_KEYS).join(', ')}`,
-  );
+  const unknown = wanted.filter((key) => !Object.hasOwn(POOLING_KEYS, key));
+  if (wanted.length === 0 || unknown.length > 0)
+    throw new HeedError(
+      'UNSUPPORTED',
+      `${settings.file}: got ${unknown.join(', ') || 'no pooling mode'}; expected one or more of ${Object.keys(POOLING_KEYS).join(', ')}`,
+    );
+  recipe.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (wanted.includes(key) ? [pooling] : []));
+  recipe.poolsPrompt = settings.flag('include_prompt', true);
 }
 
-function denseOf(settings: Settings, path: string): DenseModule {
-  const name = settings.text('activation_function', 'torch.nn.modules.linear.Identity').split('.').at(-1)!;
+function denseOf(settings: Settings, path: string): VectorLayer {
+  const name = settings.text('activation_function', 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
   if (!Object.hasOwn(DENSE_ACTIVATIONS, name))
     throw settings.wrong('activation_function', name, Object.keys(DENSE_ACTIVATIONS).join(', '));
   return {
+    kind: 'dense',
     inFeatures: settings.count('in_features', undefined, 1),
     outFeatures: settings.count('out_features', undefined, 1),
     bias: settings.flag('bias', true),
     activation: DENSE_ACTIVATIONS[name]!,
+    weights: `${path}/model.safetensors`,
+  };
+}
+
+function normOf(settings: Settings, path: string): VectorLayer {
+  const width = settings.count('dimension', undefined, 1);
+  return {
+    kind: 'norm',
+    inFeatures: width,
+    outFeatures: width,
+    bias: true,
+    activation: 'identity',
     weights: `${path}/model.safetensors`,
   };
 }

@@ -4,7 +4,7 @@
  */
 import { Tokenizer as Library, type PreTokenizer, WhitespaceSplitPreTokenizer } from '@huggingface/tokenizers';
 import { HeedError } from '../error.js';
-import { type Aligned, aligned, normalize, slice } from './alignment.js';
+import { type Aligned, aligned, lowerCased, normalize, slice } from './alignment.js';
 import { parseJson, type Settings } from './config.js';
 
 export interface Token {
@@ -54,7 +54,13 @@ export class TextTokenizer {
   private readonly trimOffsets: boolean;
   private readonly wordMemo = new Map<string, string[]>();
 
-  constructor(bytes: Uint8Array, file: string, settings: Settings | undefined) {
+  /** `lowerCase`: before anything else, as sentence-transformers' `do_lower_case`. */
+  constructor(
+    bytes: Uint8Array,
+    file: string,
+    settings: Settings | undefined,
+    private readonly lowerCase = false,
+  ) {
     const json = parseJson(bytes, file);
     const config = Object.fromEntries(settings?.entries() ?? []);
     try {
@@ -128,7 +134,8 @@ export class TextTokenizer {
 
   private split(text: string, part: 0 | 1): Token[] {
     // A lone surrogate is no character: everybody else's encoders see U+FFFD.
-    const source = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
+    const whole = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
+    const source = this.lowerCase ? lowerCased(whole) : whole;
     const tokens: Token[] = [];
     this.added.raw.split(source).forEach((section, index) => {
       if (section.added) tokens.push(this.addedToken(section.added, section.text, part));

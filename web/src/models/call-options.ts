@@ -1,0 +1,76 @@
+/** What the calls on a model take, each option checked where it is read. */
+import { describe, invalid } from '../error.js';
+import {
+  callback,
+  flag,
+  listOf,
+  oneOf,
+  optional,
+  type Reader,
+  readOptions,
+  signal,
+  size,
+  tensor,
+  text,
+  texts,
+} from '../options.js';
+import type { IntegrityOption } from './integrity.js';
+import type { LoadModelOptions } from './load.js';
+import type { EncodeOptions } from './model.js';
+import { POOLINGS, type Pooling } from './sentence-transformers.js';
+
+const pooling = oneOf(POOLINGS);
+const poolings: Reader<readonly Pooling[]> = (value, name) => {
+  if (!Array.isArray(value)) return [pooling(value, name)];
+  const list = listOf(pooling, 'a pooling or an array of them')(value, name);
+  if (list.length === 0) throw invalid(name, 'an empty array', 'at least one pooling');
+  return list;
+};
+
+const inputSchema = {
+  textPairs: optional(texts, undefined),
+  truncation: optional(flag, true),
+  maxLength: optional(size, undefined),
+};
+export const callSchema = {
+  ...inputSchema,
+  signal,
+  onProgress: callback<NonNullable<EncodeOptions['onProgress']>>,
+  headMask: optional(tensor, null),
+};
+export const tokenizeSchema = { ...inputSchema, signal };
+export const encodeSchema = {
+  ...callSchema,
+  outputAttentions: optional(flag, false),
+  outputHiddenStates: optional(flag, false),
+};
+export const embedSchema = {
+  ...callSchema,
+  pooling: optional(poolings, undefined),
+  normalize: optional(flag, undefined),
+  dimensions: optional(size, undefined),
+  prompt: optional(text, undefined),
+  promptName: optional(text, undefined),
+};
+const loadSchema = {
+  dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
+  onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
+  signal,
+  remoteHost: optional(text, undefined),
+  revision: optional(text, undefined),
+  integrity: optional((value: unknown, name: string) => {
+    if (typeof value !== 'object' || value === null)
+      throw invalid(name, describe(value), "{ 'model.safetensors': 'sha256-...' }");
+    return { ...(value as IntegrityOption) };
+  }, undefined),
+  cache: optional(
+    (value: unknown, name: string) => (typeof value === 'string' && value !== '' ? value : flag(value, name)),
+    undefined,
+  ),
+};
+
+/** Checks the options of a load; what was left out stays out. */
+export function readLoadOptions(options: LoadModelOptions): LoadModelOptions & { dtype: 'fp32' | 'q8' } {
+  const { dtype, ...rest } = readOptions('fromPretrained', loadSchema, options);
+  return { dtype, ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) };
+}
