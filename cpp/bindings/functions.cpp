@@ -16,45 +16,81 @@ std::string shapes(const char* argument, const Shape& got, const std::string& ex
   return std::string(argument) + ": got shape " + got.toString() + "; expected " + expected;
 }
 
-/// Steps, in elements, that a mask takes along each leading axis of the scores; an axis that it repeats has step 0.
-class LeadingMask {
+/// How a tensor broadcasts from the right to a shape with more or larger axes: the elements that it steps along each of
+/// these, 0 along one that it repeats.
+class Broadcast {
  public:
-  LeadingMask(const MaskInput& mask, const Shape& scores)
-      : mask_(mask), steps_(static_cast<size_t>(scores.rank())), scores_(scores) {
+  Broadcast(const Shape& shape, const Shape& target) : steps_(static_cast<size_t>(target.rank())), target_(target) {
     Index stride = 1;
-    bool fits = mask.shape.rank() <= scores.rank();
-    for (Index back = 1; fits && back <= mask.shape.rank(); ++back) {
-      const Index extent = mask.shape[-back];
-      fits = extent == 1 || extent == scores[-back];
-      steps_[static_cast<size_t>(scores.rank() - back)] = extent == 1 ? 0 : stride;
+    fits_ = shape.rank() <= target.rank();
+    for (Index back = 1; fits_ && back <= shape.rank(); ++back) {
+      const Index extent = shape[-back];
+      fits_ = extent == 1 || extent == target[-back];
+      steps_[static_cast<size_t>(target.rank() - back)] = extent == 1 ? 0 : stride;
       stride *= extent;
     }
-    if (!fits)
+  }
+  bool fits() const { return fits_; }
+  /// Where the target's b-th matrix, its last two axes, begins.
+  Index matrix(Index b) const {
+    Index offset = 0;
+    for (Index axis = target_.rank() - 3; axis >= 0; --axis) {
+      offset += (b % target_[axis]) * steps_[static_cast<size_t>(axis)];
+      b /= target_[axis];
+    }
+    return offset;
+  }
+  Index rowStep() const { return steps_[steps_.size() - 2]; }
+  Index columnStep() const { return steps_.back(); }
+
+ private:
+  std::vector<Index> steps_;
+  Shape target_;
+  bool fits_;
+};
+
+/// A mask over the scores of several matrices.
+class LeadingMask {
+ public:
+  LeadingMask(const MaskInput& mask, const Shape& scores) : mask_(mask), place_(mask.shape, scores) {
+    if (!place_.fits())
       throw Error(ErrorCode::kShapeMismatch, shapes("mask", mask.shape, "one that broadcasts to " + scores.toString()));
   }
 
   /// The mask of the b-th matrix of scores.
   Mask at(Index b) const {
-    Index offset = 0;
-    for (Index axis = scores_.rank() - 3; axis >= 0; --axis) {
-      offset += (b % scores_[axis]) * steps_[static_cast<size_t>(axis)];
-      b /= scores_[axis];
-    }
+    const Index offset = place_.matrix(b);
     const bool bytes = mask_.kind == Mask::Kind::kBoolean;
     const void* data = bytes ? static_cast<const void*>(static_cast<const uint8_t*>(mask_.data) + offset)
                              : static_cast<const void*>(static_cast<const float*>(mask_.data) + offset);
-    return {mask_.kind, data, {0, 0, steps_[steps_.size() - 2], steps_[steps_.size() - 1]}};
+    return {mask_.kind, data, {0, 0, place_.rowStep(), place_.columnStep()}};
   }
 
  private:
   MaskInput mask_;
-  std::vector<Index> steps_;
-  Shape scores_;
+  Broadcast place_;
 };
 
-/// The leading axes of `shape`, then `rows` and `columns`.
-Shape matrices(const Shape& shape, Index rows, Index columns) {
-  std::vector<Index> extents(shape.extents().begin(), shape.extents().end() - 2);
+/// All axes but the last two.
+Shape leadingAxes(const Shape& shape) {
+  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
+}
+
+/// The shape that both broadcast to, nothing where they do not.
+std::optional<Shape> broadcastShape(const Shape& a, const Shape& b) {
+  std::vector<Index> extents(static_cast<size_t>(std::max(a.rank(), b.rank())));
+  for (size_t back = 1; back <= extents.size(); ++back) {
+    const auto axis = -static_cast<Index>(back);
+    const Index m = back <= a.extents().size() ? a[axis] : 1, n = back <= b.extents().size() ? b[axis] : 1;
+    if (m != n && m != 1 && n != 1) return std::nullopt;
+    extents[extents.size() - back] = m == 1 ? n : m;
+  }
+  return Shape(std::move(extents));
+}
+
+/// Leading axes, then `rows` and `columns`.
+Shape matrices(const Shape& leading, Index rows, Index columns) {
+  std::vector<Index> extents = leading.extents();
   extents.push_back(rows);
   extents.push_back(columns);
   return Shape(std::move(extents));
@@ -72,21 +108,25 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
     const Input q = readTensor(query), k = readTensor(key), v = readTensor(value);
     if (q.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("query", q.shape, "[..., L, Dk]"));
     const Index queries = q.shape[-2], width = q.shape[-1];
-    const Index keys = k.shape.rank() < 2 ? 0 : k.shape[-2];
-    if (k.shape.rank() < 2 || k.shape != matrices(q.shape, keys, width)) {
-      throw Error(ErrorCode::kShapeMismatch, shapes("key", k.shape,
-                                                    "query's leading axes, then [S, " + std::to_string(width) +
-                                                        "], beside query " + q.shape.toString()));
-    }
-    if (v.shape.rank() < 2 || v.shape != matrices(q.shape, keys, v.shape[-1])) {
-      throw Error(ErrorCode::kShapeMismatch, shapes("value", v.shape,
-                                                    "key's leading axes, then [" + std::to_string(keys) +
-                                                        ", Dv], beside key " + k.shape.toString()));
-    }
+    std::optional<Shape> leading = leadingAxes(q.shape);
+    const auto join = [&](const char* argument, const Input& input, bool fits, const std::string& matrix) {
+      fits = fits && input.shape.rank() >= 2;
+      if (fits) leading = broadcastShape(*leading, leadingAxes(input.shape));
+      if (!fits || !leading) {
+        throw Error(ErrorCode::kShapeMismatch, shapes(argument, input.shape,
+                                                      "[..., " + matrix + "] whose leading axes broadcast, beside " +
+                                                          "query " + q.shape.toString()));
+      }
+    };
+    join("key", k, k.shape.rank() > 0 && k.shape[-1] == width, "S, " + std::to_string(width));
+    const Index keys = k.shape[-2];
+    join("value", v, v.shape.rank() >= 2 && v.shape[-2] == keys, std::to_string(keys) + ", Dv");
     const Index value_width = v.shape[-1];
-    const Shape output_shape = matrices(q.shape, queries, value_width),
-                weights_shape = matrices(q.shape, queries, keys);
-    const Index count = queries * width == 0 ? 0 : q.shape.size() / (queries * width);
+    const Shape output_shape = matrices(*leading, queries, value_width),
+                weights_shape = matrices(*leading, queries, keys);
+    const Broadcast q_place(q.shape, matrices(*leading, queries, width)),
+        k_place(k.shape, matrices(*leading, keys, width)), v_place(v.shape, matrices(*leading, keys, value_width));
+    const Index count = leading->size();
 
     AttentionOptions call;
     call.causal = readBool(options, "causal");
@@ -110,10 +150,11 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
         placed = mask->at(b);
         call.masks = {&placed, 1};
       }
-      attention(view(static_cast<const float*>(q.data) + b * queries * width, queries, width),
-                view(static_cast<const float*>(k.data) + b * keys * width, keys, width),
-                view(static_cast<const float*>(v.data) + b * keys * value_width, keys, value_width), 1, rows, columns,
-                call, view(output + b * queries * value_width, queries, value_width),
+      const auto matrix = [b](const Input& input, const Broadcast& place) {
+        return view(static_cast<const float*>(input.data) + place.matrix(b), input.shape[-2], input.shape[-1]);
+      };
+      attention(matrix(q, q_place), matrix(k, k_place), matrix(v, v_place), 1, rows, columns, call,
+                view(output + b * queries * value_width, queries, value_width),
                 weights ? weights + b * queries * keys : nullptr, arena());
     }
     val result = val::object();

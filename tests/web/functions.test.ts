@@ -1,5 +1,5 @@
 // Values against PyTorch are in layers/fixtures.test.ts; here is what the functions promise beyond numbers.
-import { type Heed, load, type Tensor, type TensorInput } from 'heed';
+import { type Heed, load, Tensor, type TensorInput } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 let heed: Heed;
@@ -51,6 +51,45 @@ describe('attention', () => {
     for (let row = 0; row < weights.data.length; row += 6) {
       expect(weights.data.subarray(row, row + 6).reduce((a, b) => a + b)).toBeCloseTo(1, 5);
     }
+  });
+
+  it('broadcasts leading axes', () => {
+    const [q, k, v] = [numbers(2, 3, 4, 5), numbers(6, 5), numbers(6, 2)];
+    const repeat = (tensor: Tensor, times: number, ...shape: number[]) =>
+      new Tensor(
+        Float32Array.from({ length: times * tensor.data.length }, (_, i) => tensor.data[i % tensor.data.length]!),
+        shape,
+      );
+    const expected = heed.attention(q, repeat(k, 6, 2, 3, 6, 5), repeat(v, 6, 2, 3, 6, 2), { returnWeights: true });
+    const [keys, values] = [repeat(k, 3, 1, 3, 6, 5), repeat(v, 2, 2, 1, 6, 2)];
+    for (const [key, value] of [
+      [k, v],
+      [keys, values],
+      [repeat(k, 3, 3, 6, 5), v],
+    ] as const) {
+      const result = heed.attention(q, key, value, { returnWeights: true });
+      expect(result.output).toEqual(expected.output);
+      expect(result.weights).toEqual(expected.weights);
+    }
+    // One query sequence and many texts to look it up in.
+    const one = heed.attention(k, numbers(3, 7, 5), numbers(3, 7, 4), { mask: heed.masks.padding([7, 2, 4], 7) });
+    expect(one.output.shape).toEqual([3, 6, 4]);
+    close(
+      new Tensor(one.output.data.slice(24, 48), [6, 4]),
+      heed.attention(
+        k,
+        new Tensor(numbers(3, 7, 5).data.slice(35, 45), [2, 5]),
+        new Tensor(numbers(3, 7, 4).data.slice(28, 36), [2, 4]),
+      ).output,
+    );
+    expect(() => heed.attention(q, numbers(2, 6, 5), numbers(2, 6, 2))).toThrow(
+      expect.objectContaining({
+        code: 'SHAPE_MISMATCH',
+        message: expect.stringMatching(
+          /key: got shape \[2, 6, 5\]; expected \[\.\.\., S, 5\] whose leading axes broadcast, beside query \[2, 3, 4, 5\]/,
+        ),
+      }),
+    );
   });
 
   it('broadcasts masks over leading axes', () => {

@@ -164,13 +164,18 @@ export interface RawEncoderLayer extends RawModule {
   forward(x: RawTensor, options: RawLayerAttentionOptions): RawAttended;
 }
 
-export interface RawEncoderOptions extends RawEncoderLayerOptions {
+export interface RawStackOptions extends RawEncoderLayerOptions {
   numLayers: number;
   finalNorm: boolean;
 }
 
+export interface RawEncoderOptions extends RawStackOptions {
+  /** Heads of each layer where they differ, as after pruning; null: numHeads in all. */
+  heads: readonly number[] | null;
+}
+
 export interface RawEncoder extends RawModule {
-  /** `headMask` is [layers,H] here; weights one tensor a layer, or null. */
+  /** `headMask` is [layers, most heads of a layer] here; weights one tensor a layer, or null. */
   forward(x: RawTensor, options: RawLayerAttentionOptions): { output: RawTensor; weights: RawTensor[] | null };
 }
 
@@ -196,11 +201,11 @@ export interface RawDecoderCache {
   delete(): void;
 }
 
-/** Decodes one sequence step by step. */
+/** Decodes step by step. */
 export interface RawStepper extends RawModule {
-  /** A decoder's memory or a Transformer's source, [S,E]. */
-  makeCache(memory: RawTensor): RawDecoderCache;
-  /** The next rows, [L,E]. */
+  /** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its real rows, [N,S]. */
+  makeCache(memory: RawTensor, keyMask: RawMask | null): RawDecoderCache;
+  /** The next rows, [N,L,E] or [L,E]. */
   step(target: RawTensor, cache: RawDecoderCache): RawTensor;
 }
 
@@ -309,7 +314,7 @@ export interface Core {
   DecoderLayer: new (
     options: RawEncoderLayerOptions,
   ) => RawDecoder;
-  Decoder: new (options: RawEncoderOptions) => RawDecoder;
+  Decoder: new (options: RawStackOptions) => RawDecoder;
   Transformer: new (options: RawTransformerOptions) => RawTransformer;
   EncoderModel: new (config: RawEncoderModelConfig) => RawEncoderModel;
 

@@ -18,6 +18,7 @@ export type {
   DecodedByLayer,
   Decoder,
   DecoderCache,
+  DecoderCacheOptions,
   DecoderCall,
   DecoderLayer,
   DecoderLayerOptions,

@@ -118,7 +118,7 @@ export class Heed {
   /**
    * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
    *
-   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv] -> output [...,L,Dv] and, on request, weights [...,L,S]. A query whose keys are all masked gets zeros in both.
+   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv], whose leading axes broadcast -> output [...,L,Dv] and, on request, weights [...,L,S]. A query whose keys are all masked gets zeros in both.
    * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
    */
   attention<W extends boolean = false>(
@@ -188,8 +188,9 @@ export class Heed {
   #bind<Made extends Layer, Options>(name: string, Base: Unbound<Made, Options>): LayerClass<Made, Options> {
     const runtime = this.#runtime;
     const Bound = class extends (Base as unknown as Unbound<Layer, Options>) {
-      constructor(options: Options) {
-        super(runtime, options);
+      // What follows the options is heed's own, see Layer.another().
+      constructor(options: Options, ...more: []) {
+        super(runtime, options, ...more);
       }
     };
     Object.defineProperty(Bound, 'name', { value: name });

@@ -26,17 +26,23 @@ class DecoderLayer : public Module {
   void forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets, const Sequences& memories,
                const DecoderCallOptions& options, MatrixView output, DecoderWeights weights, Arena& arena);
 
-  /// Keys and values of one sequence, kept between steps of decoding.
-  struct Cache {
-    Index length = 0;                             ///< rows decoded so far
-    std::vector<float> self_key, self_value;      ///< (length, H Dk) and (length, H Dv)
-    std::vector<float> memory_key, memory_value;  ///< (S, H Dk) and (S, H Dv), projected once
+  /// Rows of N sequences that grow at their ends: those of sequence n begin at row n capacity.
+  struct GrowingRows {
+    std::vector<float> values;
+    Index capacity = 0;
   };
-  /// memory (S, E).
-  Cache makeCache(ConstMatrixView memory, Arena& arena);
-  /// The next rows of one sequence, target (L_new, E), given all before them; equals the rows of a full causal pass.
-  /// Self-attention is causal whatever `options` says; its masks broadcast to (1, H, L_new, length + L_new). A step
-  /// that throws leaves the cache as it was.
+  /// Keys and values of N equally long sequences, kept between steps of decoding.
+  struct Cache {
+    Index count = 1;                              ///< N
+    Index length = 0;                             ///< rows decoded so far, of each
+    GrowingRows self_key, self_value;             ///< (length, H Dk) and (length, H Dv) of each
+    std::vector<float> memory_key, memory_value;  ///< (N S, H Dk) and (N S, H Dv), projected once
+  };
+  /// memory (N S, E), N = `count`.
+  Cache makeCache(ConstMatrixView memory, Arena& arena, Index count = 1);
+  /// The next rows of each sequence, target (N L_new, E), given all before them; equals the rows of a full causal pass.
+  /// Self-attention is causal whatever `options` says; its masks broadcast to (N, H, L_new, length + L_new), the
+  /// memory's to (N, H, L_new, S). A step that throws leaves the cache as it was.
   void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
             DecoderWeights weights, Arena& arena);
 
@@ -66,7 +72,7 @@ class Decoder : public Module {
                const DecoderCallOptions& options, MatrixView output, std::span<const DecoderWeights> weights,
                Arena& arena);
   using Cache = std::vector<DecoderLayer::Cache>;
-  Cache makeCache(ConstMatrixView memory, Arena& arena);
+  Cache makeCache(ConstMatrixView memory, Arena& arena, Index count = 1);
   void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output, Arena& arena);
   Index numLayers() const { return static_cast<Index>(layers_.size()); }
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;

@@ -81,7 +81,8 @@ class EncoderLayer : public Module {
 /// ..., norm.*.
 class Encoder : public Module {
  public:
-  Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
+  /// `heads`: of each layer, where they differ, as after pruning; empty: options.num_heads in all.
+  Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm, std::span<const Index> heads = {});
   /// `weights` empty, or one pointer a layer.
   void forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output,
                std::span<float* const> weights, Arena& arena);

@@ -1,16 +1,39 @@
 #include "heed/decoder.h"
 
+#include <algorithm>
+
 #include "check.h"
 #include "layers/blocks.h"
 
 namespace heed {
 namespace {
 
-/// The rows of a cache's keys or values from `first` to `last`; those from the cache's length on are still to be
-/// written.
-MatrixView rows(std::vector<float>& cached, Index first, Index last, Index width) {
-  if (static_cast<Index>(cached.size()) < last * width) cached.resize(static_cast<size_t>(last * width));
-  return view(cached.data() + first * width, last - first, width);
+using GrowingRows = DecoderLayer::GrowingRows;
+
+/// Puts the next rows of each of `count` sequences, `fresh` (count L_new, width), after their first `before`.
+void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before) {
+  const Index width = fresh.cols(), added = fresh.rows() / count;
+  const auto rowsOf = [=](std::vector<float>& values, Index capacity, Index n) {
+    return view(values.data() + n * capacity * width, capacity, width);
+  };
+  if (before + added > kept.capacity) {
+    const Index capacity = std::max(before + added, 2 * kept.capacity);
+    std::vector<float> larger(static_cast<size_t>(Shape{count, capacity, width}.size()));
+    for (Index n = 0; n < count; ++n)
+      rowsOf(larger, capacity, n).topRows(before) = rowsOf(kept.values, kept.capacity, n).topRows(before);
+    kept = {.values = std::move(larger), .capacity = capacity};
+  }
+  for (Index n = 0; n < count; ++n)
+    rowsOf(kept.values, kept.capacity, n).middleRows(before, added) = fresh.middleRows(n * added, added);
+}
+
+/// The first `length` rows of each of `count` sequences, one after the other.
+ConstMatrixView joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
+  if (count == 1) return view(kept.values.data(), length, width);
+  MatrixView all = arena.matrix(count * length, width);
+  for (Index n = 0; n < count; ++n)
+    all.middleRows(n * length, length) = view(kept.values.data() + n * kept.capacity * width, length, width);
+  return readOnly(all);
 }
 
 }  // namespace
@@ -51,33 +74,36 @@ void DecoderLayer::forward(ConstMatrixView target, ConstMatrixView memory, const
   run(target, self, cross, output, arena);
 }
 
-DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Arena& arena) {
-  requireShape("memory", memory, memory.rows(), options_.embed_dim);
+DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Arena& arena, Index count) {
+  if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", std::to_string(count) + " sequences", "at least 1");
+  requireShape("memory", memory, memory.rows() / count * count, options_.embed_dim);
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
+  const Shape keys{memory.rows(), o.num_heads * o.key_dim}, values{memory.rows(), o.num_heads * o.value_dim};
   Cache cache;
-  const MatrixView k = rows(cache.memory_key, 0, memory.rows(), o.num_heads * o.key_dim);
-  const MatrixView v = rows(cache.memory_value, 0, memory.rows(), o.num_heads * o.value_dim);
-  multihead_attn_.projectKeyValue(memory, memory, k, v, arena);
+  cache.count = count;
+  cache.memory_key.resize(static_cast<size_t>(keys.size()));
+  cache.memory_value.resize(static_cast<size_t>(values.size()));
+  multihead_attn_.projectKeyValue(memory, memory, view(cache.memory_key.data(), keys[0], keys[1]),
+                                  view(cache.memory_value.data(), values[0], values[1]), arena);
   return cache;
 }
 
 void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
                         DecoderWeights weights, Arena& arena) {
-  requireShape("target", target, target.rows(), options_.embed_dim);
+  requireShape("target", target, target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
     refuse(ErrorCode::kUnsupported, "memory.rotary", "one in a step",
            "none: the cache holds the memory's keys as they are");
   const MultiHeadAttentionOptions& o = self_attn_.options();
   const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
-  const Index before = cache.length, length = before + target.rows();
-  const Index memory_length = static_cast<Index>(cache.memory_key.size()) / key_width;
-  const Sequences queries = Sequences::uniform(1, target.rows());
+  const Index count = cache.count, added = target.rows() / count, before = cache.length, length = before + added;
+  const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / key_width;
+  const Sequences queries = Sequences::uniform(count, added);
 
   const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
     const Arena::Scope scope(arena);
-    const MatrixView q = arena.matrix(in.rows(), key_width);
-    const MatrixView k = rows(cache.self_key, before, length, key_width),
-                     v = rows(cache.self_value, before, length, value_width);
+    const MatrixView q = arena.matrix(in.rows(), key_width), k = arena.matrix(in.rows(), key_width),
+                     v = arena.matrix(in.rows(), value_width);
     self_attn_.project(in, in, in, q, k, v, arena);
     AttentionOptions call = options.self;
     call.causal = true;
@@ -86,17 +112,22 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
       self_attn_.rotate(*options.self.rotary, queries, before, q);
       self_attn_.rotate(*options.self.rotary, queries, before, k);
     }
-    self_attn_.attend(readOnly(q), readOnly(rows(cache.self_key, 0, length, key_width)),
-                      readOnly(rows(cache.self_value, 0, length, value_width)), queries, Sequences::uniform(1, length),
-                      call, out, weights.self, arena, plus);
+    append(cache.self_key, readOnly(k), count, before);
+    append(cache.self_value, readOnly(v), count, before);
+    self_attn_.attend(readOnly(q), joined(cache.self_key, count, length, key_width, arena),
+                      joined(cache.self_value, count, length, value_width, arena), queries,
+                      Sequences::uniform(count, length), call, out, weights.self, arena, plus);
   };
   const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
     const Arena::Scope scope(arena);
     const MatrixView q = arena.matrix(in.rows(), key_width);
     multihead_attn_.projectQuery(in, q, arena);
-    multihead_attn_.attend(readOnly(q), readOnly(rows(cache.memory_key, 0, memory_length, key_width)),
-                           readOnly(rows(cache.memory_value, 0, memory_length, value_width)), queries,
-                           Sequences::uniform(1, memory_length), options.memory, out, weights.memory, arena, plus);
+    const auto memory = [&](const std::vector<float>& rows, Index width) {
+      return view(rows.data(), memory_rows, width);
+    };
+    multihead_attn_.attend(readOnly(q), memory(cache.memory_key, key_width), memory(cache.memory_value, value_width),
+                           queries, Sequences::uniform(count, memory_rows / count), options.memory, out, weights.memory,
+                           arena, plus);
   };
   run(target, self, cross, output, arena);
   cache.length = length;
@@ -148,9 +179,9 @@ void Decoder::forward(ConstMatrixView target, ConstMatrixView memory, const Sequ
   if (norm_) norm_->forward(readOnly(output), output);
 }
 
-Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Arena& arena) {
+Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Arena& arena, Index count) {
   Cache cache;
-  for (auto& layer : layers_) cache.push_back(layer->makeCache(memory, arena));
+  for (auto& layer : layers_) cache.push_back(layer->makeCache(memory, arena, count));
   return cache;
 }
 

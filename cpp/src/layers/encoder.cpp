@@ -100,10 +100,13 @@ void EncoderLayer::seed(uint64_t seed) {
   dropout_.seed(streams.fork());
 }
 
-Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm) {
+Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm, std::span<const Index> heads) {
   requireAtLeast("numLayers", num_layers, 1);
+  if (!heads.empty()) requireShape("heads", {static_cast<Index>(heads.size())}, {num_layers});
+  EncoderLayerOptions layer = options;
   for (Index i = 0; i < num_layers; ++i) {
-    layers_.push_back(std::make_unique<EncoderLayer>(options));
+    if (!heads.empty()) layer.num_heads = heads[static_cast<size_t>(i)];
+    layers_.push_back(std::make_unique<EncoderLayer>(layer));
     if (i == 0) requireRoom("numLayers", {num_layers, layers_[0]->parameterCount()});
   }
   if (final_norm) norm_.emplace(normOptions(options));

@@ -155,6 +155,39 @@ TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
   expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
 }
 
+TEST(Decoder, StepsOfABatchGiveTheBitsOfStepsAlone) {
+  Decoder decoder(with([](auto& o) { o.num_heads = 3, o.key_dim = 4, o.value_dim = 5; }), 2, true);
+  fillRandomly(decoder, 1);
+  const Rotary rotary(2, 9, 100, Rotary::Pairing::kHalfSplit);
+  DecoderCallOptions options;
+  options.self.rotary = &rotary;
+  const Index n = 3, l = 7, s = 5;
+  const RowMajorMatrix targets = randomMatrix(n * l, 6, 2), memories = randomMatrix(n * s, 6, 3);
+  const auto rowsOf = [](const RowMajorMatrix& m, Index begin, Index count) {
+    return RowMajorMatrix(m.middleRows(begin, count));
+  };
+  Arena arena;
+  Decoder::Cache together = decoder.makeCache(window(memories), arena, n);
+  std::vector<Decoder::Cache> apart;
+  for (Index i = 0; i < n; ++i) {
+    const RowMajorMatrix memory = rowsOf(memories, i * s, s);
+    apart.push_back(decoder.makeCache(window(memory), arena));
+  }
+  Index first = 0;
+  for (const Index count : {1, 1, 3, 2}) {
+    RowMajorMatrix target(n * count, 6), output(n * count, 6);
+    for (Index i = 0; i < n; ++i) target.middleRows(i * count, count) = targets.middleRows(i * l + first, count);
+    decoder.step(window(std::as_const(target)), together, options, window(output), arena);
+    for (Index i = 0; i < n; ++i) {
+      const RowMajorMatrix one = rowsOf(target, i * count, count);
+      RowMajorMatrix alone(count, 6);
+      decoder.step(window(one), apart[static_cast<size_t>(i)], options, window(alone), arena);
+      expectSame(rowsOf(output, i * count, count), alone);
+    }
+    first += count;
+  }
+}
+
 TEST(Decoder, AFailedStepLeavesTheCacheAsItWas) {
   Decoder decoder(kSmall, 2, false);
   fillRandomly(decoder, 1);
@@ -226,6 +259,9 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
               [&] { decoder.step(window(target), cache, {}, window(y), arena); });
   expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
               [&] { other.step(window(narrow), cache, {}, window(y5), arena); });
+  expectError(kInvalidArgument, "memory: got 0 sequences", [&] { decoder.makeCache(window(memory), arena, 0); });
+  expectError(kShapeMismatch, "memory: got shape [5, 6]; expected [4, 6]",
+              [&] { decoder.makeCache(window(memory), arena, 2); });
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;

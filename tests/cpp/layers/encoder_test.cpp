@@ -229,6 +229,21 @@ TEST(Encoder, IsItsLayersOneAfterTheOtherAndTheFinalNorm) {
   EXPECT_EQ(Encoder(kSmall, 2, false).finalNorm(), nullptr);
 }
 
+TEST(Encoder, LayersMayHaveUnlikeHeads) {
+  const std::vector<Index> heads = {3, 1};
+  Encoder encoder(with([](auto& o) { o.key_dim = 4, o.value_dim = 2; }), 2, false, heads);
+  fillRandomly(encoder, 1);
+  EXPECT_EQ(encoder.layer(0).options().num_heads, 3);
+  EXPECT_EQ(encoder.layer(1).options().num_heads, 1);
+  const RowMajorMatrix x = randomMatrix(5, 6, 2);
+  RowMajorMatrix y(5, 6);
+  Arena arena;
+  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), {}, arena);
+  expectSame(y, run(encoder.layer(1), run(encoder.layer(0), x)));
+  expectError(ErrorCode::kShapeMismatch, "heads: got shape [2]; expected [3]",
+              [&] { Encoder wrong(kSmall, 3, false, heads); });
+}
+
 TEST(Encoder, SeedsReproduceAndLayersDrawApart) {
   Encoder encoder(with([](auto& o) { o.dropout = 0.5f, o.norm_first = true; }), 2, false);
   for (Index i = 0; i < 2; ++i) {  // each layer adds Z_i alone

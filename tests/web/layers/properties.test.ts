@@ -145,68 +145,6 @@ describe('multi-head attention', () => {
     const padded = mha.forward(x, { keyMask: [[1, 1, 1, 1, 0, 0, 0, 0, 0]] }).output;
     expect(error(rows(padded, [0, 1, 2, 3]), short)).toBeLessThan(1);
   });
-
-  it('computes a head that is switched off as if it were pruned', () => {
-    for (const more of [
-      {},
-      { bias: false },
-      { keyDim: 5, valueDim: 3 },
-      { activation: 'tanh' as const },
-      { keyInputDim: 4, valueInputDim: 6 },
-    ]) {
-      const mha = new heed.MultiHeadAttention({ embedDim: 12, numHeads: 4, seed: 3, ...more });
-      const x = draw(1, 2, 7, 12);
-      const across = 'keyInputDim' in more ? { key: draw(2, 2, 5, 4), value: draw(3, 2, 5, 6) } : {};
-      const smaller = mha.prune([0, 2]);
-      const masked = mha.forward(x, { ...across, headMask: [0, 1, 0, 1], returnWeights: true });
-      const pruned = smaller.forward(x, { ...across, returnWeights: true });
-      expect(error(pruned.output, masked.output)).toBeLessThan(1);
-      expect(pruned.weights.shape[1]).toBe(2);
-      expect(smaller.parameterCount).toBeLessThan(mha.parameterCount);
-    }
-  });
-
-  it('prunes one head at a time as it prunes two at once', () => {
-    const mha = new heed.MultiHeadAttention({ embedDim: 12, numHeads: 4, seed: 3 });
-    const x = draw(1, 2, 7, 12);
-    expect(mha.prune([1]).prune([1]).forward(x).output.data).toEqual(mha.prune([1, 2]).forward(x).output.data);
-    expect(error(mha.prune([]).forward(x).output, mha.forward(x).output)).toBeLessThan(1);
-  });
-
-  it('prunes an encoder layer', () => {
-    for (const normFirst of [false, true]) {
-      const layer = new heed.EncoderLayer({ embedDim: 12, numHeads: 3, feedForwardDim: 20, normFirst, seed: 4 });
-      const x = draw(1, 2, 7, 12);
-      expect(error(layer.prune([1]).forward(x).output, layer.forward(x, { headMask: [1, 0, 1] }).output)).toBeLessThan(
-        1,
-      );
-    }
-  });
-
-  it('ranks heads by what masking them changes', async () => {
-    const mha = new heed.MultiHeadAttention({ embedDim: 12, numHeads: 4, seed: 3 });
-    const state = mha.stateDict();
-    const out = state['out_proj.weight']!;
-    // Head h writes through columns 3h, 3h + 1, 3h + 2: silence head 1, make head 2 loud.
-    for (let row = 0; row < 12; row++) {
-      for (let column = 3; column < 6; column++) out.data[row * 12 + column] = 0;
-      for (let column = 6; column < 9; column++) out.data[row * 12 + column]! *= 10;
-    }
-    mha.loadStateDict(state);
-    const x = draw(1, 2, 7, 12);
-    const ranked = await heed.headImportance(4, (headMask) => mha.forward(x, { headMask }).output);
-    expect(ranked[0]!.head).toBe(2);
-    expect(ranked[3]).toEqual({ head: 1, change: 0 });
-    const encoder = new heed.Encoder({ embedDim: 12, numHeads: 4, feedForwardDim: 8, numLayers: 2, seed: 1 });
-    const loss = (headMask: number[][]) =>
-      encoder.forward(x, { headMask }).output.data.reduce((sum, value) => sum + value ** 4, 0);
-    const byLoss = await heed.headImportance([2, 4], loss);
-    expect(byLoss).toHaveLength(8);
-    const off = Array.from({ length: 2 }, (_, layer) =>
-      Array.from({ length: 4 }, (_, head) => (layer === byLoss[0]!.layer && head === byLoss[0]!.head ? 0 : 1)),
-    );
-    expect(byLoss[0]!.change).toBe(loss(off) - loss([new Array(4).fill(1), new Array(4).fill(1)]));
-  });
 });
 
 describe('dropout', () => {
@@ -269,63 +207,6 @@ describe('dropout', () => {
       layer.eval();
       expect(outputOf(layer.forward(x))).toEqual(still);
     }
-  });
-});
-
-describe('decoding step by step', () => {
-  it.each([{ normFirst: false }, { normFirst: true }, { rotary: { base: 100 } }, { keyDim: 2, valueDim: 5 }])(
-    'equals one causal pass: %o',
-    (more) => {
-      const options = { embedDim: 12, numHeads: 3, feedForwardDim: 20, seed: 2, ...more };
-      const [target, memory] = [draw(1, 9, 12), draw(2, 5, 12)];
-      for (const decoder of [
-        new heed.Decoder({ ...options, numLayers: 2, finalNorm: true }),
-        new heed.DecoderLayer(options),
-      ]) {
-        const full = decoder.forward(target, memory, { causal: true }).output;
-        for (const steps of [[1, 1, 1, 1, 1, 1, 1, 1, 1], [4, 1, 3, 1], [9]]) {
-          const cache = decoder.makeCache(memory);
-          let first = 0;
-          for (const count of steps) {
-            const order = Array.from({ length: count }, (_, i) => first + i);
-            expect(error(decoder.step(rows(target, order), cache), rows(full, order))).toBeLessThan(1);
-            first += count;
-            expect(cache.length).toBe(first);
-          }
-          cache.dispose();
-        }
-      }
-    },
-  );
-
-  it('of a Transformer starts from its source', () => {
-    const transformer = new heed.Transformer({
-      embedDim: 12,
-      numHeads: 3,
-      feedForwardDim: 20,
-      numEncoderLayers: 2,
-      numDecoderLayers: 2,
-      seed: 2,
-    });
-    const [source, target] = [draw(1, 5, 12), draw(2, 4, 12)];
-    const full = transformer.forward(source, target, { causal: true }).output;
-    const cache = transformer.makeCache(source);
-    for (let i = 0; i < 4; i++)
-      expect(error(transformer.step(rows(target, [i]), cache), rows(full, [i]))).toBeLessThan(1);
-  });
-
-  it('keeps caches apart', () => {
-    const decoder = new heed.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 8, numLayers: 1, seed: 2 });
-    const [a, b, memory] = [draw(1, 3, 8), draw(2, 3, 8), draw(3, 4, 8)];
-    const caches = [decoder.makeCache(memory), decoder.makeCache(memory)];
-    const outputs = [0, 1, 2].map((i) => [
-      decoder.step(rows(a, [i]), caches[0]!),
-      decoder.step(rows(b, [i]), caches[1]!),
-    ]);
-    const full = [a, b].map((target) => decoder.forward(target, memory, { causal: true }).output);
-    outputs.forEach((pair, i) =>
-      pair.forEach((output, which) => expect(error(output, rows(full[which]!, [i]))).toBeLessThan(1)),
-    );
   });
 });
 

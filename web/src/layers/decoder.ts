@@ -55,7 +55,15 @@ export function toDecoderWeights(weights: NonNullable<RawDecoded['weights']>): D
   return weights.map(({ self, memory }) => ({ self: toTensor(self), memory: toTensor(memory) }));
 }
 
-/** Keys and values of one sequence, kept between the steps of decoding it. It belongs to the layer that made it. */
+/** What `makeCache` may be given. */
+export interface DecoderCacheOptions {
+  /** The real rows of what is looked back at, [N,S]; [S] for one sequence. */
+  keyMask?: MaskInput;
+}
+
+const cacheSchema = { keyMask: optional(mask, null) } satisfies Schema<DecoderCacheOptions>;
+
+/** Keys and values of a sequence or a batch, kept between the steps of decoding it. It belongs to the layer that made it. */
 export class DecoderCache extends Owned<RawDecoderCache> {
   /** @internal */
   readonly maker: SteppingLayer;
@@ -66,7 +74,7 @@ export class DecoderCache extends Owned<RawDecoderCache> {
     this.maker = maker;
   }
 
-  /** Rows decoded so far. */
+  /** Rows decoded so far, of each sequence. */
   get length(): number {
     return this.raw.length();
   }
@@ -74,14 +82,15 @@ export class DecoderCache extends Owned<RawDecoderCache> {
 
 /** A layer that decodes step by step. */
 export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
-  /** What decoding one sequence needs of what it looks back at: a decoder's memory or a Transformer's source, [S,E]. Its keys and values are projected once. */
-  makeCache(memory: TensorInput): DecoderCache {
+  /** What decoding needs of what it looks back at: a decoder's memory or a Transformer's source, [N,S,E] or [S,E]. Its keys and values are projected once. */
+  makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
     const memories = readTensor('makeCache: memory', memory);
-    return calling('makeCache', () => new DecoderCache(this, raw.makeCache(memories)));
+    const { keyMask } = readOptions('makeCache', cacheSchema, options);
+    return calling('makeCache', () => new DecoderCache(this, raw.makeCache(memories, keyMask)));
   }
 
-  /** The output of the next rows of a sequence, target [L,E] -> [L,E], given all the rows before them. Equals those rows of one causal pass over everything. */
+  /** The output of the next rows of each sequence, target [N,L,E] or [L,E] -> the same shape, given all the rows before them. Equals those rows of one causal pass over everything. */
   step(target: TensorInput, cache: DecoderCache): Tensor {
     const { raw } = this;
     const targets = readTensor('step: target', target);

@@ -1,9 +1,20 @@
-import type { RawEncoder, RawEncoderLayer } from '../core.js';
-import { calling } from '../error.js';
+import type { RawEncoder, RawEncoderLayer, RawTensor } from '../core.js';
+import { calling, describe, HeedError, invalid } from '../error.js';
 import { type Activation, type Attended, activation, toAttended, toTensor } from '../functions.js';
-import { flag, layerCount, optional, positive, rate, readOptions, type Schema, seed, size } from '../options.js';
+import {
+  flag,
+  layerCount,
+  optional,
+  positive,
+  type Reader,
+  rate,
+  readOptions,
+  type Schema,
+  seed,
+  size,
+} from '../options.js';
 import type { Runtime } from '../owned.js';
-import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { formatShape, readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
 import {
@@ -76,9 +87,8 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
   /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps all other weights; this layer stays as it is. */
   prune(heads: readonly number[]): EncoderLayer {
     const kept = remainingHeads('EncoderLayer.prune: heads', heads, this.#options.numHeads);
-    const smaller = new EncoderLayer(this.runtime, prunedOptions(this.#options, kept.length));
-    smaller.loadStateDict(withHeads(this.stateDict(), 'self_attn.', kept, this.#options.numHeads));
-    return this.training ? smaller.train() : smaller;
+    const smaller = this.another(prunedOptions(this.#options, kept.length));
+    return smaller.loadStateDict(withHeads(this.stateDict(), 'self_attn.', kept, this.#options.numHeads));
   }
 
   /** x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L]. */
@@ -104,8 +114,25 @@ const encoderSchema = {
 
 /** What a call of the encoder may be given. */
 export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'> {
-  /** A factor on each head's output in each layer, [numLayers,H]: 0 switches a head off. */
+  /** A factor on each head's output in each layer, [numLayers,H]: 0 switches a head off. After pruning, nested arrays with an entry for each head that is left. */
   headMask?: TensorInput;
+}
+
+/** Reads a head mask of layers with that many heads each: rows of different lengths are filled up to the longest. */
+function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
+  return optional((value, name) => {
+    const most = Math.max(...heads);
+    if (!Array.isArray(value) || heads.every((count) => count === most)) return readTensor(name, value);
+    const rows = value.map((row, layer) => readTensor(`${name}[${layer}]`, row));
+    const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));
+    if (wrong >= 0 || rows.length !== heads.length) {
+      const got = wrong < 0 ? `${rows.length} layers` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;
+      throw new HeedError('SHAPE_MISMATCH', `${name}: got ${got}; expected ${heads.join(', ')} heads, layer by layer`);
+    }
+    const data = new Float32Array(heads.length * most);
+    for (const [layer, row] of rows.entries()) data.set(row.data, layer * most);
+    return { data, shape: [heads.length, most] };
+  }, null);
 }
 
 /** An encoder's result; `weights`, one tensor a layer, is there when `returnWeights` was true. */
@@ -117,17 +144,41 @@ export type Encoded<W extends boolean = boolean> = { output: Tensor } & (W exten
  * Encoder layers one after the other: `torch.nn.TransformerEncoder`. Parameters `layers.0.*`, `layers.1.*`, ... (see `EncoderLayer`), and `norm.*` with `finalNorm`.
  */
 export class Encoder extends Layer<RawEncoder> {
+  readonly #options: EncoderOptions;
+  /** Of each layer. */
+  readonly #heads: readonly number[];
+
   /** @internal */
-  constructor(runtime: Runtime, options: EncoderOptions) {
+  constructor(runtime: Runtime, options: EncoderOptions, heads: readonly number[] | null = null) {
     const read = readOptions('Encoder', encoderSchema, options);
-    super('Encoder', runtime, read.seed, () => new runtime.core.Encoder(read));
+    super('Encoder', runtime, read.seed, () => new runtime.core.Encoder({ ...read, heads }));
+    this.#options = { ...options };
+    this.#heads = heads ?? new Array<number>(read.numLayers).fill(read.numHeads);
+  }
+
+  /**
+   * A smaller encoder without `heads`, a list for each layer, whose output is the one that this encoder gives with them masked. It keeps all other weights; this encoder stays
+   * as it is.
+   */
+  prune(heads: readonly (readonly number[])[]): Encoder {
+    const argument = 'Encoder.prune: heads';
+    if (!Array.isArray(heads) || heads.length !== this.#heads.length)
+      throw invalid(argument, describe(heads), `a list of heads for each of the ${this.#heads.length} layers`);
+    const kept = this.#heads.map((count, layer) => remainingHeads(`${argument}[${layer}]`, heads[layer]!, count));
+    const counts = kept.map((left) => left.length);
+    const smaller = this.another(prunedOptions(this.#options, this.#options.numHeads), counts);
+    const state = kept.reduce(
+      (all, left, layer) => withHeads(all, `layers.${layer}.self_attn.`, left, this.#heads[layer]!),
+      this.stateDict(),
+    );
+    return smaller.loadStateDict(state);
   }
 
   /** x [N,L,E] or [L,E] -> output of the same shape, weights: of each layer [N,H,L,L] or [H,L,L]. */
   forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
     const { raw } = this;
     const input = readTensor('Encoder.forward: x', x);
-    const call = readOptions('Encoder.forward', selfAttentionSchema, options);
+    const call = readOptions('Encoder.forward', { ...selfAttentionSchema, headMask: headMasks(this.#heads) }, options);
     return calling('Encoder.forward', () => {
       const { output, weights } = raw.forward(input, call);
       return (

@@ -139,6 +139,12 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
     return this;
   }
 
+  /** @internal Another layer of this one's class, in the same mode. */
+  protected another(...made: unknown[]): this {
+    const layer = new (this.constructor as new (...from: unknown[]) => this)(...made);
+    return this.training ? layer.train() : layer;
+  }
+
   #setTraining(training: boolean): this {
     this.raw.setTraining(training);
     this.#training = training;

@@ -151,9 +151,8 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
   /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps this layer's weights for the others; this one stays as it is. */
   prune(heads: readonly number[]): MultiHeadAttention {
     const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, this.#options.numHeads);
-    const smaller = new MultiHeadAttention(this.runtime, prunedOptions(this.#options, kept.length));
-    smaller.loadStateDict(withHeads(this.stateDict(), '', kept, this.#options.numHeads));
-    return this.training ? smaller.train() : smaller;
+    const smaller = this.another(prunedOptions(this.#options, kept.length));
+    return smaller.loadStateDict(withHeads(this.stateDict(), '', kept, this.#options.numHeads));
   }
 
   /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S]; unbatched, [L,E] -> [L,E], weights [H,L,S]. */
