@@ -1,9 +1,10 @@
 import type { RawEncoder, RawEncoderLayer, RawTensor } from '../core.js';
-import { calling, describe, HeedError, invalid } from '../error.js';
+import { calling, HeedError, invalid } from '../error.js';
 import { type Activation, type Attended, activation, toAttended, toTensor } from '../functions.js';
 import {
   flag,
   layerCount,
+  listOf,
   optional,
   positive,
   type Reader,
@@ -123,7 +124,7 @@ function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
     const most = Math.max(...heads);
     if (!Array.isArray(value) || heads.every((count) => count === most)) return readTensor(name, value);
-    const rows = value.map((row, layer) => readTensor(`${name}[${layer}]`, row));
+    const rows = listOf((row, at) => readTensor(at, row), 'a row for each layer')(value, name);
     const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));
     if (wrong >= 0 || rows.length !== heads.length) {
       const got = wrong < 0 ? `${rows.length} layers` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;
@@ -162,9 +163,10 @@ export class Encoder extends Layer<RawEncoder> {
    */
   prune(heads: readonly (readonly number[])[]): Encoder {
     const argument = 'Encoder.prune: heads';
-    if (!Array.isArray(heads) || heads.length !== this.#heads.length)
-      throw invalid(argument, describe(heads), `a list of heads for each of the ${this.#heads.length} layers`);
-    const kept = this.#heads.map((count, layer) => remainingHeads(`${argument}[${layer}]`, heads[layer]!, count));
+    const lists = listOf((list) => list as readonly number[], 'a list of heads for each layer')(heads, argument);
+    if (lists.length !== this.#heads.length)
+      throw invalid(argument, `${lists.length} lists`, `${this.#heads.length}, one for each layer`);
+    const kept = this.#heads.map((count, layer) => remainingHeads(`${argument}[${layer}]`, lists[layer]!, count));
     const counts = kept.map((left) => left.length);
     const smaller = this.another(prunedOptions(this.#options, this.#options.numHeads), counts);
     const state = kept.reduce(
