@@ -96,6 +96,9 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
   return recipe;
 }
 
+// Below the folder whatever resolves it: no `..`, no backslash, no percent, no colon of a scheme.
+const kInside = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+
 async function readModule(
   entry: { type?: unknown; path?: unknown },
   recipe: Recipe,
@@ -104,7 +107,7 @@ async function readModule(
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path } = entry ?? {};
-  if (typeof type !== 'string' || typeof path !== 'string' || /(^|\/)\.\.(\/|$)|^\//.test(path)) {
+  if (typeof type !== 'string' || typeof path !== 'string' || !kInside.test(path)) {
     throw new HeedError(
       'INVALID_FILE',
       `${file}: got module ${JSON.stringify(entry)}; expected its type and its path below the folder`,
