@@ -28,7 +28,7 @@ export interface FromPretrainedOptions extends LoadModelOptions {
 
 export async function fromPretrained(
   runtime: Runtime,
-  source: ModelSource = shippedModel,
+  source: ModelSource = shippedModel(),
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
   const { worker = false, threads, ...rest } = plainOptions('fromPretrained', options);
