@@ -27,6 +27,7 @@ const kParts = {
   // The packed tarball, installed elsewhere.
   package: async () => {
     checkSizes();
+    await run([process.execPath, 'tools/record.mjs', 'check']);
     await vitest('package');
   },
   // Every bundler and framework: minutes, and fetches them from npm the first time.

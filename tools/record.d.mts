@@ -1,0 +1,16 @@
+/** Ratios by place, pair and shape. */
+type Speed = Record<string, Record<string, Record<string, number>>>;
+interface Entry {
+  compiler: { emscripten: string; clang: string };
+  sizes: Record<string, number>;
+  speed: Speed;
+  slower?: string;
+}
+export function ratiosOf(markdown: string): Speed;
+export function slowdowns(before: Entry, after: Entry): string[];
+export function faults(
+  record: Record<string, Entry>,
+  now: Entry & { version: string },
+  options: { exact: boolean },
+): string[];
+export function changelogFaults(changelog: string, now: { version: string; compiler: Entry['compiler'] }): string[];

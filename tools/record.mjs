@@ -1,0 +1,126 @@
+// bench/record.json: what each release weighed and how fast it was, as ratios to its peers. Sizes are compared with the tree's; speeds only
+// with each other, as they were recorded, since a timed test would fail by the machine's mood.
+//   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md
+//   `npm run record check`    what CI asks: the entry is there and not stale, and no ratio fell without a word
+//   `npm run record release`  what a release asks on top: sizes to the byte, and the changelog
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build } from './build.mjs';
+import { PlainError, root, runMain, say } from './console.mjs';
+import { measureSizes } from './size.mjs';
+
+const file = join(root, 'bench/record.json');
+const read = (name) => fs.readFileSync(join(root, name), 'utf8');
+
+const kDrift = 0.02; // of a size, between one commit and the record
+const kSlower = 0.95; // of the ratio before; less wants a reason, as `slower` in the entry
+
+/**
+ * The tables of ratios in bench/RESULTS.md: { place: { 'heed fp32 (…) / onnxruntime-web fp32': { '1 x 16': 1.51, … } } }.
+ * @param {string} markdown
+ */
+export function ratiosOf(markdown) {
+  const places = {};
+  for (const [place, section] of markdown
+    .split(/^## /m)
+    .slice(1)
+    .map((text) => [text.split('\n', 1)[0].trim(), text])) {
+    const lines = section.split('\n').map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+    const head = lines.findIndex(([first]) => first === 'times as fast');
+    if (head < 0) continue;
+    const rows = {};
+    for (const [ours, peer, ...cells] of lines.slice(head + 2)) {
+      if (!peer) break;
+      const shapes = lines[head].slice(2);
+      rows[`${ours} / ${peer}`] = Object.fromEntries(cells.map((cell, i) => [shapes[i], Number.parseFloat(cell)]));
+    }
+    places[place] = rows;
+  }
+  return places;
+}
+
+/** Names whose ratio fell from one entry to the next. Places are compared by their first word: browsers and Nodes grow older. */
+export function slowdowns(before, after) {
+  const found = [];
+  const sameKind = (places, place) => Object.keys(places).find((other) => other.split(' ')[0] === place.split(' ')[0]);
+  for (const [place, rows] of Object.entries(after.speed)) {
+    const old = before.speed[sameKind(before.speed, place)] ?? {};
+    for (const [pair, shapes] of Object.entries(rows)) {
+      for (const [shape, ratio] of Object.entries(shapes)) {
+        const was = old[pair]?.[shape];
+        if (was && ratio < kSlower * was) found.push(`${place}: ${pair}, ${shape}: ${was} to ${ratio}`);
+      }
+    }
+  }
+  return found;
+}
+
+function entry() {
+  const { version, compiler } = JSON.parse(read('dist/wasm.json'));
+  return { version, compiler, sizes: measureSizes(), speed: ratiosOf(read('bench/RESULTS.md')) };
+}
+
+/** What is wrong, one line each. */
+export function faults(record, now, { exact }) {
+  const { [now.version]: recorded, ...others } = record;
+  if (!recorded) return [`bench/record.json has no ${now.version}`];
+  const wrong = [];
+  for (const [what, bytes] of Object.entries(now.sizes)) {
+    const was = recorded.sizes[what];
+    const drift = was === undefined ? Infinity : Math.abs(bytes - was) / was;
+    if (exact ? bytes !== was : drift > kDrift) wrong.push(`${what}: ${bytes} bytes, recorded are ${was}`);
+  }
+  const before = Object.values(others).at(-1);
+  if (before && !recorded.slower)
+    wrong.push(...slowdowns(before, recorded).map((line) => `slower, without a reason: ${line}`));
+  if (exact && JSON.stringify(recorded.speed) !== JSON.stringify(now.speed))
+    wrong.push('bench/RESULTS.md has other ratios');
+  if (exact && JSON.stringify(recorded.compiler) !== JSON.stringify(now.compiler)) {
+    wrong.push(`built with ${JSON.stringify(now.compiler)}, recorded is ${JSON.stringify(recorded.compiler)}`);
+  }
+  return wrong;
+}
+
+/** What the changelog lacks for a release. */
+export function changelogFaults(changelog, { version, compiler }) {
+  const section = changelog.split(/^## /m).find((text) => text.startsWith(`${version} `));
+  if (!section) return [`CHANGELOG.md has no "## ${version} - date"`];
+  const wrong = [];
+  if (!/^\S+ - \d{4}-\d\d-\d\d$/m.test(section.split('\n', 1)[0])) wrong.push(`CHANGELOG.md: ${version} has no date`);
+  if (!section.includes(`Emscripten ${compiler.emscripten}`))
+    wrong.push(`CHANGELOG.md: ${version} does not name its compiler, Emscripten ${compiler.emscripten}`);
+  return wrong;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  await runMain(async () => {
+    const [command = 'write'] = process.argv.slice(2);
+    if (!['write', 'check', 'release'].includes(command))
+      throw new PlainError(`got '${command}'; expected check or release`);
+    await build();
+    const record = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
+    const now = entry();
+    const { version, ...rest } = now;
+    if (command === 'write') {
+      const { slower } = record[version] ?? {};
+      delete record[version]; // to the end
+      record[version] = { ...rest, ...(slower && { slower }) };
+      fs.writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`);
+      execFileSync(join(root, 'node_modules/.bin/biome'), ['format', '--write', file]);
+      return say(`recorded ${version} in bench/record.json`);
+    }
+    const exact = command === 'release';
+    const wrong = faults(record, now, { exact });
+    if (exact) wrong.push(...changelogFaults(read('CHANGELOG.md'), now));
+    if (wrong.length > 0)
+      throw new PlainError(`not as recorded:\n  ${wrong.join('\n  ')}\n\`npm run record\` records anew`);
+    say(`${version} is as recorded`);
+  });
+}
