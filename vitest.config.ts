@@ -9,6 +9,19 @@ const alias = [
 ];
 // Node 20 has relaxed SIMD behind a flag, newer ones have it and may not know the flag.
 const relaxedSimd = Number(process.versions.node.split('.')[0]) < 21 ? ['--experimental-wasm-relaxed-simd'] : [];
+// What `npm run coverage` needs: the package loaded by Node itself, whose V8 then counts what ran (tools/coverage.mjs).
+const coverage = process.env.NODE_V8_COVERAGE
+  ? {
+      alias: [
+        {
+          find: /^(?:\.\.\/)+web\/src\/(?!owned)(.*)\.js$/,
+          replacement: fileURLToPath(new URL('dist/parts/$1.js', import.meta.url)),
+        },
+      ],
+      setupFiles: ['tools/checks/take-coverage.mjs'],
+      server: { deps: { external: [/\/dist\//] } },
+    }
+  : {};
 const browser = ['tests/**/*.browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
@@ -24,7 +37,9 @@ export default defineConfig({
           name: 'node',
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
           exclude: browser,
-          testTimeout: 30_000,
+          testTimeout: process.env.NODE_V8_COVERAGE ? 300_000 : 30_000,
+          hookTimeout: 60_000,
+          ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // for the tests of endurance
         },
       },

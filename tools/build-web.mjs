@@ -47,7 +47,7 @@ function inputs() {
     ...filesBelow(join(root, 'cpp')),
     ...kBuilds.flatMap((name) => ['heed.mjs', 'heed.wasm'].map((file) => join(wasmFolder, name, file))),
     ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'].map((file) => join(root, file)),
-    ...filesBelow(join(root, 'tools')).filter((file) => file.endsWith('.mjs')),
+    ...filesBelow(join(root, 'tools')).filter((file) => file.endsWith('.mjs') && !file.includes('node_modules')),
   ];
 }
 
@@ -57,8 +57,6 @@ function checkGlue() {
   const [first, second] = kBuilds.map((name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8'));
   if (first !== second) throw new PlainError('the two modules need different glue; build-web.mjs ships one for both');
 }
-
-const forCoverage = process.env.HEED_COVERAGE === '1';
 
 // Emscripten's own ways to find the module, of which web/src/module.ts uses none: with this end of its createWasm the others are dead
 // code. Where another version writes it otherwise, it stays.
@@ -87,11 +85,19 @@ async function minifyFurther(files) {
   }
 }
 
-async function bundle() {
+async function bundle(forCoverage) {
   const { build } = await import('esbuild');
   const entryPoints = Object.fromEntries(
     Object.entries(kEntries).filter(([, source]) => fs.existsSync(join(root, source))),
   );
+  // Tests of inner parts import those; as entries beside the package they share its chunks, and count for it.
+  if (forCoverage) {
+    const sources = filesBelow(join(root, 'web/src')).filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
+    for (const file of sources) {
+      const name = relative(join(root, 'web/src'), file).slice(0, -3);
+      if (!Object.values(entryPoints).includes(`web/src/${name}.ts`)) entryPoints[`parts/${name}`] = file;
+    }
+  }
   const result = await build({
     absWorkingDir: root,
     entryPoints,
@@ -101,7 +107,7 @@ async function bundle() {
     format: 'esm',
     platform: 'browser',
     target: 'es2022',
-    // Maps would double the package; `npm run coverage` asks for them.
+    // Maps would double the package.
     ...(forCoverage ? { minify: false, sourcemap: 'linked' } : { minify: true }),
     legalComments: 'none', // THIRD_PARTY.md names them all
     chunkNames: '[name]-[hash]',
@@ -134,8 +140,9 @@ function packModel(from, to) {
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
-export async function buildWeb() {
-  const hash = hashOf(inputs());
+/** @param {{ forCoverage?: boolean }} options forCoverage: scripts as they were written, with maps to their sources */
+export async function buildWeb({ forCoverage = false } = {}) {
+  const hash = hashOf(inputs()) + (forCoverage ? ' for coverage' : '');
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash && fs.existsSync(dist)) return;
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
@@ -149,7 +156,7 @@ export async function buildWeb() {
     '--outDir',
     join(next, 'types'),
   ];
-  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle()]);
+  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
   for (const name of kBuilds) {
     fs.copyFileSync(join(wasmFolder, name, 'heed.wasm'), join(next, `heed-${name}.wasm`));
   }

@@ -7,11 +7,11 @@ import { exclusively } from './lock.mjs';
 import { setup } from './setup.mjs';
 
 /** Brings the toolchain, both WebAssembly modules and dist/ up to date. */
-export async function build(part) {
+export async function build(part, options) {
   await exclusively('build', async () => {
     await setup();
     if (part !== 'web') await buildCMake('wasm-release');
-    if (part !== 'wasm') await buildWeb();
+    if (part !== 'wasm') await buildWeb(options);
   });
 }
 
