@@ -1,7 +1,7 @@
 /** JavaScript objects that own one of the core's: freed by `dispose()`, by `using`, or by the garbage collector. */
 import type { Core } from './core.js';
 import { HeedError } from './error.js';
-import { dispose } from './platform.js';
+import { dispose, registry } from './platform.js';
 
 /** One instance of the WebAssembly module. Throws `DISPOSED` once it was given back. */
 export interface Runtime {
@@ -13,7 +13,7 @@ interface RawObject {
 }
 
 // The raw object is the registry's held value, so it lives until its owner is collected.
-const collected = new FinalizationRegistry<RawObject>((raw) => raw.delete());
+const collected = registry<RawObject>((raw) => raw.delete());
 
 /** Owns one object of the core. */
 export abstract class Owned<Raw extends RawObject> {
@@ -26,7 +26,7 @@ export abstract class Owned<Raw extends RawObject> {
     this.#name = name;
     this.#runtime = runtime;
     this.#raw = raw;
-    collected.register(this, raw, this);
+    collected?.register(this, raw, this);
   }
 
   /** Whether `dispose()` was called. */
@@ -39,7 +39,7 @@ export abstract class Owned<Raw extends RawObject> {
     const raw = this.#raw;
     if (raw === null) return;
     this.#raw = null;
-    collected.unregister(this);
+    collected?.unregister(this);
     raw.delete();
   }
 

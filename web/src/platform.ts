@@ -15,6 +15,11 @@ declare global {
 /** The key of `using`'s method. Engines without it: the key that TypeScript's and esbuild's translation of `using` looks for. */
 export const dispose: typeof Symbol.dispose = Symbol.dispose ?? (Symbol.for('Symbol.dispose') as typeof Symbol.dispose);
 
+/** Calls `cleanup` for what the collector took; null in engines that do not say (some servers at the edge), where only `dispose()` frees. */
+export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegistry<Held> | null {
+  return typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(cleanup) : null;
+}
+
 /** A URL object. */
 export interface UrlLike {
   readonly href: string;

@@ -18,7 +18,7 @@ import type {
 import { type ModelSource, portable } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
-import { dispose, nodeModule, type SignalLike, type WorkerLike } from '../platform.js';
+import { dispose, nodeModule, registry, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { type Answer, type Loaded, type Method, type Request, unpackError } from './protocol.js';
 
@@ -129,7 +129,7 @@ class Connection {
 }
 
 /** Ends the workers of models that are forgotten without dispose(). */
-const forgotten = new FinalizationRegistry<Connection>((connection) =>
+const forgotten = registry<Connection>((connection) =>
   connection.end(new HeedError('DISPOSED', 'model: got collected as garbage')),
 );
 
@@ -189,7 +189,7 @@ class WorkerModel implements PretrainedModel {
   constructor(connection: Connection, config: ModelConfig) {
     this.config = config;
     this.#connection = connection;
-    forgotten.register(this, connection, this);
+    forgotten?.register(this, connection, this);
   }
 
   get disposed(): boolean {
@@ -226,7 +226,7 @@ class WorkerModel implements PretrainedModel {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    forgotten.unregister(this);
+    forgotten?.unregister(this);
     this.#connection.end(
       new HeedError('DISPOSED', 'PretrainedModel: got a call after dispose(); expected one before it'),
     );

@@ -1,0 +1,108 @@
+// The installed package in runtimes other than Node and the browser: Deno, Bun, and two that get a compiled module and may compile none.
+// Deno, Bun and workerd come with the bundlers' packages (tests/package/bundlers); what is not there is skipped.
+import { spawn } from 'node:child_process';
+import * as fs from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { apps, install, run, runNode } from './installed.js';
+import { checkResult, expectedResult, type Smoke } from './page.js';
+
+const brought = (path: string) => {
+  const program = join(import.meta.dirname, 'bundlers/node_modules', path);
+  return fs.existsSync(program) ? program : null;
+};
+
+let expected: Smoke;
+let folder: string;
+beforeAll(async () => {
+  expected = await expectedResult();
+  folder = await install('runtimes', 'plain');
+  const worker = '{ worker: false }';
+  fs.writeFileSync(
+    join(folder, 'run.mjs'),
+    `import * as heed from 'heed'; import { smoke } from './smoke.js'; console.log(JSON.stringify(await smoke(heed, ${worker})));`,
+  );
+});
+
+describe.each([
+  ['Deno', 'deno/deno', ['run', '--allow-all', '--node-modules-dir=manual', '--no-lock', 'run.mjs']],
+  ['Bun', 'bun/bin/bun', ['run', 'run.mjs']],
+])('%s', (name, path, args) => {
+  const program = brought(path);
+  test.skipIf(!program)(
+    program ? 'runs the package' : `is not there: \`npm run test:bundlers\` brings ${name}`,
+    async () => {
+      const printed = await run(program!, args, { cwd: folder, env: { NO_COLOR: '1' } });
+      checkResult({ result: JSON.parse(printed.trim().split('\n').at(-1)!) }, expected, false);
+    },
+  );
+});
+
+describe('an edge runtime, with a compiled module and no other way to one', () => {
+  let edge: string;
+  beforeAll(async () => {
+    edge = await install('edge', 'edge');
+    const dist = join(edge, 'node_modules/heed/dist');
+    fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
+    fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
+    // The shipped model's folder, unpacked (web/src/models/packed.ts): its small files lie in the header's metadata.
+    fs.copyFileSync(join(dist, 'model/model.safetensors'), join(edge, 'model.safetensors'));
+    const weights = fs.readFileSync(join(edge, 'model.safetensors'));
+    const header = JSON.parse(weights.toString('utf8', 8, 8 + Number(weights.readBigUInt64LE(0))));
+    const small = JSON.stringify(header.__metadata__);
+    const files = (bytes: string) => `export default { ...${small}, 'model.safetensors': ${bytes} };\n`;
+    fs.writeFileSync(
+      join(edge, 'model.js'),
+      `import { readFileSync } from 'node:fs';\n${files("new Uint8Array(readFileSync(new URL('./model.safetensors', import.meta.url)))")}`,
+    );
+    fs.writeFileSync(
+      join(edge, 'model.workerd.js'),
+      `import bytes from './model.safetensors';\n${files('new Uint8Array(bytes)')}`,
+    );
+    fs.writeFileSync(join(edge, 'package.json'), JSON.stringify({ type: 'module' }));
+  });
+
+  test('in a context of Node', async () => {
+    const printed = await runNode(['--no-warnings', '--experimental-vm-modules', 'inside.mjs'], { cwd: edge });
+    const { refused, result } = JSON.parse(printed);
+    expect(refused).toBe('CompileError');
+    checkResult({ result }, expected, false);
+  });
+
+  const workerd = brought('workerd/bin/workerd');
+  test.skipIf(!workerd)(workerd ? 'in workerd' : 'in workerd: `npm run test:bundlers` brings it', async () => {
+    const port = await freePort();
+    const scripts = fs.readdirSync(join(edge, 'heed')).filter((name) => name.endsWith('.js') && name !== 'cli.js');
+    const modules = scripts.map((name) => `(name = "heed/${name}", esModule = embed "heed/${name}"),`).join('\n');
+    const config = fs.readFileSync(join(apps, 'edge/workerd.capnp'), 'utf8');
+    fs.writeFileSync(join(edge, 'workerd.capnp'), config.replace('PORT', String(port)).replace('MODULES', modules));
+    const server = spawn(workerd!, ['serve', 'workerd.capnp'], { cwd: edge, stdio: ['ignore', 'inherit', 'inherit'] });
+    try {
+      checkResult(await ask(`http://127.0.0.1:${port}/`), expected, false);
+    } finally {
+      server.kill();
+    }
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Asks until the server is up. */
+async function ask(url: string): Promise<{ result?: Smoke; failure?: string }> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const response = await fetch(url);
+      return (await response.json()) as { result?: Smoke };
+    } catch (error) {
+      if (attempt === 100) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+}
