@@ -29,6 +29,7 @@ declare const setImmediate: ((callback: () => void) => void) | undefined;
 function turn(): Promise<void> {
   if (typeof setImmediate === 'function') return new Promise((resolve) => setImmediate(resolve));
   return new Promise((resolve) => {
+    if (typeof MessageChannel !== 'function') return void setTimeout(resolve);
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => {
       port1.close();
