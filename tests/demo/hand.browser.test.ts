@@ -161,7 +161,7 @@ describe('the first room', () => {
 
   it('keeps every state in the link', async () => {
     const { page, context } = await open('#hand');
-    await page.getByLabel('Causal: no look-ahead').check();
+    await page.getByLabel('Causal').check();
     await page.locator('#wq input').first().fill('0.7');
     await page.locator('#weights td[data-row="3"][data-column="2"]').click();
     await page.mouse.move(0, 0);
@@ -169,7 +169,7 @@ describe('the first room', () => {
     const shown = await shownMatrix(page, 'output');
     const again = await visit(site, new URL(page.url()).hash);
     expect(await shownMatrix(again.page, 'output')).toEqual(shown);
-    expect(await again.page.getByLabel('Causal: no look-ahead').isChecked()).toBe(true);
+    expect(await again.page.getByLabel('Causal').isChecked()).toBe(true);
     expect(await again.page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
     await Promise.all([context.close(), again.context.close()]);
   });

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-const rooms = ['#hand?positions=add&heads=2', '#text', '#text?view=lines', '#model', '#speed'];
+const rooms = ['#hand?positions=add&heads=2', '#text', '#text?view=map', '#model', '#speed'];
 
 /** Until a room has all that it shows on its own. */
 async function settled(page: Page): Promise<void> {

@@ -65,7 +65,7 @@ describe('the second room', () => {
   it('paints the heat map from the same weights', async () => {
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
-    const { page, context } = await visit(site, `#text?${written}&layer=1&head=1`);
+    const { page, context } = await visit(site, `#text?${written}&view=map&layer=1&head=1`);
     await page.locator('.map-area canvas').waitFor();
     const alphas = await page.locator('.map-area canvas').evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);

@@ -5,7 +5,7 @@ import { useId } from 'preact/hooks';
 
 export function Toggle({ label, state, hint }: { label: ComponentChildren; state: Signal<boolean>; hint?: string }) {
   return (
-    <label class="toggle" title={hint}>
+    <label class="toggle">
       <input
         type="checkbox"
         role="switch"
@@ -15,7 +15,10 @@ export function Toggle({ label, state, hint }: { label: ComponentChildren; state
           state.value = event.currentTarget.checked;
         }}
       />
-      <span>{label}</span>
+      <span>
+        {label}
+        {hint && <small>{hint}</small>}
+      </span>
     </label>
   );
 }

@@ -23,9 +23,10 @@ export function focusState(pinned: Signal<Focus>): FocusState {
 export const sameFocus = (a: Focus, b: Focus): boolean =>
   Object.keys({ ...a, ...b }).every((axis) => a[axis] === b[axis]);
 
-/** `query:1,key:2` */
+/** `query:1,key:2`; empty: none. */
 export const focusCodec: Codec<Focus> = {
   read(text) {
+    if (text === '') return {};
     const entries = text.split(',').map((part) => part.split(':'));
     const valid = entries.every(([axis, place]) => /^[a-z]+$/.test(axis ?? '') && /^\d{1,3}$/.test(place ?? ''));
     return valid ? Object.fromEntries(entries.map(([axis, place]) => [axis, Number(place)])) : undefined;

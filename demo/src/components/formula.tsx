@@ -2,25 +2,27 @@
 import type { ComponentChildren } from 'preact';
 
 type Piece = { children: ComponentChildren };
+/** Names take the colours that the page gives to what they stand for. */
+type Part = 'query' | 'key' | 'value' | undefined;
 
 export const Formula = ({ children, label }: Piece & { label?: string }) => (
   <math aria-label={label}>
     <mrow>{children}</mrow>
   </math>
 );
-export const V = ({ children }: Piece) => <mi>{children}</mi>;
+export const V = ({ children, part }: Piece & { part?: Part }) => <mi class={part}>{children}</mi>;
 export const Fn = ({ children }: Piece) => <mi mathvariant="normal">{children}</mi>;
 export const Op = ({ children }: Piece) => <mo>{children}</mo>;
 export const N = ({ children }: Piece) => <mn>{children}</mn>;
 export const Sub = ({ of, at }: { of: ComponentChildren; at: ComponentChildren }) => (
   <msub>
-    <mi>{of}</mi>
+    <mrow>{of}</mrow>
     <mrow>{at}</mrow>
   </msub>
 );
 export const Sup = ({ of, to }: { of: ComponentChildren; to: ComponentChildren }) => (
   <msup>
-    <mi>{of}</mi>
+    <mrow>{of}</mrow>
     <mrow>{to}</mrow>
   </msup>
 );
@@ -31,12 +33,28 @@ export const Fraction = ({ over, under }: { over: ComponentChildren; under: Comp
     <mrow>{under}</mrow>
   </mfrac>
 );
-/** X W^Q and its siblings */
-export const Projection = ({ result, input, weight }: { result: string; input: string; weight: string }) => (
+/** A′, X′ */
+export const Primed = ({ of }: { of: string }) => (
+  <msup>
+    <mi>{of}</mi>
+    <mo lspace="0" rspace="0">
+      ′
+    </mo>
+  </msup>
+);
+/** Q K^T */
+export const Products = () => (
+  <>
+    <V part="query">Q</V>
+    <Sup of={<V part="key">K</V>} to={<mi>⊤</mi>} />
+  </>
+);
+/** Q = X W_Q and its siblings */
+export const Projection = ({ name, input, part }: { name: string; input: string; part: Part }) => (
   <Formula>
-    <V>{result}</V>
+    <V part={part}>{name}</V>
     <Op>=</Op>
     <V>{input}</V>
-    <Sub of="W" at={<mi>{weight}</mi>} />
+    <Sub of={<V part={part}>W</V>} at={<V part={part}>{name}</V>} />
   </Formula>
 );

@@ -1,12 +1,13 @@
 /**
  * A matrix of numbers as an accessible grid: one tab stop, arrow keys move, cells tint with their value and light up with the shared focus.
- * With `onEdit` the cells are numbers to type over; with `onToggle` they are switches.
+ * With `onEdit` the cells are numbers to type over; with `onPaint` they are switches, and dragging the mouse across them paints.
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { type Focus, type FocusState, sameFocus } from './focus';
 import { Formula } from './formula';
 import { decimal } from './numbers';
+import { useMovedPlaces } from './places';
 
 export interface Axis {
   /** Names of the axes that this side shares with other matrices; pointing focuses the first. */
@@ -16,11 +17,13 @@ export interface Axis {
   places?: number[];
 }
 
-interface MatrixProps {
+export interface MatrixProps {
   /** In MathML. */
   symbol: ComponentChildren;
   /** What it is, for those who cannot see it; also its heading's tooltip. */
   caption: string;
+  /** A word or two beside the symbol. */
+  note?: string | undefined;
   values: number[][];
   rows: Axis;
   columns: Axis;
@@ -31,13 +34,15 @@ interface MatrixProps {
   /** One share per row, which tints the row's name: how much the focused query takes of it. */
   strength?: number[] | undefined;
   onEdit?: (row: number, column: number, value: number) => void;
-  onToggle?: (row: number, column: number) => void;
+  /** Sets a cell to allowed (1) or forbidden (0). */
+  onPaint?: (row: number, column: number, value: 0 | 1) => void;
   id?: string;
 }
 
 export function Matrix({
   symbol,
   caption,
+  note,
   values,
   rows,
   columns,
@@ -46,11 +51,14 @@ export function Matrix({
   role,
   strength,
   onEdit,
-  onToggle,
+  onPaint,
   id,
 }: MatrixProps) {
   const table = useRef<HTMLTableElement>(null);
   const [active, setActive] = useState<[number, number]>([0, 0]);
+  /** What the pressed mouse paints. */
+  const brush = useRef<0 | 1 | null>(null);
+  useMovedPlaces(table, rows.places, columns.places);
   const height = values.length;
   const width = values[0]?.length ?? 0;
   const largest = tone === 'weight' ? 1 : Math.max(1e-9, ...values.flat().map(Math.abs).filter(Number.isFinite));
@@ -69,6 +77,10 @@ export function Matrix({
   const point = (event: Event) => {
     const at = cellOf(event.target);
     if (!at) return;
+    if (brush.current !== null) {
+      if ((event as PointerEvent).buttons === 1) onPaint?.(...at, brush.current);
+      else brush.current = null;
+    }
     const next = focusAt(...at);
     if (!focus.hovered.value || !sameFocus(focus.hovered.value, next)) focus.hovered.value = next;
   };
@@ -78,8 +90,21 @@ export function Matrix({
     const next = focusAt(...at);
     focus.pinned.value = sameFocus(focus.pinned.value, next) ? {} : next;
   };
+  const press = (event: PointerEvent) => {
+    const at = cellOf(event.target);
+    if (!at || event.pointerType !== 'mouse' || event.button !== 0) return;
+    brush.current = values[at[0]]![at[1]] ? 0 : 1;
+    onPaint!(...at, brush.current);
+  };
+  const toggle = (event: Event) => {
+    const at = cellOf(event.target);
+    // A mouse has painted on its way down; keys and fingers come here only.
+    if (at && brush.current === null) onPaint!(...at, values[at[0]]![at[1]] ? 0 : 1);
+    brush.current = null;
+  };
   const leave = () => {
     focus.hovered.value = null;
+    brush.current = null;
   };
   const move = (event: KeyboardEvent) => {
     const step = steps[event.key];
@@ -97,15 +122,9 @@ export function Matrix({
 
   const content = (row: number, column: number, value: number) => {
     const label = `${rows.labels[row]}, ${columns.labels[column]}`;
-    if (onToggle) {
+    if (onPaint) {
       return (
-        <button
-          type="button"
-          tabIndex={tabIndex(row, column)}
-          aria-pressed={value !== 0}
-          aria-label={label}
-          onClick={() => onToggle(row, column)}
-        >
+        <button type="button" tabIndex={tabIndex(row, column)} aria-pressed={value !== 0} aria-label={label}>
           {value ? '✓' : '−∞'}
         </button>
       );
@@ -123,6 +142,7 @@ export function Matrix({
     <figure class={`matrix ${role ?? ''}`} id={id}>
       <figcaption title={caption}>
         <Formula>{symbol}</Formula>
+        {note && <span class="note">{note}</span>}
       </figcaption>
       <table
         ref={table}
@@ -135,7 +155,8 @@ export function Matrix({
         onFocusIn={point}
         onFocusOut={leave}
         onKeyDown={move}
-        onClick={onToggle || onEdit ? undefined : pin}
+        onPointerDown={onPaint && press}
+        onClick={onPaint ? toggle : onEdit ? undefined : pin}
       >
         <thead>
           <tr>
@@ -160,7 +181,7 @@ export function Matrix({
                   key={column}
                   data-row={row}
                   data-column={column}
-                  tabIndex={onEdit || onToggle ? undefined : tabIndex(row, column)}
+                  tabIndex={onEdit || onPaint ? undefined : tabIndex(row, column)}
                   class={cellClass(tone, value, lit(rows, row), lit(columns, column))}
                   style={{ '--heat': tone === 'plain' || tone === 'mask' ? 0 : Math.min(1, Math.abs(value) / largest) }}
                 >

@@ -20,3 +20,6 @@ export const milliseconds = (time: number): string => (time < 10 ? `${time.toFix
 
 /** "1 word", "2 words" */
 export const plural = (amount: number, noun: string): string => `${count(amount)} ${noun}${amount === 1 ? '' : 's'}`;
+
+export const short = (line: string, length = 48): string =>
+  line.length > length ? `${line.slice(0, length - 1)}…` : line;

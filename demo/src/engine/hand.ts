@@ -122,12 +122,18 @@ function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['
   );
 }
 
-/** Keys keep their own places when they are shuffled, so the rules ask for the place a key came from. */
-function makeMask({ order, causal, realKeys, window, painted }: HandInput, queries: number): Matrix {
-  const allowed = (i: number, j: number): boolean =>
-    j < realKeys && (!causal || j <= i) && (window === null || Math.abs(j - i) <= window) && painted?.[i]?.[j] !== 0;
-  return Array.from({ length: queries }, (_, i) => order.map((j) => Number(allowed(i, j))));
+export type Rule = 'padding' | 'causal' | 'window' | 'painted';
+
+/** The first rule that keeps query `i` from key `j`, if any. Keys keep their own places when they are shuffled, so `j` is the place a key came from. */
+export function forbiddenBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
+  if (j >= realKeys) return 'padding';
+  if (causal && j > i) return 'causal';
+  if (window !== null && Math.abs(j - i) > window) return 'window';
+  return painted?.[i]?.[j] === 0 ? 'painted' : undefined;
 }
+
+const makeMask = (input: HandInput, queries: number): Matrix =>
+  Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!forbiddenBy(input, i, j))));
 
 function splitHeads(rows: Matrix, heads: number): Matrix[] {
   const width = rows[0]!.length / heads;

@@ -51,7 +51,7 @@ export interface SimilarityView {
 export interface ProjectionView {
   tokens: { text: number; token: string }[];
   /** For the embeddings and each layer: two coordinates per token, and the share of the variance they keep. */
-  steps: { points: [number, number][]; kept: number }[];
+  steps: { points: Point[]; kept: number }[];
 }
 
 /** Attention is shown for this many tokens at most: beyond, a cell is smaller than a pixel is worth. */
@@ -171,10 +171,31 @@ export async function viewProjection(model: PretrainedModel, texts: string[]): P
     const points = pca
       .predict(rows)
       .to2DArray()
-      .map(([x = 0, y = 0]): [number, number] => [x, y]);
+      .map(([x = 0, y = 0]): Point => [x, y]);
     return { points, kept: spread(points) / spread(rows) };
   });
+  for (let i = 1; i < steps.length; i++) steps[i]!.points = turned(steps[i]!.points, steps[i - 1]!.points);
   return { tokens: places.map(({ text, token }) => ({ text, token })), steps };
+}
+
+type Point = [number, number];
+
+/**
+ * The same plane, turned or mirrored so that the points lie as near as they can to where they were before: principal directions come in any order and
+ * sign. (Procrustes' problem in two dimensions.)
+ */
+function turned(points: Point[], before: Point[]): Point[] {
+  const sum = (term: (now: Point, then: Point) => number) =>
+    points.reduce((total, now, i) => total + term(now, before[i]!), 0);
+  const candidates = [1, -1].map((sign) => {
+    const cosine = sum(([x, y], [u, v]) => x * u + sign * y * v);
+    const sine = sum(([x, y], [u, v]) => x * v - sign * y * u);
+    return { sign, cosine, sine, fit: Math.hypot(cosine, sine) };
+  });
+  const { sign, cosine, sine, fit } = candidates[0]!.fit >= candidates[1]!.fit ? candidates[0]! : candidates[1]!;
+  if (fit === 0) return points;
+  const [c, s] = [cosine / fit, sine / fit];
+  return points.map(([x, y]) => [c * x - s * sign * y, s * x + c * sign * y]);
 }
 
 /** The sum of squared distances from the mean. */

@@ -1,9 +1,12 @@
 /** What this machine does, measured: whole encodings by length, and the parts of a layer one by one. */
 import type { Heed, PretrainedModel } from 'heed';
 
-/** Each figure is the median of runs that fill at least this time, after warm-up calls that let the engine optimize. */
-const leastMilliseconds = 250;
-const warmUps = 5;
+/** Each figure is the median of samples that fill this time together, after calls that let the engine optimize. */
+const measuredFor = 300;
+const warmedFor = 120;
+const fewest = 5;
+/** Clocks in a page tick every tenth of a millisecond, so a sample is of as many calls as fill this time. */
+const sampleFor = 6;
 
 export interface LengthResult {
   length: number;
@@ -16,9 +19,13 @@ export interface PartResult {
   milliseconds: number;
 }
 
+/** The lengths of text that are timed, in tokens, as far as the model reads them. */
+export const lengthsFor = (maxLength: number): number[] =>
+  [8, 16, 32, 64, 128, 256, 512].filter((length) => length <= maxLength);
+
 export async function measureLengths(model: PretrainedModel, onResult: (result: LengthResult) => void): Promise<void> {
   const { maxLength, vocabSize } = model.config;
-  for (const length of [8, 16, 32, 64, 128, 256, 512].filter((candidate) => candidate <= maxLength)) {
+  for (const length of lengthsFor(maxLength)) {
     const inputIds = [randomIds(length, vocabSize)];
     const time = await median(() => model.encode({ inputIds }));
     onResult({ length, tokensPerSecond: (1000 * length) / time });
@@ -58,14 +65,25 @@ export async function measureParts(heed: Heed, model: PretrainedModel, length: n
   }
 }
 
+/** Milliseconds of one run. */
 async function median(run: () => unknown): Promise<number> {
-  for (let i = 0; i < warmUps; i++) await run();
+  const repeat = async (calls: number): Promise<number> => {
+    const start = performance.now();
+    for (let i = 0; i < calls; i++) await run();
+    return performance.now() - start;
+  };
+  const warmUp = performance.now();
+  let calls = 0;
+  while (calls < fewest || performance.now() - warmUp < warmedFor) {
+    await run();
+    calls++;
+  }
+  const perCall = (performance.now() - warmUp) / calls;
+  const perSample = Math.max(1, Math.round(sampleFor / perCall));
   const times: number[] = [];
   const start = performance.now();
-  while (times.length < 5 || performance.now() - start < leastMilliseconds) {
-    const before = performance.now();
-    await run();
-    times.push(performance.now() - before);
+  while (times.length < fewest || performance.now() - start < measuredFor) {
+    times.push((await repeat(perSample)) / perSample);
   }
   return times.sort((a, b) => a - b)[times.length >> 1]!;
 }

@@ -15,6 +15,10 @@ export const heatColour = computed((): [number, number, number] =>
   theme.value === 'dark' ? [255, 178, 96] : [186, 74, 8],
 );
 
+/** A custom property of the theme in force, for what CSS does not draw. */
+export const colour = (property: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(property).trim();
+
 export function followTheme(): void {
   systemDark.addEventListener('change', () => {
     system.value = systemDark.matches ? 'dark' : 'light';

@@ -1,7 +1,7 @@
 /** What the focused cells say, in a sentence. It stays in view while one points at matrices. */
 import { decimal, percent } from '../../components/numbers';
 import { focus, head, keyNames, queryNames } from './state';
-import type { StepProps } from './steps';
+import type { StepProps } from './step';
 
 export function Explanation({ input, result }: StepProps) {
   return (

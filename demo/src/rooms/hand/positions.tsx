@@ -1,6 +1,8 @@
 /** The positional encoding as a heat map, and the dot products between positions: large for near ones, small for far ones. */
+import type { ComponentChildren } from 'preact';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
+import { colour, theme } from '../../state/theme';
 import { positions } from './result';
 
 export function PositionPlots() {
@@ -12,65 +14,65 @@ export function PositionPlots() {
   const curves = [0, half].flatMap((from) =>
     products[from]!.map((product, position) => ({ from: `position ${from}`, position, product })),
   );
+  const common = { height: 250, marginBottom: 44 };
   return (
     <div class="plots">
-      <figure>
-        <figcaption>The encoding: a row per position, sine and cosine in turns, ever slower waves</figcaption>
+      <Figure caption="P, the encoding: a row per position, sine and cosine in turns, ever slower waves. Blue is −1, orange is 1.">
         <Plot
           label={`Heat map of the positional encoding of ${encoding.length} positions in ${encoding[0]!.length} dimensions; values between -1 and 1.`}
-          dependencies={[current]}
+          dependencies={[current, theme.value]}
           draw={(plot, width) =>
             plot.plot({
+              ...common,
               width,
-              height: 260,
-              marginBottom: 44,
               marginLeft: 56,
               padding: 0,
               x: { label: 'dimension', tickSize: 0 },
               y: { label: 'position', tickSize: 0, ticks: [0, 8, 16, 24, 31] },
-              color: { type: 'diverging', scheme: 'RdBu', reverse: true, domain: [-1, 1] },
+              color: { type: 'linear', domain: [-1, 0, 1], range: ['--cool', '--sunken', '--warm'].map(colour) },
               marks: [plot.cell(cells, { x: 'dimension', y: 'position', fill: 'value', inset: 0 })],
             })
           }
         />
-      </figure>
-      <figure>
-        <figcaption>Dot products between positions: near ones agree, far ones do not</figcaption>
+      </Figure>
+      <Figure caption="Dot products of two positions with every other: near ones agree, far ones do not.">
         <Plot
           label={`Dot products of position 0 and of position ${half} with all positions: ${products[0]![0]!.toFixed(1)} with itself, ${products[0]![1]!.toFixed(1)} with its neighbour, ${products[0]!.at(-1)!.toFixed(1)} with the last.`}
-          dependencies={[current]}
+          dependencies={[current, theme.value]}
           draw={(plot, width) =>
             plot.plot({
+              ...common,
               width,
-              height: 260,
-              marginBottom: 44,
               x: { label: 'position' },
-              y: { label: 'dot product', grid: true },
+              y: { label: null, grid: true },
+              color: { domain: curves.map(({ from }) => from), range: ['--query', '--key'].map(colour) },
               marks: [
-                plot.lineY(curves, {
-                  x: 'position',
-                  y: 'product',
-                  stroke: 'from',
-                  strokeWidth: 2,
-                  className: 'curves',
-                }),
+                plot.lineY(curves, { x: 'position', y: 'product', stroke: 'from', strokeWidth: 2 }),
                 plot.text(
                   curves,
                   plot.selectMaxY({
                     x: 'position',
                     y: 'product',
                     z: 'from',
+                    fill: 'from',
                     text: 'from',
                     textAnchor: 'start',
-                    dx: 4,
-                    dy: -6,
+                    dx: 6,
+                    dy: -4,
                   }),
                 ),
               ],
             })
           }
         />
-      </figure>
+      </Figure>
     </div>
   );
 }
+
+const Figure = ({ caption, children }: { caption: string; children: ComponentChildren }) => (
+  <figure>
+    <figcaption>{caption}</figcaption>
+    {children}
+  </figure>
+);

@@ -1,10 +1,14 @@
 /** The lectures' examples, each with what to look for. */
+import type { Focus } from '../../components/focus';
 import { type HandSettings, setAll } from './state';
 
 interface Preset {
   id: string;
   name: string;
+  /** What to look for. */
   notice: string;
+  /** What is lit at first, if not the third query. */
+  at?: Focus;
   settings: Partial<HandSettings>;
 }
 
@@ -13,7 +17,7 @@ export const presets: Preset[] = [
     id: 'words',
     name: 'Four words',
     notice:
-      'Four words as vectors; “apple” is “red” plus “round”. Point at a row of Q to see which keys it finds and which values it mixes.',
+      'Four words as vectors; “apple” is “red” plus “round”. Point at a row of Q: which keys does it find, and which values does it mix?',
     settings: {},
   },
   {
@@ -26,6 +30,7 @@ export const presets: Preset[] = [
   {
     id: 'reversed',
     name: 'Reversed words',
+    at: { query: 1 },
     notice:
       'The same words backwards. Each word’s output is what it was, only in the new place: without positions, self-attention cannot tell an order.',
     settings: {
@@ -42,15 +47,16 @@ export const presets: Preset[] = [
     id: 'positions',
     name: 'Positions',
     notice:
-      'A word twice. Its two rows of X differ only in the position that was added, and now so do their outputs. Set positions to “none”: they become equal.',
+      '“red” stands here twice. The added positions tell the two apart, so their outputs differ. Set positions to “none”, and the two rows of H become equal.',
     settings: {
       words: ['red', 'apple', 'red', 'sky'],
       x: [
-        [1, 0, 0, 1],
-        [1, 1, 0, 0],
-        [1, 0, 0, 1],
-        [0, 0, 1, 0],
+        [1, 0, 0],
+        [1, 1, 0],
+        [1, 0, 0],
+        [0, 0, 1],
       ],
+      seed: 110,
       positions: 'add',
     },
   },
@@ -58,23 +64,18 @@ export const presets: Preset[] = [
     id: 'unscaled',
     name: 'Without 1/√d',
     notice:
-      'Wide keys make large scores. Unscaled, the softmax is all or nothing and its gradients vanish. Move the scale to 1/√d and watch the weights spread.',
+      'Wide keys make large scores. Unscaled, the softmax is all or nothing and its gradients vanish. Switch “Scale by 1/√d” on and watch the weights spread.',
     settings: {
       width: 8,
       scale: 1,
-      seed: 12,
-      x: [
-        [2, 0, 1],
-        [0, 2, 0],
-        [2, 2, 1],
-        [0, 1, 2],
-      ],
+      seed: 2816,
     },
   },
   {
     id: 'causal',
     name: 'No look-ahead',
     notice: 'Query i sees keys 0 to i only. The first word can attend to itself alone: its weight is 1.',
+    at: { query: 1 },
     settings: { causal: true },
   },
   {
@@ -98,8 +99,9 @@ export const presets: Preset[] = [
   {
     id: 'cross',
     name: 'Audio and text',
+    at: { query: 0 },
     notice:
-      'Cross-attention: three words ask, six frames of audio answer. Lengths and widths of the two sequences differ; only keys and queries must agree in width.',
+      'Cross-attention: three pieces of text ask, six frames of audio answer, and each finds the frames in which it is heard. Lengths and widths of the two sequences differ; only queries and keys must agree in width.',
     settings: {
       words: ['hel', 'lo', '?'],
       x: [
@@ -116,7 +118,7 @@ export const presets: Preset[] = [
         [0.1, 0.1, 0.9, 0.8],
         [0, 0.1, 0.1, 1],
       ],
-      seed: 21,
+      seed: 947,
     },
   },
   {
@@ -124,13 +126,11 @@ export const presets: Preset[] = [
     name: 'Two heads',
     notice:
       'Two heads, each with projections of its own, look at different things; their outputs stand side by side and are mixed by one more matrix.',
-    settings: { heads: 2, seed: 9 },
+    settings: { heads: 2, seed: 498 },
   },
 ];
 
 export function choosePreset(id: string): void {
   const preset = presets.find((candidate) => candidate.id === id);
-  if (preset) setAll({ ...preset.settings, preset: id });
+  if (preset) setAll({ ...preset.settings, preset: id }, preset.at);
 }
-
-export const noticeOf = (id: string): string | undefined => presets.find((preset) => preset.id === id)?.notice;

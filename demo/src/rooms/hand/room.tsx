@@ -1,23 +1,27 @@
 /** Attention by hand: every step from the input to the output, as matrices that light up together. */
-import type { ComponentChildren } from 'preact';
 import { Notice } from '../../components/controls';
 import { Waiting } from '../../components/waiting';
 import { Explanation } from './explanation';
-import { noticeOf } from './presets';
+import { PositionPlots } from './positions';
+import { choosePreset, presets } from './presets';
 import { failure, result } from './result';
 import { Settings } from './settings';
 import { hand } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
 export function HandRoom() {
-  const notice = noticeOf(hand.preset.value);
   return (
     <>
-      <Intro />
+      <header class="room-head">
+        <h1>Attention by hand</h1>
+        <p class="lede">
+          A query asks, keys answer, values are mixed. Choose an example, point at any row, change any number.
+        </p>
+      </header>
+      <Examples />
       <div class="workbench">
         <Settings />
         <div class="flow">
-          {notice && <Notice>{notice}</Notice>}
           {failure.value && (
             <Notice kind="alert" title="This cannot be computed. ">
               {failure.value.message}
@@ -30,14 +34,21 @@ export function HandRoom() {
   );
 }
 
-function Intro(): ComponentChildren {
+function Examples() {
+  const chosen = hand.preset.value;
   return (
-    <header class="room-head">
-      <h1>Attention by hand</h1>
-      <p class="lede">
-        A query asks, keys answer, values are mixed. Change any number; point at any row and see where it goes.
+    <section class="examples" aria-label="Examples">
+      <div class="presets">
+        {presets.map(({ id, name }) => (
+          <button type="button" key={id} aria-pressed={chosen === id} onClick={() => choosePreset(id)}>
+            {name}
+          </button>
+        ))}
+      </div>
+      <p class="look-for" aria-live="polite">
+        {presets.find(({ id }) => id === chosen)?.notice}
       </p>
-    </header>
+    </section>
   );
 }
 
@@ -50,6 +61,9 @@ function Steps() {
       <div class="steps">
         <Input {...current} />
         <Projections {...current} />
+      </div>
+      {current.input.positions.mode !== 'none' && <PositionPlots />}
+      <div class="steps">
         <Scores {...current} />
         <Mask {...current} />
         <Weights {...current} />

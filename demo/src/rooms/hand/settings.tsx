@@ -2,7 +2,6 @@
 import { computed, type Signal } from '@preact/signals';
 import { Choice, Slider, Stepper, Toggle } from '../../components/controls';
 import { decimal, percent } from '../../components/numbers';
-import { choosePreset, presets } from './presets';
 import { shuffled } from './random';
 import { hand, input, limits, setWords } from './state';
 
@@ -18,16 +17,6 @@ export function Settings() {
   return (
     <details class="settings" open={wide}>
       <summary>Settings</summary>
-      <section aria-label="Presets">
-        <h2>Examples</h2>
-        <div class="presets">
-          {presets.map(({ id, name }) => (
-            <button type="button" key={id} aria-pressed={hand.preset.value === id} onClick={() => choosePreset(id)}>
-              {name}
-            </button>
-          ))}
-        </div>
-      </section>
       <section aria-label="Sequence">
         <h2>Sequence</h2>
         <label class="field">
@@ -63,7 +52,7 @@ export function Settings() {
             }}
           />
         )}
-        <Toggle label="Layer norm" state={hand.layerNorm} hint="Each row of X to mean 0 and variance 1" />
+        <Toggle label="Layer norm" state={hand.layerNorm} hint="each row to mean 0, variance 1" />
         <div class="buttons">
           <button type="button" onClick={shuffle}>
             Shuffle keys and values
@@ -77,20 +66,21 @@ export function Settings() {
       </section>
       <section aria-label="Heads">
         <h2>Heads</h2>
-        <Stepper
-          label="Heads"
-          min={1}
-          max={limits.heads}
-          value={hand.heads.value}
-          onChange={(n) => (hand.heads.value = n)}
-        />
-        <Stepper
-          label="Width of a head"
-          min={1}
-          max={limits.width}
-          value={hand.width.value}
-          onChange={(n) => (hand.width.value = n)}
-        />
+        {(
+          [
+            ['Heads', hand.heads, limits.heads],
+            ['Width of a head', hand.width, limits.width],
+          ] as const
+        ).map(([label, state, max]) => (
+          <Stepper
+            key={label}
+            label={label}
+            min={1}
+            max={max}
+            value={state.value}
+            onChange={(value) => (state.value = value)}
+          />
+        ))}
         <div class="buttons">
           <button type="button" onClick={renew}>
             New random weights
@@ -99,7 +89,7 @@ export function Settings() {
       </section>
       <section aria-label="Scores and mask">
         <h2>Scores and mask</h2>
-        <Toggle label="Scale by 1/√d" state={scaled} hint="Without it, the slider decides" />
+        <Toggle label="Scale by 1/√d" state={scaled} hint="off: the slider decides" />
         <Slider
           label="Scale"
           min={0}
@@ -111,7 +101,7 @@ export function Settings() {
             hand.scale.value = value;
           }}
         />
-        <Toggle label="Causal: no look-ahead" state={hand.causal} />
+        <Toggle label="Causal" state={hand.causal} hint="no look-ahead" />
         <Slider
           label="Padding"
           min={0}
@@ -122,7 +112,7 @@ export function Settings() {
             hand.padding.value = value;
           }}
         />
-        <Toggle label="Window" state={windowed} hint="Keys near the query only" />
+        <Toggle label="Window" state={windowed} hint="near keys only" />
         {hand.window.value !== null && (
           <Slider
             label="Radius"

@@ -1,6 +1,6 @@
 /** Everything one can set in the first room, and the input to the computation that follows from it. */
 import { batch, computed, type Signal } from '@preact/signals';
-import { focusCodec, focusState } from '../../components/focus';
+import { type Focus, focusCodec, focusState } from '../../components/focus';
 import type { HandInput, Matrix } from '../../engine/hand';
 import { choice, flag, integer, list, matrix, number, optional, text } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
@@ -52,15 +52,18 @@ export type HandState = typeof hand;
 
 export type HandSettings = { [Name in keyof HandState]: HandState[Name] extends Signal<infer T> ? T : never };
 
-export const focus = focusState(state('at', {}, focusCodec));
+/** Something is lit from the start, so that one sees at once what the room does. */
+const at = state<Focus>('at', { query: 2 }, focusCodec);
+export const focus = focusState(at);
 
 /** The bare room with these settings on top. */
-export function setAll(settings: Partial<HandSettings>): void {
+export function setAll(settings: Partial<HandSettings>, lit?: Focus): void {
   batch(() => {
-    reset(Object.values(hand) as Signal<unknown>[]);
+    reset([...Object.values(hand), at] as Signal<unknown>[]);
     for (const [name, value] of Object.entries(settings))
       (hand[name as keyof HandState] as Signal<unknown>).value = value;
-    focus.pinned.value = {};
+    focus.hovered.value = null;
+    if (lit) at.value = lit;
   });
 }
 

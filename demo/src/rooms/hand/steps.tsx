@@ -1,223 +1,212 @@
-/** The six steps of an attention layer, each a formula, a sentence and its matrices. */
-import type { ComponentChildren } from 'preact';
+/** The six steps of an attention layer, each a formula, a sentence, its matrices, and its arithmetic for the word in focus. */
 import { Choice } from '../../components/controls';
-import { Fn, Formula, Fraction, N, Op, Projection, Root, Sub, Sup, V } from '../../components/formula';
-import { type Axis, Matrix } from '../../components/matrix';
+import {
+  Fn,
+  Formula,
+  Fraction,
+  N,
+  Op,
+  Primed,
+  Products,
+  Projection,
+  Root,
+  Sub,
+  Sup,
+  V,
+} from '../../components/formula';
 import { decimal, percent } from '../../components/numbers';
-import type { HandInput, HandResult, Matrix as Numbers } from '../../engine/hand';
-import { PositionPlots } from './positions';
-import { focus, hand, head, keyNames, queryNames } from './state';
-
-export interface StepProps {
-  input: HandInput;
-  result: HandResult;
-}
-
-interface StepFrame {
-  number: number;
-  title: string;
-  formula?: ComponentChildren;
-  text: ComponentChildren;
-  /** Takes a row of the page to itself. */
-  wide?: boolean;
-  children: ComponentChildren;
-}
-
-function Step({ number, title, formula, text, wide = false, children }: StepFrame) {
-  return (
-    <section class={`step ${wide ? 'wide' : ''}`} aria-labelledby={`step-${number}`}>
-      <header>
-        <h2 id={`step-${number}`}>
-          <span class="number">{number}</span> {title}
-        </h2>
-        {formula && <div class="formula">{formula}</div>}
-        <p>{text}</p>
-      </header>
-      <div class="matrices">{children}</div>
-    </section>
-  );
-}
-
-const numbered = (axes: string[], length: number, symbol: string): Axis => ({
-  axes,
-  labels: Array.from({ length }, (_, i) => `${symbol}${subscript(i + 1)}`),
-});
-const queries = (cross: boolean): Axis => ({ axes: cross ? ['query'] : ['query', 'key'], labels: queryNames.value });
-const askers = (): Axis => ({ axes: ['query'], labels: queryNames.value });
-const keys = ({ order }: HandInput): Axis => ({
-  axes: ['key'],
-  labels: order.map((from) => keyNames.value[from]!),
-  places: order,
-});
-const widthOf = (rows: Numbers): number => rows[0]!.length;
-
-/** A′, X′ */
-const Primed = ({ of }: { of: string }) => (
-  <msup>
-    <mi>{of}</mi>
-    <mo lspace="0" rspace="0">
-      ′
-    </mo>
-  </msup>
-);
+import type { Matrix as Numbers } from '../../engine/hand';
+import { focus, hand, head } from './state';
+import {
+  askers,
+  keys,
+  numbered,
+  OfFeatures,
+  OfPairs,
+  OfPositions,
+  OfQueries,
+  OfSources,
+  replaced,
+  Step,
+  type StepProps,
+  widthOf,
+} from './step';
+import { WorkedMask, WorkedMix, WorkedQuery, WorkedScore, WorkedSoftmax } from './worked';
 
 /** How much the focused query takes of each key. */
 function shares({ result }: StepProps): number[] | undefined {
   const { query } = focus.current.value;
-  return query === undefined
-    ? undefined
-    : (result.heads[head.value]!.dropped ?? result.heads[head.value]!.weights)[query];
+  const { dropped, weights } = result.heads[head.value]!;
+  return query === undefined ? undefined : (dropped ?? weights)[query];
 }
 
 export function Input({ input, result }: StepProps) {
   const cross = input.y !== null;
-  const changed = input.positions.mode !== 'none' || input.layerNorm;
+  const changes = [input.positions.mode !== 'none' && 'with positions', input.layerNorm && 'normalized'];
+  const prepared = changes.filter(Boolean).join(', ');
   const edit = (signal: typeof hand.y, rows: Numbers) => (row: number, column: number, value: number) => {
     signal.value = replaced(rows, row, column, value);
   };
-  const features = (axis: string, rows: Numbers) => numbered([axis], widthOf(rows), 'x');
+  const features = (axis: string, rows: Numbers) => numbered(axis, widthOf(rows), 'x');
   return (
     <Step
-      wide
       number={1}
       title="Input"
+      formula={
+        prepared ? (
+          <Prepared input={input} />
+        ) : (
+          <>
+            <Shape name="X" of={input.x} />
+            {input.y && <Shape name="Y" of={input.y} />}
+          </>
+        )
+      }
       text={
         cross
-          ? 'One sequence asks (X), another answers (Y): a row per position, a column per feature.'
+          ? 'X asks, Y answers: a row per position, a column per feature. Type over any number.'
           : 'A row per word, a column per feature. Type over any number.'
       }
     >
-      <Matrix
+      <OfPositions
         id="x"
         symbol={<V>X</V>}
         caption="Input X"
+        note={cross ? 'asks' : undefined}
         values={input.x}
-        rows={queries(cross)}
-        columns={features(changed ? 'raw' : 'feature', input.x)}
-        focus={focus}
+        cross={cross}
+        columns={features(prepared ? 'raw' : 'feature', input.x)}
         onEdit={edit(hand.x as typeof hand.y, input.x)}
       />
+      {prepared && (
+        <OfPositions
+          id="prepared"
+          symbol={<Primed of="X" />}
+          caption={`Input ${prepared}`}
+          note={prepared}
+          values={result.x}
+          cross={cross}
+          columns={features('feature', result.x)}
+        />
+      )}
       {input.y && (
-        <Matrix
+        <OfSources
           id="y"
           symbol={<V>Y</V>}
           caption="Second input Y"
+          note="answers"
           values={input.y}
-          rows={{ axes: ['key'], labels: keyNames.value }}
-          columns={features(changed ? 'rawsource' : 'source', input.y)}
-          focus={focus}
+          columns={features(prepared ? 'rawsource' : 'source', input.y)}
           onEdit={edit(hand.y, input.y)}
         />
       )}
-      {changed && (
-        <Matrix
-          id="prepared"
-          symbol={<Primed of="X" />}
-          caption={`Input ${[input.positions.mode !== 'none' && 'with positions', input.layerNorm && 'normalized'].filter(Boolean).join(', ')}`}
-          values={result.x}
-          rows={queries(cross)}
-          columns={features('feature', result.x)}
-          focus={focus}
-        />
-      )}
-      {changed && result.y && (
-        <Matrix
+      {prepared && result.y && (
+        <OfSources
           id="prepared-y"
           symbol={<Primed of="Y" />}
-          caption="Second input, prepared"
+          caption={`Second input ${prepared}`}
+          note={prepared}
           values={result.y}
-          rows={{ axes: ['key'], labels: keyNames.value }}
           columns={features('source', result.y)}
-          focus={focus}
         />
       )}
-      {input.positions.mode !== 'none' && <PositionPlots />}
     </Step>
   );
 }
 
+/** X ∈ ℝ^(4 × 3) */
+const Shape = ({ name, of }: { name: string; of: Numbers }) => (
+  <Formula>
+    <V>{name}</V>
+    <Op>∈</Op>
+    <Sup
+      of={<Fn>ℝ</Fn>}
+      to={
+        <>
+          <N>{of.length}</N>
+          <Op>×</Op>
+          <N>{widthOf(of)}</N>
+        </>
+      }
+    />
+  </Formula>
+);
+
+/** X′ = norm(X + P), as far as it is asked for */
+function Prepared({ input: { positions, layerNorm } }: Pick<StepProps, 'input'>) {
+  return (
+    <Formula>
+      <Primed of="X" />
+      <Op>=</Op>
+      {layerNorm && <Fn>norm</Fn>}
+      {(layerNorm || positions.mode === 'concat') && <Op>{positions.mode === 'concat' ? '[' : '('}</Op>}
+      <V>X</V>
+      {positions.mode !== 'none' && (
+        <>
+          <Op>{positions.mode === 'add' ? '+' : ','}</Op>
+          <V>P</V>
+        </>
+      )}
+      {(layerNorm || positions.mode === 'concat') && <Op>{positions.mode === 'concat' ? ']' : ')'}</Op>}
+    </Formula>
+  );
+}
+
 export function Projections({ input, result }: StepProps) {
-  const { query, key, value } = result.heads[head.value]!;
-  const cross = input.y !== null;
-  const share = shares({ input, result });
-  const from = input.y ? 'Y' : 'X';
-  const source = cross ? 'source' : 'feature';
+  const shown = result.heads[head.value]!;
+  const prime = input.positions.mode !== 'none' || input.layerNorm ? '′' : '';
+  const asking = { from: `X${prime}`, feature: 'feature', rows: askers() };
+  const answering = {
+    from: `${input.y ? 'Y' : 'X'}${prime}`,
+    feature: input.y ? 'source' : 'feature',
+    rows: keys(input),
+    strength: shares({ input, result }),
+  };
   const projections = [
-    {
-      role: 'query',
-      name: 'Q',
-      weight: input.queryWeight,
-      setting: hand.queryWeight,
-      values: query,
-      input: 'X',
-      feature: 'feature',
-      axis: 'asked',
-      rows: askers(),
-      means: 'what each word asks for',
-    },
-    {
-      role: 'key',
-      name: 'K',
-      weight: input.keyWeight,
-      setting: hand.keyWeight,
-      values: key,
-      input: from,
-      feature: source,
-      axis: 'asked',
-      rows: keys(input),
-      means: 'the label it offers',
-    },
-    {
-      role: 'value',
-      name: 'V',
-      weight: input.valueWeight,
-      setting: hand.valueWeight,
-      values: value,
-      input: from,
-      feature: source,
-      axis: 'handed',
-      rows: keys(input),
-      means: 'the content it hands over',
-    },
+    { role: 'query', name: 'Q', axis: 'asked', means: 'what it asks for', ...asking },
+    { role: 'key', name: 'K', axis: 'asked', means: 'the label it offers', ...answering },
+    { role: 'value', name: 'V', axis: 'handed', means: 'what it gives', ...answering },
   ] as const;
   return (
     <Step
-      wide
       number={2}
       title="Queries, keys, values"
-      formula={projections.map(({ name, input }) => (
-        <Projection key={name} result={name} input={input} weight={name} />
+      formula={projections.map(({ name, from, role }) => (
+        <Projection key={name} name={name} input={from} part={role} />
       ))}
       text="The same three matrices at every position: what a word asks for, the label it offers, the content it hands over."
+      worked={<WorkedQuery {...{ input, result }} />}
     >
-      {projections.map(({ role, name, weight, setting, values, feature, axis, rows, means }) => {
+      {projections.map(({ role, name, feature, axis, means, rows, ...rest }) => {
+        const weight = input[`${role}Weight`];
+        const values = shown[role];
         const width = widthOf(values);
         const first = head.value * width;
+        const columns = numbered(axis, width, name.toLowerCase());
         return (
           <div class="projection" key={name}>
-            <Matrix
+            <OfFeatures
               id={`w${name.toLowerCase()}`}
               role={role}
-              symbol={<Sub of="W" at={<mi>{name}</mi>} />}
+              symbol={<Sub of={<V>W</V>} at={<mi>{name}</mi>} />}
               caption={`Weight W ${name}`}
               values={weight.map((row) => row.slice(first, first + width))}
-              rows={numbered([feature], weight.length, 'x')}
-              columns={numbered([axis], width, name.toLowerCase())}
-              focus={focus}
+              rows={numbered(feature, weight.length, 'x')}
+              columns={columns}
               onEdit={(row, column, next) => {
-                setting.value = replaced(weight, row, first + column, next);
+                hand[`${role}Weight`].value = replaced(weight, row, first + column, next);
               }}
             />
-            <Matrix
+            <OfFeatures
               id={name.toLowerCase()}
               role={role}
               symbol={<V>{name}</V>}
               caption={`${name}: ${means}`}
+              note={means}
               values={values}
               rows={rows}
-              columns={numbered([axis], width, name.toLowerCase())}
-              focus={focus}
-              strength={role === 'query' ? undefined : share}
+              columns={columns}
+              strength={'strength' in rest ? rest.strength : undefined}
             />
           </div>
         );
@@ -250,15 +239,10 @@ export function Scores({ input, result }: StepProps) {
           <Op>=</Op>
           {input.scale === null ? (
             <Fraction
-              over={
-                <>
-                  <V>Q</V>
-                  <Sup of="K" to={<mi>⊤</mi>} />
-                </>
-              }
+              over={<Products />}
               under={
                 <Root>
-                  <Sub of="d" at={<mi>k</mi>} />
+                  <Sub of={<V>d</V>} at={<mi>k</mi>} />
                 </Root>
               }
             />
@@ -266,32 +250,29 @@ export function Scores({ input, result }: StepProps) {
             <>
               <N>{decimal(result.scale)}</N>
               <Op>·</Op>
-              <V>Q</V>
-              <Sup of="K" to={<mi>⊤</mi>} />
+              <Products />
             </>
           )}
         </Formula>
       }
-      text="Every query against every key: the dot product is large where they point the same way."
+      text="Every query against every key: large where both point the same way."
+      worked={<WorkedScore {...{ input, result }} />}
     >
-      <Matrix
+      <OfPairs
         id="scores"
         symbol={<Primed of="A" />}
         caption="Scaled scores"
         values={scores.map((row) => row.map((entry) => entry * result.scale))}
-        rows={askers()}
-        columns={keys(input)}
-        focus={focus}
+        input={input}
       />
     </Step>
   );
 }
 
 export function Mask({ input, result }: StepProps) {
-  const toggle = (row: number, column: number) => {
-    const key = input.order[column]!;
-    const painted = input.painted ?? result.mask.map((entries) => entries.map(() => 1));
-    const next = replaced(painted, row, key, 1 - painted[row]![key]!);
+  const paint = (row: number, column: number, value: 0 | 1) => {
+    const painted = hand.painted.peek() ?? result.mask.map((entries) => entries.map(() => 1));
+    const next = replaced(painted, row, input.order[column]!, value);
     hand.painted.value = next.flat().every(Boolean) ? null : next;
   };
   return (
@@ -305,23 +286,22 @@ export function Mask({ input, result }: StepProps) {
           <V>M</V>
         </Formula>
       }
-      text="Where attention is forbidden, −∞ is added. Press a cell to forbid it; causal, padding and window add theirs."
+      text="−∞ forbids a look. Paint your own: press a cell or drag across several."
+      worked={<WorkedMask {...{ input, result }} />}
     >
-      <Matrix
+      <OfPairs
         id="mask"
         symbol={<V>M</V>}
         caption="Mask: pressed means may attend"
         values={result.mask}
-        rows={askers()}
-        columns={keys(input)}
-        focus={focus}
+        input={input}
         tone="mask"
-        onToggle={toggle}
+        onPaint={paint}
       />
       {input.painted && (
         <div class="buttons">
           <button type="button" onClick={() => (hand.painted.value = null)}>
-            Clear the painted mask
+            Clear what is painted
           </button>
         </div>
       )}
@@ -331,6 +311,7 @@ export function Mask({ input, result }: StepProps) {
 
 export function Weights({ input, result }: StepProps) {
   const { weights, dropped } = result.heads[head.value]!;
+  const { p } = input.dropout;
   return (
     <Step
       number={5}
@@ -347,20 +328,19 @@ export function Weights({ input, result }: StepProps) {
           <Op>)</Op>
         </Formula>
       }
-      text="Row by row, scores become shares: each between 0 and 1, each row summing to one (to zero, where a query may see nothing)."
+      text="Each row becomes shares that sum to one; what is forbidden gets none."
+      worked={<WorkedSoftmax {...{ input, result }} />}
     >
-      <Matrix
+      <OfPairs
         id="weights"
         symbol={<V>A</V>}
         caption="Attention weights"
         values={weights}
-        rows={askers()}
-        columns={keys(input)}
-        focus={focus}
+        input={input}
         tone="weight"
       />
       {dropped && (
-        <Matrix
+        <OfPairs
           id="dropped"
           symbol={
             <>
@@ -369,11 +349,10 @@ export function Weights({ input, result }: StepProps) {
               <V>A</V>
             </>
           }
-          caption={`Weights after drop-out of ${percent(input.dropout.p)}; what stays is divided by ${decimal(1 - input.dropout.p)}`}
+          caption={`Weights after drop-out of ${percent(p)}; what stays is divided by ${decimal(1 - p)}`}
+          note={`the rest ÷ ${decimal(1 - p)}`}
           values={dropped}
-          rows={askers()}
-          columns={keys(input)}
-          focus={focus}
+          input={input}
           tone="weight"
         />
       )}
@@ -383,7 +362,7 @@ export function Weights({ input, result }: StepProps) {
 
 export function Output({ input, result }: StepProps) {
   const { output } = result.heads[head.value]!;
-  const joined = numbered(['joined'], widthOf(result.concatenated), 'h');
+  const joined = numbered('joined', widthOf(result.concatenated), 'h');
   return (
     <Step
       number={6}
@@ -393,67 +372,59 @@ export function Output({ input, result }: StepProps) {
           <V>H</V>
           <Op>=</Op>
           <V>A</V>
-          <V>V</V>
+          <V part="value">V</V>
         </Formula>
       }
-      text="Each row is the average of the values, weighted by that row of A."
+      text="Each row averages the values by its shares in A."
+      worked={<WorkedMix {...{ input, result }} />}
     >
-      <Matrix
+      <OfQueries
         id="output"
         symbol={<V>H</V>}
         caption="Output of the head"
         values={output}
-        rows={askers()}
-        columns={numbered(['handed'], widthOf(output), 'h')}
-        focus={focus}
+        columns={numbered('handed', widthOf(output), 'h')}
       />
       {input.outputWeight && result.mixed && (
         <>
-          <Matrix
+          <OfQueries
             id="joined"
             symbol={
               <>
                 <Op>[</Op>
-                <Sub of="H" at={<mn>1</mn>} />
+                <Sub of={<V>H</V>} at={<mn>1</mn>} />
                 <Op>…</Op>
-                <Sub of="H" at={<mi>h</mi>} />
+                <Sub of={<V>H</V>} at={<mi>h</mi>} />
                 <Op>]</Op>
               </>
             }
             caption="Heads side by side"
+            note="heads side by side"
             values={result.concatenated}
-            rows={askers()}
             columns={joined}
-            focus={focus}
           />
-          <Matrix
+          <OfFeatures
             id="wo"
             symbol={<V>W</V>}
             caption="Weight W that mixes the heads"
+            note="mixes them"
             values={input.outputWeight}
             rows={joined}
-            columns={numbered(['mixed'], widthOf(input.outputWeight), 'z')}
-            focus={focus}
+            columns={numbered('mixed', widthOf(input.outputWeight), 'z')}
             onEdit={(row, column, next) => {
               hand.outputWeight.value = replaced(input.outputWeight!, row, column, next);
             }}
           />
-          <Matrix
+          <OfQueries
             id="mixed"
             symbol={<V>Z</V>}
             caption="Multi-head output"
+            note="all heads"
             values={result.mixed}
-            rows={askers()}
-            columns={numbered(['mixed'], widthOf(result.mixed), 'z')}
-            focus={focus}
+            columns={numbered('mixed', widthOf(result.mixed), 'z')}
           />
         </>
       )}
     </Step>
   );
 }
-
-const replaced = (rows: Numbers, row: number, column: number, value: number): Numbers =>
-  rows.map((entries, i) => (i === row ? entries.map((entry, j) => (j === column ? value : entry)) : entries));
-
-const subscript = (value: number): string => String(value).replace(/\d/g, (digit) => '₀₁₂₃₄₅₆₇₈₉'[Number(digit)]!);

@@ -1,5 +1,5 @@
 /** Drop a Hugging Face encoder folder, or name its URL: what is in it, then the same views as for the shipped model. */
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Choice, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
@@ -23,6 +23,7 @@ export function ModelRoom() {
         <Notice kind="alert" title="This could not be opened. ">
           {failure.value.message}
           {summary.value && ' The model from before is still open.'}
+          {failure.value.download && <Downloads of={failure.value.download} />}
         </Notice>
       )}
       {progress.value && (
@@ -49,28 +50,55 @@ export function ModelRoom() {
   );
 }
 
+/** The way on, where a host or this page's own policy forbids reading from elsewhere. */
+function Downloads({ of }: { of: string[] }) {
+  return (
+    <>
+      <p>
+        The host may not let other pages read its files, or this page may not read from other hosts. The browser itself
+        can: save these files into one folder, then drop it here.
+      </p>
+      <ul>
+        {of.map((href) => (
+          <li key={href}>
+            <a href={href} target="_blank" rel="noreferrer" download>
+              {href.split('/').at(-1)}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
 function Source() {
   const [over, setOver] = useState(false);
-  const drop = async (event: DragEvent) => {
-    event.preventDefault();
-    setOver(false);
-    if (event.dataTransfer) await openFiles(await droppedFiles(event.dataTransfer));
-  };
-  return (
-    // Dropping is a shortcut; the button and the field below do the same from the keyboard.
-    <section
-      class={`drop ${over ? 'over' : ''}`}
-      aria-label="Where the model is"
-      onDragOver={(event) => {
+  // Anywhere on the page counts: a folder that misses its target would make the browser leave.
+  useEffect(() => {
+    const listeners = {
+      dragover: (event: DragEvent) => {
         event.preventDefault();
         setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={drop}
-    >
-      <h2>Drop the folder here</h2>
+      },
+      dragleave: (event: DragEvent) => {
+        if (!event.relatedTarget) setOver(false);
+      },
+      drop: (event: DragEvent) => {
+        event.preventDefault();
+        setOver(false);
+        if (event.dataTransfer) void droppedFiles(event.dataTransfer).then(openFiles);
+      },
+    };
+    const stop = new AbortController();
+    for (const [name, listener] of Object.entries(listeners))
+      addEventListener(name, listener as EventListener, { signal: stop.signal });
+    return () => stop.abort();
+  }, []);
+  return (
+    <section class={`drop ${over ? 'over' : ''}`} aria-label="Where the model is">
+      <h2>{over ? 'Let go' : 'Drop a model’s folder on this page'}</h2>
       <div class="row">
-        <label class="button">
+        <label class="button first">
           Choose a folder
           <input
             class="unseen"
@@ -101,7 +129,7 @@ function Source() {
         }}
       >
         <label class="field">
-          or the folder’s URL, on a host that lets other pages read it
+          or the folder’s URL, here or on a host that lets other pages read it
           <input
             type="text"
             inputMode="url"
@@ -115,6 +143,12 @@ function Source() {
           Open
         </button>
       </form>
+      {!summary.value && (
+        <p class="learn">
+          None at hand? From the “Files” tab of a small encoder’s page at Hugging Face, such as all-MiniLM-L6-v2 (90
+          MB), save config.json, tokenizer.json and model.safetensors into one folder.
+        </p>
+      )}
     </section>
   );
 }

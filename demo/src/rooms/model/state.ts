@@ -1,5 +1,5 @@
 /** The reader's own model: where it comes from, how far it has loaded, and its views. */
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { proxy } from 'comlink';
 import type { LoadProgress } from 'heed';
 import { asFailure, engine, type Failure, share } from '../../engine/client';
@@ -14,7 +14,8 @@ export const url = urlState('model', 'url', '', text);
 export const files = signal<{ path: string; file: File }[]>([]);
 export const summary = signal<ModelSummary | undefined>(undefined);
 export const progress = signal<{ share: number; file: string } | null>(null);
-export const failure = signal<Failure | null>(null);
+export const failure = signal<(Failure & { download?: string[] }) | null>(null);
+let opened: { source: ModelSource; dtype: 'fp32' | 'q8' } | undefined;
 
 export const explorer = makeExplorer(
   'model',
@@ -29,11 +30,16 @@ export const explorer = makeExplorer(
 
 export function followModel(): void {
   followExplorer(explorer, 'model');
+  // Other weights are asked for: the same model is read again.
+  effect(() => {
+    if (opened && dtype.value !== opened.dtype && progress.value === null) void open(opened.source);
+  });
 }
 
 /** Reads the folder into the worker. What was open stays open if this fails. */
-export async function open(source: ModelSource): Promise<void> {
+async function open(source: ModelSource): Promise<void> {
   if (progress.value) return;
+  opened = { source, dtype: dtype.value };
   failure.value = null;
   progress.value = { share: 0, file: '' };
   try {
@@ -42,18 +48,29 @@ export async function open(source: ModelSource): Promise<void> {
     });
     summary.value = await engine.open('own', source, dtype.value, report);
   } catch (reason) {
-    failure.value = asFailure(reason);
+    const found = asFailure(reason);
+    failure.value = found;
+    if (found.code === 'NETWORK' && source.kind === 'url' && new URL(source.url).origin !== location.origin)
+      failure.value = { ...found, download: needed.map((name) => new URL(name, withSlash(source.url)).href) };
   } finally {
     progress.value = null;
   }
 }
+
+/** What an encoder needs, for those who have to fetch it themselves. */
+const needed = ['config.json', 'tokenizer.json', 'model.safetensors'];
+
+const withSlash = (url: string): string => (url.endsWith('/') ? url : `${url}/`);
+
+/** The address of a hub's page about a folder becomes that of the folder's files. */
+const asFolder = (url: string): string => url.replace(/\/(?:tree|blob)\/([^/?#]+)\/?$/, '/resolve/$1/');
 
 export function openUrl(): Promise<void> | undefined {
   const asked = url.value.trim();
   if (asked === '') return undefined;
   files.value = [];
   try {
-    return open({ kind: 'url', url: new URL(asked, document.baseURI).href });
+    return open({ kind: 'url', url: new URL(asFolder(asked), document.baseURI).href });
   } catch {
     failure.value = { message: `“${asked}” is no URL. It should look like https://example.org/models/my-encoder/.` };
     return undefined;
@@ -64,6 +81,7 @@ export function openUrl(): Promise<void> | undefined {
 export function openFiles(dropped: { path: string; file: File }[]): Promise<void> | undefined {
   files.value = [];
   summary.value = undefined;
+  opened = undefined;
   const found = belowConfig(dropped);
   if (!found) {
     const names = dropped.slice(0, 4).map(({ path }) => path);

@@ -3,13 +3,15 @@
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
 import { proxy } from 'comlink';
+import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { Choice, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
 import { asFailure, build, engine, type Failure, info, shipped } from '../../engine/client';
-import type { LengthResult, PartResult } from '../../engine/speed';
+import { type LengthResult, lengthsFor, type PartResult } from '../../engine/speed';
+import type { Build } from '../../engine/worker';
 import peers from './peers.json';
 
 const lengths = signal<LengthResult[]>([]);
@@ -47,7 +49,9 @@ export function SpeedRoom() {
     <>
       <header class="room-head">
         <h1>Speed</h1>
-        <p class="lede">What this machine does with one thread, measured here and now.</p>
+        <p class="lede">
+          What this machine does with one thread and no special headers, measured here and now: press Measure.
+        </p>
       </header>
       {shipped.value && info.value ? <Measurements /> : <Waiting what="The measurements" progress />}
       <Sizes />
@@ -62,62 +66,76 @@ function Measurements() {
       memory.value = size;
     });
   }, []);
-  const { build: runs, reason, compiler, version } = info.value!;
+  const { build: runs, reason, compiler, version, memoryBytes } = info.value!;
+  const longest = lengths.value.at(-1);
+  const [own, ...others] = downloads();
+  const heaviest = others.sort((a, b) => b.brotli - a.brotli)[0]!;
   return (
     <>
-      <table class="facts-table">
-        <tbody>
-          <tr>
-            <th scope="row">Running</th>
-            <td>
-              heed {version}, the {runs} build: {reason}
-            </td>
-          </tr>
-          <tr>
-            <th scope="row">Compiled by</th>
-            <td>{compiler}</td>
-          </tr>
-          <tr>
-            <th scope="row">Memory of the module</th>
-            <td>{bytes(memory.value || info.value!.memoryBytes)}</td>
-          </tr>
-        </tbody>
-      </table>
-      <div class="panel">
+      <dl class="figures">
+        <Figure name="Speed" of={longest ? count(longest.tokensPerSecond) : '…'}>
+          {longest ? `tokens per second in texts of ${longest.length}` : 'tokens per second, not measured yet'}
+        </Figure>
+        <Figure name="Build" of={buildNames[runs]}>
+          heed {version}: {reason}
+        </Figure>
+        <Figure name="Memory" of={bytes(memory.value || memoryBytes)}>
+          of the module, with the model in it
+        </Figure>
+        <Figure name="To fetch" of={bytes(own!.brotli)}>
+          script and module; {heaviest.name}: {Math.round(heaviest.brotli / own!.brotli)} times that
+        </Figure>
+      </dl>
+      <div class="measure">
+        <button type="button" class="first" disabled={running.value} onClick={() => void measure()}>
+          {running.value ? 'Measuring …' : lengths.value.length ? 'Measure again' : 'Measure'}
+        </button>
+        {parts.value.length > 0 && (
+          <button
+            type="button"
+            onClick={async () => {
+              await navigator.clipboard.writeText(asText());
+              copied.value = true;
+            }}
+          >
+            <span aria-live="polite">{copied.value ? 'Copied' : 'Copy as text'}</span>
+          </button>
+        )}
         <Choice
           label="Build (the page starts anew)"
           state={build}
-          options={[
-            ['auto', 'auto'],
-            ['relaxed-simd', 'relaxed SIMD'],
-            ['simd128', 'SIMD128'],
-          ]}
+          options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build, string][]}
         />
-        <div class="buttons">
-          <button type="button" disabled={running.value} onClick={() => void measure()}>
-            {running.value ? 'Measuring …' : lengths.value.length ? 'Measure again' : 'Measure'}
-          </button>
-          {parts.value.length > 0 && (
-            <button
-              type="button"
-              onClick={async () => {
-                await navigator.clipboard.writeText(asText());
-                copied.value = true;
-              }}
-            >
-              <span aria-live="polite">{copied.value ? 'Copied' : 'Copy as text'}</span>
-            </button>
-          )}
-        </div>
-        {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
-        <div class="columns">
-          <Lengths />
-          <Parts />
-        </div>
       </div>
+      {running.value && (
+        <p class="facts" role="status">
+          {lengths.value.length < planned()
+            ? `texts of ${lengthsFor(shipped.value!.maxLength)[lengths.value.length]} tokens …`
+            : 'part by part …'}
+        </p>
+      )}
+      {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+      <div class="columns">
+        <Lengths />
+        <Parts />
+      </div>
+      <p class="facts">Compiled by {compiler}.</p>
     </>
   );
 }
+
+const buildNames = { 'relaxed-simd': 'relaxed SIMD', simd128: 'SIMD128' };
+const planned = () => lengthsFor(shipped.value!.maxLength).length;
+
+const Figure = ({ name, of, children }: { name: string; of: string; children: ComponentChildren }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd>
+      <strong>{of}</strong>
+      <span>{children}</span>
+    </dd>
+  </div>
+);
 
 function Lengths() {
   const results = lengths.value;
@@ -179,40 +197,66 @@ function Parts() {
   const results = parts.value;
   if (results.length === 0) return null;
   const total = results.reduce((sum, part) => sum + part.milliseconds, 0);
+  const whole = lengths.value.find(({ length }) => length === partsLength);
   return (
     <section aria-labelledby="parts">
       <h2 id="parts">Where the time goes</h2>
-      <p>
+      <p class="learn">
         The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of
-        layers; each includes copying in and out.
+        layers; each includes copying in and out. Together {milliseconds(total)}
+        {whole &&
+          `; a whole encoding, in ${shipped.value!.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
+        .
       </p>
-      <Plot
+      <Bars
         label={`Milliseconds by part: ${results.map((entry) => `${entry.part} ${milliseconds(entry.milliseconds)}`).join(', ')}.`}
-        dependencies={[results]}
-        draw={(plot, width) =>
-          plot.plot({
-            width,
-            height: 54 + 32 * results.length,
-            marginBottom: 44,
-            marginLeft: 150,
-            x: { label: 'milliseconds', grid: true },
-            y: { label: null, domain: results.map((entry) => entry.part) },
-            marks: [plot.barX(results, { x: 'milliseconds', y: 'part', fill: 'var(--key)' }), plot.ruleX([0])],
-          })
-        }
+        unit="milliseconds"
+        rows={results.map(({ part, milliseconds: time }) => ({
+          name: part,
+          value: time,
+          note: `${milliseconds(time)}, ${percent(time / total)}`,
+          colour: 'var(--key)',
+        }))}
       />
-      <table class="facts-table">
-        <tbody>
-          {results.map((entry) => (
-            <tr key={entry.part}>
-              <th scope="row">{entry.part}</th>
-              <td class="number">{milliseconds(entry.milliseconds)}</td>
-              <td class="number">{percent(entry.milliseconds / total)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
     </section>
+  );
+}
+
+interface Bar {
+  name: string;
+  value: number;
+  note: string;
+  colour: string;
+}
+
+/** Bars with their names beside and their figures at their ends. */
+function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] }) {
+  return (
+    <Plot
+      label={label}
+      dependencies={[rows.map(({ name, note }) => name + note).join()]}
+      draw={(plot, width) => {
+        // On a phone names stand above their bars.
+        const above = width < 480;
+        const letter = 0.48 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+        const roomFor = (texts: string[]) => letter * Math.max(...texts.map((text) => text.length)) + 14;
+        return plot.plot({
+          width,
+          height: 54 + (above ? 44 : 34) * rows.length,
+          marginBottom: 44,
+          marginLeft: above ? 2 : roomFor(rows.map(({ name }) => name)),
+          marginRight: roomFor(rows.map(({ note }) => note)),
+          x: { label: unit, grid: true, ticks: Math.max(2, Math.min(5, width / 160)) },
+          y: { label: null, domain: rows.map(({ name }) => name), axis: above ? null : 'left', tickSize: 0 },
+          marks: [
+            plot.barX(rows, { x: 'value', y: 'name', fill: 'colour', insetTop: above ? 18 : 2, insetBottom: 2, rx: 2 }),
+            plot.text(rows, { x: 'value', y: 'name', text: 'note', textAnchor: 'start', dx: 6, dy: above ? 8 : 0 }),
+            above ? plot.text(rows, { x: 0, y: 'name', text: 'name', textAnchor: 'start', dx: 2, dy: -12 }) : [],
+            plot.ruleX([0]),
+          ],
+        });
+      }}
+    />
   );
 }
 
@@ -228,39 +272,19 @@ function Sizes() {
   return (
     <section class="panel" aria-labelledby="sizes">
       <h2 id="sizes">What a page has to fetch</h2>
-      <p>
+      <p class="learn">
         Script and WebAssembly for one encoder on one thread, without a model, compressed with brotli; the peers as
         their packages were published ({peers.measured}).
       </p>
-      <Plot
+      <Bars
         label={`Download sizes: ${rows.map(({ name, brotli }) => `${name} ${bytes(brotli)}`).join(', ')}.`}
-        dependencies={[rows.map(({ brotli }) => brotli).join()]}
-        draw={(plot, width) =>
-          plot.plot({
-            width: Math.min(width, 900),
-            height: 54 + 36 * rows.length,
-            marginBottom: 44,
-            marginLeft: 150,
-            marginRight: 90,
-            x: { label: 'MB', grid: true, ticks: 4, transform: (size: number) => size / 1e6 },
-            y: { label: null, domain: rows.map(({ name }) => name) },
-            marks: [
-              plot.barX(rows, {
-                x: 'brotli',
-                y: 'name',
-                fill: (row: { name: string }) => (row.name === 'heed' ? 'var(--query)' : 'var(--line-strong)'),
-              }),
-              plot.text(rows, {
-                x: 'brotli',
-                y: 'name',
-                text: (row: { brotli: number }) =>
-                  row.brotli === own ? bytes(own) : `${bytes(row.brotli)}, ${Math.round(row.brotli / own)}×`,
-                textAnchor: 'start',
-                dx: 6,
-              }),
-            ],
-          })
-        }
+        unit="MB"
+        rows={rows.map(({ name, brotli }, i) => ({
+          name,
+          value: brotli / 1e6,
+          note: i === 0 ? bytes(brotli) : `${bytes(brotli)}, ${(brotli / own).toFixed(brotli < 10 * own ? 1 : 0)}×`,
+          colour: i === 0 ? 'var(--query)' : 'var(--line-strong)',
+        }))}
       />
     </section>
   );

@@ -42,7 +42,7 @@ const examples = [
 export function ReverseDictionary() {
   const current = description.value.trim() ? found.value : null;
   return (
-    <section class="panel dictionary" aria-labelledby="dictionary">
+    <section class="dictionary" aria-labelledby="dictionary">
       <header>
         <h2 id="dictionary">Reverse dictionary</h2>
         {current && (
@@ -52,7 +52,7 @@ export function ReverseDictionary() {
         )}
       </header>
       <label class="field">
-        <span>Describe a thing</span>
+        <span>Describe a thing, get the word</span>
         <input
           type="text"
           autocomplete="off"

@@ -18,7 +18,7 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
   return (
     <fieldset class="head-grid" aria-label="Heads of every layer">
       {Array.from({ length: layers }, (_, l) => (
-        <div class="head-row" key={l}>
+        <div class="head-row" key={l} style={{ '--heads': heads }}>
           <span class="layer-name">Layer {l + 1}</span>
           {Array.from({ length: heads }, (_, h) => {
             const name = `${l}.${h}`;

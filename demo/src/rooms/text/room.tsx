@@ -35,15 +35,11 @@ export function TextRoom() {
           </p>
         )}
       </header>
-      <Sentences explorer={explorer} />
-      {model ? (
-        <>
-          <Views explorer={explorer} />
-          <ReverseDictionary />
-        </>
-      ) : (
-        <Waiting what="Attention and similarity" progress />
-      )}
+      <div class="duo">
+        <Sentences explorer={explorer} />
+        {model && <ReverseDictionary />}
+      </div>
+      {model ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
     </>
   );
 }

@@ -1,5 +1,6 @@
 /** What one can set about a model and texts; the same for the shipped model and for one's own. */
 import { computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
+import { type FocusState, focusCodec, focusState } from '../../components/focus';
 import { asFailure, engine, type Failure } from '../../engine/client';
 import type { AttentionView, HeadMask, ModelSummary, ProjectionView, SimilarityView } from '../../engine/models';
 import type { Which } from '../../engine/worker';
@@ -31,6 +32,8 @@ export interface Explorer {
   similarity: Signal<{ view: SimilarityView; texts: string[] } | null>;
   projection: Signal<ProjectionView | null>;
   importance: Signal<number[][] | null>;
+  /** Of the similarity matrix. */
+  pair: FocusState;
   failure: Signal<Failure | null>;
 }
 
@@ -58,7 +61,7 @@ export function makeExplorer(
     layer: urlState(scope, 'layer', 0, integer(0, 99)),
     head: urlState(scope, 'head', 0, integer(0, 99)),
     off,
-    view: urlState<'lines' | 'map'>(scope, 'view', 'map', choice('lines', 'map')),
+    view: urlState<'lines' | 'map'>(scope, 'view', 'lines', choice('lines', 'map')),
     token: urlState<number | null>(scope, 'token', null, optional(integer(0, 9999))),
     step: urlState(scope, 'step', 99, integer(0, 99)),
     headMask: computed(() => maskOf(model.value, off.value)),
@@ -66,6 +69,7 @@ export function makeExplorer(
     similarity: signal(null),
     projection: signal(null),
     importance: signal(null),
+    pair: focusState(urlState(scope, 'pair', {}, focusCodec)),
     failure: signal(null),
   };
 }
@@ -101,15 +105,16 @@ export function followExplorer(explorer: Explorer, scope: Room): void {
     },
     failed,
   );
-  const open = computed(() => room.value === scope && model.value !== undefined && texts.value.length > 0);
+  // Read in each effect, so that another model shows at once.
+  const open = () => room.value === scope && model.value !== undefined && texts.value.length > 0;
   effect(() => {
-    if (open.value) showAttention([texts.value[within(sentence.value, texts.value.length)]!, headMask.value]);
+    if (open()) showAttention([texts.value[within(sentence.value, texts.value.length)]!, headMask.value]);
   });
   effect(() => {
-    if (open.value) showSimilarity([texts.value, headMask.value]);
+    if (open()) showSimilarity([texts.value, headMask.value]);
   });
   effect(() => {
-    if (open.value) showProjection(texts.value);
+    if (open()) showProjection(texts.value);
   });
   effect(() => {
     void texts.value;

@@ -1,0 +1,181 @@
+/** Every token's hidden state in the plane, layer by layer. */
+import { signal } from '@preact/signals';
+import { Slider } from '../../components/controls';
+import { percent, short } from '../../components/numbers';
+import { Plot } from '../../components/plot';
+import type { ProjectionView } from '../../engine/models';
+import { type Explorer, within } from './state';
+
+const playing = signal<Explorer | null>(null);
+/** Time enough to see where the tokens went. */
+const pause = 1400;
+
+function play(explorer: Explorer, steps: number): void {
+  const { step } = explorer;
+  playing.value = explorer;
+  step.value = 0;
+  const timer = setInterval(() => {
+    if (playing.value === explorer && step.value < steps - 1) {
+      step.value++;
+      return;
+    }
+    clearInterval(timer);
+    if (playing.value === explorer) playing.value = null;
+  }, pause);
+}
+
+const stop = () => {
+  playing.value = null;
+};
+
+export function Projection({ explorer }: { explorer: Explorer }) {
+  const { projection, step } = explorer;
+  const current = projection.value;
+  if (!current) return null;
+  const { steps } = current;
+  const at = within(step.value, steps.length);
+  const sentences = 1 + Math.max(...current.tokens.map(({ text }) => text));
+  const where = at === 0 ? 'embeddings' : `after layer ${at}`;
+  const plays = playing.value === explorer;
+  return (
+    <section class="panel" aria-labelledby={`${explorer.which}-projection`}>
+      <header>
+        <h2 id={`${explorer.which}-projection`}>Hidden states</h2>
+        <p class="timing">two directions keep {percent(steps[at]!.kept)} of the variance</p>
+      </header>
+      <div class="plane">
+        <div class="beside">
+          <p class="learn">
+            Every token of every sentence in the plane where they differ most, coloured by sentence. A word starts where
+            its embedding is, whatever stands around it; layer by layer its context moves it. Point at a token to find
+            it in the other sentences.
+          </p>
+          <div class="through">
+            <Slider
+              label="Layer"
+              min={0}
+              max={steps.length - 1}
+              value={at}
+              shown={where}
+              onChange={(value) => {
+                stop();
+                step.value = value;
+              }}
+            />
+            <button type="button" onClick={() => (plays ? stop() : play(explorer, steps.length))}>
+              {plays ? 'Stop' : 'Play'}
+            </button>
+          </div>
+          <ol class="legend">
+            {explorer.texts.value.slice(0, sentences).map((line, i) => (
+              <li key={i}>
+                <span class="swatch" style={{ background: series[i] }} /> {short(line)}
+              </li>
+            ))}
+          </ol>
+        </div>
+        <Plot
+          glide
+          label={`${current.tokens.length} tokens of ${sentences} sentences in two dimensions, ${where}.`}
+          dependencies={[current, at]}
+          draw={(plot, width) => draw(plot, width, current, at, explorer.texts.peek())}
+        />
+      </div>
+    </section>
+  );
+}
+
+const margin = 36;
+
+function draw(
+  plot: typeof import('@observablehq/plot'),
+  width: number,
+  { tokens, steps }: ProjectionView,
+  at: number,
+  texts: string[],
+): Element {
+  const { points } = steps[at]!;
+  const height = Math.min(600, Math.max(320, width * 0.62));
+  const extent = [0, 1].map((axis) => {
+    const places = points.map((point) => point[axis]!);
+    return [Math.min(...places), Math.max(...places)] as const;
+  });
+  // One unit is as long across as down, so that near is near in every direction.
+  const unit = Math.max(
+    1e-6,
+    ...extent.map(([low, high], axis) => (high - low) / ((axis ? height : width) - 2 * margin)),
+  );
+  const domain = (axis: number) => {
+    const [low, high] = extent[axis]!;
+    const half = (unit * ((axis ? height : width) - 2 * margin)) / 2;
+    return [(low + high) / 2 - half, (low + high) / 2 + half];
+  };
+  const dots = points.map(([x, y], i) => ({ x, y, ...tokens[i]! }));
+  const chart = plot.plot({
+    width,
+    height,
+    margin,
+    x: { domain: domain(0), axis: null },
+    y: { domain: domain(1), axis: null },
+    color: { type: 'categorical', domain: series.map((_, i) => i), range: series },
+    marks: [
+      plot.frame({ rx: 6, stroke: 'var(--line)', inset: -margin + 1 }),
+      plot.dot(dots, {
+        x: 'x',
+        y: 'y',
+        fill: 'text',
+        r: 4.5,
+        title: ({ token, text }) => `${token} in “${short(texts[text] ?? '', 60)}”`,
+      }),
+      plot.text(dots, { x: 'x', y: 'y', text: 'token', dy: -10, fontSize: 12, fill: 'currentColor' }),
+    ],
+  });
+  const labels = [...chart.querySelectorAll('text')];
+  const covered = coveredLabels(points.map(([x, y], i) => [x / unit, y / unit, tokens[i]!.token.length]));
+  for (const i of covered) labels[i]!.classList.add('covered');
+  lightTogether(chart, [...chart.querySelectorAll('circle')], labels, tokens);
+  return chart;
+}
+
+/** Labels that would be written over others: they show when their token is pointed at. */
+function coveredLabels(places: [x: number, y: number, letters: number][]): number[] {
+  const shown: number[] = [];
+  return places.flatMap(([x, y, letters], i) => {
+    const free = shown.every((j) => {
+      const [otherX, otherY, otherLetters] = places[j]!;
+      return Math.abs(y - otherY) > 13 || Math.abs(x - otherX) > 3.6 * (letters + otherLetters);
+    });
+    if (free) shown.push(i);
+    return free ? [] : [i];
+  });
+}
+
+/** Pointing at a token lights the same token in every sentence. */
+function lightTogether(chart: Element, dots: Element[], labels: Element[], tokens: { token: string }[]): void {
+  const elements = [dots, labels];
+  const light = (event: Event) => {
+    const at = Math.max(...elements.map((list) => list.indexOf(event.target as Element)));
+    chart.classList.toggle('searching', at >= 0);
+    tokens.forEach(({ token }, i) => {
+      for (const list of elements) list[i]!.classList.toggle('same', at >= 0 && token === tokens[at]!.token);
+    });
+  };
+  chart.addEventListener('pointerover', light);
+  chart.addEventListener('pointerleave', light);
+}
+
+/** One colour a sentence, told apart by most eyes on light and on dark (Tol's bright and Observable's). */
+const series = [
+  '#4477aa',
+  '#ee6677',
+  '#228833',
+  '#ccaa22',
+  '#44aadd',
+  '#aa3377',
+  '#999999',
+  '#ee8833',
+  '#7755cc',
+  '#22aa88',
+  '#bb6644',
+  '#dd77bb',
+];
