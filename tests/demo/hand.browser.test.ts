@@ -115,6 +115,12 @@ describe('the first room', () => {
     );
     const prepared = heed.layerNorm(placed, { weight: [1, 1, 1], bias: [0, 0, 0] }).toArray() as Matrix;
     expect(largestDifference(await shownMatrix(page, 'prepared'), prepared)).toBeLessThan(shownWithin);
+    const encoding = heed.positionalEncoding(32, 16);
+    const products = (heed.linear(encoding, { weight: encoding }).toArray() as Matrix)[0]!;
+    expect(await page.getByRole('img', { name: 'Dot products' }).getAttribute('aria-label')).toContain(
+      `${products[0]!.toFixed(1)} with itself, ${products[1]!.toFixed(1)} with its neighbour, ${products[31]!.toFixed(1)} with the last`,
+    );
+    expect(await page.locator('.plots').first().locator('rect').count()).toBe(32 * 16);
     const [joined, mixer] = [await shownMatrix(page, 'joined'), await shownMatrix(page, 'wo')];
     const mixed = heed.linear(joined, { weight: transpose(mixer) }).toArray() as Matrix;
     // The heads are shown rounded, and four of them are summed with weights up to 3.
@@ -157,6 +163,123 @@ describe('the first room', () => {
     const share = Number(/makes it (\d+) %/.exec(said)?.[1]);
     expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
     await context.close();
+  });
+
+  it('works each step out for the word in focus', async () => {
+    const { page, x, weights, context } = await open('#hand?at=query:1,key:2');
+    const [wq, wk, wv] = weights as [Matrix, Matrix, Matrix];
+    const times = (rows: Matrix, weight: Matrix) =>
+      heed.linear(rows, { weight: transpose(weight) }).toArray() as Matrix;
+    const [query, key, value] = [times(x, wq), times(x, wk), times(x, wv)];
+    const shares = attend(x, x, weights).weights[1]!;
+    const score = query[1]!.reduce((sum, entry, i) => sum + entry * key[2]![i]!, 0);
+    const worked = await page.locator('.worked').allInnerTexts();
+    /** The numbers at a line's end: what the arithmetic comes to. */
+    const last = (step: number, count: number) =>
+      [...worked[step]!.matchAll(/[−\d.]+\d/g)].slice(-count).map(([text]) => Number(text.replace('−', '-')));
+    const near = (found: number[], expected: number[]) =>
+      expect(largestDifference([found], [expected])).toBeLessThan(shownWithin);
+    near(last(0, 2), query[1]!);
+    near(last(1, 1), [score / Math.SQRT2]);
+    expect(worked[2]).toContain('all 4');
+    near(last(3, 1), [shares[2]!]);
+    near(
+      last(4, 2),
+      value[0]!.map((_, j) => shares.reduce((sum, share, i) => sum + share * value[i]![j]!, 0)),
+    );
+    const bar = await page.locator('.mix span').evaluateAll((parts) => parts.map((part) => part.clientWidth));
+    const total = bar.reduce((sum, part) => sum + part, 0);
+    for (const [i, part] of bar.entries()) expect(Math.abs(part / total - shares[i]!)).toBeLessThan(0.02);
+    await context.close();
+  });
+
+  it('paints a mask by dragging, by keyboard and by finger', async () => {
+    const { page, x, weights, context } = await open('#hand');
+    const cell = (row: number, column: number) => page.locator(`#mask td[data-row="${row}"][data-column="${column}"]`);
+    const allowed = x.map(() => [1, 1, 1, 1]);
+    const applied = () =>
+      expect
+        .poll(async () =>
+          largestDifference(await shownMatrix(page, 'weights'), attend(x, x, weights, { mask: allowed }).weights),
+        )
+        .toBeLessThan(shownWithin);
+    await cell(0, 1).hover();
+    await page.mouse.down();
+    for (const column of [2, 3]) await cell(0, column).hover();
+    await page.mouse.up();
+    allowed[0] = [1, 0, 0, 0];
+    await applied();
+    await cell(3, 0).locator('button').focus();
+    await page.keyboard.press('Space');
+    allowed[3] = [0, 1, 1, 1];
+    await applied();
+    await cell(0, 3).locator('button').dispatchEvent('click');
+    allowed[0] = [1, 0, 0, 1];
+    await applied();
+    await page.getByRole('button', { name: 'Clear what is painted' }).click();
+    allowed[0] = allowed[3] = [1, 1, 1, 1];
+    await applied();
+    await context.close();
+  });
+
+  it('keeps the promises of its examples', async () => {
+    const { page, context } = await open('#hand');
+    const choose = async (name: string) => {
+      await page.getByRole('button', { name, exact: true }).click();
+      await page.waitForTimeout(150);
+    };
+    const peaks = async () => (await shownMatrix(page, 'weights')).map((row) => Math.max(...row));
+    const plain = await shownMatrix(page, 'output');
+    await choose('Reversed words');
+    expect(await shownMatrix(page, 'output')).toEqual([...plain].reverse());
+    await choose('Positions');
+    const placed = await shownMatrix(page, 'output');
+    expect(largestDifference([placed[0]!], [placed[2]!])).toBeGreaterThan(1);
+    await page.getByText('none', { exact: true }).click();
+    await expect
+      .poll(async () => (await shownMatrix(page, 'output'))[0])
+      .toEqual((await shownMatrix(page, 'output'))[2]);
+    await choose('Without 1/√d');
+    expect(Math.min(...(await peaks()))).toBeGreaterThan(0.9);
+    await page.getByLabel('Scale by 1/√d').check();
+    await expect.poll(async () => Math.max(...(await peaks()))).toBeLessThan(0.6);
+    await choose('Audio and text');
+    const [hel, lo] = await shownMatrix(page, 'weights');
+    expect(hel![1]! + hel![2]!).toBeGreaterThan(0.8);
+    expect(lo![3]! + lo![4]!).toBeGreaterThan(0.6);
+    await choose('Padding');
+    const padded = await shownMatrix(page, 'output');
+    await page.locator('#x input').last().fill('50');
+    await page.waitForTimeout(150);
+    expect((await shownMatrix(page, 'output')).slice(0, 4)).toEqual(padded.slice(0, 4));
+    await context.close();
+  });
+
+  it('lets shuffled columns glide, unless one asked for less motion', async () => {
+    for (const [reducedMotion, glides] of [
+      ['no-preference', true],
+      ['reduce', false],
+    ] as const) {
+      const { page, context } = await visit(site, '#hand', { reducedMotion });
+      await page.waitForSelector('#output');
+      const moving = page.evaluate(
+        () =>
+          new Promise<boolean>((resolve) => {
+            const end = performance.now() + 1500;
+            const look = () => {
+              const found = document
+                .getAnimations()
+                .some((animation) => !(animation instanceof CSSTransition) && animation.playState === 'running');
+              if (found || performance.now() > end) resolve(found);
+              else requestAnimationFrame(look);
+            };
+            look();
+          }),
+      );
+      await page.getByRole('button', { name: 'Shuffled keys' }).click();
+      expect(await moving).toBe(glides);
+      await context.close();
+    }
   });
 
   it('keeps every state in the link', async () => {

@@ -75,6 +75,44 @@ describe('the third room', () => {
     await context.close();
   });
 
+  it('opens a folder dropped from the desktop, and reads it again as int8', async () => {
+    const { page, complaints, context } = await visit(site, `#model?${written}`);
+    const { x, y } = (await page.locator('.drop').boundingBox())!;
+    const devtools = await context.newCDPSession(page);
+    const data = { items: [], files: [shipped], dragOperationsMask: 1 };
+    for (const type of ['dragEnter', 'dragOver', 'drop'] as const)
+      await devtools.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
+    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    const files = await page.locator('.facts-table').nth(1).innerText();
+    for (const name of ['config.json', '1_Pooling/config.json', 'model.safetensors']) expect(files).toContain(name);
+    const shows = async (dtype: 'fp32' | 'q8') => {
+      const expected = await cosines(dtype);
+      await expect
+        .poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected))
+        .toBeLessThan(shownWithin);
+    };
+    await shows('fp32');
+    await page.getByText('int8: smaller, faster').click();
+    await expect.poll(() => page.locator('.facts-table').first().innerText()).toMatch(/Computed as\s+int8/);
+    await shows('q8');
+    expect(page.url()).toContain('dtype=q8');
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('offers links where a host may not be read', async () => {
+    const elsewhere = new URL('/model/', site.url.replace('localhost', '127.0.0.1')).href;
+    const { page, context } = await visit(site, `#model?url=${encodeURIComponent(elsewhere)}`);
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
+    await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*save these files/s);
+    const links = await page
+      .getByRole('alert')
+      .getByRole('link')
+      .evaluateAll((found) => found.map((link) => (link as HTMLAnchorElement).href));
+    expect(links).toEqual(['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => elsewhere + name));
+    await context.close();
+  });
+
   it('opens a folder by its URL', async () => {
     const url = new URL('/model/', site.url).href;
     const { page, context } = await visit(site, `#model?${written}&url=${encodeURIComponent(url)}`);

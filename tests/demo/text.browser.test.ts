@@ -23,6 +23,35 @@ async function cosines(texts: string[], options: object = {}): Promise<number[][
   return heed.linear(vectors, { weight: vectors }).toArray() as number[][];
 }
 
+const centred = (rows: number[][]): number[][] => {
+  const mean = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length);
+  return rows.map((row) => row.map((entry, j) => entry - mean[j]!));
+};
+
+const totalVariance = (rows: number[][]): number =>
+  centred(rows).reduce((sum, row) => sum + row.reduce((inner, entry) => inner + entry ** 2, 0), 0);
+
+/** Of all directions, by power iteration on the rows' covariance: never through the page's own code. */
+function twoLargestVariances(rows: number[][]): number[] {
+  let left = centred(rows);
+  return [0, 1].map(() => {
+    let direction = left[0]!.map((_, j) => Math.sin(j + 1));
+    let variance = 0;
+    for (let i = 0; i < 300; i++) {
+      const products = left.map((row) => row.reduce((sum, entry, j) => sum + entry * direction[j]!, 0));
+      const next = direction.map((_, j) => left.reduce((sum, row, k) => sum + row[j]! * products[k]!, 0));
+      variance = Math.hypot(...next);
+      direction = next.map((entry) => entry / variance);
+    }
+    const found = direction;
+    left = left.map((row) => {
+      const along = row.reduce((sum, entry, j) => sum + entry * found[j]!, 0);
+      return row.map((entry, j) => entry - along * found[j]!);
+    });
+    return variance;
+  });
+}
+
 /** “cat” looks at “the” 12 %, ... */
 const percents = (words: string): number[] => [...words.matchAll(/(\d+) %/g)].map(([, share]) => Number(share) / 100);
 
@@ -157,12 +186,36 @@ describe('the second room', () => {
     await context.close();
   });
 
-  it('projects hidden states of every layer', async () => {
+  it('projects hidden states of every layer onto the plane of their largest spread', async () => {
+    const { hiddenStates, tokens, attentionMask } = await model.encode(sentences, { outputHiddenStates: true });
+    const count = tokens.flat().length;
     const { page, context } = await visit(site, `#text?${written}`);
-    const plot = page.locator('section[aria-labelledby="shipped-projection"] svg');
-    await plot.waitFor();
-    const { tokens } = await model.encode(sentences);
-    expect(await plot.locator('circle').count()).toBe(tokens.flat().length);
+    const section = page.locator('section[aria-labelledby="shipped-projection"]');
+    for (const step of [0, hiddenStates!.length - 1]) {
+      await page.evaluate((to) => {
+        location.hash = location.hash.replace(/&step=\d+|$/, `&step=${to}`);
+      }, step);
+      await section.getByText(step === 0 ? 'embeddings' : `after layer ${step}`, { exact: true }).waitFor();
+      const { data, shape } = hiddenStates![step]!;
+      const width = shape[2]!;
+      const rows = Array.from(attentionMask.data, (real, row) =>
+        real ? [...data.subarray(row * width, (row + 1) * width)] : [],
+      ).filter((row) => row.length > 0);
+      expect(rows.length).toBe(count);
+      const [plane, whole] = [twoLargestVariances(rows), totalVariance(rows)];
+      const kept = plane.reduce((sum, variance) => sum + variance, 0) / whole;
+      const said = Number(/keep (\d+) %/.exec(await section.innerText())![1]) / 100;
+      expect(Math.abs(said - kept)).toBeLessThan(0.0101);
+      // The picture may be turned, mirrored and scaled; the ratio of its two variances stays.
+      const dots = await section
+        .locator('circle')
+        .evaluateAll((circles) =>
+          circles.map((circle) => ['cx', 'cy'].map((place) => Number(circle.getAttribute(place)))),
+        );
+      expect(dots.length).toBe(count);
+      const [first, second] = twoLargestVariances(dots);
+      expect(first! / second!).toBeCloseTo(plane[0]! / plane[1]!, 1);
+    }
     await context.close();
   });
 

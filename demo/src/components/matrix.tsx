@@ -77,8 +77,8 @@ export function Matrix({
   const point = (event: Event) => {
     const at = cellOf(event.target);
     if (!at) return;
-    if (brush.current !== null) {
-      if ((event as PointerEvent).buttons === 1) onPaint?.(...at, brush.current);
+    if (brush.current !== null && event instanceof PointerEvent) {
+      if (event.buttons === 1) onPaint?.(...at, brush.current);
       else brush.current = null;
     }
     const next = focusAt(...at);
@@ -104,7 +104,6 @@ export function Matrix({
   };
   const leave = () => {
     focus.hovered.value = null;
-    brush.current = null;
   };
   const move = (event: KeyboardEvent) => {
     const step = steps[event.key];
@@ -151,7 +150,10 @@ export function Matrix({
         aria-label={caption}
         aria-readonly={!onEdit}
         onPointerOver={point}
-        onPointerLeave={leave}
+        onPointerLeave={() => {
+          leave();
+          brush.current = null;
+        }}
         onFocusIn={point}
         onFocusOut={leave}
         onKeyDown={move}

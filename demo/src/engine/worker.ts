@@ -47,24 +47,36 @@ const engine = {
     return describeModel(model, performance.now() - start);
   },
 
-  attention: (which: Which, text: string, headMask: HeadMask) => viewAttention(open(which), text, headMask),
+  attention: (which: Which, text: string, headMask: HeadMask) =>
+    inTurn(() => viewAttention(open(which), text, headMask)),
   similarity: (which: Which, texts: string[], headMask: HeadMask) =>
-    viewSimilarity(runtime(), open(which), texts, headMask),
-  importance: (which: Which, texts: string[]) => measureImportance(open(which), texts),
-  projection: (which: Which, texts: string[]) => viewProjection(open(which), texts),
+    inTurn(() => viewSimilarity(runtime(), open(which), texts, headMask)),
+  importance: (which: Which, texts: string[]) => inTurn(() => measureImportance(open(which), texts)),
+  projection: (which: Which, texts: string[]) => inTurn(() => viewProjection(open(which), texts)),
 
   async define(description: string, headMask: HeadMask) {
     dictionary ??= loadDictionary();
     dictionary.catch(() => {
       dictionary = undefined; // so that the next try loads again
     });
-    return define(await dictionary, open('shipped'), description, headMask);
+    const words = await dictionary;
+    return inTurn(() => define(words, open('shipped'), description, headMask));
   },
 
-  lengths: (which: Which, onResult: (result: LengthResult) => void) => measureLengths(open(which), onResult),
-  parts: (which: Which, length: number) => measureParts(runtime(), open(which), length),
+  lengths: (which: Which, onResult: (result: LengthResult) => void) =>
+    inTurn(() => measureLengths(open(which), onResult)),
+  parts: (which: Which, length: number) => inTurn(() => measureParts(runtime(), open(which), length)),
 };
 export type Engine = typeof engine;
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** One after the other: there is one core for all, and what the page says a task took is its own time. */
+function inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
+  const result = last.then(task);
+  last = result.catch(() => {});
+  return result;
+}
 
 function runtime(): Heed {
   if (!heed) throw new Error('The module has not started.');

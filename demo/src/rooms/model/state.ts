@@ -32,7 +32,8 @@ export function followModel(): void {
   followExplorer(explorer, 'model');
   // Other weights are asked for: the same model is read again.
   effect(() => {
-    if (opened && dtype.value !== opened.dtype && progress.value === null) void open(opened.source);
+    const asked = dtype.value;
+    if (progress.value === null && opened && asked !== opened.dtype) void open(opened.source);
   });
 }
 
