@@ -1,7 +1,7 @@
 /** Masthead, the four rooms, and a line on what is running. */
-import { effect, signal } from '@preact/signals';
-import { Choice } from './components/controls';
-import { failure, info, shipped } from './engine/client';
+import { effect } from '@preact/signals';
+import { Choice, CopyButton } from './components/controls';
+import { complete, failure, info, shipped } from './engine/client';
 import { offlineReady, online } from './offline/offline';
 import { HandRoom } from './rooms/hand/room';
 import { ModelRoom } from './rooms/model/room';
@@ -43,7 +43,12 @@ export function App() {
           ))}
         </nav>
         <div class="tools">
-          <CopyLink />
+          <CopyButton
+            label="Copy link"
+            text={() => new URL(currentLink.value, location.href).href}
+            disabled={!linkIsComplete.value}
+            title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}
+          />
           <ThemeChoice />
         </div>
       </header>
@@ -52,26 +57,6 @@ export function App() {
       </main>
       <Status />
     </>
-  );
-}
-
-const copied = signal(false);
-
-function CopyLink() {
-  const copy = async () => {
-    await navigator.clipboard.writeText(new URL(currentLink.value, location.href).href);
-    copied.value = true;
-    setTimeout(() => (copied.value = false), 2000);
-  };
-  return (
-    <button
-      type="button"
-      onClick={copy}
-      disabled={!linkIsComplete.value}
-      title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}
-    >
-      <span aria-live="polite">{copied.value ? 'Copied' : 'Copy link'}</span>
-    </button>
   );
 }
 
@@ -111,5 +96,5 @@ function running(): string {
 function offline(): string {
   if (!online.value) return 'You are offline; the page works on.';
   if (offlineReady.value) return 'Saved: works offline from now on.';
-  return shipped.value ? 'Loaded: makes no further requests.' : '';
+  return complete.value ? 'Loaded: makes no further requests.' : '';
 }

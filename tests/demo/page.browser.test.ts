@@ -24,6 +24,14 @@ async function settled(page: Page): Promise<void> {
   await page.waitForTimeout(500);
 }
 
+/** To another room as one goes by a link: nothing is loaded anew. */
+async function enter(page: Page, room: string): Promise<void> {
+  await page.evaluate((hash) => {
+    location.hash = hash;
+  }, room);
+  await settled(page);
+}
+
 const files = async (page: Page): Promise<string[]> =>
   page.evaluate(() =>
     performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname.split('/heed/')[1]!),
@@ -88,16 +96,14 @@ describe('the page', () => {
   });
 
   it('keeps to its content policy in every room, with the header and with the page’s own tag', async () => {
-    for (const room of rooms) {
-      const { page, complaints, context } = await visit(site, room);
-      await settled(page);
-      expect(complaints, room).toEqual([]);
-      expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
-        "script-src 'self' 'wasm-unsafe-eval'",
-      );
-      expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
-      await context.close();
-    }
+    const { page, complaints, context } = await visit(site);
+    for (const room of rooms) await enter(page, room);
+    expect(complaints).toEqual([]);
+    expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
+      "script-src 'self' 'wasm-unsafe-eval'",
+    );
+    expect(await page.evaluate(() => crossOriginIsolated)).toBe(false);
+    await context.close();
   });
 
   it('works with the network cut after it has loaded, and opens again without one', async () => {
@@ -112,6 +118,24 @@ describe('the page', () => {
     await page.goto(`${site.url}#hand?positions=add`);
     await page.locator('.plots svg').first().waitFor();
     expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('needs nothing more once it says so, without a service worker too', async () => {
+    const { page, context } = await visit(site, '#hand', { serviceWorkers: 'block' });
+    await page.getByText('Loaded: makes no further requests.').waitFor({ timeout: 30_000 });
+    await context.setOffline(true);
+    const requests: string[] = [];
+    context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
+    await page.getByRole('button', { name: 'Positions', exact: true }).click();
+    await page.locator('.plots svg').first().waitFor();
+    await page.getByRole('link', { name: 'Your text' }).click();
+    await page.locator('.words li').first().waitFor();
+    await page.locator('.plot svg').first().waitFor();
+    await page.getByRole('link', { name: 'Speed' }).click();
+    await page.getByRole('button', { name: 'Measure' }).click();
+    await page.getByRole('button', { name: 'Copy as text' }).waitFor({ timeout: 60_000 });
+    expect(requests).toEqual([]);
     await context.close();
   });
 
@@ -189,6 +213,9 @@ describe('the page', () => {
     await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
     await page.getByLabel('Describe a thing').click();
     await page.keyboard.type(' that one cannot leave', { delay: 40 });
+    await page.getByRole('link', { name: 'By hand' }).click();
+    await page.locator('#x input').first().click();
+    await page.keyboard.type('-1.25', { delay: 40 });
     await page.waitForTimeout(500);
     const longest = longestTasks(await site.browser.stopTracing());
     console.log('longest tasks of the main thread while typing, ms of its own time:', longest.slice(0, 5));
@@ -199,11 +226,11 @@ describe('the page', () => {
 
   it('has no accessibility violation that axe finds, in light and dark, on a desktop and a phone', async () => {
     const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+    // The policy that the page lives under would forbid the checker too.
+    const { page, context } = await visit(site, '', { bypassCSP: true });
+    await page.evaluate(axe);
     for (const room of rooms) {
-      // The policy that the page lives under would forbid the checker too.
-      const { page, context } = await visit(site, room, { bypassCSP: true });
-      await settled(page);
-      await page.evaluate(axe);
+      await enter(page, room);
       for (const [colorScheme, width] of [
         ['light', 1280],
         ['dark', 1280],
@@ -223,24 +250,24 @@ describe('the page', () => {
         );
         expect(found, `${room}, ${colorScheme}, ${width} px`).toEqual([]);
       }
-      await context.close();
     }
+    await context.close();
   });
 
   it('never scrolls sideways, from a phone to a projector', async () => {
+    const { page, context } = await visit(site);
     for (const room of rooms) {
-      const { page, context } = await visit(site, room);
-      await settled(page);
+      await enter(page, room);
       for (const width of [360, 768, 1280, 2560]) {
         await page.setViewportSize({ width, height: 800 });
-        await page.waitForTimeout(200);
+        await page.waitForTimeout(100);
         const overflow = await page.evaluate(
           () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
         );
         expect(overflow, `${room} at ${width}`).toBeLessThanOrEqual(0);
       }
-      await context.close();
     }
+    await context.close();
   });
 
   it('takes the theme that one chooses, and keeps it in the link', async () => {

@@ -1,5 +1,6 @@
 /** The encoder on the reader's text: numbers in the page against the library called in Node. */
-import { type Heed, load, type PretrainedModel } from 'heed';
+import { fileURLToPath } from 'node:url';
+import { type Heed, load, type PretrainedModel, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
 
@@ -94,13 +95,13 @@ describe('the second room', () => {
   it('paints the heat map from the same weights', async () => {
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
-    const { page, context } = await visit(site, `#text?${written}&view=map&layer=1&head=1`);
+    const { page, context } = await visit(site, `#text?${written}&view=map&layer=0&head=1`);
     await page.locator('.map-area canvas').waitFor();
     const alphas = await page.locator('.map-area canvas').evaluate((canvas: HTMLCanvasElement) => {
       const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
       return Array.from({ length: data.length / 4 }, (_, i) => data[4 * i + 3]! / 255);
     });
-    const weights = attentions![1]!.data.subarray(length * length, 2 * length * length);
+    const weights = attentions![0]!.data.subarray(length * length, 2 * length * length);
     expect(alphas.length).toBe(weights.length);
     for (const [i, alpha] of alphas.entries()) expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01);
     await context.close();
@@ -147,13 +148,15 @@ describe('the second room', () => {
       }
     }
     const total = changes.reduce((sum, { change }) => sum + change, 0);
-    const [first] = changes.sort((a, b) => b.change - a.change);
+    const most = Math.max(...changes.map(({ change }) => change));
     const { page, context } = await visit(site, `#text?${written}`);
     await page.getByRole('button', { name: 'Which heads matter?' }).click();
     const said = await page.getByText('Switched off one at a time').innerText();
     const [, name, share] = /time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
-    expect(name).toBe(first!.name);
-    expect(Math.abs(Number(share) / 100 - first!.change / total)).toBeLessThan(0.011);
+    // Two heads may matter as much as each other: whichever is named, its share is right and no other's is larger.
+    const named = changes.find((entry) => entry.name === name)!;
+    expect(named.change / total).toBeGreaterThan(most / total - 0.001);
+    expect(Math.abs(Number(share) / 100 - named.change / total)).toBeLessThan(0.011);
     expect(await page.locator('.needed').count()).toBe(numLayers * numHeads);
     await context.close();
   });
@@ -168,15 +171,14 @@ describe('the second room', () => {
       })),
     );
     expect(shown.length).toBe(12);
-    const query = await model.embed(['a large body of salt water'], { dimensions: 128, normalize: true });
-    const words = await model.embed(
-      shown.map(({ word }) => word),
-      { dimensions: 128, normalize: true },
-    );
-    // The index is int8; the words' own vectors here are not.
-    shown.forEach(({ score }, i) => {
-      const cosine = query.data.reduce((sum, entry, j) => sum + entry * words.data[i * 128 + j]!, 0);
-      expect(Math.abs(score - cosine)).toBeLessThan(0.03);
+    const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const { dimensions } = index;
+    const query = await model.embed(['a large body of salt water'], { dimensions, normalize: true });
+    const expected = index.search(query, { topK: 100 });
+    shown.forEach(({ word, score }, rank) => {
+      // Another build of the module may change places of words that are as good as each other.
+      expect(Math.abs(score - expected[rank]!.score)).toBeLessThan(shownWithin);
+      expect(Math.abs(score - expected.find(({ text }) => text === word)!.score)).toBeLessThan(shownWithin);
     });
     await page.getByLabel('Describe a thing').fill('person who studies insects');
     await expect
@@ -214,7 +216,7 @@ describe('the second room', () => {
         );
       expect(dots.length).toBe(count);
       const [first, second] = twoLargestVariances(dots);
-      expect(first! / second!).toBeCloseTo(plane[0]! / plane[1]!, 1);
+      expect(first! / second! / (plane[0]! / plane[1]!)).toBeCloseTo(1, 2);
     }
     await context.close();
   });

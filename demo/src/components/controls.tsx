@@ -1,7 +1,7 @@
 /** The page's few form controls, each bound to a signal. */
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
 
 export function Toggle({ label, state, hint }: { label: ComponentChildren; state: Signal<boolean>; hint?: string }) {
   return (
@@ -116,6 +116,32 @@ export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 
         +
       </button>
     </div>
+  );
+}
+
+interface CopyProps {
+  label: string;
+  /** Asked for when it is copied. */
+  text: () => string;
+  disabled?: boolean;
+  title?: string;
+}
+
+export function CopyButton({ label, text, disabled = false, title }: CopyProps) {
+  const [said, say] = useState('');
+  const copy = async () => {
+    say(
+      await navigator.clipboard.writeText(text()).then(
+        () => 'Copied',
+        () => 'Not allowed here',
+      ),
+    );
+    setTimeout(() => say(''), 2000);
+  };
+  return (
+    <button type="button" onClick={copy} {...{ disabled, title }}>
+      <span aria-live="polite">{said || label}</span>
+    </button>
   );
 }
 

@@ -20,6 +20,8 @@ export const info = signal<Info | undefined>(undefined);
 export const failure = signal<Failure | undefined>(undefined);
 export const shipped = signal<ModelSummary | undefined>(undefined);
 export const shippedProgress = signal(0);
+/** Whether everything that any room needs is in the tab: from then on the page asks for nothing. */
+export const complete = signal(false);
 export const ready = computed(() => info.value !== undefined && failure.value === undefined);
 
 export let engine: Remote<Engine>;
@@ -47,7 +49,10 @@ async function openShipped(): Promise<void> {
     );
   } catch (reason) {
     failure.value = asFailure(reason);
+    return;
   }
+  const rest = await Promise.allSettled([engine.prepare(), import('@observablehq/plot')]);
+  complete.value = rest.every(({ status }) => status === 'fulfilled');
 }
 
 /** Another build needs another module: the page starts anew. */

@@ -21,7 +21,7 @@ export type Which = 'shipped' | 'own';
 
 let heed: Heed | undefined;
 const models: Partial<Record<Which, PretrainedModel>> = {};
-let dictionary: Promise<TextIndex> | undefined;
+let loading: Promise<TextIndex> | undefined;
 
 const engine = {
   async start(build: Build) {
@@ -55,12 +55,12 @@ const engine = {
   projection: (which: Which, texts: string[]) => inTurn(() => viewProjection(open(which), texts)),
 
   async define(description: string, headMask: HeadMask) {
-    dictionary ??= loadDictionary();
-    dictionary.catch(() => {
-      dictionary = undefined; // so that the next try loads again
-    });
-    const words = await dictionary;
+    const words = await dictionary();
     return inTurn(() => define(words, open('shipped'), description, headMask));
+  },
+  /** Fetches what would otherwise be fetched when it is first asked for. */
+  async prepare() {
+    await dictionary();
   },
 
   lengths: (which: Which, onResult: (result: LengthResult) => void) =>
@@ -76,6 +76,16 @@ function inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
   const result = last.then(task);
   last = result.catch(() => {});
   return result;
+}
+
+function dictionary(): Promise<TextIndex> {
+  if (!loading) {
+    loading = loadDictionary();
+    loading.catch(() => {
+      loading = undefined; // so that the next try loads again
+    });
+  }
+  return loading;
 }
 
 function runtime(): Heed {

@@ -5,7 +5,7 @@ import { signal } from '@preact/signals';
 import { proxy } from 'comlink';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { Choice, Notice } from '../../components/controls';
+import { Choice, CopyButton, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
@@ -19,7 +19,6 @@ const parts = signal<PartResult[]>([]);
 const memory = signal(0);
 const running = signal(false);
 const failure = signal<Failure | null>(null);
-const copied = signal(false);
 /** Tokens of the text whose parts are timed. */
 const partsLength = 128;
 
@@ -90,17 +89,7 @@ function Measurements() {
         <button type="button" class="first" disabled={running.value} onClick={() => void measure()}>
           {running.value ? 'Measuring …' : lengths.value.length ? 'Measure again' : 'Measure'}
         </button>
-        {parts.value.length > 0 && (
-          <button
-            type="button"
-            onClick={async () => {
-              await navigator.clipboard.writeText(asText());
-              copied.value = true;
-            }}
-          >
-            <span aria-live="polite">{copied.value ? 'Copied' : 'Copy as text'}</span>
-          </button>
-        )}
+        {parts.value.length > 0 && <CopyButton label="Copy as text" text={asText} />}
         <Choice
           label="Build (the page starts anew)"
           state={build}
