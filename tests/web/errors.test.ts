@@ -31,7 +31,7 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     'attention, key width',
     (h) => h.attention([[1, 2]], [[1]], [[1]]),
     'SHAPE_MISMATCH',
-    /^key: got shape \[1, 1\]; expected .*\[S, 2\]/,
+    /^key: got shape \[1, 1\]; expected .*\[\.\.\., S, 2\]/,
   ],
   [
     'attention, leading axes',
@@ -43,7 +43,7 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     'attention, value length',
     (h) => h.attention([[1]], [[1]], [[1], [2]]),
     'SHAPE_MISMATCH',
-    /^value: got shape \[2, 1\]; expected .*\[1, Dv\]/,
+    /^value: got shape \[2, 1\]; expected .*\[\.\.\., 1, Dv\]/,
   ],
   [
     'attention, mask shape',
