@@ -139,7 +139,7 @@ function Source() {
             onInput={(event) => (url.value = event.currentTarget.value)}
           />
         </label>
-        <button type="submit" disabled={progress.value !== null}>
+        <button type="submit" class={url.value && !summary.value ? 'first' : ''} disabled={progress.value !== null}>
           Open
         </button>
       </form>
