@@ -46,7 +46,7 @@ heed_kernels(simd128)
 heed_kernels(relaxed-simd HEED_RELAXED_SIMD=1)
 
 if(HEED_FUZZ)
-  add_executable(heed-fuzz tests/cpp/fuzz/core_fuzz.cpp)
+  add_executable(heed-fuzz tests/cpp/fuzz/core_fuzz.cpp tests/cpp/fuzz/model_fuzz.cpp)
   target_include_directories(heed-fuzz PRIVATE tests/cpp)
   target_link_libraries(heed-fuzz PRIVATE heed-core heed-kernels-relaxed-simd -fsanitize=fuzzer)
 endif()

@@ -30,5 +30,7 @@ await runMain(async () => {
   const runs = Math.max(150, Math.round(15 * seconds));
   say(`calls of the package: ${runs} of each`);
   const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--project', 'node', '--testTimeout', '3600000'];
-  await run([process.execPath, ...vitest, 'tests/web/hostile'], { env: { HEED_FUZZ_RUNS: String(runs) } });
+  await run([process.execPath, ...vitest, 'tests/web/hostile', 'tests/web/models/changed-files'], {
+    env: { HEED_FUZZ_RUNS: String(runs) },
+  });
 });

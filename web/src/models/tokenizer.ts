@@ -57,7 +57,7 @@ export class TextTokenizer {
   /** `lowerCase`: before anything else, as sentence-transformers' `do_lower_case`. */
   constructor(
     bytes: Uint8Array,
-    file: string,
+    private readonly file: string,
     settings: Settings | undefined,
     private readonly lowerCase = false,
   ) {
@@ -98,13 +98,33 @@ export class TextTokenizer {
   }
 
   decode(ids: number[]): string {
-    return ids.length === 0
-      ? ''
-      : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true });
+    return this.using(() =>
+      ids.length === 0
+        ? ''
+        : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true }),
+    );
   }
 
   /** Cuts from the end (of the longer of the two, for pairs) what exceeds `limit` tokens, special ones included. */
   tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
+    return this.using(() => this.tokenized(text, pair, limit));
+  }
+
+  /** Some of what is wrong in a file shows only where a text meets it. */
+  private using<T>(body: () => T): T {
+    try {
+      return body();
+    } catch (cause) {
+      if (cause instanceof HeedError) throw cause;
+      throw new HeedError(
+        'INVALID_FILE',
+        `${this.file}: got a tokenizer that fails on a text (${(cause as Error).message}); expected Hugging Face's tokenizer.json`,
+        { cause },
+      );
+    }
+  }
+
+  private tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
     const first = this.split(text, 0);
     const second = pair === undefined ? null : this.split(pair, 1);
     const special = this.template([], second && []).tokens.length;
@@ -126,10 +146,18 @@ export class TextTokenizer {
           token_type_ids?: number[];
         })
       : { tokens: [...first, ...(second ?? [])] };
-    const tokens = made.tokens.map((token) =>
-      typeof token === 'string' ? { id: this.idOf(token) ?? 0, text: token, start: 0, end: 0, part: null } : token,
-    );
+    const tokens = made.tokens.map((token) => (token instanceof Object ? token : this.special(token)));
     return { tokens, typeIds: made.token_type_ids ?? new Array<number>(tokens.length).fill(0) };
+  }
+
+  private special(text: string): Token {
+    const id = this.idOf(text);
+    if (id === undefined)
+      throw new HeedError(
+        'INVALID_FILE',
+        `${this.file}: got the special token '${text}', which the vocabulary lacks; expected one that it has`,
+      );
+    return { id, text, start: 0, end: 0, part: null };
   }
 
   private split(text: string, part: 0 | 1): Token[] {

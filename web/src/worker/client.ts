@@ -1,26 +1,14 @@
 /** A pretrained encoder in a worker of its own: the same interface as in this thread, every call a message. */
 import { HeedError } from '../error.js';
-import type { HeadName } from '../models/heads.js';
-import type { ModelInput } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
-import type {
-  CallOptions,
-  EmbedOptions,
-  EncodeOptions,
-  EncodeResult,
-  ModelConfig,
-  Prediction,
-  PredictOptions,
-  PretrainedModel,
-  TokenizeOptions,
-  TokenizeResult,
-} from '../models/model.js';
+import type { CallOptions, ModelConfig, PretrainedModel } from '../models/model.js';
 import { type ModelSource, portable } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
-import { dispose, nodeModule, registry, type SignalLike, type WorkerLike } from '../platform.js';
+import { nodeModule, registry, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { type Answer, type Loaded, type Method, type Request, unpackError } from './protocol.js';
+import { type Answer, type Arguments, type Loaded, type Method, type Request, unpackError } from './protocol.js';
+import { type Called, RemoteModel } from './remote.js';
 
 interface Waiting {
   resolve(value: unknown): void;
@@ -180,13 +168,14 @@ export async function loadInWorker(
   }
 }
 
-class WorkerModel implements PretrainedModel {
+class WorkerModel extends RemoteModel {
   readonly config: ModelConfig;
   readonly threads = { count: 1, reason: 'the model runs in one worker; ask for `threads` to have several' };
   readonly #connection: Connection;
   #disposed = false;
 
   constructor(connection: Connection, config: ModelConfig) {
+    super();
     this.config = config;
     this.#connection = connection;
     forgotten?.register(this, connection, this);
@@ -194,33 +183,6 @@ class WorkerModel implements PretrainedModel {
 
   get disposed(): boolean {
     return this.#disposed;
-  }
-
-  async encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult> {
-    const result = await this.#call<EncodeResult>('encode', [input], options);
-    result.lastHiddenState = revived(result.lastHiddenState);
-    result.attentionMask = revived(result.attentionMask);
-    if (result.poolerOutput) result.poolerOutput = revived(result.poolerOutput);
-    if (result.attentions) result.attentions = result.attentions.map(revived);
-    if (result.hiddenStates) result.hiddenStates = result.hiddenStates.map(revived);
-    return result;
-  }
-
-  async embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
-    return revived(await this.#call<Tensor>('embed', [input], options));
-  }
-
-  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult> {
-    return this.#call('tokenize', [texts], options);
-  }
-
-  async predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    const result = await this.#call<Prediction>('predict', [head, input], options);
-    return { ...result, logits: revived(result.logits) };
-  }
-
-  decode(ids: readonly number[]): Promise<string> {
-    return this.#call('decode', [ids], null); // takes no options
   }
 
   dispose(): void {
@@ -232,23 +194,27 @@ class WorkerModel implements PretrainedModel {
     );
   }
 
-  [dispose](): void {
-    this.dispose();
+  protected call<M extends Method>(method: M, args: Arguments<M>): Called<M> {
+    return this.#ask(method, args) as Called<M>;
   }
 
-  async #call<T>(method: Method, args: unknown[], options: object | null | undefined): Promise<T> {
-    const { signal, onProgress, ...rest } = readCall(method, options === null ? {} : options);
+  async #ask(method: Method, args: readonly unknown[]): Promise<unknown> {
+    const place = OPTIONS_PLACE[method];
+    const { signal, onProgress, ...rest } = readCall(method, (place === null ? {} : args[place]) as object | undefined);
     const request = (id: number): Request & { type: 'call' } => ({
       type: 'call',
       id,
       method,
-      args,
-      options: options === null ? null : rest,
+      args: args.slice(0, place ?? 1),
+      options: place === null ? null : rest,
       progress: onProgress !== undefined,
     });
-    return this.#connection.ask<T>(request, signal, onProgress);
+    return revived(await this.#connection.ask(request, signal, onProgress));
   }
 }
+
+/** Which argument of each method is its options. */
+const OPTIONS_PLACE: Record<Method, number | null> = { encode: 1, embed: 1, tokenize: 1, predict: 2, decode: null };
 
 /** Options of a call, of which those that stay on this side are checked here, and the others where the model is. */
 export function readCall<T extends CallOptions>(owner: string, options: T | undefined) {
@@ -260,7 +226,11 @@ export function readCall<T extends CallOptions>(owner: string, options: T | unde
   };
 }
 
-/** A cloned tensor has lost its class. */
-function revived<Data extends Float32Array | Uint8Array>({ data, shape }: Tensor<Data>): Tensor<Data> {
-  return new Tensor(data, shape);
+/** A result as it was before it was cloned: its tensors have lost their class. */
+function revived(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if ('data' in value && 'shape' in value) return new Tensor(value.data as Float32Array, value.shape as number[]);
+  // Tensors come in lists or under names; the other lists are long, and need no look.
+  if (Array.isArray(value)) return (value[0] as { data?: unknown } | undefined)?.data ? value.map(revived) : value;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, revived(part)]));
 }

@@ -3,26 +3,16 @@
  * dealt out to them. A text's vector does not depend on where it was computed.
  */
 import { describe, invalid } from '../error.js';
-import type { HeadName } from '../models/heads.js';
 import { countTexts, type ModelInput, readInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions } from '../models/load.js';
-import type {
-  EmbedOptions,
-  EncodeOptions,
-  EncodeResult,
-  ModelConfig,
-  Prediction,
-  PredictOptions,
-  PretrainedModel,
-  Threads,
-  TokenizeOptions,
-  TokenizeResult,
-} from '../models/model.js';
+import type { EmbedOptions, ModelConfig, PretrainedModel, Threads } from '../models/model.js';
 import type { ModelSource } from '../models/source.js';
 import type { WasmModule } from '../module.js';
-import { dispose, nodeModule } from '../platform.js';
+import { nodeModule } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { loadInWorker, readCall } from './client.js';
+import type { Arguments, Method } from './protocol.js';
+import { type Called, RemoteModel } from './remote.js';
 
 const MOST_THREADS = 64;
 
@@ -57,7 +47,7 @@ export async function loadPool(
   throw failed.reason;
 }
 
-class PoolModel implements PretrainedModel {
+class PoolModel extends RemoteModel {
   readonly config: ModelConfig;
   readonly #models: PretrainedModel[];
   /** Calls under way in each. */
@@ -67,6 +57,7 @@ class PoolModel implements PretrainedModel {
     models: PretrainedModel[],
     readonly threads: Threads,
   ) {
+    super();
     this.config = models[0]!.config;
     this.#models = models;
     this.#busy = models.map(() => 0);
@@ -76,23 +67,13 @@ class PoolModel implements PretrainedModel {
     return this.#models.every((model) => model.disposed);
   }
 
-  encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult> {
-    return this.#run((model) => model.encode(input, options));
+  protected call<M extends Method>(method: M, args: Arguments<M>): Called<M> {
+    return this.#run((model) =>
+      (model[method] as (...args: unknown[]) => Promise<unknown>).apply(model, args),
+    ) as Called<M>;
   }
 
-  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult> {
-    return this.#run((model) => model.tokenize(texts, options));
-  }
-
-  predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
-    return this.#run((model) => model.predict(head, input, options));
-  }
-
-  decode(ids: readonly number[]): Promise<string> {
-    return this.#run((model) => model.decode(ids));
-  }
-
-  async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+  override async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
     const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
     const input = readInput(texts);
     const total = countTexts(input);
@@ -136,10 +117,6 @@ class PoolModel implements PretrainedModel {
 
   dispose(): void {
     for (const model of this.#models) model.dispose();
-  }
-
-  [dispose](): void {
-    this.dispose();
   }
 
   /** In the worker that has least to do. */

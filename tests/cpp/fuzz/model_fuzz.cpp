@@ -1,0 +1,182 @@
+#include "fuzz/model_fuzz.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "heed/encoder_model.h"
+
+namespace heed::fuzz {
+namespace {
+
+EncoderModelConfig configOf(Choices& choose) {
+  EncoderModelConfig c{};
+  c.vocab_size = choose.extent(30);
+  c.num_heads = choose.extent(4);
+  const bool divides = choose.byte() < 240 && c.num_heads > 0 && c.num_heads < 100;
+  c.embed_dim = divides ? c.num_heads * 2 * (1 + choose.byte() % 4) : choose.extent(24);
+  if (choose.byte() < 50) c.embedding_dim = choose.extent(12);
+  c.num_layers = choose.byte() < 250 ? choose.length(3) : choose.extent(3);
+  c.feed_forward_dim = choose.extent(33);
+  if (choose.byte() < 80) c.position_offset = choose.byte() < 240 ? 2 : choose.extent(9);
+  c.max_positions = choose.byte() < 250 ? 3 + choose.length(20) : choose.extent(20);
+  c.type_vocab_size = choose.byte() < 250 ? choose.length(2) : choose.extent(3);
+  c.activation = choose.activation();
+  if (choose.byte() < 20) c.eps = choose.number();
+  c.positions = static_cast<Positions>(choose.byte() % 3);
+  if (c.positions == Positions::kRelative) {
+    c.relative_buckets = choose.byte() < 240 ? 8 : choose.extent(40);
+    if (choose.flag()) c.relative_distance = choose.extent(130);
+  }
+  if (c.positions == Positions::kRotary) {
+    const Index width = c.num_heads > 0 && c.embed_dim > 0 ? c.embed_dim / c.num_heads : 2;
+    c.rotary_dim = choose.byte() < 240 ? width - width % 2 : choose.extent(9);
+    if (choose.flag()) c.rotary_base = static_cast<double>(choose.number());
+    if (choose.flag()) c.local_rotary_base = 100;
+  }
+  if (choose.byte() < 80) c.window = choose.byte() < 240 ? choose.length(5) : choose.extent(5);
+  if (choose.byte() < 80) c.global_every = choose.byte() < 240 ? 2 : choose.extent(4);
+  c.norm_first = choose.flag();
+  c.embedding_norm = choose.flag();
+  c.final_norm = choose.flag();
+  c.bias = choose.flag();
+  c.norm_bias = choose.flag();
+  c.gated = choose.flag();
+  c.first_attention_norm = choose.byte() < 200;
+  c.shared_layers = choose.byte() < 60;
+  if (choose.byte() < 80) c.precision = Precision::kInt8;
+  return c;
+}
+
+/// Writes every parameter in ranges of rows, as fp32 or, where it has that form, as int8 with scales; says whether all
+/// are finite and of a size that real weights have.
+bool writeWeights(Choices& choose, EncoderModel& model) {
+  bool tame = true;
+  for (const Parameter& p : model.parameters()) {
+    const Index rows = p.shape[0], width = rows > 0 ? p.shape.size() / rows : 0;
+    for (Index first = 0; first < rows;) {
+      const Index count = std::min<Index>(rows - first, 1 + choose.length(40));
+      const auto size = static_cast<size_t>(count * width);
+      Generator generator(choose.byte());
+      if (p.writeInt8 && choose.flag()) {
+        std::vector<signed char> values(size);
+        for (signed char& v : values) v = static_cast<signed char>(generator.next() >> 24);
+        std::vector<float> scales(static_cast<size_t>(count));
+        for (float& s : scales) {
+          s = choose.byte() < 250 ? 0.01f : choose.number();
+          tame = tame && std::abs(s) < 10;
+        }
+        p.writeInt8(first, count, values.data(), scales.data());
+      } else {
+        std::vector<float> values(size);
+        for (float& v : values) v = generator.uniform() - 0.5f;
+        if (choose.byte() < 6 && size > 0) {
+          values[choose.byte() % size] = choose.number();
+          for (const float v : values) tame = tame && std::abs(v) < 10;
+        }
+        p.write(first, count, values.data());
+      }
+      first += count;
+    }
+    std::vector<float> back(static_cast<size_t>(p.shape.size()));
+    if (!back.empty()) p.read(0, rows, back.data());
+  }
+  return tame;
+}
+
+TokenBatch batchOf(Choices& choose, const EncoderModelConfig& c) {
+  TokenBatch batch{.ids = {}, .token_types = {}, .positions = {}, .sequences = choose.sequences(choose.length(4), 9)};
+  const Index rows = batch.sequences.totalRows();
+  const auto fill = [&](std::vector<int32_t>& values, Index limit) {
+    const Index count = choose.byte() < 252 ? rows : choose.length(9);
+    for (Index i = 0; i < count; ++i) {
+      const uint8_t b = choose.byte();
+      values.push_back(b < 254 ? static_cast<int32_t>(b % std::max<Index>(limit, 1)) : b == 254 ? -1 : 1 << 30);
+    }
+  };
+  fill(batch.ids, c.vocab_size);
+  if (choose.byte() < 100) fill(batch.token_types, c.type_vocab_size);
+  if (choose.byte() < 60) fill(batch.positions, c.max_positions);
+  return batch;
+}
+
+RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const float> scale, bool tame,
+                   Arena& arena) {
+  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
+  model.embed(batch, window(hidden), arena);
+  const Index heads = model.config().num_heads;
+  std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
+  for (Index i = 0; i < model.numLayers(); ++i) {
+    model.runLayer(i, batch.sequences, scale, window(hidden), weights.data(), arena);
+    if (!tame) continue;
+    size_t at = 0;
+    for (Index n = 0; n < batch.sequences.count(); ++n) {
+      for (Index row = 0; row < heads * batch.sequences.length(n); ++row) {
+        double sum = 0;
+        for (Index j = 0; j < batch.sequences.length(n); ++j) sum += static_cast<double>(weights[at++]);
+        if (!(std::abs(sum - 1) <= 1e-4)) broken("a token attends with weights that sum to one");
+      }
+    }
+  }
+  model.finish(window(hidden));
+  return hidden;
+}
+
+/// Text n of a batch by itself.
+TokenBatch alone(const TokenBatch& batch, Index n) {
+  const auto part = [&](const std::vector<int32_t>& values) {
+    if (values.empty()) return values;
+    return std::vector<int32_t>(values.begin() + batch.sequences.begin(n), values.begin() + batch.sequences.end(n));
+  };
+  return {.ids = part(batch.ids),
+          .token_types = part(batch.token_types),
+          .positions = part(batch.positions),
+          .sequences = Sequences::uniform(1, batch.sequences.length(n))};
+}
+
+void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& sequences, bool tame) {
+  std::vector<Index> skipped;
+  if (choose.flag()) {
+    for (Index n = 0; n < sequences.count(); ++n) skipped.push_back(choose.length(4));
+    if (choose.byte() < 4) skipped.push_back(1);
+  }
+  constexpr std::array kAll{Pooling::kMean,           Pooling::kCls,         Pooling::kLast, Pooling::kMax,
+                            Pooling::kMeanSqrtLength, Pooling::kWeightedMean};
+  for (const Pooling pooling : kAll) {
+    RowMajorMatrix vectors(sequences.count(), hidden.cols());
+    pool(window(hidden), sequences, skipped, pooling, window(vectors));
+    if (tame && !vectors.allFinite()) broken("finite rows pool to finite vectors");
+  }
+}
+
+}  // namespace
+
+void fuzzModel(Choices& choose, Arena& arena) {
+  const EncoderModelConfig config = configOf(choose);
+  EncoderModel model(config);
+  // A norm that divides by next to nothing makes of finite numbers what it likes.
+  const bool tame = writeWeights(choose, model) && config.eps > 1e-13f;
+  const TokenBatch batch = batchOf(choose, config);
+  std::vector<float> scale;
+  if (choose.byte() < 60) {
+    const Index count = choose.byte() < 250 ? config.num_heads : choose.length(9);
+    for (Index h = 0; h < count; ++h) scale.push_back(static_cast<float>(choose.byte()) / 64 - 1);
+  }
+  const RowMajorMatrix hidden = run(model, batch, scale, tame, arena);
+  if (tame && !hidden.allFinite()) broken("finite weights give finite numbers");
+  poolAll(choose, hidden, batch.sequences, tame);
+
+  if (tame && batch.sequences.count() > 1) {
+    const Index n = choose.byte() % batch.sequences.count();
+    const RowMajorMatrix single = run(model, alone(batch, n), scale, tame, arena);
+    const auto rows = hidden.middleRows(batch.sequences.begin(n), batch.sequences.length(n));
+    if (!(single.array() == rows.array()).all()) broken("a text's rows do not depend on the texts beside it");
+  }
+  const Index width = config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim;
+  const RowMajorMatrix x = choose.matrix(choose.length(3), choose.byte() < 250 ? width : choose.length(9));
+  RowMajorMatrix logits(x.rows(), config.vocab_size);
+  model.wordLogits(window(x), window(logits), arena);
+  if (tame && !logits.allFinite()) broken("finite weights give finite logits");
+}
+
+}  // namespace heed::fuzz

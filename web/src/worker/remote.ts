@@ -1,0 +1,39 @@
+/** A model that lives elsewhere: each of its methods is one call there. */
+import type { ModelConfig, PretrainedModel, Threads } from '../models/model.js';
+import { dispose } from '../platform.js';
+import type { Arguments, Method } from './protocol.js';
+
+export type Called<M extends Method> = ReturnType<PretrainedModel[M]>;
+
+export abstract class RemoteModel implements PretrainedModel {
+  abstract readonly config: ModelConfig;
+  abstract readonly threads: Threads;
+  abstract readonly disposed: boolean;
+  abstract dispose(): void;
+
+  protected abstract call<M extends Method>(method: M, args: Arguments<M>): Called<M>;
+
+  encode(...args: Arguments<'encode'>): Called<'encode'> {
+    return this.call('encode', args);
+  }
+
+  embed(...args: Arguments<'embed'>): Called<'embed'> {
+    return this.call('embed', args);
+  }
+
+  tokenize(...args: Arguments<'tokenize'>): Called<'tokenize'> {
+    return this.call('tokenize', args);
+  }
+
+  predict(...args: Arguments<'predict'>): Called<'predict'> {
+    return this.call('predict', args);
+  }
+
+  decode(...args: Arguments<'decode'>): Called<'decode'> {
+    return this.call('decode', args);
+  }
+
+  [dispose](): void {
+    this.dispose();
+  }
+}
