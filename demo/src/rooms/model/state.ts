@@ -43,9 +43,11 @@ async function open(source: ModelSource): Promise<void> {
   opened = { source, dtype: dtype.value };
   failure.value = null;
   progress.value = { share: 0, file: '' };
+  let reading = true;
   try {
+    // Reports come by a channel of their own: one may arrive after all is over.
     const report = proxy((state: LoadProgress) => {
-      progress.value = { share: share(state), file: state.file };
+      if (reading) progress.value = { share: share(state), file: state.file };
     });
     summary.value = await engine.open('own', source, dtype.value, report);
   } catch (reason) {
@@ -54,6 +56,7 @@ async function open(source: ModelSource): Promise<void> {
     if (found.code === 'NETWORK' && source.kind === 'url' && new URL(source.url).origin !== location.origin)
       failure.value = { ...found, download: needed.map((name) => new URL(name, withSlash(source.url)).href) };
   } finally {
+    reading = false;
     progress.value = null;
   }
 }
