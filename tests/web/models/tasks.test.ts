@@ -110,6 +110,23 @@ describe('tasks', () => {
     for (const { answer, start, end } of answers) expect(context.slice(start, end)).toBe(answer);
   });
 
+  test('answerQuestion reads a context that is too long in windows', async () => {
+    using model = await heed.fromPretrained(tinyModel());
+    const words = ['the', 'quick', 'brown', 'fox', 'x', 'y', 'z'];
+    const context = Array.from({ length: 150 }, (_, i) => words[(i * i) % 7]).join(' ');
+    const answers = await answerQuestion(model, 'the x', context, { topK: Infinity, maxAnswerLength: 2 });
+    for (const { answer, start, end } of answers) expect(context.slice(start, end)).toBe(answer);
+    // Every word and every two neighbours, each once, best first.
+    expect(answers).toHaveLength(150 + 149);
+    expect(new Set(answers.map(({ start, end }) => `${start} ${end}`)).size).toBe(answers.length);
+    expect(answers.map(({ score }) => score)).toEqual(answers.map(({ score }) => score).sort((a, b) => b - a));
+    // A window's probabilities are those of its text by itself.
+    const [alone] = await answerQuestion(model, 'the x', context.slice(0, 40));
+    expect(alone!.score).toBeGreaterThan(0);
+    // A question that leaves no room ends all the same.
+    await answerQuestion(model, context, context);
+  });
+
   test("rerank keeps a one-label head's raw scores", async () => {
     using many = await heed.fromPretrained(tinyModel());
     await expect(rerank(many, 'a', ['x'])).rejects.toMatchObject({ code: 'UNSUPPORTED' });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { TextTokenizer } from '../../../web/src/models/tokenizer.js';
+import { TextTokenizer, truncatedLengths } from '../../../web/src/models/tokenizer.js';
 import { fixtures } from './fixtures.js';
 
 interface Encoded {
@@ -36,4 +36,27 @@ describe.each(Object.keys(golden.kinds))("%s is Hugging Face's own", (kind) => {
       expect(tokens.flatMap((token) => [token.start, token.end])).toEqual(pairs[n]!.offsets);
     });
   });
+});
+
+test.each([
+  // first, second, what remains of them where there is room for 7: the table of Hugging Face's own tests
+  [0, 0, 0, 0],
+  [0, 2, 0, 2],
+  [0, 4, 0, 4],
+  [0, 8, 0, 7],
+  [2, 0, 2, 0],
+  [2, 2, 2, 2],
+  [2, 4, 2, 4],
+  [2, 8, 2, 5],
+  [4, 0, 4, 0],
+  [4, 2, 4, 2],
+  [4, 4, 3, 4],
+  [4, 8, 3, 4],
+  [8, 0, 7, 0],
+  [8, 2, 5, 2],
+  [8, 4, 4, 3],
+  [8, 8, 3, 4],
+])('of pairs of %i and %i tokens, %i and %i stay', (first, second, n, m) => {
+  expect(truncatedLengths(first, second, 7)).toEqual([n, m]);
+  expect(truncatedLengths(first, second, 0)).toEqual([0, 0]);
 });

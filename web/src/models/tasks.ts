@@ -326,7 +326,10 @@ export interface Answer {
   end: number;
 }
 
-/** The spans of `context` that answer `question`, best first. The score is the product of the start's and the end's probability over the context. */
+/**
+ * The spans of `context` that answer `question`, best first. The score is the product of the start's and the end's probability over the context; a context that is too long for the
+ * model is read in windows that overlap, each with probabilities of its own.
+ */
 export async function answerQuestion(
   model: PretrainedModel,
   question: string,
@@ -335,27 +338,54 @@ export async function answerQuestion(
 ): Promise<Answer[]> {
   const schema = { topK: optional(topCount, 1), maxAnswerLength: optional(topCount, 15) };
   const [{ topK, maxAnswerLength }, call] = taskOptions('answerQuestion', model, schema, options);
-  const { logits, offsets, parts } = await model.predict('question-answering', [question], {
-    ...call,
-    textPairs: [context],
-  });
-  const places = parts[0]!.flatMap((part, i) => (part === 1 ? [i] : []));
-  const of = (column: number) => softmax(Float32Array.from(places, (i) => logits.data[2 * i + column]!));
-  const [starts, ends] = [of(0), of(1)];
-  const spans: { from: number; to: number; score: number }[] = [];
-  for (let from = 0; from < places.length; from++) {
-    for (let to = from; to < Math.min(places.length, from + maxAnswerLength); to++)
-      spans.push({ from, to, score: starts[from]! * ends[to]! });
+  const whole = text(context, 'answerQuestion: context');
+  const answers = new Map<string, Answer>();
+  for (let from = 0; ; ) {
+    const { logits, offsets, parts, truncated } = await model.predict('question-answering', [question], {
+      ...call,
+      textPairs: [whole.slice(from)],
+    });
+    const places = parts[0]!.flatMap((part, i) => (part === 1 ? [i] : []));
+    const of = (column: number) => softmax(Float32Array.from(places, (i) => logits.data[2 * i + column]!));
+    for (const { first, last, score } of bestSpans(of(0), of(1), maxAnswerLength, topK)) {
+      const start = from + offsets[0]![places[first]!]![0];
+      const end = from + offsets[0]![places[last]!]![1];
+      const key = `${start} ${end}`;
+      if (!((answers.get(key)?.score ?? -1) >= score))
+        answers.set(key, { answer: whole.slice(start, end), score, start, end });
+    }
+    const overlap = Math.min(WINDOW_OVERLAP, places.length >> 1);
+    const next = places[places.length - overlap];
+    if (truncated[0] === 0 || places.length < 2 || next === undefined) break;
+    from += Math.max(1, offsets[0]![next]![0]);
+  }
+  const found = [...answers.values()];
+  if (found.length === 0) return [];
+  return best(
+    found.map(({ score }) => score),
+    Math.min(topK, found.length),
+  ).map(({ index }) => found[index]!);
+}
+
+/** Tokens that a window shares with the one before, as in Hugging Face's pipeline. */
+const WINDOW_OVERLAP = 128;
+
+function bestSpans(
+  starts: Float32Array,
+  ends: Float32Array,
+  maxLength: number,
+  count: number,
+): { first: number; last: number; score: number }[] {
+  const spans: { first: number; last: number; score: number }[] = [];
+  for (let first = 0; first < starts.length; first++) {
+    for (let last = first; last < Math.min(starts.length, first + maxLength); last++)
+      spans.push({ first, last, score: starts[first]! * ends[last]! });
   }
   if (spans.length === 0) return [];
   return best(
     spans.map(({ score }) => score),
-    Math.min(topK, spans.length),
-  ).map(({ index, score }) => {
-    const [start] = offsets[0]![places[spans[index]!.from]!]!;
-    const [, end] = offsets[0]![places[spans[index]!.to]!]!;
-    return { answer: context.slice(start, end), score, start, end };
-  });
+    Math.min(count, spans.length),
+  ).map(({ index }) => spans[index]!);
 }
 
 // Attention ------------------------------------------------------------------------------------------------------------

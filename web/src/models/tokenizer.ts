@@ -105,7 +105,7 @@ export class TextTokenizer {
     );
   }
 
-  /** Cuts from the end (of the longer of the two, for pairs) what exceeds `limit` tokens, special ones included. */
+  /** Cuts from the end (of the longer of the two first, for pairs) what exceeds `limit` tokens, special ones included. */
   tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
     return this.using(() => this.tokenized(text, pair, limit));
   }
@@ -127,13 +127,11 @@ export class TextTokenizer {
   private tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
     const first = this.split(text, 0);
     const second = pair === undefined ? null : this.split(pair, 1);
-    const special = this.template([], second && []).tokens.length;
-    let cut = 0;
-    while (first.length + (second?.length ?? 0) + special > limit && first.length + (second?.length ?? 0) > 0) {
-      if (second && second.length > first.length) second.pop();
-      else first.pop();
-      cut++;
-    }
+    const room = Math.max(0, limit - this.template([], second && []).tokens.length);
+    const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
+    const cut = first.length - n + (second ? second.length - m : 0);
+    first.length = n;
+    if (second) second.length = m;
     return { ...this.template(first, second), cut };
   }
 
@@ -254,6 +252,14 @@ export class TextTokenizer {
       ),
     };
   }
+}
+
+/** What remains of two texts that have room for so many tokens, as Hugging Face's 'longest_first': where both are cut, the longer keeps one more of an odd number. */
+export function truncatedLengths(first: number, second: number, room: number): [number, number] {
+  if (first + second <= room) return [first, second];
+  const shorter = Math.min(first, second, Math.floor(room / 2));
+  const longer = room - shorter;
+  return first > second ? [longer, shorter] : [shorter, longer];
 }
 
 function trimmed(place: Aligned): Aligned {
