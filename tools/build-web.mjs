@@ -12,11 +12,10 @@ const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
-// Names in dist/ -> sources. The worker and the command line are entries of their own and share chunks with the face.
+// Names in dist/ -> sources. The worker is an entry of its own and shares chunks with the face.
 const kEntries = {
   index: 'web/src/index.ts',
   worker: 'web/src/worker/worker.ts',
-  cli: 'web/src/cli/main.ts',
   // An entry so that it becomes a file of its own, which the others import: it is not heed's and has a size of its own.
   tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs',
 };
@@ -58,19 +57,28 @@ function checkGlue() {
   if (first !== second) throw new PlainError('the two modules need different glue; build-web.mjs ships one for both');
 }
 
-// Emscripten's own ways to find the module, of which web/src/module.ts uses none: with this end of its createWasm the others are dead
-// code. Where another version writes it otherwise, it stays.
-function withoutFetching(glue) {
-  return glue.replace(
-    /if\(Module\["instantiateWasm"\]\)\{try\{return (Module\["instantiateWasm"\]\(info,receiveInstance\))\}catch.*?return\{\}\}/,
-    'return $1}',
-  );
+// What Emscripten writes for others: its own ways to find the module (web/src/module.ts brings it, and with this end of createWasm the
+// rest is dead code), methods of handles and names of the heap that nothing here uses. Where another version writes it otherwise, it stays.
+function trimmed(glue) {
+  return glue
+    .replace(
+      /if\(Module\["instantiateWasm"\]\)\{try\{return (Module\["instantiateWasm"\]\(info,receiveInstance\))\}catch.*?return\{\}\}/,
+      'return $1}',
+    )
+    .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
+    .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
+    .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '');
 }
 
 const gluePlugin = {
   name: 'glue',
   setup: ({ onLoad }) =>
-    onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: withoutFetching(fs.readFileSync(path, 'utf8')) })),
+    onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: trimmed(fs.readFileSync(path, 'utf8')) })),
+};
+
+const facePlugin = {
+  name: 'face',
+  setup: ({ onResolve }) => onResolve({ filter: /^\.\.\/index\.js$/ }, () => ({ path: './index.js', external: true })),
 };
 
 // Rolldown's minifier over esbuild's: it drops functions that nothing calls inside of others, and its names compress better, which
@@ -98,12 +106,10 @@ async function bundle(forCoverage) {
       if (!Object.values(entryPoints).includes(`web/src/${name}.ts`)) entryPoints[`parts/${name}`] = file;
     }
   }
-  const result = await build({
+  const options = {
     absWorkingDir: root,
-    entryPoints,
     outdir: next,
     bundle: true,
-    splitting: true,
     format: 'esm',
     platform: 'browser',
     target: 'es2022',
@@ -114,9 +120,13 @@ async function bundle(forCoverage) {
     alias: { 'heed-glue': join(wasmFolder, 'simd128/heed.mjs') },
     plugins: [gluePlugin],
     external: ['node:*'],
-    metafile: true,
     logLevel: 'warning',
-  });
+  };
+  // The command line is a user of the face like any other: it imports index.js, and no chunk is cut for it. But in one piece where lines are counted.
+  const cli = { cli: 'web/src/cli/main.ts' };
+  if (forCoverage) Object.assign(entryPoints, cli);
+  else await build({ ...options, entryPoints: cli, plugins: [facePlugin] });
+  const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry itself, which nobody imports; its contents are a chunk
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));

@@ -1,10 +1,8 @@
 /** From entries to a search index: for each a vector of its text and of what is said about it. */
+
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { HeedError } from '../error.js';
-import type { EmbedOptions, PretrainedModel } from '../models/model.js';
-import { TextIndex } from '../models/text-index.js';
-import { Tensor } from '../tensor.js';
+import { type EmbedOptions, HeedError, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import type { Entry } from './records.js';
 
 /** The entries' texts. All are read once before any is embedded, so that a wrong one is found at once. */

@@ -2,12 +2,8 @@
 /** The command `heed`: embed, search, classify, index and inspect, on files or standard input. */
 import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
-import { HeedError } from '../error.js';
-import type { PretrainedModel } from '../models/model.js';
+import { classify, HeedError, load, type PretrainedModel, semanticSearch, TextIndex } from '../index.js';
 import { POOLINGS, type Pooling } from '../models/sentence-transformers.js';
-import { classify, semanticSearch } from '../models/tasks.js';
-import { TextIndex } from '../models/text-index.js';
-import { load } from '../runtime.js';
 import { version } from '../version.js';
 import { indexFiles, indexOf, wordsOf, writeIndex } from './indexing.js';
 import { openOutput } from './output.js';

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
-import { HeedError } from '../error.js';
+import { HeedError } from '../index.js';
 
 export interface Output {
   /** Records that an earlier run has already written. */

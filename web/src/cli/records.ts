@@ -1,6 +1,7 @@
 /** Texts from files or standard input, one after the other: plain lines, JSON lines, or CSV with a header. */
+
 import { createReadStream } from 'node:fs';
-import { HeedError } from '../error.js';
+import { HeedError } from '../index.js';
 
 export const FORMATS = ['lines', 'jsonl', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
