@@ -58,7 +58,7 @@ function checkGlue() {
 }
 
 // What Emscripten writes for others: its own ways to find the module (web/src/module.ts brings it, and with this end of createWasm the
-// rest is dead code), methods of handles and names of the heap that nothing here uses. Where another version writes it otherwise, it stays.
+// rest is dead code), methods of handles, names of the heap and a test for Node that nothing here uses. Where another version writes it otherwise, it stays.
 function trimmed(glue) {
   return glue
     .replace(
@@ -67,6 +67,7 @@ function trimmed(glue) {
     )
     .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
     .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
+    .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // a mention of `process` has Parcel install a stand-in for it
     .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '');
 }
 

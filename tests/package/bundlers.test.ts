@@ -59,9 +59,12 @@ test('Rollup, with its node-resolve plugin', async () => {
 test('Parcel, no configuration', async () => {
   const folder = await installApp('parcel');
   const parcel = require.resolve('parcel/lib/bin.js');
-  await runNode([parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache'], {
-    cwd: folder,
-  });
+  await runNode(
+    [parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache', '--no-autoinstall'],
+    {
+      cwd: folder,
+    },
+  );
   await check(join(folder, 'out'), '/some/where/');
 });
 
