@@ -1,10 +1,12 @@
 import {
+  type Aggregation,
   answerQuestion,
   attentionRollout,
   classify,
   classifyTokens,
   fillMask,
   load,
+  type PretrainedModel,
   pipeline,
   rerank,
   semanticSearch,
@@ -94,6 +96,83 @@ describe('tasks', () => {
     expect(groups![0]!.map(({ label }) => label)).not.toContain(undefined);
   });
 
+  // What each strategy makes of these is worked out by hand, as transformers' token classification does it.
+  test.each<[Aggregation, [label: string, word: string, score: number][]]>([
+    [
+      'none',
+      [
+        ['B-PER', 'Ann', 0.9],
+        ['I-PER', 'Smi', 0.6],
+        ['B-LOC', 'th', 0.8],
+        ['B-LOC', 'Ro', 0.7],
+        ['I-LOC', 'me', 0.5],
+      ],
+    ],
+    [
+      'simple',
+      [
+        ['PER', 'Ann Smi', 0.75],
+        ['LOC', 'th', 0.8],
+        ['LOC', 'Rome', 0.6],
+      ],
+    ],
+    [
+      'first',
+      [
+        ['PER', 'Ann Smith', 0.75],
+        ['LOC', 'Rome', 0.7],
+      ],
+    ],
+    [
+      'max',
+      [
+        ['PER', 'Ann', 0.9],
+        ['LOC', 'Smith', 0.8],
+        ['LOC', 'Rome', 0.7],
+      ],
+    ],
+    [
+      'average',
+      [
+        ['PER', 'Ann', 0.9],
+        ['LOC', 'Smith', 0.55],
+        ['LOC', 'Rome', 0.4],
+      ],
+    ],
+  ])('classifyTokens aggregates: %s', async (aggregation, wanted) => {
+    const text = 'Ann Smith in Rome';
+    // Probabilities of O, B-PER, I-PER, B-LOC, I-LOC.
+    const rows: [token: string, start: number, end: number, probabilities: number[]][] = [
+      ['Ann', 0, 3, [0.025, 0.9, 0.025, 0.025, 0.025]],
+      ['Smi', 4, 7, [0.05, 0.025, 0.6, 0.3, 0.025]],
+      ['##th', 7, 9, [0.05, 0.025, 0.1, 0.8, 0.025]],
+      ['in', 10, 12, [0.96, 0.01, 0.01, 0.01, 0.01]],
+      ['Ro', 13, 15, [0.1, 0.05, 0.05, 0.7, 0.1]],
+      ['##me', 15, 17, [0.3, 0.05, 0.05, 0.1, 0.5]],
+    ];
+    const model = {
+      config: { labels: ['O', 'B-PER', 'I-PER', 'B-LOC', 'I-LOC'] },
+      predict: async () => ({
+        logits: new Tensor(
+          Float32Array.from(
+            rows.flatMap(([, , , p]) => p),
+            Math.log,
+          ),
+          [1, rows.length, 5],
+        ),
+        tokens: [rows.map(([token]) => token)],
+        offsets: [rows.map(([, start, end]) => [start, end])],
+        parts: [rows.map(() => 0)],
+      }),
+    } as unknown as PretrainedModel;
+    const [entities] = await classifyTokens(model, text, { aggregation });
+    expect(entities!.map(({ label, word }) => [label, word])).toEqual(wanted.map(([label, word]) => [label, word]));
+    for (const [i, { score, start, end, word }] of entities!.entries()) {
+      expect(score).toBeCloseTo(wanted[i]![2], 5);
+      expect(text.slice(start, end)).toBe(word);
+    }
+  });
+
   test('fillMask puts the word in its place', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const [fillings] = await fillMask(model, 'the [MASK] fox', { topK: 3 });
@@ -145,6 +224,16 @@ describe('tasks', () => {
     // One label: its own sigmoid, where a softmax would always say 1.
     expect((await classify(one, 'the fox'))[0]![0]!.score).toBeLessThan(1);
     expect(await rerank(one, 'the', [])).toEqual([]);
+  });
+
+  test('attention rollout multiplies what the layers pass on', () => {
+    // Two layers, two heads; the mean of the heads and half of the residual: [[.75, .25], [.5, .5]] and [[.5, .5], [0, 1]].
+    const layer = (...heads: number[]) => new Tensor(Float32Array.from(heads), [1, 2, 2, 2]);
+    const first = layer(0, 1, 1, 0, 1, 0, 1, 0);
+    const second = layer(0, 1, 0, 1, 0, 1, 0, 1);
+    const { data, shape } = attentionRollout([first, second]);
+    expect(shape).toEqual([1, 2, 2]);
+    expect([...data]).toEqual([0.625, 0.375, 0.5, 0.5]); // second times first
   });
 
   test('attention rollout has rows that sum to one', async () => {
