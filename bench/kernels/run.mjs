@@ -126,8 +126,10 @@ async function products(build, heed) {
     { name: 'peak f32', run: () => heed.peak(0, 100_000), ops: 8 * 8 * 1e5 },
     { name: 'peak int8', run: () => heed.peak(1, 100_000), ops: 8 * 8 * 1e5 * heed.int8Group() },
   ];
-  if (build === 'relaxed-simd')
+  if (build === 'relaxed-simd') {
     peaks.push({ name: 'peak int8 split', run: () => heed.peak(2, 100_000), ops: 8 * 8 * 1e5 * 4 });
+    peaks.push({ name: 'peak int8 paired', run: () => heed.peak(3, 100_000), ops: 2 * 8 * 8 * 1e5 * 4 });
+  }
   const cases = shapes.flatMap(([rows, depth, out]) =>
     [0, 1].map((int8) => ({
       name: `${rows} x ${depth} x ${out} ${int8 ? 'int8' : 'f32'}`,

@@ -1,6 +1,7 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/activation.h"
 #include "kernels/strips.h"
@@ -23,37 +24,46 @@ struct LeftBlock {
   const RowQuantization* rows;  ///< int8 only
 };
 
-/// All strips times `panels` panels; panels > 1 only for a single low strip, which alone would leave the multipliers
-/// waiting for each other.
+/// A strip of R rows times one panel.
+template <class Step, int R>
+void multiplyStrip(const uint32_t* units, const PackedWeight& weight, Index p, float* sums) {
+#if defined(HEED_RELAXED_SIMD)
+  if constexpr (std::is_same_v<Step, SplitDotStep>)
+    return pairedTile<R>(units, weight.panel(p), weight.wide(p), weight.steps(), sums);
+#endif
+  tile<Step, R, 1>(units, weight.panel(p), 0, weight.steps(), sums, 0);
+}
+
+/// All strips times panels [p, p + count); count > 1 only for a single low strip, which alone would leave the
+/// multipliers waiting for each other.
 template <class Step>
-void multiplyPanels(const LeftBlock& left, const std::byte* panel, Index panel_bytes, Index steps, Index panels,
-                    float* sums) {
-  const Index stride = 8 * left.strips.rows;
+void multiplyPanels(const LeftBlock& left, const PackedWeight& weight, Index p, Index count, float* sums) {
+  const Index stride = 8 * left.strips.rows, steps = weight.steps();
   for (Index i = 0; i < left.strips.count; ++i) {
     const Index begin = left.strips.begin(i);
     const uint32_t* units = left.units + begin * steps;
     float* to = sums + 8 * begin;
     switch (left.strips.begin(i + 1) - begin) {
       case 1:
-        panels == 4 ? tile<Step, 1, 4>(units, panel, panel_bytes, steps, to, stride)
-                    : tile<Step, 1, 1>(units, panel, panel_bytes, steps, to, stride);
+        count == 4 ? tile<Step, 1, 4>(units, weight.panel(p), weight.panelBytes(), steps, to, stride)
+                   : tile<Step, 1, 1>(units, weight.panel(p), 0, steps, to, 0);
         break;
       case 2:
-        panels == 2 ? tile<Step, 2, 2>(units, panel, panel_bytes, steps, to, stride)
-                    : tile<Step, 2, 1>(units, panel, panel_bytes, steps, to, stride);
+        count == 2 ? tile<Step, 2, 2>(units, weight.panel(p), weight.panelBytes(), steps, to, stride)
+                   : tile<Step, 2, 1>(units, weight.panel(p), 0, steps, to, 0);
         break;
       case 3:
-        tile<Step, 3, 1>(units, panel, panel_bytes, steps, to, stride);
+        multiplyStrip<Step, 3>(units, weight, p, to);
         break;
       case 4:
-        tile<Step, 4, 1>(units, panel, panel_bytes, steps, to, stride);
+        multiplyStrip<Step, 4>(units, weight, p, to);
         break;
       case 5:
-        tile<Step, 5, 1>(units, panel, panel_bytes, steps, to, stride);
+        multiplyStrip<Step, 5>(units, weight, p, to);
         break;
 #if defined(HEED_RELAXED_SIMD)
       case 6:
-        tile<Step, 6, 1>(units, panel, panel_bytes, steps, to, stride);
+        multiplyStrip<Step, 6>(units, weight, p, to);
         break;
 #endif
       default:  // strips have no other heights
@@ -64,19 +74,21 @@ void multiplyPanels(const LeftBlock& left, const std::byte* panel, Index panel_b
 
 using MultiplyPanels = decltype(&multiplyPanels<FloatStep>);
 
-#if defined(HEED_RELAXED_SIMD)
 /// Bytes above 127 are outside the relaxed dot's contract, and what it makes of them tells what it is made of: x86
 /// without VNNI adds pairs of products in saturating 16 bits (twice 32767), VNNI does not saturate, Arm takes the bytes
 /// for negative. All agree on what is inside the contract.
 MultiplyPanels fastestInt8() {
+#if defined(__wasm_relaxed_simd__)
   static const bool is_split =
       wasm_i32x4_extract_lane(simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)),
                               0) == 2 * 32767;
   return is_split ? multiplyPanels<SplitDotStep> : multiplyPanels<DotStep>;
-}
+#elif defined(HEED_RELAXED_SIMD)
+  return multiplyPanels<SplitDotStep>;  // natively, for the sanitizers: the one that could overflow
 #else
-MultiplyPanels fastestInt8() { return multiplyPanels<WideDotStep>; }
+  return multiplyPanels<WideDotStep>;
 #endif
+}
 
 /// The columns of one panel on their way from sums to C.
 class PanelEpilogue {
@@ -99,18 +111,23 @@ class PanelEpilogue {
 
   void run(const LeftBlock& left, float* sums) {
     const Activation activation = product_.epilogue.activation;
+    const bool is_identity = activation == Activation::kIdentity;
     for (Index r = 0; r < left.strips.rows; ++r) {
       float* row = sums + 8 * r;
+      v128_t halves[2];
       for (int i = 0; i < 2; ++i) {
-        v128_t value = simd::load(row + 4 * i);
-        if (left.rows) value = dequantize(value, left.rows[r], i);
-        simd::store(row + 4 * i, wasm_f32x4_add(value, bias_[i]));
+        const v128_t sum = simd::load(row + 4 * i);
+        halves[i] = wasm_f32x4_add(left.rows ? dequantize(sum, left.rows[r], i) : sum, bias_[i]);
+        if (!is_identity) simd::store(row + 4 * i, halves[i]);
       }
-      if (activation == Activation::kIdentity) write(left.first_row + r, row);
+      if (is_identity) write(left.first_row + r, halves);
     }
-    if (activation == Activation::kIdentity) return;
+    if (is_identity) return;
     activate(sums, 8 * left.strips.rows, activation);
-    for (Index r = 0; r < left.strips.rows; ++r) write(left.first_row + r, sums + 8 * r);
+    for (Index r = 0; r < left.strips.rows; ++r) {
+      const v128_t halves[2] = {simd::load(sums + 8 * r), simd::load(sums + 8 * r + 4)};
+      write(left.first_row + r, halves);
+    }
   }
 
  private:
@@ -120,18 +137,18 @@ class PanelEpilogue {
     return wasm_f32x4_mul(wasm_f32x4_add(scaled, wasm_f32x4_mul(simd::splat(row.offset), sums_[half])), scales_[half]);
   }
 
-  void write(Index row, const float* values) {
+  void write(Index row, const v128_t halves[2]) {
     float* to = out_.data() + row * out_.outerStride() + column_;
     const float* residual = product_.epilogue.residual;
     if (residual) residual += row * product_.epilogue.residual_stride + column_;
     if (width_ < 8) {
+      float values[8];
+      for (int i = 0; i < 2; ++i) simd::store(values + 4 * i, halves[i]);
       for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + values[j] : values[j];
       return;
     }
-    for (int i = 0; i < 8; i += 4) {
-      const v128_t value = simd::load(values + i);
-      simd::store(to + i, residual ? wasm_f32x4_add(simd::load(residual + i), value) : value);
-    }
+    for (int i = 0; i < 2; ++i)
+      simd::store(to + 4 * i, residual ? wasm_f32x4_add(simd::load(residual + 4 * i), halves[i]) : halves[i]);
   }
 
   const Product& product_;
@@ -146,7 +163,7 @@ void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
   const Index together = left.strips.rows == 1 ? kMostPanels : left.strips.rows == 2 ? 2 : 1;
   for (Index p = 0; p < weight.panels();) {
     const Index panels = weight.panels() - p >= together ? together : 1;
-    multiply(left, weight.panel(p), weight.panelBytes(), weight.steps(), panels, sums);
+    multiply(left, weight, p, panels, sums);
     for (Index i = 0; i < panels; ++i, ++p) PanelEpilogue(product, p).run(left, sums + i * 8 * left.strips.rows);
   }
 }
@@ -162,7 +179,7 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) 
                        [&](const Product& product) { return product.weight->precision() == precision; });
   };
   const bool any_float = any(Precision::kFloat32), any_int8 = any(Precision::kInt8);
-  const Index int8_steps = (depth + kInt8Group - 1) / kInt8Group;
+  const Index int8_steps = int8Steps(depth);
   uint32_t* units = any_float ? arena.take<uint32_t>(most_rows * depth) : nullptr;
   uint32_t* int8_units = any_int8 ? arena.take<uint32_t>(most_rows * int8_steps) : nullptr;
   RowQuantization* rows = any_int8 ? arena.take<RowQuantization>(most_rows) : nullptr;

@@ -42,11 +42,15 @@ class PackedWeight {
   /// int8: one per output row, filled up with zeros to whole panels.
   const float* scales() const { return scales_.data(); }
   const float* sums() const { return sums_.data(); }
+  /// int8 whose steps come in twos: for each two of a panel, and once after the last, non-zero where their products
+  /// with 0..127 may add up to more than 16 bits hold (in row r's bit).
+  const uint8_t* wide(Index p) const { return wide_.data() + p * (steps_ / 2 + 1); }
 
  private:
   struct alignas(64) CacheLine {
     std::byte bytes[64];
   };
+  void markWide(Index row);
   std::byte* element(Index row, Index k);
   const std::byte* element(Index row, Index k) const { return const_cast<PackedWeight*>(this)->element(row, k); }
 
@@ -58,6 +62,7 @@ class PackedWeight {
   std::vector<CacheLine> storage_;
   std::vector<float> scales_;
   std::vector<float> sums_;
+  std::vector<uint8_t> wide_;
 };
 
 /// What happens to a tile on its way to memory: C = phi(A W^T + bias) + residual.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/matmul.h"
 #include "kernels/tile.h"
@@ -9,13 +10,17 @@ namespace heed {
 
 PackedWeight::PackedWeight(Index out, Index in, Precision precision) : out_(out), in_(in), precision_(precision) {
   const bool is_int8 = precision == Precision::kInt8;
-  steps_ = is_int8 ? (in + kInt8Group - 1) / kInt8Group : in;
+  steps_ = is_int8 ? int8Steps(in) : in;
   step_bytes_ = 8 * (is_int8 ? kInt8Group : static_cast<Index>(sizeof(float)));
   // One line even for an empty weight, so that panel(0) is a place.
   storage_.resize(static_cast<size_t>(Shape{panels(), steps_, step_bytes_}.size()) / sizeof(CacheLine) + 1);
   if (!is_int8) return;
   scales_.resize(static_cast<size_t>(8 * panels()));
   sums_.resize(static_cast<size_t>(8 * panels()));
+  if (kInt8Together != 2) return;
+  const Index marks = steps_ / 2 + 1;
+  wide_.resize(static_cast<size_t>(panels() * marks));
+  for (Index p = 1; p <= panels(); ++p) wide_[static_cast<size_t>(p * marks - 1)] = 1;
 }
 
 std::byte* PackedWeight::element(Index row, Index k) {
@@ -62,6 +67,27 @@ void PackedWeight::writeInt8(Index first, Index count, const signed char* rows, 
     }
     scales_[static_cast<size_t>(row)] = *scales;
     sums_[static_cast<size_t>(row)] = static_cast<float>(sum);
+    if (kInt8Together == 2) markWide(row);
+  }
+}
+
+void PackedWeight::markWide(Index row) {
+  uint8_t* marks = wide_.data() + row / 8 * (steps_ / 2 + 1);
+  const auto bit = static_cast<uint8_t>(1 << row % 8);
+  const std::byte* four = element(row, 0);
+  for (Index s = 0; s < steps_ / 2; ++s, four += 2 * step_bytes_) {
+    bool is_wide = false;
+    for (int pair = 0; pair < 4; pair += 2) {
+      int positive = 0, negative = 0;
+      for (const std::byte* two : {four + pair, four + step_bytes_ + pair}) {
+        for (int i = 0; i < 2; ++i) {
+          const int weight = static_cast<signed char>(two[i]);
+          (weight > 0 ? positive : negative) += weight;
+        }
+      }
+      is_wide |= std::max(positive, -negative) * 127 > std::numeric_limits<int16_t>::max();
+    }
+    marks[s] = static_cast<uint8_t>(is_wide ? marks[s] | bit : marks[s] & ~bit);
   }
 }
 

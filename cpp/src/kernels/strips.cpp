@@ -100,7 +100,7 @@ void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units) {
 
 void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows,
                     std::byte* scratch) {
-  const Index steps = (a.cols() + kInt8Group - 1) / kInt8Group;
+  const Index steps = int8Steps(a.cols());
   for (Index i = 0; i < strips.count; ++i) {
     const Index begin = strips.begin(i), height = strips.begin(i + 1) - begin;
     for (Index r = 0; r < height; ++r) {

@@ -15,12 +15,19 @@
 /// changes a bit of it.
 namespace heed {
 
-/// How many k an int8 step holds.
+/// How many k an int8 step holds, and how many steps always come together.
 #if defined(HEED_RELAXED_SIMD)
 inline constexpr Index kInt8Group = 4;
+inline constexpr Index kInt8Together = 2;
 #else
 inline constexpr Index kInt8Group = 2;
+inline constexpr Index kInt8Together = 1;
 #endif
+/// Steps of K values, the last ones filled up with zeros.
+inline Index int8Steps(Index depth) {
+  constexpr Index kValues = kInt8Group * kInt8Together;
+  return (depth + kValues - 1) / kValues * kInt8Together;
+}
 
 /// Rows of the highest strip. WebAssembly sees 16 registers and V8 keeps one: 6 x 8 sums, a panel's step and a
 /// broadcast fill 15 of them. Where a product needs a register before it is added, one row less is faster (49 instead
@@ -54,9 +61,12 @@ struct DotStep : RelaxedInt8Step {
 /// register.
 struct SplitDotStep : RelaxedInt8Step {
   v128_t ones = simd::opaqueSplat(0x00010001);
-  v128_t add(v128_t sums, v128_t left, v128_t right) const {
-    return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(simd::dot2(right, left), ones));
+  v128_t add(v128_t sums, v128_t left, v128_t right) const { return widen(sums, simd::dot2(right, left)); }
+  /// Two steps, added before they are widened, where 16 bits hold the sum.
+  v128_t add(v128_t sums, const v128_t left[2], v128_t right, v128_t next) const {
+    return widen(sums, wasm_i16x8_add(simd::dot2(right, left[0]), simd::dot2(next, left[1])));
   }
+  v128_t widen(v128_t sums, v128_t pairs) const { return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(pairs, ones)); }
 };
 #else
 struct WideDotStep {
@@ -66,6 +76,42 @@ struct WideDotStep {
     return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(left, right));
   }
 };
+#endif
+
+#if defined(HEED_RELAXED_SIMD)
+/// R rows times a panel, two steps at a time: three multiplications where two steps by themselves take four. `is_wide`
+/// (steps / 2 + 1) marks the twos whose sum may leave 16 bits, and the end.
+template <int R>
+void pairedTile(const uint32_t* left, const std::byte* right, const uint8_t* is_wide, Index steps, float* sums) {
+  v128_t sum[R][2];
+  const SplitDotStep step;
+  for (auto& row : sum) row[0] = row[1] = simd::splat(0);
+  for (Index s = 0;; ++s) {
+#pragma clang loop unroll(disable)
+    for (; !is_wide[s]; ++s) {
+      for (int r = 0; r < R; ++r) {
+        const v128_t units[2] = {wasm_v128_load32_splat(left + r), wasm_v128_load32_splat(left + R + r)};
+        for (int i = 0; i < 2; ++i)
+          sum[r][i] = step.add(sum[r][i], units, step.half(right, i), step.half(right + SplitDotStep::kBytes, i));
+      }
+      left += 2 * R;
+      right += 2 * SplitDotStep::kBytes;
+    }
+    if (s == steps / 2) break;
+#pragma clang loop unroll(disable)
+    for (int one = 0; one < 2; ++one) {
+      for (int r = 0; r < R; ++r) {
+        const v128_t unit = wasm_v128_load32_splat(left + r);
+        for (int i = 0; i < 2; ++i) sum[r][i] = step.add(sum[r][i], unit, step.half(right, i));
+      }
+      left += R;
+      right += SplitDotStep::kBytes;
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int i = 0; i < 2; ++i) simd::store(sums + 8 * r + 4 * i, sum[r][i]);
+  }
+}
 #endif
 
 /// R rows times P panels. Row r's 8 sums with panel p go to sums + p sums_stride + 8 r.
