@@ -50,9 +50,10 @@ class PackedWeight {
   struct alignas(64) CacheLine {
     std::byte bytes[64];
   };
-  void markWide(Index row);
-  std::byte* element(Index row, Index k);
-  const std::byte* element(Index row, Index k) const { return const_cast<PackedWeight*>(this)->element(row, k); }
+  void markWide(Index row, const signed char* weights);
+  /// Where a row's part of its panel's first step lies.
+  std::byte* row(Index row);
+  const std::byte* row(Index row) const { return const_cast<PackedWeight*>(this)->row(row); }
 
   Index out_ = 0;
   Index in_ = 0;

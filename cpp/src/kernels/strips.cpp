@@ -7,21 +7,7 @@ namespace heed {
 
 namespace {
 
-/// Writes one row's units to every `height`-th place.
-void interleave(const void* row, Index count, Index height, uint32_t* to) {
-  const auto* from = static_cast<const std::byte*>(row);
-  Index i = 0;
-  for (; i + 4 <= count; i += 4, from += 16, to += 4 * height) {
-    const v128_t four = simd::load(from);
-    wasm_v128_store32_lane(to, four, 0);
-    wasm_v128_store32_lane(to + height, four, 1);
-    wasm_v128_store32_lane(to + 2 * height, four, 2);
-    wasm_v128_store32_lane(to + 3 * height, four, 3);
-  }
-  for (; i < count; ++i, from += 4, to += height) std::memcpy(to, from, 4);
-}
-
-/// Four rows of a strip at once, by transposing.
+/// Four rows at once, by transposing.
 void interleave4(const float* row, Index stride, Index count, Index height, uint32_t* to) {
   for (Index i = 0; i < count; i += 4, row += 4, to += 4 * height) {
     v128_t rows[4] = {simd::load(row), simd::load(row + stride), simd::load(row + 2 * stride),
@@ -83,18 +69,35 @@ void quantizeRow(const float* x, Index count, const RowQuantization& row, std::b
 
 }  // namespace
 
+void interleave(const void* row, Index count, Index height, uint32_t* to) {
+  const auto* from = static_cast<const std::byte*>(row);
+  Index i = 0;
+  for (; i + 4 <= count; i += 4, from += 16, to += 4 * height) {
+    const v128_t four = simd::load(from);
+    wasm_v128_store32_lane(to, four, 0);
+    wasm_v128_store32_lane(to + height, four, 1);
+    wasm_v128_store32_lane(to + 2 * height, four, 2);
+    wasm_v128_store32_lane(to + 3 * height, four, 3);
+  }
+  for (; i < count; ++i, from += 4, to += height) std::memcpy(to, from, 4);
+}
+
+void interleaveRows(const float* rows, Index stride, Index count, Index depth, Index height, uint32_t* to) {
+  const Index whole = depth / 4 * 4;
+  Index r = 0;
+  for (; r + 4 <= count; r += 4) {
+    interleave4(rows + r * stride, stride, whole, height, to + r);
+    for (Index i = r; i < r + 4; ++i)
+      interleave(rows + i * stride + whole, depth - whole, height, to + whole * height + i);
+  }
+  for (; r < count; ++r) interleave(rows + r * stride, depth, height, to + r);
+}
+
 void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units) {
-  const Index depth = a.cols(), whole = depth / 4 * 4, stride = a.outerStride();
   for (Index i = 0; i < strips.count; ++i) {
     const Index begin = strips.begin(i), height = strips.begin(i + 1) - begin;
-    const float* rows = a.data() + begin * stride;
-    uint32_t* to = units + begin * depth;
-    Index r = 0;
-    if (height >= 4) {
-      interleave4(rows, stride, whole, height, to);
-      for (; r < 4; ++r) interleave(rows + r * stride + whole, depth - whole, height, to + whole * height + r);
-    }
-    for (; r < height; ++r) interleave(rows + r * stride, depth, height, to + r);
+    interleaveRows(a.data() + begin * a.outerStride(), a.outerStride(), height, a.cols(), height,
+                   units + begin * a.cols());
   }
 }
 

@@ -24,6 +24,11 @@ struct RowQuantization {
   float offset;
 };
 
+/// `count` float rows of K values, `stride` apart, interleaved: value k of row r goes to to[k height + r].
+void interleaveRows(const float* rows, Index stride, Index count, Index depth, Index height, uint32_t* to);
+/// One row's units to every `height`-th place.
+void interleave(const void* row, Index count, Index height, uint32_t* to);
+
 /// units (T K): strip i, whose height is R, begins at begin(i) K and holds R floats per step.
 void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units);
 
