@@ -5,6 +5,7 @@ Writes to build/model/:
   pairs.tsv        kind, group, text, text: what training sees; texts of one group never repel each other
   heldout.json     what training never sees, and the queries that evaluate it
   dictionary.txt   the common words among which a definition's word is sought
+  dictionary.jsonl the same words with their definitions of pairs.tsv, for `npx heed index`
   vocabulary.txt   the WordPiece vocabulary
 
 Two held-out sets, each with a part for development and a part for the reported number:
@@ -120,6 +121,15 @@ def build_pairs(folder: Path, synsets: list, held: dict, rng: random.Random) -> 
     return pairs
 
 
+def entries(dictionary: list, pairs: list) -> list:
+    """The dictionary's words, each with what training sees of its definitions: nothing of what is held out."""
+    definitions = {word: [] for word in dictionary}
+    for kind, _, definition, word in pairs:
+        if kind in ("definition", "webster") and word in definitions:
+            definitions[word].append(definition)
+    return [{"text": word, "descriptions": texts} for word, texts in definitions.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "model")
@@ -139,6 +149,8 @@ def main() -> None:
     (options.out / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))
     (options.out / "heldout.json").write_text(json.dumps(held, indent=1) + "\n")
     (options.out / "dictionary.txt").write_text("\n".join(dictionary) + "\n")
+    lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries(dictionary, pairs)]
+    (options.out / "dictionary.jsonl").write_text("".join(lines))
     (options.out / "vocabulary.txt").write_text("\n".join(vocabulary) + "\n")
     print(f"{len(pairs)} pairs: " + ", ".join(f"{n} {kind}" for kind, n in Counter(p[0] for p in pairs).most_common()))
     for kind, parts in held.items():
