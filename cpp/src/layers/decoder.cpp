@@ -10,29 +10,31 @@ namespace {
 
 using GrowingRows = DecoderLayer::GrowingRows;
 
-/// Puts the next rows of each of `count` sequences, `fresh` (count L_new, width), after their first `before`.
+/// Puts the next rows of each of `count` sequences, `fresh` (count L_new, width) without gaps, after their first
+/// `before`.
 void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before) {
   const Index width = fresh.cols(), added = fresh.rows() / count;
-  const auto rowsOf = [=](std::vector<float>& values, Index capacity, Index n) {
-    return view(values.data() + n * capacity * width, capacity, width);
-  };
   if (before + added > kept.capacity) {
     const Index capacity = std::max(before + added, 2 * kept.capacity);
     std::vector<float> larger(static_cast<size_t>(Shape{count, capacity, width}.size()));
     for (Index n = 0; n < count; ++n)
-      rowsOf(larger, capacity, n).topRows(before) = rowsOf(kept.values, kept.capacity, n).topRows(before);
-    kept = {.values = std::move(larger), .capacity = capacity};
+      std::copy_n(kept.values.data() + n * kept.capacity * width, before * width, larger.data() + n * capacity * width);
+    kept.values.swap(larger);
+    kept.capacity = capacity;
   }
-  for (Index n = 0; n < count; ++n)
-    rowsOf(kept.values, kept.capacity, n).middleRows(before, added) = fresh.middleRows(n * added, added);
+  for (Index n = 0; n < count; ++n) {
+    std::copy_n(fresh.data() + n * added * width, added * width,
+                kept.values.data() + (n * kept.capacity + before) * width);
+  }
 }
 
 /// The first `length` rows of each of `count` sequences, one after the other.
 ConstMatrixView joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
   if (count == 1) return view(kept.values.data(), length, width);
   MatrixView all = arena.matrix(count * length, width);
-  for (Index n = 0; n < count; ++n)
-    all.middleRows(n * length, length) = view(kept.values.data() + n * kept.capacity * width, length, width);
+  for (Index n = 0; n < count; ++n) {
+    std::copy_n(kept.values.data() + n * kept.capacity * width, length * width, all.data() + n * length * width);
+  }
   return readOnly(all);
 }
 
