@@ -56,8 +56,8 @@ class Choices {
     return m;
   }
   Sequences sequences(Index count, Index longest) {
-    std::vector<Index> lengths;
-    for (Index n = 0; n < count; ++n) lengths.push_back(length(longest));
+    std::vector<Index> lengths(static_cast<size_t>(count));
+    for (Index& one : lengths) one = length(longest);
     return Sequences::ofLengths(lengths);
   }
 
