@@ -59,15 +59,4 @@ export abstract class Owned<Raw extends RawObject> {
   get runtime(): Runtime {
     return this.#runtime;
   }
-
-  /** @internal Throws where this belongs to another runtime than the one that is asked to use it. */
-  rawFor(runtime: Runtime, argument: string): Raw {
-    if (this.#runtime !== runtime) {
-      throw new HeedError(
-        'INVALID_ARGUMENT',
-        `${argument}: got a ${this.#name} of another runtime; expected one made by the same \`load()\``,
-      );
-    }
-    return this.raw;
-  }
 }

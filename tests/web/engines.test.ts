@@ -1,0 +1,77 @@
+/** Engines that lack something say so, and so do threads and packed files that cannot be had. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { load } from 'heed';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { tinyModel } from './models/tiny.js';
+
+const bytes = readFileSync(new URL('../../dist/heed-simd128.wasm', import.meta.url));
+const own = () => new Uint8Array(bytes);
+
+describe('an engine', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.unstubAllGlobals();
+  });
+
+  it('without WebAssembly is refused', async () => {
+    vi.stubGlobal('WebAssembly', undefined);
+    await expect(load({ wasm: own() })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('without WebAssembly;'),
+    });
+  });
+
+  it('without SIMD is refused', async () => {
+    vi.spyOn(WebAssembly, 'validate').mockReturnValue(false);
+    await expect(load({ wasm: own() })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('without WebAssembly SIMD'),
+    });
+  });
+
+  it('without relaxed SIMD gets the other build, and a reason', async () => {
+    const simdOnly = () => vi.spyOn(WebAssembly, 'validate').mockReturnValueOnce(true).mockReturnValueOnce(false);
+    simdOnly();
+    await expect(load({ build: 'relaxed-simd', wasm: own() })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining("'simd128'"),
+    });
+    simdOnly();
+    using heed = await load({ wasm: own() });
+    expect(heed.info).toMatchObject({ build: 'simd128', reason: 'the engine has no relaxed SIMD' });
+  });
+});
+
+describe('a pool of workers', () => {
+  it('is as large as there are cores', async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(tinyModel(), { threads: 'auto' });
+    expect(model.threads.reason).toMatch(/cores/);
+    expect(model.threads.count).toBeGreaterThan(0);
+    expect((await model.embed(['the fox', 'x'])).shape).toEqual([2, 24]);
+  });
+
+  it('is all or nothing', async () => {
+    const heed = await load();
+    await expect(heed.fromPretrained({ 'config.json': '{' }, { threads: 2 })).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+    });
+  });
+});
+
+it('a single file into which no folder was packed says what it lacks', async () => {
+  const heed = await load();
+  const folder = mkdtempSync(join(tmpdir(), 'heed-engines-'));
+  const file = join(folder, 'model.safetensors');
+  try {
+    writeFileSync(file, tinyModel()['model.safetensors']!);
+    await expect(heed.fromPretrained(file)).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining("no 'config.json' in the header's metadata"),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
