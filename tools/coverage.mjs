@@ -8,7 +8,8 @@ import { buildCMake, ctest } from './cmake.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
 import { ensurePackages, setup } from './setup.mjs';
 
-const kLeastLines = 95; // percent
+// Percent. The face's lines that only browsers run (the Cache API, their workers) are tested in Chromium and not counted here.
+const kLeastLines = { cpp: 95, web: 94 };
 
 const llvmTool = (name) => (fs.existsSync(`/usr/bin/${name}-19`) ? `${name}-19` : name);
 
@@ -71,5 +72,7 @@ await runMain(async () => {
   for (const part of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(kParts))
     found.push([part, await kParts[part]()]);
   for (const [part, percent] of found) say(`${part}: ${percent.toFixed(1)} % of the lines`);
-  if (found.some(([, percent]) => percent < kLeastLines)) throw new PlainError(`expected at least ${kLeastLines} %`);
+  const low = found.filter(([part, percent]) => percent < kLeastLines[part]);
+  if (low.length > 0)
+    throw new PlainError(`expected at least ${low.map(([part]) => `${kLeastLines[part]} % of ${part}`).join(', ')}`);
 });
