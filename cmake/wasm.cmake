@@ -3,6 +3,8 @@
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
+  # Every engine that has SIMD has these too: copies and fills, and conversions of floats, by one instruction each.
+  -mbulk-memory -mnontrapping-fptoint
   # No run-time type names: embind can tell types apart by address, and their mangled names are 2 KB of the download.
   -fno-rtti
   # C++ exceptions as WebAssembly exceptions: the JavaScript-based scheme costs a third of the size and calls out at every

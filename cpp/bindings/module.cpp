@@ -102,20 +102,23 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
       const Index count = std::min(chunk, rows - row), values = count * width;
       auto* raw = arena().take<std::byte>(count * row_bytes);
       copyBytes(bytes, row * row_bytes, count * row_bytes, raw);
+      if (dtype == "F32") {
+        p.write(first + row, count, reinterpret_cast<const float*>(raw));
+        continue;
+      }
       if (int8 && p.writeInt8) {
         p.writeInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row);
         continue;
       }
+      const auto widen = dtype == "F16" ? widenHalf : widenBrainFloat;
       float* wide = arena().take<float>(values);
       for (Index i = 0; i < values; ++i) {
         if (int8) {
           wide[i] = row_scales[row + i / width] * static_cast<float>(reinterpret_cast<const signed char*>(raw)[i]);
-        } else if (dtype == "F32") {
-          std::memcpy(wide + i, raw + 4 * i, 4);
         } else {
           uint16_t narrow;
           std::memcpy(&narrow, raw + 2 * i, 2);
-          wide[i] = dtype == "F16" ? widenHalf(narrow) : widenBrainFloat(narrow);
+          wide[i] = widen(narrow);
         }
       }
       p.write(first + row, count, wide);
