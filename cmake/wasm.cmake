@@ -39,12 +39,11 @@ target_link_options(heed-flags INTERFACE
 if(CMAKE_BUILD_TYPE STREQUAL Debug)
   target_link_options(heed-flags INTERFACE -sASSERTIONS=2 -sSAFE_HEAP=1 -sSTACK_OVERFLOW_CHECK=2)
 else()
-  # Bytes matter outside the kernels and time inside them. The products' register tiles want all of the optimizer; the other kernels are
-  # loops over intrinsics, which unrolling only makes longer.
+  # Bytes matter outside the kernels and time inside them. These are loops over intrinsics, and where a loop must be unrolled
+  # (HEED_UNROLL) they say so: as fast as -O3, and smaller.
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
   file(GLOB kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp)
   set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -Os)
-  set_source_files_properties(cpp/src/kernels/matmul.cpp cpp/src/kernels/attention.cpp PROPERTIES COMPILE_OPTIONS -O2) # as fast as -O3 here, and smaller
   target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and small layers' functions inline across files
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()

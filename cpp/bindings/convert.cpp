@@ -6,6 +6,9 @@
 #include <new>
 #include <stdexcept>
 
+/// Instead of libc++abi's, which would bring printf into the module for a message that nothing here can cause.
+extern "C" [[noreturn]] void abort_message(const char*, ...) { __builtin_trap(); }
+
 namespace heed::bindings {
 
 Arena& arena() {

@@ -38,21 +38,28 @@ template <int R, int P>
 void multiplyPanels(const uint32_t* units, const float* right, Index panel_floats, Index steps, const float* start,
                     Index first, const Target& target) {
   v128_t sum[R][2 * P];
+  HEED_UNROLL
   for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
     for (int i = 0; i < 2 * P; ++i) sum[r][i] = start ? simd::load(start + 8 * P * r + 4 * i) : simd::splat(0);
   }
 #pragma clang loop unroll(disable)
   for (Index s = 0; s < steps; ++s) {
     v128_t columns[2 * P];
+    HEED_UNROLL
     for (int i = 0; i < 2 * P; ++i) columns[i] = simd::load(right + i / 2 * panel_floats + 4 * (i % 2));
+    HEED_UNROLL
     for (int r = 0; r < R; ++r) {
       const v128_t unit = wasm_v128_load32_splat(units + r);
+      HEED_UNROLL
       for (int i = 0; i < 2 * P; ++i) sum[r][i] = simd::multiplyAdd(unit, columns[i], sum[r][i]);
     }
     units += R;
     right += 8;
   }
+  HEED_UNROLL
   for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
     for (int p = 0; p < P; ++p) target.write(r, first + 8 * p, sum[r][2 * p], sum[r][2 * p + 1]);
   }
 }
@@ -101,10 +108,13 @@ Panels packKeys(ConstMatrixView key, const RowList& chosen, Arena& arena) {
     for (Index i = 0; i < count; ++i) rows[i] = key.data() + chosen[first + i] * stride;
     Index k = 0;
     for (; count == 8 && k + 4 <= width; k += 4) {
+      HEED_UNROLL
       for (int half = 0; half < 2; ++half) {
         v128_t four[4];
+        HEED_UNROLL
         for (int i = 0; i < 4; ++i) four[i] = simd::load(rows[4 * half + i] + k);
         simd::transpose4x4(four);
+        HEED_UNROLL
         for (int i = 0; i < 4; ++i) simd::store(to + 8 * (k + i) + 4 * half, four[i]);
       }
     }
@@ -142,13 +152,9 @@ Panels packValues(ConstMatrixView value, const RowList& chosen, Arena& arena) {
 void multiplyStrip(ConstMatrixView a, const Panels& right, std::span<const Range> rows, std::span<const Range> columns,
                    float factor, MatrixView out, uint32_t* units) {
   constexpr decltype(&multiplyRows<1>) kByHeight[] = {
-    multiplyRows<1>,
-    multiplyRows<2>,
-    multiplyRows<3>,
-    multiplyRows<4>,
-    multiplyRows<5>,
+      multiplyRows<1>, multiplyRows<2>, multiplyRows<3>, multiplyRows<4>, multiplyRows<5>,
 #if defined(HEED_RELAXED_SIMD)
-    multiplyRows<6>,
+      multiplyRows<6>,
 #endif
   };
   static_assert(std::size(kByHeight) == kStripRows && kStripRows <= kMostStripQueries);

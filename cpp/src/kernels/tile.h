@@ -85,12 +85,15 @@ template <int R>
 void pairedTile(const uint32_t* left, const std::byte* right, const uint8_t* is_wide, Index steps, float* sums) {
   v128_t sum[R][2];
   const SplitDotStep step;
+  HEED_UNROLL
   for (auto& row : sum) row[0] = row[1] = simd::splat(0);
   for (Index s = 0;; ++s) {
 #pragma clang loop unroll(disable)
     for (; !is_wide[s]; ++s) {
+      HEED_UNROLL
       for (int r = 0; r < R; ++r) {
         const v128_t units[2] = {wasm_v128_load32_splat(left + r), wasm_v128_load32_splat(left + R + r)};
+        HEED_UNROLL
         for (int i = 0; i < 2; ++i)
           sum[r][i] = step.add(sum[r][i], units, step.half(right, i), step.half(right + SplitDotStep::kBytes, i));
       }
@@ -100,15 +103,19 @@ void pairedTile(const uint32_t* left, const std::byte* right, const uint8_t* is_
     if (s == steps / 2) break;
 #pragma clang loop unroll(disable)
     for (int one = 0; one < 2; ++one) {
+      HEED_UNROLL
       for (int r = 0; r < R; ++r) {
         const v128_t unit = wasm_v128_load32_splat(left + r);
+        HEED_UNROLL
         for (int i = 0; i < 2; ++i) sum[r][i] = step.add(sum[r][i], unit, step.half(right, i));
       }
       left += R;
       right += SplitDotStep::kBytes;
     }
   }
+  HEED_UNROLL
   for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
     for (int i = 0; i < 2; ++i) simd::store(sums + 8 * r + 4 * i, sum[r][i]);
   }
 }
@@ -120,21 +127,28 @@ void tile(const uint32_t* left, const std::byte* right, Index panel_bytes, Index
           Index sums_stride) {
   v128_t sum[R][2 * P];
   const Step step;
+  HEED_UNROLL
   for (auto& row : sum) {
+    HEED_UNROLL
     for (v128_t& four : row) four = simd::splat(0);
   }
 #pragma clang loop unroll(disable)
   for (Index s = 0; s < steps; ++s) {
     v128_t columns[2 * P];
+    HEED_UNROLL
     for (int i = 0; i < 2 * P; ++i) columns[i] = step.half(right + i / 2 * panel_bytes, i % 2);
+    HEED_UNROLL
     for (int r = 0; r < R; ++r) {
       const v128_t unit = wasm_v128_load32_splat(left + r);
+      HEED_UNROLL
       for (int i = 0; i < 2 * P; ++i) sum[r][i] = step.add(sum[r][i], unit, columns[i]);
     }
     left += R;
     right += Step::kBytes;
   }
+  HEED_UNROLL
   for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
     for (int i = 0; i < 2 * P; ++i) simd::store(sums + i / 2 * sums_stride + 8 * r + 4 * (i % 2), sum[r][i]);
   }
 }

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 
 #include "check.h"
+#include "elementary.h"
 #include "heed/attention.h"
 
 namespace heed {
@@ -11,7 +12,8 @@ namespace {
 std::vector<float> alibiSlopes(Index heads) {
   std::vector<float> slopes;
   for (Index h = 1; h <= heads; ++h)
-    slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(heads))));
+    slopes.push_back(
+        static_cast<float>(elementary::pow(2, -8.0 * static_cast<double>(h) / static_cast<double>(heads))));
   return slopes;
 }
 
@@ -25,7 +27,7 @@ Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, b
   const Index exact = side / 2;
   if (steps < exact) return first + steps;
   // In fp32, rounded where the published code rounds: at a bucket's edge the last bit decides.
-  const auto logarithm = [](double x) { return static_cast<float>(std::log(x)); };
+  const auto logarithm = [](double x) { return static_cast<float>(elementary::log(x)); };
   const float ratio = static_cast<float>(steps) / static_cast<float>(exact);
   const float whole = logarithm(static_cast<double>(bucket_distance) / static_cast<double>(exact));
   const float step = logarithm(ratio) / whole * static_cast<float>(side - exact);

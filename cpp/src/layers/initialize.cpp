@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "elementary.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -25,8 +26,8 @@ void fill(const Parameter& parameter, const Draw& draw) {
 
 float normal(Generator& generator) {
   // Box, Muller 1958; 1 - u lies in (0, 1], so the logarithm is finite.
-  const float radius = std::sqrt(-2 * std::log(1 - generator.uniform()));
-  return radius * std::cos(2 * std::numbers::pi_v<float> * generator.uniform());
+  const double radius = std::sqrt(-2 * elementary::log(1 - generator.uniform()));
+  return static_cast<float>(radius * elementary::cos(2 * std::numbers::pi * generator.uniform()));
 }
 
 }  // namespace

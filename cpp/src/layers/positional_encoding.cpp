@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "check.h"
+#include "elementary.h"
 
 namespace heed {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 std::vector<double> frequencies(Index width, double base) {
   std::vector<double> all;
   for (Index k = 0; 2 * k < width; ++k)
-    all.push_back(std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width)));
+    all.push_back(elementary::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width)));
   return all;
 }
 
@@ -33,7 +34,7 @@ void positionalEncoding(double base, MatrixView output, Index first_position) {
   for (Index i = 0; i < output.rows(); ++i) {
     for (Index column = 0; column < output.cols(); ++column) {
       const double angle = static_cast<double>(first_position + i) * w[static_cast<size_t>(column / 2)];
-      output(i, column) = static_cast<float>(column % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      output(i, column) = static_cast<float>(column % 2 == 0 ? elementary::sin(angle) : elementary::cos(angle));
     }
   }
 }
@@ -92,8 +93,8 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
   const std::vector<double> w = frequencies(dim, base);
   for (Index i = 0; i < max_length; ++i) {
     for (const double frequency : w) {
-      cos_.push_back(static_cast<float>(std::cos(static_cast<double>(i) * frequency)));
-      sin_.push_back(static_cast<float>(std::sin(static_cast<double>(i) * frequency)));
+      cos_.push_back(static_cast<float>(elementary::cos(static_cast<double>(i) * frequency)));
+      sin_.push_back(static_cast<float>(elementary::sin(static_cast<double>(i) * frequency)));
     }
   }
 }
