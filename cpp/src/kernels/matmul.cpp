@@ -101,6 +101,7 @@ class PanelEpilogue {
     float bias[8] = {};
     if (product.epilogue.bias) std::copy_n(product.epilogue.bias + column_, width_, bias);
     const bool is_int8 = product.weight->precision() == Precision::kInt8;
+    HEED_UNROLL
     for (int i = 0; i < 2; ++i) {
       bias_[i] = simd::load(bias + 4 * i);
       if (!is_int8) continue;
@@ -115,6 +116,7 @@ class PanelEpilogue {
     for (Index r = 0; r < left.strips.rows; ++r) {
       float* row = sums + 8 * r;
       v128_t halves[2];
+      HEED_UNROLL
       for (int i = 0; i < 2; ++i) {
         const v128_t sum = simd::load(row + 4 * i);
         halves[i] = wasm_f32x4_add(left.rows ? dequantize(sum, left.rows[r], i) : sum, bias_[i]);
@@ -143,10 +145,12 @@ class PanelEpilogue {
     if (residual) residual += row * product_.epilogue.residual_stride + column_;
     if (width_ < 8) {
       float values[8];
+      HEED_UNROLL
       for (int i = 0; i < 2; ++i) simd::store(values + 4 * i, halves[i]);
       for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + values[j] : values[j];
       return;
     }
+    HEED_UNROLL
     for (int i = 0; i < 2; ++i)
       simd::store(to + 4 * i, residual ? wasm_f32x4_add(simd::load(residual + 4 * i), halves[i]) : halves[i]);
   }

@@ -19,6 +19,7 @@ float quantize(const float* x, Index count, signed char* to) {
   const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
   const auto quantize16 = [inverse = simd::splat(inverse)](const float* from, signed char* to) {
     v128_t four[4];
+    HEED_UNROLL
     for (int i = 0; i < 4; ++i) {
       const v128_t scaled = wasm_f32x4_mul(simd::load(from + 4 * i), inverse);
       four[i] = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(scaled));

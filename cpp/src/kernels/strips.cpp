@@ -13,6 +13,7 @@ void interleave4(const float* row, Index stride, Index count, Index height, uint
     v128_t rows[4] = {simd::load(row), simd::load(row + stride), simd::load(row + 2 * stride),
                       simd::load(row + 3 * stride)};
     simd::transpose4x4(rows);
+    HEED_UNROLL
     for (int r = 0; r < 4; ++r) simd::store(to + r * height, rows[r]);
   }
 }
@@ -42,6 +43,7 @@ RowQuantization rangeOf(const float* x, Index count) {
 void quantize16(const float* x, v128_t offset, v128_t inverse, std::byte* to) {
   const v128_t rounder = simd::splat(12582912.0f);
   v128_t q[4];
+  HEED_UNROLL
   for (int i = 0; i < 4; ++i) {
     const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_sub(simd::load(x + 4 * i), offset), inverse);
     q[i] = wasm_i32x4_sub(wasm_f32x4_add(scaled, rounder), rounder);
