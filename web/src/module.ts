@@ -155,7 +155,7 @@ async function read(source: WasmSource): Promise<Found> {
     if (/^\[object (Shared)?ArrayBuffer\]$/.test(tag)) return { bytes: copyOf(source as ArrayBuffer) };
     if (typeof source === 'object' && source !== null) {
       if (typeof (source as ResponseLike).arrayBuffer === 'function') return { response: source as ResponseLike };
-      if (typeof (source as UrlLike).href === 'string') return { url: new URL((source as UrlLike).href) };
+      if (typeof (source as UrlLike).href === 'string') return { url: asUrl((source as UrlLike).href) }; // relative in Next's bundles
     }
     throw invalid('wasm', describe(source), 'a URL, its string, bytes, a Response or a WebAssembly.Module');
   });

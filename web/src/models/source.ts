@@ -71,8 +71,9 @@ function readSource(source: unknown): string | UrlLike | Record<string, FileByte
   });
 }
 
-function plainUrl({ href }: UrlLike): UrlLike {
-  const { protocol } = new URL(href);
+/** What `new URL('./file', import.meta.url)` becomes in some bundles is no more than a path. */
+function plainUrl(source: UrlLike): UrlLike {
+  const { href, protocol } = new URL(source.href, globalThis.location?.href);
   return { href, protocol };
 }
 

@@ -1,7 +1,8 @@
 /** The worker's side: one model, and the calls on it that are under way. */
 
 import type { PretrainedModel } from '../models/model.js';
-import { load } from '../runtime.js';
+import { loadPretrained } from '../models/pretrained.js';
+import { instantiate } from '../module.js';
 import { type Answer, packError, type Request } from './protocol.js';
 
 /** Answers requests by `post`. */
@@ -18,8 +19,9 @@ export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => v
       ...(request.progress && { onProgress: (progress: unknown) => post({ type: 'progress', id, progress }, []) }),
     };
     if (request.type === 'load') {
-      const heed = await load({ wasm: request.wasm });
-      model = await heed.fromPretrained(request.source, options);
+      // Not through the runtime, which can start workers itself: a worker's script that refers to itself sends Turbopack in circles.
+      const core = await instantiate('simd128', request.wasm); // whichever build it is, it is given
+      model = await loadPretrained({ core }, request.source, options);
       return { config: model.config };
     }
     const method = model![request.method] as (...args: unknown[]) => Promise<unknown>;
