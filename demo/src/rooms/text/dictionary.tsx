@@ -10,7 +10,7 @@ import { latest } from '../../state/latest';
 import { room, urlState } from '../../state/url';
 import type { Explorer } from './state';
 
-const description = urlState('text', 'define', 'fear of small spaces', text);
+const description = urlState('text', 'define', 'person who studies insects', text);
 const found = signal<Definition | null>(null);
 const failure = signal<Failure | null>(null);
 
@@ -33,10 +33,10 @@ export function followDictionary({ headMask }: Explorer): void {
 }
 
 const examples = [
-  'fear of small spaces',
   'person who studies insects',
-  'a large wave caused by an earthquake',
-  'to make something less severe',
+  'to speak very quietly',
+  'easily broken',
+  'fear of small spaces',
 ];
 
 export function ReverseDictionary() {
