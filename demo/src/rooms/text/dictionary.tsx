@@ -32,12 +32,7 @@ export function followDictionary({ headMask }: Explorer): void {
   });
 }
 
-const examples = [
-  'person who studies insects',
-  'to speak very quietly',
-  'easily broken',
-  'fear of small spaces',
-];
+const examples = ['person who studies insects', 'to speak very quietly', 'easily broken', 'fear of small spaces'];
 
 export function ReverseDictionary() {
   const current = description.value.trim() ? found.value : null;
