@@ -1,14 +1,11 @@
 #include "kernels/mask.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/simd.h"
 
 namespace heed {
 namespace {
-
-constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
 /// Calls f(i) for each i from 0 to count by fours, then g(i) for each of those that are left over.
 template <class F, class G>

@@ -2,7 +2,7 @@
 
 // The 128-bit vectors of WebAssembly, by the names of Clang's <wasm_simd128.h>. Natively SIMDe spells them in the
 // host's own instructions, so that the same kernels run under the sanitizers. What the two wasm builds do differently
-// is said here and in matmul_int8.cpp only.
+// is said here and in tile.h only.
 //
 // HEED_RELAXED_SIMD is set by the compiler for the relaxed build; a native build may define it to run that build's data
 // layout.

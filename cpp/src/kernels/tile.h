@@ -5,7 +5,8 @@
 #include "heed/tensor.h"
 #include "kernels/simd.h"
 
-/// The inner loop of every matrix product: a few rows of the left operand times panels of 8 columns of the right one.
+/// The inner loop of the products with weights: a few rows of the left operand times panels of 8 columns of the right
+/// one.
 ///
 /// The left operand comes as strips: R rows interleaved, so that step s holds R units of 4 bytes, one per row. A unit
 /// is one float, or as many quantized activations as an int8 step has (four bytes, or two 16-bit integers). The right

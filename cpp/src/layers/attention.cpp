@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "check.h"
@@ -14,8 +13,6 @@
 
 namespace heed {
 namespace {
-
-constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
 /// Keys that query i may see by causality and the window.
 Range visible(Index i, Index num_keys, const AttentionOptions& options) {

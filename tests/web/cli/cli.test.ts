@@ -208,3 +208,53 @@ test('CSV cells hold quotes, commas and line breaks, however they are cut into c
     ]);
   }
 });
+
+describe('a file of texts that cannot be read is one line, which says where', () => {
+  test.each([
+    ['a.jsonl', '{"text": "the fox"}\n{"text": \n', /a\.jsonl:2: got a line that is no JSON/],
+    ['b.jsonl', '{"body": "the fox"}\n', /b\.jsonl:1: got no text under 'text'.*--field/],
+    ['c.jsonl', 'null\n', /c\.jsonl:1: got no text under 'text'/],
+    ['d.csv', 'n,body\n1,fox\n', /d\.csv: got columns n, body; expected one called 'text'/],
+    ['e.csv', 'n,text\n1,fox\n2\n', /e\.csv: row 3: got 1 cells; expected at least 2/],
+  ])('%s', async (name, content, message) => {
+    writeFileSync(path(name), content);
+    const { code, err } = await heed(['embed', path(name)]);
+    expect(err).toMatch(message);
+    expect(err.trim().split('\n')).toHaveLength(1);
+    expect(code).toBe(1);
+  });
+
+  test('descriptions that are no list of texts', async () => {
+    writeFileSync(path('f.jsonl'), '{"text": "fox", "descriptions": ["the fox", 3]}\n');
+    const { code, err } = await heed(['index', path('f.jsonl'), '--out', path('f.safetensors')]);
+    expect(err).toMatch(/f\.jsonl:1: descriptions: got \["the fox",3\]; expected a list of texts/);
+    expect(code).toBe(1);
+  });
+});
+
+test('JSON lines may be texts by themselves', async () => {
+  writeFileSync(path('plain.jsonl'), '"the fox"\n\n"a quick x"\n');
+  const { code, out } = await heed(['embed', path('plain.jsonl')]);
+  expect(code).toBe(0);
+  const texts = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).text);
+  expect(texts).toEqual(['the fox', 'a quick x']);
+});
+
+test('a .npy file that heed did not write is left as it is', async () => {
+  writeFileSync(path('other.npy'), 'x'.repeat(400));
+  const { code, err } = await heed(['embed', path('texts.txt'), '--out', path('other.npy'), '--resume']);
+  expect(err).toMatch(/other\.npy: got a file that heed did not write/);
+  expect(code).toBe(1);
+  expect(readFileSync(path('other.npy'), 'utf8')).toBe('x'.repeat(400));
+});
+
+test('vectors of another width are not added to a file', async () => {
+  writeFileSync(path('one.txt'), 'the fox\n');
+  expect((await heed(['embed', path('one.txt'), '--out', path('narrow.npy'), '--dimensions', '2'])).code).toBe(0);
+  const wider = await heed(['embed', path('texts.txt'), '--out', path('narrow.npy'), '--resume']);
+  expect(wider.err).toMatch(/narrow\.npy: got vectors of \d+ entries; expected 2/);
+  expect(wider.code).toBe(1);
+});

@@ -8,6 +8,15 @@ beforeAll(async () => {
   heed = await load();
 });
 
+const transformerOptions = {
+  embedDim: 12,
+  numHeads: 3,
+  feedForwardDim: 20,
+  numEncoderLayers: 2,
+  numDecoderLayers: 2,
+  seed: 2,
+};
+
 describe('decoding step by step', () => {
   it.each([{ normFirst: false }, { normFirst: true }, { rotary: { base: 100 } }, { keyDim: 2, valueDim: 5 }])(
     'equals one causal pass: %o',
@@ -35,14 +44,7 @@ describe('decoding step by step', () => {
   );
 
   it('of a Transformer starts from its source', () => {
-    const transformer = new heed.Transformer({
-      embedDim: 12,
-      numHeads: 3,
-      feedForwardDim: 20,
-      numEncoderLayers: 2,
-      numDecoderLayers: 2,
-      seed: 2,
-    });
+    const transformer = new heed.Transformer(transformerOptions);
     const [source, target] = [draw(1, 5, 12), draw(2, 4, 12)];
     const full = transformer.forward(source, target, { causal: true }).output;
     const cache = transformer.makeCache(source);
@@ -106,14 +108,7 @@ describe('decoding step by step', () => {
   );
 
   it("of a Transformer's batch heeds the real rows of its source", () => {
-    using transformer = new heed.Transformer({
-      embedDim: 12,
-      numHeads: 3,
-      feedForwardDim: 20,
-      numEncoderLayers: 2,
-      numDecoderLayers: 2,
-      seed: 2,
-    });
+    using transformer = new heed.Transformer(transformerOptions);
     const [source, target] = [draw(1, 2, 5, 12), draw(2, 2, 4, 12)];
     const keyMask = [
       [1, 1, 1, 1, 1],
