@@ -38,6 +38,25 @@ describe.each(Object.keys(golden.kinds))("%s is Hugging Face's own", (kind) => {
   });
 });
 
+interface Variants {
+  strings: string[];
+  variants: Record<string, { base: string; change: object; encodings: Encoded[] }>;
+}
+
+const { strings, variants } = JSON.parse(readFileSync(join(folder, 'variants.json'), 'utf8')) as Variants;
+
+describe.each(Object.keys(variants))('%s, as in Hugging Face', (name) => {
+  const { base, change, encodings } = variants[name]!;
+  const json = { ...JSON.parse(readFileSync(join(folder, `${base}.json`), 'utf8')), ...change };
+  const tokenizer = new TextTokenizer(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json', undefined);
+
+  test.each(strings.map((text, n) => [JSON.stringify(text), text, n] as const))('%s', (_, text, n) => {
+    const { tokens } = tokenizer.tokenize(text, undefined, Infinity);
+    expect(tokens.map((token) => token.id)).toEqual(encodings[n]!.ids);
+    expect(tokens.flatMap((token) => [token.start, token.end])).toEqual(encodings[n]!.offsets);
+  });
+});
+
 test.each([
   // first, second, what remains of them where there is room for 7: the table of Hugging Face's own tests
   [0, 0, 0, 0],

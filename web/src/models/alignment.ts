@@ -165,8 +165,8 @@ function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => str
 }
 
 function strip(source: Aligned, left: boolean, right: boolean): Aligned {
-  const from = left ? source.text.length - source.text.trimStart().length : 0;
-  const to = right ? source.text.trimEnd().length : source.text.length;
+  const from = left ? /^\p{White_Space}*/u.exec(source.text)![0].length : 0;
+  const to = right ? source.text.search(/\p{White_Space}*$/u) : source.text.length;
   return slice(source, from, Math.max(from, to));
 }
 

@@ -2,7 +2,12 @@
  * Texts to tokens by `tokenizer.json`. The vocabulary work is `@huggingface/tokenizers`'; added here is what it leaves out: where each token lies in the
  * original text, truncation that says how much it cut, and texts that are no well-formed Unicode.
  */
-import { Tokenizer as Library, type PreTokenizer, WhitespaceSplitPreTokenizer } from '@huggingface/tokenizers';
+import {
+  BertPreTokenizer,
+  Tokenizer as Library,
+  type PreTokenizer,
+  WhitespaceSplitPreTokenizer,
+} from '@huggingface/tokenizers';
 import { HeedError } from '../error.js';
 import { type Aligned, aligned, lowerCased, normalize, slice } from './alignment.js';
 import { parseJson, type Settings } from './config.js';
@@ -22,6 +27,13 @@ export interface TokenizedText {
   typeIds: number[];
   /** Tokens that did not fit. */
   cut: number;
+}
+
+interface Json {
+  pre_tokenizer?: unknown;
+  post_processor?: unknown;
+  added_tokens?: AddedToken[];
+  model?: unknown;
 }
 
 interface AddedToken {
@@ -51,7 +63,9 @@ export class TextTokenizer {
   private readonly added: { raw: Splitter; normalized: Splitter };
   private readonly alphabet: Alphabet;
   private readonly splitsOnSpace: boolean;
-  private readonly trimOffsets: boolean;
+  /** Which spaces the ranges of tokens leave out; 'inner': all but one at the very beginning. */
+  private readonly trims: Trim;
+  private readonly addedIds = new Map<string, number>();
   private readonly wordMemo = new Map<string, string[]>();
 
   /** `lowerCase`: before anything else, as sentence-transformers' `do_lower_case`. */
@@ -65,12 +79,19 @@ export class TextTokenizer {
     const config = Object.fromEntries(settings?.entries() ?? []);
     try {
       this.library = new Library(json as object, config);
-      this.added = this.splitters(json as { added_tokens?: AddedToken[] });
-      const { pre_tokenizer: pre, post_processor: post } = json as Record<string, unknown>;
+      const { pre_tokenizer: pre, post_processor: post, added_tokens = [], model } = json as Json;
+      this.added = this.splitters(added_tokens);
+      // These stand for themselves alone; the library would find them within words, too.
+      for (const { id, content } of added_tokens) {
+        this.addedIds.set(content, id);
+        const { vocab } = model as { vocab: Record<string, number> | [string, number][] };
+        const isWord = Array.isArray(vocab) ? vocab[id]?.[0] === content : Object.hasOwn(vocab, content);
+        if (!isWord) this.library.model!.tokens_to_ids.delete(content);
+      }
       this.alphabet = alphabetOf(pre);
       this.splitsOnSpace = typesIn(pre).includes('WhitespaceSplit');
       useUnicodeSpace(this.library.pre_tokenizer);
-      this.trimOffsets = this.alphabet === 'bytes' && trimsOffsets(post ?? pre);
+      this.trims = this.alphabet === 'bytes' ? trimOf(post) : 'none';
       if (typeof this.library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
     } catch (cause) {
       throw new HeedError(
@@ -89,7 +110,7 @@ export class TextTokenizer {
   }
 
   idOf(token: string): number | undefined {
-    return this.library.token_to_id(token);
+    return this.addedIds.get(token) ?? this.library.token_to_id(token);
   }
 
   /** One past the largest id. */
@@ -215,7 +236,7 @@ export class TextTokenizer {
   }
 
   private addedToken(token: AddedToken, place: Aligned, part: 0 | 1): Token {
-    const { text, starts, ends } = this.trimOffsets ? trimmed(place) : place;
+    const { text, starts, ends } = this.trims !== 'none' ? trimmed(place) : place;
     return {
       id: token.id,
       text: (token as { original?: string }).original ?? token.content,
@@ -226,8 +247,10 @@ export class TextTokenizer {
   }
 
   private range(word: Word, from: number, to: number): [number, number] {
-    if (this.trimOffsets) {
+    if (this.trims !== 'none') {
+      const [first, keepsFirst] = [from, this.trims === 'inner' && word.starts[from] === 0];
       while (from < to && word.text[from] === BYTE_SPACE) from++;
+      if (keepsFirst && from > first) from--;
       while (to > from && word.text[to - 1] === BYTE_SPACE) to--;
     }
     if (from >= to)
@@ -237,10 +260,7 @@ export class TextTokenizer {
     return [word.starts[from]!, word.ends[to - 1]!];
   }
 
-  private splitters({ added_tokens: list = [] }: { added_tokens?: AddedToken[] }): {
-    raw: Splitter;
-    normalized: Splitter;
-  } {
+  private splitters(list: AddedToken[]): { raw: Splitter; normalized: Splitter } {
     const normalizer = this.library.normalizer;
     const isRaw = (t: AddedToken) => !normalizer || !t.normalized;
     return {
@@ -271,22 +291,23 @@ function trimmed(place: Aligned): Aligned {
 }
 
 /** White space as Unicode has it; JavaScript's \s lacks U+0085 and takes U+FEFF for one. */
-const SPACE = '\\p{White_Space}';
+const UNICODE_ESCAPES: Record<string, string> = { '\\s': '\\p{White_Space}', '\\S': '\\P{White_Space}' };
 const isSpace = (unit: string) => /\p{White_Space}/u.test(unit);
 
 /** Gives the library's pre-tokenizers Unicode's white space in the place of JavaScript's. */
 function useUnicodeSpace(pre: PreTokenizer | null): void {
   if (!pre) return;
-  const {
-    tokenizers,
-    pattern,
-    byte_encoder: isByteLevel,
-  } = pre as unknown as { tokenizers?: PreTokenizer[]; pattern?: RegExp; byte_encoder?: unknown };
+  const { tokenizers, pattern } = pre as unknown as { tokenizers?: PreTokenizer[]; pattern?: unknown };
   for (const step of tokenizers ?? []) useUnicodeSpace(step);
-  if (isByteLevel && pattern)
-    Object.assign(pre, {
-      pattern: new RegExp(pattern.source.replaceAll('\\s', SPACE).replaceAll('\\S', '\\P{White_Space}'), pattern.flags),
-    });
+  if (pattern instanceof RegExp && pattern.unicode) {
+    const unicode = new RegExp(
+      pattern.source.replace(/\\./gsu, (pair) => UNICODE_ESCAPES[pair] ?? pair),
+      pattern.flags,
+    );
+    Object.assign(pre, { pattern: unicode });
+    // It trims first, by JavaScript's white space.
+    if (pre instanceof BertPreTokenizer) pre.pre_tokenize_text = (text) => text.match(unicode) ?? [];
+  }
   if (pre instanceof WhitespaceSplitPreTokenizer)
     pre.pre_tokenize_text = (text) => text.match(/\P{White_Space}+/gu) ?? [];
 }
@@ -345,15 +366,15 @@ function typesIn(config: unknown): string[] {
   return [...(type ? [type] : []), ...(pretokenizers ?? []).flatMap(typesIn)];
 }
 
-function trimsOffsets(config: unknown): boolean {
-  if (typeof config !== 'object' || config === null) return false;
-  const {
-    type,
-    trim_offsets: trim,
-    processors,
-  } = config as { type?: string; trim_offsets?: boolean; processors?: unknown[] };
-  if (processors) return processors.some(trimsOffsets);
-  return (type === 'ByteLevel' || type === 'RobertaProcessing') && trim !== false;
+type Trim = 'none' | 'all' | 'inner';
+
+/** What Hugging Face's post-processors do to offsets; where they believe to have set a space before the text, the first one stays. */
+function trimOf(config: unknown): Trim {
+  if (typeof config !== 'object' || config === null) return 'none';
+  const { type, trim_offsets, add_prefix_space, processors } = config as Record<string, unknown>;
+  if (Array.isArray(processors)) return processors.map(trimOf).find((trim) => trim !== 'none') ?? 'none';
+  if ((type !== 'ByteLevel' && type !== 'RobertaProcessing') || trim_offsets === false) return 'none';
+  return add_prefix_space === false ? 'all' : 'inner';
 }
 
 /** The byte-level alphabet's letter for a space; the other white space is not trimmed. */
