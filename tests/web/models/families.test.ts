@@ -1,6 +1,6 @@
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { expectClose, fixture } from './fixtures.js';
+import { bytesOf, expectClose, fixture } from './fixtures.js';
 
 const families = [
   'bert',
@@ -81,6 +81,45 @@ test('MPNet counts distances in buckets up to where they end', async () => {
   const heed = await load();
   using model = await heed.fromPretrained(folder);
   expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
+});
+
+/** A fixture's files with a changed config.json. */
+function withConfig(name: string, change: object): Record<string, Uint8Array | string> {
+  const files = bytesOf(fixture(name).folder);
+  const config = JSON.parse(new TextDecoder().decode(files['config.json']));
+  return { ...files, 'config.json': JSON.stringify({ ...config, ...change }) };
+}
+
+test.each(['geglu', 'glu'])('nomic_bert gates its feed-forward as config.json says: %s', async (gate) => {
+  const { expected, input } = fixture('nomic_bert');
+  const heed = await load();
+  using model = await heed.fromPretrained(withConfig('nomic_bert', { activation_function: gate }));
+  expectClose((await model.encode(input)).lastHiddenState, expected.get(gate), gate);
+});
+
+test('ModernBERT may list the kind of each layer instead of the period of its global ones', async () => {
+  const { expected, input } = fixture('modernbert');
+  const types = ['full_attention', 'sliding_attention', 'full_attention'];
+  const heed = await load();
+  using model = await heed.fromPretrained(
+    withConfig('modernbert', { layer_types: types, global_attn_every_n_layers: undefined }),
+  );
+  expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
+  using allGlobal = await heed.fromPretrained(withConfig('modernbert', { layer_types: [types[0], types[0], types[0]] }));
+  expect((await allGlobal.encode(input)).lastHiddenState.data).not.toEqual(
+    (await model.encode(input)).lastHiddenState.data,
+  );
+});
+
+test.each(['mpnet', 'modernbert'])('%s refuses holes in a mask, which would shift distances', async (name) => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture(name).folder);
+  const inputIds = [[5, 6, 7]];
+  await expect(model.encode({ inputIds, attentionMask: [[1, 0, 1]] })).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('attentionMask[0]: got zeros between ones'),
+  });
+  expect((await model.encode({ inputIds, attentionMask: [[0, 1, 1]] })).lastHiddenState.shape).toEqual([1, 3, 24]);
 });
 
 test('int8 arithmetic stays near fp32 in every family', async () => {

@@ -46,14 +46,10 @@ export async function openWeights(
   signal?: SignalLike,
 ): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
   const single = await folder.open('model.safetensors', { signal });
-  if (single) return { files: [async () => single], size: single.size };
-  const index = await folder.open('model.safetensors.index.json', { signal });
+  const index = single ? null : await folder.open('model.safetensors.index.json', { signal });
   if (!index) {
-    await folder.open('model.safetensors', { required: true, signal });
-    throw new HeedError(
-      'NOT_FOUND',
-      `${folder.label}: got neither model.safetensors nor model.safetensors.index.json; expected one`,
-    );
+    const only = single ?? (await folder.open('model.safetensors', { required: true, signal }));
+    return { files: [async () => only], size: only.size };
   }
   const settings = Settings.parse(await readAll(index), index.name);
   const map = settings.record('weight_map')?.entries() ?? [];

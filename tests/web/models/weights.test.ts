@@ -1,0 +1,157 @@
+/** Weights in unusual order, and files whose tensors do not fit each other. */
+import { load } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { type Dtype, headerLength, parseHeader, writeSafetensors } from '../../../web/src/models/safetensors.js';
+import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+
+const heed = await load();
+
+interface Stored {
+  name: string;
+  dtype: Dtype;
+  shape: number[];
+  data: Uint8Array;
+}
+
+/** A folder's files with other tensors in one of them. */
+function rewritten(
+  folder: string,
+  change: (tensors: Stored[]) => Stored[],
+  file = 'model.safetensors',
+): Record<string, Uint8Array> {
+  const files = bytesOf(folder);
+  const bytes = files[file]!;
+  const start = 8 + headerLength(bytes, file, bytes.length);
+  const tensors = parseHeader(bytes.subarray(8, start), file, bytes.length).map(
+    ({ name, dtype, shape, begin, end }): Stored => ({
+      name,
+      dtype: dtype as Dtype,
+      shape,
+      data: bytes.subarray(start + begin, start + end),
+    }),
+  );
+  return { ...files, [file]: writeSafetensors(change(tensors)) };
+}
+
+const isScale = ({ name }: Stored) => name.endsWith('_scale');
+const query = 'bert.encoder.layer.0.attention.self.query.weight';
+const rename = (tensors: Stored[], from: string, to: string) =>
+  tensors.map((tensor) => (tensor.name === from ? { ...tensor, name: to } : tensor));
+
+describe('int8 weights', () => {
+  const { folder, expected, input } = fixture('bert-i8');
+
+  test.each([
+    ['before', (tensors: Stored[]) => [...tensors.filter(isScale), ...tensors.filter((t) => !isScale(t))]],
+    ['after', (tensors: Stored[]) => [...tensors.filter((t) => !isScale(t)), ...tensors.filter(isScale)]],
+  ])('may have their scales %s them', async (_, change) => {
+    using model = await heed.fromPretrained(rewritten(folder, change));
+    expectClose(await model.embed(input, { normalize: true }), expected.get('mean'), 'mean');
+    expectClose((await model.predict('sequence-classification', input)).logits, expected.get('sequence'), 'logits');
+  });
+
+  /** Without the last row's scale. */
+  const shortened = (name: string) => (tensors: Stored[]) =>
+    tensors.map((tensor) =>
+      tensor.name === `${name}_scale`
+        ? { ...tensor, shape: [tensor.shape[0]! - 1, 1], data: tensor.data.subarray(4) }
+        : tensor,
+    );
+
+  test.each<[string, (tensors: Stored[]) => Stored[], string]>([
+    [
+      'lack their scales',
+      (tensors) => tensors.filter(({ name }) => name !== `${query}_scale`),
+      `model.safetensors: tensor '${query}': got I8 without '${query}_scale'`,
+    ],
+    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one a row`],
+    [
+      "have too few scales in a task's head",
+      shortened('classifier.weight'),
+      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one a row",
+    ],
+  ])('that %s are refused', async (_, change, message) => {
+    await expect(heed.fromPretrained(rewritten(folder, change))).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining(message),
+    });
+  });
+});
+
+test('two tensors for one parameter are refused', async () => {
+  const word = 'bert.embeddings.LayerNorm.weight';
+  const change = (tensors: Stored[]) => [
+    ...tensors,
+    { ...tensors.find(({ name }) => name === word)!, name: 'bert.embeddings.LayerNorm.gamma' }, // its name of old
+  ];
+  await expect(heed.fromPretrained(rewritten(`${fixtures}bert`, change))).rejects.toMatchObject({
+    code: 'INVALID_FILE',
+    message: expect.stringContaining('got two tensors for rows 0 to 24 of embeddings.norm.weight'),
+  });
+});
+
+test("TensorFlow's names of old are today's", async () => {
+  const { folder, expected, input } = fixture('bert');
+  const change = (tensors: Stored[]) =>
+    tensors.map((tensor) => ({
+      ...tensor,
+      name: tensor.name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace('LayerNorm.bias', 'LayerNorm.beta'),
+    }));
+  using model = await heed.fromPretrained(rewritten(folder, change));
+  expectClose(await model.embed(input, { normalize: true }), expected.get('mean'), 'mean');
+});
+
+test('layers behind the pooling in a dtype that is not read are refused', async () => {
+  const wide = (tensors: Stored[]) =>
+    tensors.map((tensor) => ({ ...tensor, dtype: 'F64' as Dtype, data: new Uint8Array(4 * tensor.data.length) }));
+  await expect(
+    heed.fromPretrained(rewritten(`${fixtures}sentence`, wide, '3_Dense/model.safetensors')),
+  ).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringMatching(/3_Dense.*'linear\..*got dtype F64/) });
+});
+
+describe('a head', () => {
+  const files = (change: (tensors: Stored[]) => Stored[]) => rewritten(`${fixtures}bert`, change);
+  const flat = (name: string) => (tensors: Stored[]) =>
+    tensors.map((tensor) => (tensor.name === name ? { ...tensor, shape: [tensor.data.length / 4] } : tensor));
+  const square = (name: string) => (tensors: Stored[]) =>
+    tensors.map((tensor) => (tensor.name === name ? { ...tensor, shape: [4, tensor.data.length / 16] } : tensor));
+
+  test.each<['sequence-classification' | 'fill-mask', Record<string, Uint8Array>, string, string]>([
+    [
+      'sequence-classification',
+      files((tensors) => rename(tensors, 'classifier.weight', 'other.weight')),
+      'UNSUPPORTED',
+      "got a checkpoint without 'classifier.weight'",
+    ],
+    [
+      'sequence-classification',
+      files(flat('classifier.weight')),
+      'INVALID_FILE',
+      "tensor 'classifier.weight': got shape [72] with bias [3]; expected [out, in] and [out]",
+    ],
+    [
+      'fill-mask',
+      files(square('cls.predictions.transform.LayerNorm.weight')),
+      'INVALID_FILE',
+      "tensor 'cls.predictions.transform.LayerNorm.weight': got shape [4, 6] with bias [24]; expected [width] and [width]",
+    ],
+  ])('%s that is not as it should be is refused when it is asked for', async (head, source, code, message) => {
+    const { expected, input } = fixture('bert');
+    using model = await heed.fromPretrained(source);
+    const refusal = { code, message: expect.stringContaining(message) };
+    await expect(model.predict(head, input)).rejects.toMatchObject(refusal);
+    // The layers that were made before it are gone again.
+    const before = heed.info.memoryBytes;
+    for (let i = 0; i < 2000; i++) await model.predict(head, input).catch(() => {});
+    expect(heed.info.memoryBytes).toBe(before);
+    expectClose(await model.embed(input, { normalize: true }), expected.get('mean'), 'mean');
+  });
+
+  test('is refused in a family that has none', async () => {
+    using model = await heed.fromPretrained(`${fixtures}nomic_bert`);
+    await expect(model.predict('token-classification', { inputIds: [[5]] })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringMatching(/got family 'nomic_bert' for token-classification; expected one of bert, /),
+    });
+  });
+});
