@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -167,7 +167,10 @@ test('an index keeps a text together with its descriptions', async () => {
     writeFileSync(path('wrong.jsonl'), `{"text":"fine"}\n${line}\n`);
     expect((await heed(['index', path('wrong.jsonl'), '--out', out])).err).toContain(message);
   }
-  expect((await heed([...args, '--out', out, '--weight', '-1'])).err).toContain('--weight');
+  for (const weight of ['-1', 'much', ''])
+    expect((await heed([...args, '--out', out, `--weight=${weight}`])).err).toContain(
+      `--weight: got '${weight}'; expected a number of at least 0`,
+    );
 });
 
 test('heed inspect says what a checkpoint is', async () => {
@@ -184,11 +187,19 @@ test('mistakes are one line and exit code 1', async () => {
     ['embed', '--nope'],
     ['search'],
     ['embed', '--dimensions', '0'],
+    ['embed', path('texts.txt'), '--out', path('no/such/folder.jsonl')],
+    ['classify', path('texts.txt'), '--out', path('labels.npy')],
+    ['index'],
+    ['index', '-', '--out', path('x.safetensors')],
+    ['index', path('texts.txt'), path('texts.txt'), '--out', path('x.safetensors')],
+    ['index', path('texts.txt')],
+    ['index', path('texts.txt'), '--out', path('index.json')],
   ]) {
     const { err, code } = await heed(args);
     expect(code).toBe(1);
-    expect(err).toMatch(/^heed: [^\n]+\n$/);
+    expect(err, args.join(' ')).toMatch(/^heed: [^\n]+\n$/);
   }
+  expect(existsSync(path('labels.npy'))).toBe(false);
   expect((await heed(['embed', '--format', 'jsonl'], '{"text":')).err).toContain('-:1: got a line that is no JSON');
 });
 
@@ -257,4 +268,48 @@ test('vectors of another width are not added to a file', async () => {
   const wider = await heed(['embed', path('texts.txt'), '--out', path('narrow.npy'), '--resume']);
   expect(wider.err).toMatch(/narrow\.npy: got vectors of \d+ entries; expected 2/);
   expect(wider.code).toBe(1);
+});
+
+test('streams that are longer than a batch keep their order', async () => {
+  const texts = Array.from(
+    { length: 600 },
+    (_, n) => ['fox', 'the', 'quick', 'x'][n % 4]! + ' 0'.repeat(n % 7) + ` ${n % 10}`,
+  );
+  writeFileSync(path('long.txt'), texts.join('\n'));
+  const wanted = await expected(texts);
+  const { out } = await heed(['embed', path('long.txt')]);
+  expect(rows(out).map(({ text }) => text)).toEqual(texts);
+  expectVectors(
+    rows(out).map(({ embedding }) => embedding),
+    wanted,
+  );
+
+  // Cut in the third batch and taken up again, it is the same file.
+  await heed(['embed', path('long.txt'), '--out', path('long.npy')]);
+  const whole = readFileSync(path('long.npy'));
+  truncateSync(path('long.npy'), 128 + 530 * 96 + 7);
+  expect((await heed(['embed', path('long.txt'), '--out', path('long.npy'), '--resume'])).code).toBe(0);
+  expect(readFileSync(path('long.npy')).equals(whole)).toBe(true);
+
+  const best = await heed(['search', texts[590]!, path('long.txt'), '--top', '1']);
+  expect(best.out).toMatch(/^1\.000 /);
+
+  mkdirSync(path('long'));
+  expect((await heed(['index', path('long.txt'), '--out', path('long/index.safetensors')])).out).toContain('600 texts');
+  const vectors = (await TextIndex.load(path('long'))).toTensor().toArray() as number[][];
+  for (const n of [0, 255, 256, 511, 599]) {
+    const norm = Math.hypot(...wanted[n]!);
+    for (const [i, v] of vectors[n]!.entries()) expect(Math.abs(v - wanted[n]![i]! / norm)).toBeLessThan(0.01); // int8
+  }
+});
+
+test('a reader that has seen enough is no error', async () => {
+  writeFileSync(path('many.txt'), 'the quick brown fox\n'.repeat(2000));
+  const child = spawn(process.execPath, [script, 'embed', path('many.txt'), '--model', folder]);
+  let err = '';
+  child.stderr.on('data', (data) => (err += data));
+  child.stdout.once('data', () => child.stdout.destroy());
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  expect(err).toBe('');
+  expect(code).toBe(0);
 });

@@ -105,7 +105,9 @@ test('ModernBERT may list the kind of each layer instead of the period of its gl
     withConfig('modernbert', { layer_types: types, global_attn_every_n_layers: undefined }),
   );
   expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
-  using allGlobal = await heed.fromPretrained(withConfig('modernbert', { layer_types: [types[0], types[0], types[0]] }));
+  using allGlobal = await heed.fromPretrained(
+    withConfig('modernbert', { layer_types: [types[0], types[0], types[0]] }),
+  );
   expect((await allGlobal.encode(input)).lastHiddenState.data).not.toEqual(
     (await model.encode(input)).lastHiddenState.data,
   );

@@ -144,7 +144,7 @@ async function* pending(files: string[], values: Values, done: number): AsyncGen
 
 async function embed(files: string[], values: Values): Promise<void> {
   const options = embedOptions(values);
-  const output = openOutput(values.out, values.resume ?? false);
+  const output = openOutput(values.out, values.resume ?? false, 'vectors');
   using model = await openModel(values);
   const line = new ProgressLine('texts embedded');
   let done = output.done;
@@ -164,7 +164,7 @@ async function embed(files: string[], values: Values): Promise<void> {
 
 async function classifyTexts(files: string[], values: Values): Promise<void> {
   const topK = count('--top', values.top);
-  const output = openOutput(values.out, values.resume ?? false);
+  const output = openOutput(values.out, values.resume ?? false, 'records');
   using model = await openModel(values);
   const line = new ProgressLine('texts classified');
   let done = output.done;
@@ -258,13 +258,13 @@ async function inspect([source]: string[], values: Values): Promise<void> {
 // A reader that has seen enough (`| head`) is no error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 
+/** A mistake of the caller's or of the system's is a line; one of heed's own comes with its place. */
+function messageOf(error: unknown): string {
+  if (error instanceof HeedError || (error as NodeJS.ErrnoException).syscall) return (error as Error).message;
+  return (error as Error).stack ?? String(error);
+}
+
 main().catch((error: unknown) => {
-  const message =
-    error instanceof HeedError
-      ? error.message
-      : error instanceof Error
-        ? (error.stack ?? error.message)
-        : String(error);
-  process.stderr.write(`heed: ${message}\n`);
+  process.stderr.write(`heed: ${messageOf(error)}\n`);
   process.exitCode = 1;
 });

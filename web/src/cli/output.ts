@@ -12,8 +12,14 @@ export interface Output {
   close(): void;
 }
 
-export function openOutput(path: string | undefined, resume: boolean): Output {
+/** `kind`: a .npy file takes nothing but vectors. */
+export function openOutput(path: string | undefined, resume: boolean, kind: 'vectors' | 'records'): Output {
   if (path === undefined || path === '-') return standardOutput();
+  if (kind === 'records' && path.endsWith('.npy'))
+    throw new HeedError(
+      'INVALID_ARGUMENT',
+      `--out: got '${path}' for results that are no vectors; expected a .jsonl file`,
+    );
   if (existsSync(path) && !resume)
     throw new HeedError(
       'INVALID_ARGUMENT',
@@ -105,12 +111,8 @@ function npyFile(path: string): Output {
   const done = rows;
   return {
     done,
-    async write(_, vector) {
-      if (!vector)
-        throw new HeedError(
-          'INVALID_ARGUMENT',
-          '--out: got a .npy file for results that are no vectors; expected .jsonl',
-        );
+    async write(_, row) {
+      const vector = row!; // openOutput lets nothing else through
       if (width === 0) {
         width = vector.length;
         writeSync(file, npyHeader(0, width), 0, NPY_HEADER, 0);
