@@ -273,7 +273,7 @@ test('vectors of another width are not added to a file', async () => {
 test('streams that are longer than a batch keep their order', async () => {
   const texts = Array.from(
     { length: 600 },
-    (_, n) => ['fox', 'the', 'quick', 'x'][n % 4]! + ' 0'.repeat(n % 7) + ` ${n % 10}`,
+    (_, n) => `${['fox', 'the', 'quick', 'x'][n % 4]! + ' 0'.repeat(n % 7)} ${n % 10}`,
   );
   writeFileSync(path('long.txt'), texts.join('\n'));
   const wanted = await expected(texts);

@@ -41,12 +41,13 @@ export async function cachedFolder(
     return url.href;
   };
   const get = (path: string) => store.get(keyOf(path)).catch(() => null);
+  const taken = new Set<string>();
   async function open(path: string, options: { required?: boolean }): Promise<OpenFile | null> {
     const key = keyOf(path);
     const kept = await get(path);
     if (kept) {
-      const file = integrity.checked(path, { ...kept, name: new URL(path, folder.label).href });
-      return { ...file, chunks: () => checked(file, () => store!.remove(key)) };
+      taken.add(key);
+      return integrity.checked(path, { ...kept, name: new URL(path, folder.label).href });
     }
     try {
       const file = await folder.open(path, options);
@@ -58,7 +59,10 @@ export async function cachedFolder(
       throw error;
     }
   }
-  return { label: folder.label, open: open as ModelFolder['open'] };
+  const forget = async () => {
+    await Promise.allSettled(Array.from(taken, (key) => store.remove(key)));
+  };
+  return { label: folder.label, open: open as ModelFolder['open'], forget };
 }
 
 /** Passes a file's chunks on and keeps them. Whoever reads stops early where the file is wrong, and then it is not kept; nor is it where it ended too soon. */
@@ -117,15 +121,9 @@ class WeightsCheck {
   }
 }
 
-/** A kept file that its reader does not like is not kept any longer. */
-async function* checked(file: OpenFile, remove: () => Promise<void>): AsyncIterable<Uint8Array> {
-  let whole = false;
-  try {
-    yield* file.chunks();
-    whole = true;
-  } finally {
-    if (!whole) await remove().catch(() => {});
-  }
+/** After a failed load: kept files that are not what they should be, or no longer fit the others, are fetched anew by the next. */
+export async function forgetSpoilt(folder: ModelFolder | undefined, error: unknown): Promise<void> {
+  if (error instanceof HeedError && error.code === 'INVALID_FILE') await folder?.forget?.();
 }
 
 async function openStore(cache: CacheOption): Promise<Store | null> {

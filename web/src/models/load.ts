@@ -2,6 +2,7 @@
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
+import { forgetSpoilt } from './cache.js';
 import { Settings } from './config.js';
 import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
@@ -58,11 +59,12 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   const onAbort = () => stop.abort(signal!.reason);
   signal?.addEventListener('abort', onAbort);
   let raw: RawEncoderModel | undefined;
+  let folder: ModelFolder | undefined;
   try {
-    const folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
+    folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
     const recipeRead = readRecipe(folder, stop.signal);
     recipeRead.catch(() => {}); // awaited below; until then another failure may come first
-    const open = (path: string) => folder.open(path, { signal: stop.signal });
+    const open = (path: string) => folder!.open(path, { signal: stop.signal });
     const [configFile, tokenizerFile, tokenizerConfigFile, weights] = await Promise.all([
       folder.open('config.json', { required: true, signal: stop.signal }),
       open('tokenizer.json'),
@@ -125,6 +127,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
     raw?.delete();
     stop.abort();
     if (signal?.aborted) throw signal.reason;
+    await forgetSpoilt(folder, error);
     throw error;
   } finally {
     signal?.removeEventListener('abort', onAbort);

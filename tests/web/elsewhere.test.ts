@@ -1,0 +1,262 @@
+/** Where Node's modules are not to be had, heed uses what browsers and servers at the edge have; pages themselves are in *.browser.test.ts. */
+import { readFileSync } from 'node:fs';
+import { Worker as Thread } from 'node:worker_threads';
+import type { Heed } from 'heed';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { tinyModel } from './models/tiny.js';
+
+const files = tinyModel();
+const bytes = readFileSync(new URL('../../dist/heed-simd128.wasm', import.meta.url));
+const many = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
+let heed: Heed;
+let load: typeof import('heed').load;
+
+beforeAll(async () => {
+  // Before heed looks for them.
+  Object.assign(process, { getBuiltinModule: undefined });
+  ({ load } = await import('heed'));
+  heed = await load({ build: 'simd128', wasm: new Uint8Array(bytes) });
+});
+
+let online: boolean;
+let asked: string[];
+beforeEach(() => {
+  online = true;
+  asked = [];
+  vi.stubGlobal('location', { href: 'https://app.example/page/index.html' });
+  vi.stubGlobal('fetch', async (url: URL) => {
+    asked.push(url.href);
+    if (!online) throw new TypeError('Failed to fetch');
+    const file = files[url.pathname.replace('/page/model/', '')];
+    if (file === undefined) return new Response('nothing here', { status: 404 });
+    const body = Uint8Array.from(typeof file === 'string' ? Buffer.from(file) : file);
+    return new Response(body, { headers: { 'content-length': String(body.length) } });
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+async function expectLoads(options: object = {}, source = './model'): Promise<void> {
+  using model = await heed.fromPretrained(source, options);
+  expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+}
+
+test("a folder's address is relative to the page", async () => {
+  await expectLoads();
+  expect(asked).toContain('https://app.example/page/model/config.json');
+  await expect(heed.fromPretrained('https://')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+});
+
+test("the module's address is refused where there is nothing that it could be relative to", async () => {
+  vi.stubGlobal('location', undefined);
+  await expect(load({ wasm: 'heed.wasm' })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: "wasm: got 'heed.wasm'; expected a URL",
+  });
+});
+
+describe('the Cache API', () => {
+  /** A browser's cache storage with room for so many bytes. */
+  function storage(room: number) {
+    const kept = new Map<string, Map<string, { body: Uint8Array; headers: Headers }>>();
+    const open = async (name: string) => {
+      const cache = kept.get(name) ?? new Map<string, { body: Uint8Array; headers: Headers }>();
+      kept.set(name, cache);
+      return {
+        async match(key: string) {
+          const found = cache.get(key);
+          return found && new Response(Uint8Array.from(found.body), { headers: found.headers });
+        },
+        async put(key: string, response: Response) {
+          const used = [...kept.values()]
+            .flatMap((one) => [...one.values()])
+            .reduce((n, { body }) => n + body.length, 0);
+          const reader = response.body!.getReader();
+          const chunks: Uint8Array[] = [];
+          let size = used;
+          for (let next = await reader.read(); !next.done; next = await reader.read()) {
+            chunks.push(next.value);
+            size += next.value.length;
+            if (size <= room) continue;
+            const full = new DOMException('no room', 'QuotaExceededError');
+            await reader.cancel(full);
+            throw full;
+          }
+          cache.set(key, { body: Uint8Array.from(Buffer.concat(chunks)), headers: response.headers });
+        },
+        delete: async (key: string) => cache.delete(key),
+      };
+    };
+    vi.stubGlobal('caches', { open });
+    return kept;
+  }
+
+  test.each([
+    [true, 'heed'],
+    ['mine', 'mine'],
+  ])('keeps files for when there is no connection: %s', async (cache, name) => {
+    const kept = storage(Infinity);
+    await expectLoads({ cache });
+    expect([...kept.keys()]).toEqual([name]);
+    expect([...kept.get(name)!.keys()].sort()).toEqual(
+      ['config.json', 'model.safetensors', 'tokenizer.json'].map((file) => `https://app.example/page/model/${file}`),
+    );
+    online = false;
+    await expectLoads({ cache });
+    await expect(heed.fromPretrained('./other', { cache })).rejects.toMatchObject({ code: 'NETWORK' });
+  });
+
+  test("that is full, or not there, stands in nobody's way", async () => {
+    const kept = storage(20_000);
+    await expectLoads({ cache: true });
+    expect([...kept.get('heed')!.keys()].join()).not.toContain('model.safetensors');
+    vi.stubGlobal('caches', { open: () => Promise.reject(new DOMException('blocked', 'SecurityError')) });
+    await expectLoads({ cache: true });
+    vi.stubGlobal('caches', undefined); // on a page without https
+    await expectLoads({ cache: true });
+  });
+
+  test.each([
+    ['weights that are cut short', 'model.safetensors', (body: Uint8Array) => body.subarray(0, 5000)],
+    ['a tokenizer that is cut short', 'tokenizer.json', (body: Uint8Array) => body.subarray(0, 500)],
+    ['a configuration of another model', 'config.json', () => Buffer.from('{"model_type":"bert"}')],
+  ])('forgets %s', async (_, name, spoil) => {
+    const kept = storage(Infinity);
+    await expectLoads({ cache: true });
+    const entry = kept.get('heed')!.get(`https://app.example/page/model/${name}`)!;
+    entry.body = spoil(entry.body);
+    entry.headers.delete('content-length');
+    await expect(heed.fromPretrained('./model', { cache: true })).rejects.toMatchObject({ code: 'INVALID_FILE' });
+    await expectLoads({ cache: true });
+    online = false;
+    await expectLoads({ cache: true });
+  });
+
+  test('keeps what it has when a load is cancelled', async () => {
+    storage(Infinity);
+    await expectLoads({ cache: true });
+    const stop = new AbortController();
+    const load = heed.fromPretrained('./model', {
+      cache: true,
+      signal: stop.signal,
+      onProgress: ({ file }) => file.endsWith('.safetensors') && stop.abort(new Error('enough')),
+    });
+    await expect(load).rejects.toThrow('enough');
+    online = false;
+    await expectLoads({ cache: true });
+  });
+});
+
+describe('workers', () => {
+  /** A browser's worker, by a thread in which the script finds a browser's worker scope. */
+  class WebWorker {
+    onmessage?: (event: { data: unknown }) => void;
+    onerror?: (event: { message: string; preventDefault(): void }) => void;
+    onmessageerror?: () => void;
+    private readonly thread: Thread;
+
+    constructor(url: URL, options?: { type: string }) {
+      expect(options).toEqual({ type: 'module' });
+      const scope = `
+        const { parentPort } = require('node:worker_threads');
+        process.getBuiltinModule = undefined;
+        globalThis.postMessage = (message, transfer) => parentPort.postMessage(message, transfer);
+        import(${JSON.stringify(url.href)}).then(() => parentPort.on('message', (data) => globalThis.onmessage({ data })));`;
+      this.thread = new Thread(scope, { eval: true });
+      this.thread.on('message', (data) => this.onmessage?.({ data }));
+      this.thread.on('error', ({ message }) => this.onerror?.({ message, preventDefault: () => {} }));
+    }
+
+    postMessage(message: unknown) {
+      this.thread.postMessage(message);
+    }
+
+    terminate() {
+      void this.thread.terminate();
+    }
+  }
+
+  test('give the same as this thread, one or as many as there are cores', async () => {
+    vi.stubGlobal('Worker', WebWorker);
+    vi.stubGlobal('navigator', { hardwareConcurrency: 2 });
+    using here = await heed.fromPretrained(files);
+    using there = await heed.fromPretrained(files, { worker: true });
+    using pool = await heed.fromPretrained(files, { threads: 'auto' });
+    expect(pool.threads).toEqual({ count: 2, reason: '2 cores' });
+    const texts = many.slice(0, 40);
+    const wanted = await here.embed(texts);
+    expect(await there.embed(texts)).toEqual(wanted);
+    expect(await pool.embed(texts)).toEqual(wanted);
+    await expect(there.embed(['a '.repeat(99)], { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
+  });
+
+  test('are told of folders by their whole address', async () => {
+    const sent: { source: unknown }[] = [];
+    const worker = {
+      onmessage: undefined as undefined | ((event: object) => void),
+      postMessage(request: { id: number; source: unknown }) {
+        sent.push(request);
+        this.onmessage!({ data: { type: 'error', id: request.id, error: { code: 'NOT_FOUND', message: 'x: none' } } });
+      },
+      terminate: vi.fn(),
+    };
+    await expect(heed.fromPretrained('./model', { worker })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(sent.map(({ source }) => source)).toEqual(['https://app.example/page/model']);
+    expect(worker.terminate).toHaveBeenCalledOnce();
+  });
+
+  test('that fail reject what is waited for', async () => {
+    const dying = async (die: (worker: WebWorker) => void) => {
+      const url = new URL('./worker.js', import.meta.resolve('heed'));
+      const worker = new WebWorker(url, { type: 'module' });
+      using model = await heed.fromPretrained(files, { worker });
+      const pending = model.embed(many);
+      setTimeout(() => die(worker), 30);
+      return await pending;
+    };
+    await expect(dying((worker) => worker.onmessageerror!())).rejects.toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringContaining('a message could not be read'),
+    });
+    const preventDefault = vi.fn();
+    await expect(dying((worker) => worker.onerror!({ message: 'out of stack', preventDefault }))).rejects.toMatchObject(
+      { code: 'WORKER_FAILED', message: expect.stringContaining('it failed (out of stack)') },
+    );
+    expect(preventDefault).toHaveBeenCalled(); // heed's error says it; the console need not
+  });
+
+  test('that there are none, or that may not start, is said', async () => {
+    vi.stubGlobal('Worker', undefined);
+    await expect(heed.fromPretrained(files, { worker: true })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('a place that has no workers'),
+    });
+    class Refused {
+      constructor() {
+        throw new DOMException('blocked by the policy of the page', 'SecurityError');
+      }
+    }
+    vi.stubGlobal('Worker', Refused);
+    await expect(heed.fromPretrained(files, { worker: true })).rejects.toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringContaining('cannot be started (blocked by the policy of the page)'),
+    });
+  });
+
+  test('are one where the engine does not tell its cores', async () => {
+    vi.stubGlobal('Worker', WebWorker);
+    vi.stubGlobal('navigator', undefined);
+    using model = await heed.fromPretrained(files, { threads: 'auto' });
+    expect(model.threads).toMatchObject({ count: 1, reason: expect.stringContaining('does not say') });
+  });
+});
+
+test.each([['with'], ['without']])('a call lets the page breathe, %s message channels', async (which) => {
+  vi.stubGlobal('setImmediate', undefined);
+  if (which === 'without') vi.stubGlobal('MessageChannel', undefined);
+  using model = await heed.fromPretrained(files);
+  const before = await model.embed('the fox');
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(new Error('enough')), 30);
+  await expect(model.embed(many, { signal: stop.signal })).rejects.toThrow('enough');
+  expect(await model.embed('the fox')).toEqual(before);
+});
