@@ -61,6 +61,24 @@ describe('a pool of workers', () => {
   });
 });
 
+it('a packed file whose small files are no texts is refused', async () => {
+  const heed = await load();
+  const folder = mkdtempSync(join(tmpdir(), 'heed-packed-'));
+  const file = join(folder, 'model.safetensors');
+  try {
+    const header = Buffer.from('{"__metadata__":{"config.json":{"model_type":"bert"}}}');
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(header.length));
+    writeFileSync(file, Buffer.concat([length, header]));
+    await expect(heed.fromPretrained(file)).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining('got metadata that is no record of strings'),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 it('a single file into which no folder was packed says what it lacks', async () => {
   const heed = await load();
   const folder = mkdtempSync(join(tmpdir(), 'heed-engines-'));

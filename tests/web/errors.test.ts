@@ -282,6 +282,12 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     /memory: got undefined/,
   ],
   [
+    'a tensor whose memory the engine refuses',
+    (h) => h.softmax(made(2 ** 53)),
+    'OUT_OF_MEMORY',
+    /: the engine refused the memory \(/,
+  ],
+  [
     'Transformer, target',
     (h) =>
       new h.Transformer({
@@ -295,6 +301,14 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     /^target: got shape \[2, 3\]/,
   ],
 ];
+
+/** A tensor that is only made when it is asked for. */
+const made = (length: number) => ({
+  shape: [1, 2],
+  get data() {
+    return new Float32Array(length);
+  },
+});
 
 const mha = (h: Loose) => new h.MultiHeadAttention({ embedDim: 4, numHeads: 2 });
 const encoder = (h: Loose) => new h.Encoder({ embedDim: 4, numHeads: 2, feedForwardDim: 4, numLayers: 1 });

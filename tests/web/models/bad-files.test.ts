@@ -241,6 +241,10 @@ describe('the folder', () => {
   test('has no tokenizer: texts are refused, ids work', async () => {
     using model = await heed.fromPretrained(files);
     await expect(model.encode('text')).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    await expect(model.decode([5])).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('tokenizer.json'),
+    });
     expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
   });
 
@@ -253,6 +257,25 @@ describe('the folder', () => {
     expect(await failure({ ...tiny, 'tokenizer.json': JSON.stringify(large) })).toMatchObject({
       code: 'INVALID_FILE',
       message: expect.stringContaining('vocab_size'),
+    });
+  });
+
+  test('has a tokenizer that is wrong where only a text shows it', async () => {
+    const tiny = tinyModel();
+    const json = JSON.parse(tiny['tokenizer.json'] as string);
+    const pre_tokenizer = { type: 'Split', pattern: { String: ' ' }, behavior: 3 };
+    using model = await heed.fromPretrained({ ...tiny, 'tokenizer.json': JSON.stringify({ ...json, pre_tokenizer }) });
+    await expect(model.embed('the fox')).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining('tokenizer.json: got a tokenizer that fails on a text'),
+    });
+    expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
+  });
+
+  test('lists its modules in no list', async () => {
+    expect(await failure({ ...files, 'modules.json': '{"type":"x.Pooling"}' })).toMatchObject({
+      code: 'INVALID_FILE',
+      message: 'modules.json: got JSON that is no list; expected modules in order',
     });
   });
 

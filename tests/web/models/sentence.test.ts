@@ -137,6 +137,12 @@ test.each<[string, Record<string, string | Uint8Array>, string, RegExp]>([
     'INVALID_FILE',
     /truncated/,
   ],
+  [
+    'an activation that is not known',
+    { '3_Dense/config.json': json({ in_features: 144, out_features: 20, activation_function: 'torch.nn.Softsign' }) },
+    'INVALID_FILE',
+    /3_Dense.*activation_function: got .*Softsign.*expected Identity, Tanh/,
+  ],
   ['no weights', { '2_LayerNorm/model.safetensors': '' }, 'INVALID_FILE', /2_LayerNorm/],
   [
     'Normalize before Dense',

@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { type LoadProgress, load } from 'heed';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Sha256 } from '../../../web/src/models/sha256.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 
@@ -141,6 +142,52 @@ describe('a folder URL', () => {
     });
     answer = serve;
     await expectRight(`${base}model`);
+  });
+
+  test('whose file changed while the connection was broken', async () => {
+    let answers = 0;
+    answer = (request, response, name) => {
+      if (name !== 'model.safetensors') return serve(request, response, name);
+      if (answers++ > 0) return void response.writeHead(200, { etag: '"2"' }).end(files[name]);
+      response.writeHead(200, { 'content-length': files[name]!.length, etag: '"1"' });
+      response.write(files[name]!.subarray(0, 30_000), () => setTimeout(() => response.destroy(), 20));
+    };
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'NETWORK',
+      message: expect.stringMatching(/got 30000 of \d+ bytes \(and status 200 when asked for the rest\)/),
+    });
+    expect(answers).toBe(2);
+  });
+
+  test('whose weights go on after their end', async () => {
+    answer = (request, response, name) =>
+      name === 'model.safetensors'
+        ? void response.writeHead(200).end(Buffer.concat([files[name]!, new Uint8Array(3)])) // of a length not told before
+        : serve(request, response, name);
+    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining('got bytes after the last tensor'),
+    });
+  });
+
+  test.each([
+    ['model.safetensors', -100, 'INVALID_FILE', /got more than the \d+ bytes that its Content-Length names/],
+    ['config.json', 100, 'NETWORK', /got \d+ of \d+ bytes \(the connection ended early\)/],
+  ])('whose service worker miscounts %s by %i bytes', async (miscounted, excess, code, message) => {
+    vi.stubGlobal('fetch', async (url: URL) => {
+      const bytes = files[url.pathname.split('/').at(-1)!];
+      if (!bytes || url.pathname.includes('Pooling')) return new Response('', { status: 404 });
+      const length = bytes.length + (url.pathname.endsWith(miscounted) ? excess : 0);
+      return new Response(bytes.slice(), { headers: { 'content-length': String(length) } });
+    });
+    try {
+      await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+        code,
+        message: expect.stringMatching(message),
+      });
+    } finally {
+      vi.unstubAllGlobals();
+    }
   });
 
   test('stops when the signal fires', async () => {
@@ -296,6 +343,36 @@ describe('integrity', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe('a folder of this machine', () => {
+  const url = pathToFileURL(`${fixtures}bert/`);
+
+  test('by its URL, as a whole or file by file', async () => {
+    await expectRight(url);
+    await expectRight(url.href);
+    const named = (name: string) => new URL(name, url);
+    await expectRight({ 'config.json': named('config.json'), 'model.safetensors': named('model.safetensors') });
+    await expect(heed.fromPretrained({ 'config.json': named('none.json') })).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringContaining('none.json: got no such file'),
+    });
+    await expect(heed.fromPretrained(new URL('none/', url))).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringMatching(/source: got file:.*none\/, which is no folder/),
+    });
+  });
+
+  test('whose weights go away while it is read', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'heed-folder-'));
+    for (const [name, bytes] of Object.entries(files)) writeFileSync(join(folder, name), bytes);
+    const onProgress = () => rmSync(join(folder, 'model.safetensors'), { force: true });
+    await expect(heed.fromPretrained(folder, { onProgress })).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringContaining('model.safetensors: cannot be read (ENOENT'),
+    });
+    rmSync(folder, { recursive: true });
   });
 });
 

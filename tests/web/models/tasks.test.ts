@@ -37,6 +37,9 @@ describe('vectors', () => {
     for (let i = 0; i < 3; i++) expect(self.data[4 * i]).toBeCloseTo(1, 6);
     expect([...similarity(new Tensor(new Float32Array(5), [1, 5]), b).data]).toEqual([0, 0, 0, 0]);
     expect(() => similarity(a, matrix(2, 4, 1))).toThrow(/expected the same/);
+    expect(() => similarity(matrix(65_536, 1, 1))).toThrow(
+      expect.objectContaining({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('65536 and 65536 vectors') }),
+    );
   });
 
   test('search finds the best exactly', () => {

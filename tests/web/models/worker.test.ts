@@ -64,6 +64,16 @@ describe('a model in a worker', () => {
     expect(model.config.family).toBe('bert');
   });
 
+  test('rejects with what a listener to progress throws, and goes on answering', async () => {
+    using model = await heed.fromPretrained(tinyModel(), { worker: true });
+    const onProgress = () => {
+      throw new Error('enough of it');
+    };
+    await expect(model.embed(many, { onProgress })).rejects.toThrow('enough of it');
+    expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+    await expect(heed.fromPretrained(`${fixtures}bert`, { worker: true, onProgress })).rejects.toThrow('enough of it');
+  });
+
   test('stops when the signal fires, at once for the caller, and goes on answering', async () => {
     using model = await heed.fromPretrained(tinyModel(), { worker: true });
     const before = await model.embed(texts);
@@ -142,7 +152,9 @@ describe('a model in several workers', () => {
       code: 'INVALID_ARGUMENT',
     });
     expect((await pool.embed(texts)).shape).toEqual([3, 24]);
+    expect(pool.disposed).toBe(false);
     pool.dispose();
+    expect(pool.disposed).toBe(true);
     await expect(pool.embed(texts)).rejects.toMatchObject({ code: 'DISPOSED' });
     await expect(heed.fromPretrained({ 'config.json': '{}' }, { threads: 2 })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
