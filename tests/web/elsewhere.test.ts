@@ -30,7 +30,15 @@ beforeEach(() => {
     const file = files[url.pathname.replace('/page/model/', '')];
     if (file === undefined) return new Response('nothing here', { status: 404 });
     const body = Uint8Array.from(typeof file === 'string' ? Buffer.from(file) : file);
-    return new Response(body, { headers: { 'content-length': String(body.length) } });
+    let at = 0;
+    const stream = new ReadableStream({
+      pull(controller) {
+        if (at >= body.length) return controller.close();
+        controller.enqueue(body.slice(at, at + 4096));
+        at += 4096;
+      },
+    });
+    return new Response(stream, { headers: { 'content-length': String(body.length) } });
   });
 });
 afterEach(() => vi.unstubAllGlobals());

@@ -1,5 +1,5 @@
 /** Engines that lack something say so, and so do threads and packed files that cannot be had. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'heed';
@@ -59,6 +59,39 @@ describe('a pool of workers', () => {
       code: 'INVALID_FILE',
     });
   });
+});
+
+it('a packed file is closed again where the load fails', async () => {
+  const heed = await load();
+  const folder = mkdtempSync(join(tmpdir(), 'heed-closed-'));
+  const file = join(folder, 'model.safetensors');
+  const pack = (metadata: object) => {
+    const header = Buffer.from(JSON.stringify({ __metadata__: metadata }));
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(header.length));
+    writeFileSync(file, Buffer.concat([length, header, new Uint8Array(2 ** 21)])); // more than what is read for the header
+  };
+  const openFiles = () =>
+    readdirSync('/proc/self/fd').map((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        return '';
+      }
+    });
+  try {
+    for (const [metadata, code] of [
+      [{ 'config.json': '{"model_type":"gpt2"}' }, 'UNSUPPORTED'],
+      [{ 'config.json': { model_type: 'bert' } }, 'INVALID_FILE'],
+      [{}, 'INVALID_FILE'],
+    ] as const) {
+      pack(metadata);
+      await expect(heed.fromPretrained(file)).rejects.toMatchObject({ code });
+      expect(openFiles()).not.toContain(file);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 it('a packed file whose small files are no texts is refused', async () => {

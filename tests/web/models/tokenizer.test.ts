@@ -79,3 +79,16 @@ test.each([
   expect(truncatedLengths(first, second, 7)).toEqual([n, m]);
   expect(truncatedLengths(first, second, 0)).toEqual([0, 0]);
 });
+
+test('an unknown token that the vocabulary lacks is named by the text that needs it', () => {
+  const json = JSON.parse(readFileSync(join(folder, 'bert-uncased.json'), 'utf8'));
+  json.model.unk_token = '[NONE]';
+  const tokenizer = new TextTokenizer(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json', undefined);
+  expect(tokenizer.tokenize('the', undefined, Infinity).tokens).toHaveLength(3);
+  expect(() => tokenizer.tokenize('the \u{1F980}', undefined, Infinity)).toThrow(
+    expect.objectContaining({
+      code: 'INVALID_FILE',
+      message: "tokenizer.json: token '[NONE]' is not in the vocabulary and there is no unknown token",
+    }),
+  );
+});

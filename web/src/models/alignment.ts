@@ -180,16 +180,18 @@ function insertion(text: string, next: Aligned): Aligned {
 }
 
 function replace(source: Aligned, pattern: RegExp | null, content: string): Aligned {
-  if (!pattern) return source;
+  if (!pattern || source.text === '') return source;
   const parts: Aligned[] = [];
   let at = 0;
-  for (const match of source.text.matchAll(pattern)) {
-    const end = match.index + match[0].length;
-    parts.push(slice(source, at, match.index));
+  for (const { 0: found, index } of source.text.matchAll(pattern)) {
+    const end = index + found.length;
+    // The end of a match is no other one; V8 finds an empty one within surrogate pairs, too.
+    if (found === '' && ((index === at && at > 0) || /[\uDC00-\uDFFF]/.test(source.text[index] ?? ''))) continue;
+    parts.push(slice(source, at, index));
+    // What replaces nothing stands for what is before it.
+    const [first, last] = [found === '' ? index - 1 : index, end - 1];
     const [start, stop] =
-      match[0] === ''
-        ? [source.starts[end] ?? 0, source.starts[end] ?? 0]
-        : [source.starts[match.index]!, source.ends[end - 1]!];
+      last < 0 ? [source.starts[0]!, source.starts[0]!] : [source.starts[first]!, source.ends[last]!];
     parts.push({
       text: content,
       starts: new Array<number>(content.length).fill(start),

@@ -59,10 +59,12 @@ export async function cachedFolder(
       throw error;
     }
   }
-  const forget = async () => {
-    await Promise.allSettled(Array.from(taken, (key) => store.remove(key)));
+  // Kept files that are not what they should be, or no longer fit the others, are fetched anew by the next load.
+  const failed = async (error: unknown) => {
+    if (error instanceof HeedError && error.code === 'INVALID_FILE')
+      await Promise.allSettled(Array.from(taken, (key) => store.remove(key)));
   };
-  return { label: folder.label, open: open as ModelFolder['open'], forget };
+  return { label: folder.label, open: open as ModelFolder['open'], failed };
 }
 
 /** Passes a file's chunks on and keeps them. Whoever reads stops early where the file is wrong, and then it is not kept; nor is it where it ended too soon. */
@@ -119,11 +121,6 @@ class WeightsCheck {
     const header = 8 + headerLength(this.start, this.name, this.received);
     parseHeader(this.start.subarray(8, header), this.name, this.received);
   }
-}
-
-/** After a failed load: kept files that are not what they should be, or no longer fit the others, are fetched anew by the next. */
-export async function forgetSpoilt(folder: ModelFolder | undefined, error: unknown): Promise<void> {
-  if (error instanceof HeedError && error.code === 'INVALID_FILE') await folder?.forget?.();
 }
 
 async function openStore(cache: CacheOption): Promise<Store | null> {

@@ -2,7 +2,6 @@
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { forgetSpoilt } from './cache.js';
 import { Settings } from './config.js';
 import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
@@ -126,8 +125,8 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   } catch (error) {
     raw?.delete();
     stop.abort();
+    await folder?.failed?.(error);
     if (signal?.aborted) throw signal.reason;
-    await forgetSpoilt(folder, error);
     throw error;
   } finally {
     signal?.removeEventListener('abort', onAbort);

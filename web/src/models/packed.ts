@@ -21,24 +21,30 @@ export async function packedFolder(file: OpenFile, integrity: Integrity): Promis
       start = longer;
     }
   };
-  await readTo(8);
-  const end = 8 + headerLength(start, file.name, file.size);
-  await readTo(end);
-  const files = parseMetadata(start.subarray(8, end), file.name);
-  if (!Object.hasOwn(files, 'config.json')) {
-    await chunks.return?.();
+  const readFiles = async () => {
+    await readTo(8);
+    const end = 8 + headerLength(start, file.name, file.size);
+    await readTo(end);
+    const files = parseMetadata(start.subarray(8, end), file.name);
+    if (Object.hasOwn(files, 'config.json')) return files;
     throw new HeedError(
       'INVALID_FILE',
       `${file.name}: got no 'config.json' in the header's metadata; expected a model packed into one file, or give the model's folder`,
     );
-  }
+  };
+  const failed = async () => void (await chunks.return?.());
+  const files = await readFiles().catch(async (error) => {
+    await failed();
+    throw error;
+  });
   async function* all(): AsyncIterable<Uint8Array> {
     yield start;
     for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
   }
-  return openedFolder(file.name, integrity, async (path) => {
+  const folder = openedFolder(file.name, integrity, async (path) => {
     if (path === 'model.safetensors') return { name: file.name, size: file.size, chunks: all };
     if (Object.hasOwn(files, path)) return memoryFile(`${file.name}: ${path}`, files[path]!);
     return `${file.name}: got no '${path}' in the header's metadata`;
   });
+  return { ...folder, failed };
 }

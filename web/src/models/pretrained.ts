@@ -4,7 +4,6 @@ import { calling, describe, HeedError, invalid } from '../error.js';
 import { integer, listOf, oneOf, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { formatShape, Tensor } from '../tensor.js';
-import { forgetSpoilt } from './cache.js';
 import { callSchema, embedSchema, encodeSchema, readLoadOptions, tokenizeSchema } from './call-options.js';
 import { Chain, HEADS, type HeadContext, type HeadName, makeHead, makePooler } from './heads.js';
 import {
@@ -51,7 +50,7 @@ export async function loadPretrained(
     return new LocalModel(runtime, loaded, parts, read.dtype);
   } catch (error) {
     parts.delete();
-    await forgetSpoilt(loaded.folder, error);
+    await loaded.folder.failed?.(error);
     throw error;
   }
 }

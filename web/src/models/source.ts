@@ -35,8 +35,8 @@ export interface ModelFolder {
   /** null where the folder has no such file; an error that says how that was found out where it is `required`. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
-  /** Of a cache: keeps those files no longer that were taken from it. */
-  forget?(): Promise<void>;
+  /** To be called where the load that opened it failed. */
+  failed?(error: unknown): Promise<void>;
 }
 
 export interface RemoteOptions {
