@@ -259,6 +259,14 @@ describe('a cache', () => {
     await expectRight(`${base}model`, { cache: spoilt });
   });
 
+  test('is for folders: below a blob nothing lies', async () => {
+    for (const cache of [folder, false])
+      await expect(heed.fromPretrained('blob:x', { cache })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringContaining('source: '),
+      });
+  });
+
   test("that cannot be written stands in nobody's way", async () => {
     answer = serve;
     await expectRight(`${base}model`, { cache: '/dev/null/heed' });

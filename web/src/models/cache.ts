@@ -2,7 +2,7 @@
  * Files of the net, kept: in the browser's Cache API, or in a folder in Node. Nothing is kept that was not received whole and found to be what it should be, and a cache that is full
  * or not there never stands in the way of a load.
  */
-import { HeedError } from '../error.js';
+import { guarded, HeedError } from '../error.js';
 import { nodeModule } from '../platform.js';
 import { parseJson } from './config.js';
 import type { Integrity } from './integrity.js';
@@ -34,7 +34,7 @@ export async function cachedFolder(
   const store = await openStore(cache).catch(() => null);
   if (!store) return folder;
   const keyOf = (path: string) => {
-    const url = new URL(path, folder.label);
+    const url = guarded('source', () => new URL(path, folder.label)); // nothing lies below a blob: or data: URL
     // A file whose digest the caller names is another than the one that lay there before.
     const digest = integrity.of(path);
     if (digest !== null) url.searchParams.set('sha256', digest);
