@@ -1,7 +1,7 @@
 /** Arguments that no call expects, and ones that it does. */
 import fc from 'fast-check';
 import { HeedError, Tensor } from 'heed';
-import { expect } from 'vitest';
+import { afterAll, expect } from 'vitest';
 
 /** How many random calls each line of a table makes. */
 export const runs = Number(process.env.HEED_FUZZ_RUNS ?? 150);
@@ -206,12 +206,34 @@ export function options(known: Record<string, fc.Arbitrary<unknown>>, required: 
   );
 }
 
+/** Calls by the test that made them, and how many of these were answered rather than refused. */
+const counts = new Map<string, { calls: number; answered: number }>();
+
+function count(answered: boolean): void {
+  const name = expect.getState().currentTestName ?? '';
+  const counted = counts.get(name) ?? { calls: 0, answered: 0 };
+  counts.set(name, { calls: counted.calls + 1, answered: counted.answered + Number(answered) });
+}
+
+if (process.env.HEED_FUZZ_RUNS)
+  afterAll(() => {
+    const line = (name: string, calls: number, answered: number) =>
+      `${name}: ${calls.toLocaleString('en')} calls, ${answered.toLocaleString('en')} answered`;
+    const all = [...counts.values()];
+    const sum = (key: 'calls' | 'answered') => all.reduce((total, counted) => total + counted[key], 0);
+    const lines = Array.from(counts, ([name, { calls, answered }]) => line(name, calls, answered));
+    console.log([...lines, line('in all', sum('calls'), sum('answered'))].join('\n'));
+  });
+
 /** What `body` returns; undefined where it threw a HeedError with one of the `codes`. Anything else that it throws is a failure. */
 export function resultOrError<T>(codes: readonly string[], body: () => T): T | undefined {
   try {
-    return body();
+    const result = body();
+    count(true);
+    return result;
   } catch (error) {
     checkError(error, codes);
+    count(false);
     return undefined;
   }
 }
@@ -219,9 +241,12 @@ export function resultOrError<T>(codes: readonly string[], body: () => T): T | u
 /** As `resultOrError`, of a promise, and of what throws before it makes one. */
 export async function resolved<T>(codes: readonly string[], body: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await body();
+    const result = await body();
+    count(true);
+    return result;
   } catch (error) {
     checkError(error, codes);
+    count(false);
     return undefined;
   }
 }
