@@ -12,6 +12,7 @@ import {
   semanticSearch,
   similarity,
   Tensor,
+  TextIndex,
 } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { expectClose, fixture } from './fixtures.js';
@@ -52,6 +53,23 @@ describe('vectors', () => {
     });
     expect(semanticSearch(queries, matrix(3, 6, 1), { topK: 10 })[0]).toHaveLength(3);
     expect(() => semanticSearch(queries, corpus, { topK: 0 })).toThrow(/topK/);
+  });
+
+  test('an index says what is wrong with a query', () => {
+    const index = TextIndex.of(['a', 'b'], matrix(2, 4, 5));
+    const throwing = new Proxy(new Float32Array(4), {
+      getPrototypeOf() {
+        throw new Error('not for you');
+      },
+    });
+    for (const [query, code, message] of [
+      [throwing, 'INVALID_ARGUMENT', 'query: reading it threw Error: not for you'],
+      [new Float32Array(3), 'SHAPE_MISMATCH', 'query: got 3 entries; expected 4: embed it with { dimensions: 4 }'],
+      ['a', 'INVALID_ARGUMENT', "query: got 'a'"],
+    ] as const)
+      expect(() => index.search(query as never)).toThrow(
+        expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) }),
+      );
   });
 });
 

@@ -3,7 +3,7 @@
  *
  * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1), and `words.txt` with the texts, one a line.
  */
-import { HeedError } from '../error.js';
+import { guarded, HeedError } from '../error.js';
 import { listOf, readOptions, text } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import { headerLength, parseHeader, writeSafetensors } from './safetensors.js';
@@ -94,7 +94,8 @@ export class TextIndex {
   /** The `topK` texts nearest to a vector [D] or [1,D], by cosine, best first. */
   search(query: TensorInput | Float32Array, options?: { topK?: number }): TextHit[] {
     const { topK } = readOptions('search', searchSchema, options);
-    const data = query instanceof Float32Array ? query : readTensor('query', query).data;
+    const isVector = guarded('query', () => query instanceof Float32Array);
+    const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     const width = this.dimensions;
     if (data.length !== width && this.texts.length > 0) {
       throw new HeedError(
