@@ -8,6 +8,7 @@ interface Entry {
 }
 export function ratiosOf(markdown: string): Speed;
 export function slowdowns(before: Entry, after: Entry): string[];
+export function slowInt8(speed: Speed): string[];
 export function faults(
   record: Record<string, Entry>,
   now: Entry & { version: string },

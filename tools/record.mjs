@@ -1,7 +1,7 @@
 // bench/record.json: what each release weighed and how fast it was, as ratios to its peers. Sizes are compared with the tree's; speeds only
 // with each other, as they were recorded, since a timed test would fail by the machine's mood.
 //   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md
-//   `npm run record check`    what CI asks: the entry is there and not stale, and no ratio fell without a word
+//   `npm run record check`    what CI asks: the entry is there and not stale, no ratio fell without a word, and int8 is faster than fp32
 //   `npm run record release`  what a release asks on top: sizes to the byte, and the changelog
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
@@ -62,6 +62,20 @@ export function slowdowns(before, after) {
   return found;
 }
 
+/** Shapes at which int8 was not the faster of the two arithmetics, or was not measured, in one of the builds and places. */
+export function slowInt8(speed) {
+  const builds = ['relaxed-simd', 'simd128'];
+  const shapes = ['1 x 16', '1 x 128', '8 x 128', '1 x 512'];
+  return Object.entries(speed).flatMap(([place, rows]) =>
+    builds.flatMap((build) => {
+      const row = rows[`heed q8 (${build}) / heed fp32`] ?? {};
+      return shapes
+        .filter((shape) => !(row[shape] > 1))
+        .map((shape) => `${place}: int8 (${build}), ${shape}: ${row[shape] ?? 'not measured'} times as fast as fp32`);
+    }),
+  );
+}
+
 function entry() {
   const { version, compiler } = JSON.parse(read('dist/wasm.json'));
   return { version, compiler, sizes: measureSizes(), speed: ratiosOf(read('bench/RESULTS.md')) };
@@ -77,6 +91,7 @@ export function faults(record, now, { exact }) {
     const drift = was === undefined ? Infinity : Math.abs(bytes - was) / was;
     if (exact ? bytes !== was : drift > kDrift) wrong.push(`${what}: ${bytes} bytes, recorded are ${was}`);
   }
+  wrong.push(...slowInt8(recorded.speed));
   const before = Object.values(others).at(-1);
   if (before && !recorded.slower)
     wrong.push(...slowdowns(before, recorded).map((line) => `slower, without a reason: ${line}`));

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { changelogFaults, faults, ratiosOf, slowdowns } from '../../tools/record.mjs';
+import { changelogFaults, faults, ratiosOf, slowdowns, slowInt8 } from '../../tools/record.mjs';
 
 const markdown = readFileSync(new URL('../../bench/RESULTS.md', import.meta.url), 'utf8');
 
@@ -18,9 +18,40 @@ it('reads the ratios of the results', () => {
   }
 });
 
+it('says that int8 is faster at every length, in both builds, everywhere, and what it loses', () => {
+  const record = JSON.parse(readFileSync(new URL('../../bench/record.json', import.meta.url), 'utf8'));
+  for (const speed of [
+    ...Object.values<{ speed: ReturnType<typeof ratiosOf> }>(record).map((entry) => entry.speed),
+    ratiosOf(markdown),
+  ])
+    expect(slowInt8(speed)).toEqual([]);
+  // The last column of each place: the cosine of the vectors with those in fp32.
+  const cosines = [...markdown.matchAll(/^\| heed q8 \((?:relaxed-simd|simd128)\) (?:\| [\d.]+ ){4}\| ([\d.]+) \|$/gm)];
+  expect(cosines).toHaveLength(2 * Object.keys(ratiosOf(markdown)).length);
+  for (const [, cosine] of cosines) expect(Number(cosine)).toBeGreaterThan(0.999);
+});
+
+it('finds where int8 is no faster than fp32', () => {
+  const all = (ratio: number) => ({ '1 x 16': 2, '1 x 128': ratio, '8 x 128': 1.5, '1 x 512': 1.5 });
+  const rows = (ratio: number) => ({
+    'heed q8 (relaxed-simd) / heed fp32': all(1.1),
+    'heed q8 (simd128) / heed fp32': all(ratio),
+  });
+  expect(slowInt8({ 'Node 24': rows(1.01) })).toEqual([]);
+  expect(slowInt8({ 'Node 24': rows(1.2), 'Chrome 156': rows(0.97) })).toEqual([
+    'Chrome 156: int8 (simd128), 1 x 128: 0.97 times as fast as fp32',
+  ]);
+  expect(slowInt8({ 'Node 24': {} })).toHaveLength(8);
+});
+
 const compiler = { emscripten: '3.1.69', clang: '19.1.7' };
+const int8 = { '1 x 16': 2, '1 x 128': 2, '8 x 128': 2, '1 x 512': 2 };
 const speed = (ratio: number, place = 'Node 24.1') => ({
-  [place]: { 'heed / peer': { '1 x 16': 2, '1 x 128': ratio } },
+  [place]: {
+    'heed / peer': { '1 x 16': 2, '1 x 128': ratio },
+    'heed q8 (relaxed-simd) / heed fp32': int8,
+    'heed q8 (simd128) / heed fp32': int8,
+  },
 });
 const made = (bytes: number, ratio: number, place?: string) => ({
   compiler,

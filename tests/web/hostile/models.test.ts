@@ -3,7 +3,21 @@ import fc from 'fast-check';
 import * as heed from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel } from '../models/tiny.js';
-import { extent, fail, filled, flag, options, or, real, resolved, resultOrError, runs, tensor } from './values.js';
+import {
+  changed,
+  extent,
+  fail,
+  filled,
+  flag,
+  isRecord,
+  options,
+  or,
+  real,
+  resolved,
+  resultOrError,
+  runs,
+  tensor,
+} from './values.js';
 
 const codes = [
   'INVALID_ARGUMENT',
@@ -57,9 +71,7 @@ const callback = fc.constant(() => {});
 /** The arguments of a call, without callbacks that throw: what they throw is passed on to the caller, and is none of heed's errors. */
 function ready(values: readonly unknown[]): unknown[] {
   const harmless = values.map((value) =>
-    typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
-      ? Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== fail))
-      : value,
+    isRecord(value) ? changed(value, (entry) => (entry[1] === fail ? [] : [entry])) : value,
   );
   return real(harmless);
 }

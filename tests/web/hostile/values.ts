@@ -52,8 +52,23 @@ class Late {
 export function real<T>(value: T): T {
   if (value instanceof Late) return value.make() as T;
   if (Array.isArray(value)) return value.map(real) as T;
-  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, real(entry)])) as T;
+  return isRecord(value) ? (changed(value, ([name, entry]) => [[name, real(entry)]]) as T) : value;
+}
+
+/** An object of options or of files, with or without a prototype. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype;
+}
+
+/** A record of what `change` makes of each entry. */
+export function changed(
+  record: Record<string, unknown>,
+  change: (entry: [string, unknown]) => [string, unknown][],
+): Record<string, unknown> {
+  const entries = Object.fromEntries(Object.entries(record).flatMap(change));
+  return Object.assign(Object.create(Object.getPrototypeOf(record)), entries);
 }
 
 /** Nothing that a call expects. Numbers are too large to be worked off, or no sizes at all. */
