@@ -282,6 +282,31 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     /memory: got undefined/,
   ],
   [
+    'a list whose length is made up',
+    (h) => encoder(h).prune(Object.assign([[0]], { length: 2 ** 32 - 1 })),
+    'OUT_OF_MEMORY',
+    /^Encoder\.prune: heads: got 4294967295 entries; expected at most 33554432/,
+  ],
+  [
+    'a list of heads that is none',
+    (h) => encoder(h).prune([0]),
+    'INVALID_ARGUMENT',
+    /^Encoder\.prune: heads\[0\]: got 0; expected an array of head indices/,
+  ],
+  [
+    'an endless list',
+    (h) => h.masks.padding(endless()),
+    'OUT_OF_MEMORY',
+    /^masks\.padding: lengths: got 1099511627776 /,
+  ],
+  [
+    'an endless shape',
+    (h) => h.softmax({ data: new Float32Array(1), shape: endless() }),
+    'INVALID_ARGUMENT',
+    /shape: got 1099511627776 axes/,
+  ],
+  ['endless rows', (h) => h.softmax(endless()), 'OUT_OF_MEMORY', /./],
+  [
     'a tensor whose memory the engine refuses',
     (h) => h.softmax(made(2 ** 53)),
     'OUT_OF_MEMORY',
@@ -301,6 +326,12 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     /^target: got shape \[2, 3\]/,
   ],
 ];
+
+/** Ones without end. */
+const endless = () =>
+  new Proxy([1], {
+    get: (target, key) => (key === 'length' ? 2 ** 40 : typeof key === 'symbol' ? Reflect.get(target, key) : 1),
+  });
 
 /** A tensor that is only made when it is asked for. */
 const made = (length: number) => ({

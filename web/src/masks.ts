@@ -3,8 +3,8 @@
  * Letters: N batch, H heads, L queries, S keys.
  */
 import type { RawMask } from './core.js';
-import { calling, describe, guarded, HeedError, invalid } from './error.js';
-import { count, flag, integer, optional, readOptions, type Schema, size } from './options.js';
+import { calling, guarded, HeedError, invalid } from './error.js';
+import { count, flag, integer, listOf, optional, readOptions, type Schema, size } from './options.js';
 import type { Runtime } from './owned.js';
 import { formatShape, type MaskInput, readMask, readTensor, Tensor, type TensorInput } from './tensor.js';
 
@@ -46,8 +46,7 @@ export class Masks {
   /** Of sequence n only the first `lengths[n]` keys are real: [N, 1, 1, keys]. `keys` default: the longest length. */
   padding(lengths: readonly number[], keys?: number): BooleanMask {
     return guarded('masks.padding', () => {
-      if (!Array.isArray(lengths)) throw invalid('masks.padding: lengths', describe(lengths), 'an array of lengths');
-      const real = Array.from(lengths as unknown[], (length, n) => count(length, `masks.padding: lengths[${n}]`));
+      const real = listOf(count, 'an array of lengths')(lengths, 'masks.padding: lengths');
       const longest = real.reduce((a, b) => Math.max(a, b), 0);
       const width = keys === undefined ? longest : integer(keys, 'masks.padding: keys', 0);
       if (longest > width)

@@ -108,14 +108,21 @@ export const text: Reader<string> = (value, name) => {
   throw invalid(name, describe(value), 'a string');
 };
 
+/** More entries than any list here needs, and fewer than an engine's array takes: beyond that it ends the process rather than throw. */
+const MAX_ENTRIES = 2 ** 25;
+
+/** The length of a caller's array, asked once: what claims to be one may be endless. */
+export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
+  if (length <= MAX_ENTRIES) return length;
+  throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_ENTRIES}`);
+}
+
 /** A copy of an array, whose entries `reader` checks from the first on. */
 export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
   return (value, name) =>
     guarded(name, () => {
       if (!Array.isArray(value)) throw invalid(name, describe(value), expected);
-      const list: T[] = [];
-      for (let i = 0; i < value.length; i++) list.push(reader(value[i], `${name}[${i}]`));
-      return list;
+      return Array.from({ length: lengthOf(value, name) }, (_, i) => reader(value[i], `${name}[${i}]`));
     });
 }
 

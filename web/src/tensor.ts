@@ -162,8 +162,9 @@ function lengthOf(argument: string, data: Float32Array | Uint8Array): number {
 /** A copy of `shape`, checked against the number of values. */
 function checkShape(argument: string, length: number, shape: unknown): number[] {
   if (!Array.isArray(shape)) throw invalid(`${argument}.shape`, describe(shape), 'an array of extents');
-  if (shape.length > MAX_RANK) throw invalid(`${argument}.shape`, `${shape.length} axes`, `at most ${MAX_RANK}`);
-  const extents = Array.from(shape as unknown[]);
+  const rank = shape.length;
+  if (rank > MAX_RANK) throw invalid(`${argument}.shape`, `${rank} axes`, `at most ${MAX_RANK}`);
+  const extents = Array.from({ length: rank }, (_, axis) => shape[axis] as unknown);
   let size = 1;
   for (const extent of extents) {
     if (!Number.isInteger(extent) || (extent as number) < 0 || (extent as number) > MAX_SIZE) {

@@ -44,6 +44,13 @@ function growing(): unknown {
   return new Proxy([1, 2, 3, 4], { get: (target, key) => (key === 'length' ? length++ : Reflect.get(target, key)) });
 }
 
+/** An array that has no end. */
+function endless(): unknown {
+  return new Proxy([1], {
+    get: (target, key) => (key === 'length' ? 2 ** 40 : typeof key === 'symbol' ? Reflect.get(target, key) : 1),
+  });
+}
+
 /** A value that would trap fast-check, too; made at the last moment by `real`. */
 class Late {
   constructor(readonly make: () => unknown) {}
@@ -114,6 +121,10 @@ export const wild: fc.Arbitrary<unknown> = fc.oneof(
       () => ({ data: shrunk(), shape: [4] }),
       () => fleeting(),
       () => Object.assign([[1, 2]], { 0: growing() }),
+      () => ({ data: new Float32Array(1), shape: growing() }),
+      endless,
+      () => [endless()],
+      () => ({ data: new Float32Array(1), shape: endless() }),
       () => ({ data: new Float32Array(0), shape: [2 ** 31 - 1, 0] }),
       () => ({ data: new Float32Array(0), shape: [0, 2 ** 31 - 1] }),
       () => ({ data: new Float32Array(4), shape: [-2, -2] }),

@@ -16,7 +16,7 @@ import {
 } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { formatShape, readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { remainingHeads, withHeads } from './heads.js';
+import { headList, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
 import {
   prunedOptions,
@@ -163,7 +163,7 @@ export class Encoder extends Layer<RawEncoder> {
    */
   prune(heads: readonly (readonly number[])[]): Encoder {
     const argument = 'Encoder.prune: heads';
-    const lists = listOf((list) => list as readonly number[], 'a list of heads for each layer')(heads, argument);
+    const lists = listOf(headList, 'a list of heads for each layer')(heads, argument);
     if (lists.length !== this.#heads.length)
       throw invalid(argument, `${lists.length} lists`, `${this.#heads.length}, one for each layer`);
     const kept = this.#heads.map((count, layer) => remainingHeads(`${argument}[${layer}]`, lists[layer]!, count));

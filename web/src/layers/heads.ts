@@ -78,6 +78,8 @@ function difference(before: Measured, after: Measured): number {
   return Math.sqrt(sum / Math.max(1, a.data.length));
 }
 
+export const headList = listOf((head, name) => integer(head, name, 0), 'an array of head indices');
+
 /** The heads that stay when `heads` go. */
 export function remainingHeads(argument: string, heads: readonly number[], numHeads: number): number[] {
   const head: Reader<number> = (value, name) => integer(value, name, 0, numHeads - 1);

@@ -1,7 +1,7 @@
 /** What a caller gives to `encode` and `embed`, texts or ids, as rows of tokens ready for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
 import { describe, guarded, HeedError, invalid } from '../error.js';
-import { integer, listOf, type Reader, texts } from '../options.js';
+import { integer, lengthOf, listOf, type Reader, texts } from '../options.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
 /** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
@@ -58,12 +58,11 @@ export function countTexts(input: ModelInput): number {
 const idsOfText: Reader<number[]> = (value, name) => {
   if (!Array.isArray(value) && !ArrayBuffer.isView(value))
     throw invalid(name, describe(value), 'an array of whole numbers');
-  const ids: number[] = [];
-  for (let i = 0; i < (value as ArrayLike<unknown>).length; i++) {
-    const id = (value as ArrayLike<unknown>)[i];
-    ids.push(integer(typeof id === 'bigint' || typeof id === 'boolean' ? Number(id) : id, `${name}[${i}]`, 0));
-  }
-  return ids;
+  const given = value as ArrayLike<unknown>;
+  return Array.from({ length: lengthOf(given, name) }, (_, i) => {
+    const id = given[i];
+    return integer(typeof id === 'bigint' || typeof id === 'boolean' ? Number(id) : id, `${name}[${i}]`, 0);
+  });
 };
 const idsOfTexts = listOf(idsOfText, 'an array of arrays of token ids, one a text');
 
