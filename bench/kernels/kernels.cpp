@@ -52,10 +52,10 @@ struct {
 
 /// A step's own instructions, and no others but its broadcasts, all of one cache line: what a product would reach if
 /// its operands came for nothing. Four rows by eight columns, as in a tile. That the line stays the same is kept from
-/// the compiler, which would take the products out of the loop.
+/// the compiler, which would take the products out of the loop. `add` is given sums, four units and a column.
 template <class Add>
 int32_t runPeak(Index steps, const Add& add) {
-  static const uint32_t line[] = {0x3f800001, 0x3f800002, 0x3f800003, 0x3f800004};
+  alignas(64) static const uint32_t line[16] = {0x3f800001, 0x3f800002, 0x3f800003, 0x3f800004};
   const uint32_t* units = line;
   const v128_t columns[] = {simd::opaqueSplat(0x3f000000), simd::opaqueSplat(0x3e800000)};
   v128_t sums[4][2];
@@ -64,8 +64,7 @@ int32_t runPeak(Index steps, const Add& add) {
   for (Index s = 0; s < steps; ++s) {
     asm("" : "+r"(units));
     for (int r = 0; r < 4; ++r) {
-      const v128_t unit = wasm_v128_load32_splat(units + r);
-      for (int i = 0; i < 2; ++i) sums[r][i] = add(sums[r][i], unit, columns[i]);
+      for (int i = 0; i < 2; ++i) sums[r][i] = add(sums[r][i], units + 4 * r, columns[i]);
     }
   }
   for (auto& row : sums) sums[0][0] = wasm_i32x4_add(sums[0][0], wasm_i32x4_add(row[0], row[1]));
@@ -74,21 +73,23 @@ int32_t runPeak(Index steps, const Add& add) {
 
 template <class Step>
 int32_t runPeak(Index steps) {
-  return runPeak(steps,
-                 [step = Step()](v128_t sum, v128_t unit, v128_t column) { return step.add(sum, unit, column); });
+  return runPeak(steps, [step = Step()](v128_t sum, const uint32_t* units, v128_t column) {
+    return step.add(sum, wasm_v128_load32_splat(units), column);
+  });
 }
 
 }  // namespace
 
-/// Peak of the fp32 (0) and int8 (1) step, relaxed also of the split (2) and the paired split (3) int8 step: 8 dots
-/// each, 16 the last.
+/// Peak of the fp32 (0) and int8 (1) step, relaxed also of the split (2) and the narrow (3) int8 step: 8 dots each, 32
+/// the last.
 EXPORT(peak) int32_t peak(int kind, Index steps) {
   if (kind == 0) return runPeak<FloatStep>(steps);
 #if defined(HEED_RELAXED_SIMD)
   if (kind == 3) {
-    return runPeak(steps, [step = SplitDotStep()](v128_t sum, v128_t unit, v128_t column) {
-      const v128_t units[] = {unit, unit};
-      return step.add(sum, units, column, wasm_v128_not(column));
+    return runPeak(steps, [step = NarrowDotStep()](v128_t sum, const uint32_t* units, v128_t column) {
+      v128_t pairs = simd::dot2(column, wasm_v128_load32_splat(units));
+      for (int n = 1; n < 4; ++n) pairs = wasm_i16x8_add(pairs, simd::dot2(column, wasm_v128_load32_splat(units + n)));
+      return step.widen(sum, pairs);
     });
   }
   return kind == 1 ? runPeak<DotStep>(steps) : runPeak<SplitDotStep>(steps);

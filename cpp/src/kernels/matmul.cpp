@@ -1,7 +1,6 @@
 #include "kernels/matmul.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "kernels/activation.h"
 #include "kernels/strips.h"
@@ -13,8 +12,8 @@ namespace {
 /// Rows that go through a whole weight together: as many as keep the left operand in the second-level cache and a
 /// panel's sums in the first.
 constexpr Index kBlockRows = 128;
-/// Panels of the widest tile.
-constexpr Index kMostPanels = 4;
+/// Panels between two epilogues: those of the widest tile, else two, which fill a cache line of C.
+Index panelsAtOnce(Index rows) { return rows == 1 ? 4 : 2; }
 
 /// A block of the left operand, ready to be multiplied.
 struct LeftBlock {
@@ -24,85 +23,73 @@ struct LeftBlock {
   const RowQuantization* rows;  ///< int8 only
 };
 
-/// A strip of R rows times one panel.
+/// A strip of R rows times panels [p, p + count). Low strips take several panels at once: alone, their few sums would
+/// leave the multipliers waiting for each other.
 template <class Step, int R>
-void multiplyStrip(const uint32_t* units, const PackedWeight& weight, Index p, float* sums) {
-#if defined(HEED_RELAXED_SIMD)
-  if constexpr (std::is_same_v<Step, SplitDotStep>)
-    return pairedTile<R>(units, weight.panel(p), weight.wide(p), weight.steps(), sums);
-#endif
-  tile<Step, R, 1>(units, weight.panel(p), 0, weight.steps(), sums, 0);
+void multiplyStrip(const uint32_t* units, const PackedWeight& weight, Index p, Index count, float* sums, Index stride) {
+  constexpr int kAtOnce = R == 1 ? 4 : R == 2 ? 2 : 1;
+  Index i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce)
+    tile<Step, R, kAtOnce>(units, weight.panel(p + i), weight.panelBytes(), weight.steps(), sums + i * stride, stride);
+  for (; i < count; ++i) tile<Step, R, 1>(units, weight.panel(p + i), 0, weight.steps(), sums + i * stride, 0);
 }
 
-/// All strips times panels [p, p + count); count > 1 only for a single low strip, which alone would leave the
-/// multipliers waiting for each other.
+/// All strips times panels [p, p + count): sums (count, T, 8).
 template <class Step>
 void multiplyPanels(const LeftBlock& left, const PackedWeight& weight, Index p, Index count, float* sums) {
-  const Index stride = 8 * left.strips.rows, steps = weight.steps();
-  for (Index i = 0; i < left.strips.count; ++i) {
-    const Index begin = left.strips.begin(i);
-    const uint32_t* units = left.units + begin * steps;
-    float* to = sums + 8 * begin;
-    switch (left.strips.begin(i + 1) - begin) {
-      case 1:
-        count == 4 ? tile<Step, 1, 4>(units, weight.panel(p), weight.panelBytes(), steps, to, stride)
-                   : tile<Step, 1, 1>(units, weight.panel(p), 0, steps, to, 0);
-        break;
-      case 2:
-        count == 2 ? tile<Step, 2, 2>(units, weight.panel(p), weight.panelBytes(), steps, to, stride)
-                   : tile<Step, 2, 1>(units, weight.panel(p), 0, steps, to, 0);
-        break;
-      case 3:
-        multiplyStrip<Step, 3>(units, weight, p, to);
-        break;
-      case 4:
-        multiplyStrip<Step, 4>(units, weight, p, to);
-        break;
-      case 5:
-        multiplyStrip<Step, 5>(units, weight, p, to);
-        break;
+  constexpr decltype(&multiplyStrip<Step, 1>) kByHeight[] = {
+      multiplyStrip<Step, 1>, multiplyStrip<Step, 2>, multiplyStrip<Step, 3>,
+      multiplyStrip<Step, 4>, multiplyStrip<Step, 5>,
 #if defined(HEED_RELAXED_SIMD)
-      case 6:
-        multiplyStrip<Step, 6>(units, weight, p, to);
-        break;
+      multiplyStrip<Step, 6>,
 #endif
-      default:  // strips have no other heights
-        break;
-    }
+  };
+  static_assert(std::size(kByHeight) == kStripRows);
+  for (Index i = 0; i < left.strips.count; ++i) {
+    const Index begin = left.strips.begin(i), height = left.strips.begin(i + 1) - begin;
+    kByHeight[height - 1](left.units + begin * weight.steps(), weight, p, count, sums + 8 * begin,
+                          8 * left.strips.rows);
   }
 }
 
 using MultiplyPanels = decltype(&multiplyPanels<FloatStep>);
 
+/// The int8 kernels for panels that are wide and for those that are not.
+struct Int8Kernels {
+  MultiplyPanels wide, narrow;
+};
+
 /// Bytes above 127 are outside the relaxed dot's contract, and what it makes of them tells what it is made of: x86
 /// without VNNI adds pairs of products in saturating 16 bits (twice 32767), VNNI does not saturate, Arm takes the bytes
 /// for negative. All agree on what is inside the contract.
-MultiplyPanels fastestInt8() {
+Int8Kernels fastestInt8() {
 #if defined(__wasm_relaxed_simd__)
   static const bool is_split =
       wasm_i32x4_extract_lane(simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)),
                               0) == 2 * 32767;
-  return is_split ? multiplyPanels<SplitDotStep> : multiplyPanels<DotStep>;
-#elif defined(HEED_RELAXED_SIMD)
-  return multiplyPanels<SplitDotStep>;  // natively, for the sanitizers: the one that could overflow
+  if (!is_split) return {multiplyPanels<DotStep>, multiplyPanels<DotStep>};
+#endif
+#if defined(HEED_RELAXED_SIMD)
+  return {multiplyPanels<SplitDotStep>, multiplyPanels<NarrowDotStep>};  // natively, too: those that could overflow
 #else
-  return multiplyPanels<WideDotStep>;
+  return {multiplyPanels<WideDotStep>, multiplyPanels<WideDotStep>};
 #endif
 }
 
-/// The columns of one panel on their way from sums to C.
+/// The columns of P panels on their way from sums (P, T, 8) to C.
+template <int P>
 class PanelEpilogue {
  public:
   PanelEpilogue(const Product& product, Index panel)
       : product_(product),
         out_(product.out),
         column_(8 * panel),
-        width_(std::min<Index>(8, product.weight->out() - column_)) {
-    float bias[8] = {};
+        width_(std::min<Index>(8 * P, product.weight->out() - column_)) {
+    float bias[8 * P] = {};
     if (product.epilogue.bias) std::copy_n(product.epilogue.bias + column_, width_, bias);
     const bool is_int8 = product.weight->precision() == Precision::kInt8;
     HEED_UNROLL
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
       bias_[i] = simd::load(bias + 4 * i);
       if (!is_int8) continue;
       scales_[i] = simd::load(product.weight->scales() + column_ + 4 * i);
@@ -111,64 +98,74 @@ class PanelEpilogue {
   }
 
   void run(const LeftBlock& left, float* sums) {
+    const Index rows = left.strips.rows;
     const Activation activation = product_.epilogue.activation;
     const bool is_identity = activation == Activation::kIdentity;
-    for (Index r = 0; r < left.strips.rows; ++r) {
-      float* row = sums + 8 * r;
-      v128_t halves[2];
+    for (Index r = 0; r < rows; ++r) {
+      v128_t values[kVectors];
       HEED_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const v128_t sum = simd::load(row + 4 * i);
-        halves[i] = wasm_f32x4_add(left.rows ? dequantize(sum, left.rows[r], i) : sum, bias_[i]);
-        if (!is_identity) simd::store(row + 4 * i, halves[i]);
+      for (int i = 0; i < kVectors; ++i) {
+        float* from = place(sums, rows, r, i);
+        const v128_t sum = simd::load(from);
+        values[i] = wasm_f32x4_add(left.rows ? dequantize(sum, left.rows[r], i) : sum, bias_[i]);
+        if (!is_identity) simd::store(from, values[i]);
       }
-      if (is_identity) write(left.first_row + r, halves);
+      if (is_identity) write(left.first_row + r, values);
     }
     if (is_identity) return;
-    activate(sums, 8 * left.strips.rows, activation);
-    for (Index r = 0; r < left.strips.rows; ++r) {
-      const v128_t halves[2] = {simd::load(sums + 8 * r), simd::load(sums + 8 * r + 4)};
-      write(left.first_row + r, halves);
+    activate(sums, 8 * P * rows, activation);
+    for (Index r = 0; r < rows; ++r) {
+      v128_t values[kVectors];
+      HEED_UNROLL
+      for (int i = 0; i < kVectors; ++i) values[i] = simd::load(place(sums, rows, r, i));
+      write(left.first_row + r, values);
     }
   }
 
  private:
+  static constexpr int kVectors = 2 * P;
+  static float* place(float* sums, Index rows, Index r, int i) { return sums + 8 * (i / 2 * rows + r) + 4 * (i % 2); }
+
   /// sum of (s q + o) (t w) = t (s sum of q w + o sum of w), unfused, so that both builds give the same.
-  v128_t dequantize(v128_t sum, const RowQuantization& row, int half) const {
+  v128_t dequantize(v128_t sum, const RowQuantization& row, int i) const {
     const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), simd::splat(row.scale));
-    return wasm_f32x4_mul(wasm_f32x4_add(scaled, wasm_f32x4_mul(simd::splat(row.offset), sums_[half])), scales_[half]);
+    return wasm_f32x4_mul(wasm_f32x4_add(scaled, wasm_f32x4_mul(simd::splat(row.offset), sums_[i])), scales_[i]);
   }
 
-  void write(Index row, const v128_t halves[2]) {
+  void write(Index row, const v128_t values[kVectors]) {
     float* to = out_.data() + row * out_.outerStride() + column_;
     const float* residual = product_.epilogue.residual;
     if (residual) residual += row * product_.epilogue.residual_stride + column_;
-    if (width_ < 8) {
-      float values[8];
+    if (width_ < 8 * P) {
+      float floats[8 * P];
       HEED_UNROLL
-      for (int i = 0; i < 2; ++i) simd::store(values + 4 * i, halves[i]);
-      for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + values[j] : values[j];
+      for (int i = 0; i < kVectors; ++i) simd::store(floats + 4 * i, values[i]);
+      for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + floats[j] : floats[j];
       return;
     }
     HEED_UNROLL
-    for (int i = 0; i < 2; ++i)
-      simd::store(to + 4 * i, residual ? wasm_f32x4_add(simd::load(residual + 4 * i), halves[i]) : halves[i]);
+    for (int i = 0; i < kVectors; ++i)
+      simd::store(to + 4 * i, residual ? wasm_f32x4_add(simd::load(residual + 4 * i), values[i]) : values[i]);
   }
 
   const Product& product_;
   MatrixView out_;
   const Index column_, width_;
-  v128_t bias_[2], scales_[2], sums_[2];
+  v128_t bias_[kVectors], scales_[kVectors], sums_[kVectors];
 };
 
 void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
+  static const Int8Kernels int8 = fastestInt8();
   const PackedWeight& weight = *product.weight;
-  const MultiplyPanels multiply = left.rows ? fastestInt8() : multiplyPanels<FloatStep>;
-  const Index together = left.strips.rows == 1 ? kMostPanels : left.strips.rows == 2 ? 2 : 1;
-  for (Index p = 0; p < weight.panels();) {
-    const Index panels = weight.panels() - p >= together ? together : 1;
-    multiply(left, weight, p, panels, sums);
-    for (Index i = 0; i < panels; ++i, ++p) PanelEpilogue(product, p).run(left, sums + i * 8 * left.strips.rows);
+  const Index rows = left.strips.rows;
+  for (Index p = 0, count; p < weight.panels(); p += count) {
+    count = std::min(panelsAtOnce(rows), weight.panels() - p);
+    (!left.rows              ? multiplyPanels<FloatStep>
+     : weight.wide(p, count) ? int8.wide
+                             : int8.narrow)(left, weight, p, count, sums);
+    Index i = 0;
+    for (; i + 2 <= count; i += 2) PanelEpilogue<2>(product, p + i).run(left, sums + 8 * rows * i);
+    if (i < count) PanelEpilogue<1>(product, p + i).run(left, sums + 8 * rows * i);
   }
 }
 
@@ -187,15 +184,14 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) 
   uint32_t* units = any_float ? arena.take<uint32_t>(most_rows * depth) : nullptr;
   uint32_t* int8_units = any_int8 ? arena.take<uint32_t>(most_rows * int8_steps) : nullptr;
   RowQuantization* rows = any_int8 ? arena.take<RowQuantization>(most_rows) : nullptr;
-  std::byte* scratch = any_int8 ? arena.take<std::byte>(4 * int8_steps + 64) : nullptr;
-  float* sums = arena.take(8 * most_rows * (most_rows <= 2 ? kMostPanels : 1));
+  float* sums = arena.take(8 * most_rows * panelsAtOnce(most_rows));
 
   for (Index b = 0; b < blocks; ++b) {
     const Index first = b * a.rows() / blocks, count = (b + 1) * a.rows() / blocks - first;
     const Strips strips(count);
     const ConstMatrixView block = view(a.data() + first * a.outerStride(), count, depth, a.outerStride());
     if (any_float) packStrips(block, strips, units);
-    if (any_int8) quantizeStrips(block, strips, int8_units, rows, scratch);
+    if (any_int8) quantizeStrips(block, strips, int8_units, rows);
     for (const Product& product : products) {
       const bool is_int8 = product.weight->precision() == Precision::kInt8;
       multiplyBlock({first, strips, is_int8 ? int8_units : units, is_int8 ? rows : nullptr}, product, sums);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -26,8 +28,8 @@ class PackedWeight {
   Index in() const { return in_; }
   Precision precision() const { return precision_; }
 
-  /// Copies output rows [first, first + count) in; quantizes them where the store is int8 (symmetric, -127..127 per
-  /// row).
+  /// Copies output rows [first, first + count) in. Quantizes them where the store is int8: symmetric, per row, onto
+  /// -127..127 or, where these would be wide(), onto as many fewer as that takes, but not onto fewer than 51.
   void write(Index first, Index count, const float* rows);
   /// Rows that are int8 already; exact in an int8 store, widened in an fp32 one.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales);
@@ -42,15 +44,16 @@ class PackedWeight {
   /// int8: one per output row, filled up with zeros to whole panels.
   const float* scales() const { return scales_.data(); }
   const float* sums() const { return sums_.data(); }
-  /// int8 whose steps come in twos: for each two of a panel, and once after the last, non-zero where their products
-  /// with 0..127 may add up to more than 16 bits hold (in row r's bit).
-  const uint8_t* wide(Index p) const { return wide_.data() + p * (steps_ / 2 + 1); }
+  /// int8: whether some kInt8Together products of a row in panels [p, p + count) with 0..127 may add up, in the places
+  /// of NarrowDotStep, to more than 16 bits hold.
+  bool wide(Index p, Index count) const {
+    return std::any_of(wide_.data() + p, wide_.data() + p + count, [](uint8_t rows) { return rows != 0; });
+  }
 
  private:
   struct alignas(64) CacheLine {
     std::byte bytes[64];
   };
-  void markWide(Index row, const signed char* weights);
   /// Where a row's part of its panel's first step lies.
   std::byte* row(Index row);
   const std::byte* row(Index row) const { return const_cast<PackedWeight*>(this)->row(row); }
@@ -63,7 +66,7 @@ class PackedWeight {
   std::vector<CacheLine> storage_;
   std::vector<float> scales_;
   std::vector<float> sums_;
-  std::vector<uint8_t> wide_;
+  std::vector<uint8_t> wide_;  // a panel's rows, a bit each
 };
 
 /// What happens to a tile on its way to memory: C = phi(A W^T + bias) + residual.

@@ -9,14 +9,39 @@
 namespace heed {
 namespace {
 
-/// x (count) onto -127..127; returns the scale.
+/// The greatest sum of 8 weights of one sign whose products NarrowDotStep adds up in 16 bits.
+constexpr int kMostNarrow = std::numeric_limits<int16_t>::max() / 127;
+
+/// Of each 16 values x, the sums of the 8 that share a place in NarrowDotStep (pairs of every fourth), in each lane.
+template <class Load>
+v128_t sumEights(const Load& load) {
+  v128_t sums = load(0);
+  HEED_UNROLL
+  for (int i = 1; i < 4; ++i) sums = wasm_f32x4_add(sums, load(i));
+  return wasm_f32x4_add(sums, wasm_i32x4_shuffle(sums, sums, 1, 0, 3, 2));
+}
+
+/// x (count) onto -127..127, or onto fewer if they then are not wide; returns the scale.
 float quantize(const float* x, Index count, signed char* to) {
-  const Index whole = count / 4 * 4;
-  v128_t largest_four = simd::splat(0);
-  for (Index k = 0; k < whole; k += 4) largest_four = simd::maximum(largest_four, wasm_f32x4_abs(simd::load(x + k)));
-  float largest = simd::horizontalMaximum(largest_four);
-  for (Index k = whole; k < count; ++k) largest = std::max(largest, std::fabs(x[k]));
-  const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
+  v128_t largest = simd::splat(0), largest_eight = simd::splat(0);
+  const auto see16 = [&](const float* from) {
+    const v128_t zero = simd::splat(0);
+    const v128_t above = sumEights([&](int i) { return simd::maximum(simd::load(from + 4 * i), zero); });
+    const v128_t below = sumEights([&](int i) { return simd::minimum(simd::load(from + 4 * i), zero); });
+    largest_eight = simd::maximum(largest_eight, simd::maximum(above, wasm_f32x4_neg(below)));
+    HEED_UNROLL
+    for (int i = 0; i < 4; ++i) largest = simd::maximum(largest, wasm_f32x4_abs(simd::load(from + 4 * i)));
+  };
+  Index k = 0;
+  for (; k + 16 <= count; k += 16) see16(x + k);
+  float rest[16] = {};
+  std::copy_n(x + k, count - k, rest);
+  see16(rest);
+  // Rounding may make eight weights 4 greater. Where the sum would cost more than a bit or so, as among weights that
+  // are all alike, the row is better wide.
+  const float full = simd::horizontalMaximum(largest) / 127,
+              narrow = simd::horizontalMaximum(largest_eight) / (kMostNarrow - 4),
+              scale = narrow > 2.5f * full ? full : std::max(full, narrow), inverse = scale > 0 ? 1 / scale : 0;
   const auto quantize16 = [inverse = simd::splat(inverse)](const float* from, signed char* to) {
     v128_t four[4];
     HEED_UNROLL
@@ -27,14 +52,28 @@ float quantize(const float* x, Index count, signed char* to) {
     const v128_t low = wasm_i16x8_narrow_i32x4(four[0], four[1]), high = wasm_i16x8_narrow_i32x4(four[2], four[3]);
     simd::store(to, wasm_i8x16_narrow_i16x8(low, high));
   };
-  Index k = 0;
-  for (; k + 16 <= count; k += 16) quantize16(x + k, to + k);
-  float rest[16] = {};
+  for (k = 0; k + 16 <= count; k += 16) quantize16(x + k, to + k);
   signed char quantized[16];
-  std::copy_n(x + k, count - k, rest);
   quantize16(rest, quantized);
   std::copy_n(quantized, count - k, to + k);
   return scale;
+}
+
+/// Whether 8 weights of one sign that share a place in NarrowDotStep exceed kMostNarrow; x in whole vectors.
+bool isWide(std::span<const signed char> x) {
+  const v128_t zero = wasm_i32x4_splat(0);
+  const auto eights = [](v128_t positive) {
+    const v128_t pairs = wasm_u16x8_extadd_pairwise_u8x16(positive);
+    const v128_t fours = wasm_i16x8_add(pairs, wasm_i32x4_shuffle(pairs, pairs, 2, 3, 0, 1));
+    return wasm_i16x8_add(fours, wasm_i32x4_shuffle(fours, fours, 1, 0, 3, 2));
+  };
+  v128_t largest = zero;
+  for (size_t k = 0; k < x.size(); k += 16) {
+    const v128_t w = simd::load(&x[k]);
+    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_max(w, zero)));
+    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_neg(wasm_i8x16_min(w, zero))));
+  }
+  return wasm_v128_any_true(wasm_i16x8_gt(largest, wasm_i16x8_splat(kMostNarrow)));
 }
 
 float sum(std::span<const signed char> x) {
@@ -57,10 +96,7 @@ PackedWeight::PackedWeight(Index out, Index in, Precision precision) : out_(out)
   if (!is_int8) return;
   scales_.resize(static_cast<size_t>(8 * panels()));
   sums_.resize(static_cast<size_t>(8 * panels()));
-  if (kInt8Together != 2) return;
-  const Index marks = steps_ / 2 + 1;
-  wide_.resize(static_cast<size_t>(panels() * marks));
-  for (Index p = 1; p <= panels(); ++p) wide_[static_cast<size_t>(p * marks - 1)] = 1;
+  wide_.resize(static_cast<size_t>(panels()));
 }
 
 std::byte* PackedWeight::row(Index row) {
@@ -92,42 +128,20 @@ void PackedWeight::writeInt8(Index first, Index count, const signed char* rows, 
     }
     return;
   }
-  std::vector<signed char> filled(static_cast<size_t>(steps_ * kInt8Group + 15) / 16 *
-                                  16);  // with zeros to whole vectors
+  std::vector<signed char> filled(static_cast<size_t>(steps_ * kInt8Group));  // with zeros
   for (Index r = first; r < first + count; ++r, rows += in_, ++scales) {
     std::copy_n(rows, in_, filled.begin());
     if constexpr (kInt8Group == 4) {
       interleave(filled.data(), steps_, 8, reinterpret_cast<uint32_t*>(row(r)));
-      markWide(r, filled.data());
     } else {
       std::byte* to = row(r);
       for (Index s = 0; s < steps_; ++s, to += step_bytes_) std::memcpy(to, &filled[static_cast<size_t>(2 * s)], 2);
     }
     scales_[static_cast<size_t>(r)] = *scales;
     sums_[static_cast<size_t>(r)] = sum(filled);
-  }
-}
-
-void PackedWeight::markWide(Index row, const signed char* weights) {
-  const Index twos = steps_ / 2;
-  uint8_t* marks = wide_.data() + row / 8 * (twos + 1);
-  const auto bit = static_cast<uint8_t>(1 << row % 8);
-  // Of each 8 weights, two steps, the sums of 4 that share a place in 16 bits: the positive ones' and the negative
-  // ones'.
-  const v128_t zero = wasm_i32x4_splat(0);
-  const auto fours = [](v128_t positive) {
-    const v128_t twos = wasm_u16x8_extadd_pairwise_u8x16(positive);
-    return wasm_i16x8_add(twos, wasm_i32x4_shuffle(twos, twos, 1, 0, 3, 2));
-  };
-  const v128_t most = wasm_i16x8_splat(std::numeric_limits<int16_t>::max() / 127);
-  for (Index t = 0; t < twos; t += 2) {
-    const v128_t w = simd::load(weights + 8 * t);
-    const v128_t larger =
-        wasm_i16x8_max(fours(wasm_i8x16_max(w, zero)), fours(wasm_i8x16_neg(wasm_i8x16_min(w, zero))));
-    const v128_t is_wide = wasm_i16x8_gt(larger, most);
-    const int64_t halves[] = {wasm_i64x2_extract_lane(is_wide, 0), wasm_i64x2_extract_lane(is_wide, 1)};
-    for (Index i = 0; i < 2 && t + i < twos; ++i)
-      marks[t + i] = static_cast<uint8_t>(halves[i] ? marks[t + i] | bit : marks[t + i] & ~bit);
+    uint8_t& wide_rows = wide_[static_cast<size_t>(r / 8)];
+    const auto bit = static_cast<uint8_t>(1 << r % 8);
+    wide_rows = static_cast<uint8_t>(isWide(filled) ? wide_rows | bit : wide_rows & ~bit);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/elementwise.h"
+
 namespace heed {
 
 namespace {
@@ -20,16 +22,29 @@ void interleave4(const float* row, Index stride, Index count, Index height, uint
 
 RowQuantization rangeOf(const float* x, Index count) {
   if (count == 0) return {0, 0};
-  v128_t least = simd::splat(x[0]), greatest = least, sum = simd::splat(0);
-  Index k = 0;
-  for (; k + 4 <= count; k += 4) {
-    const v128_t four = simd::load(x + k);
-    least = simd::minimum(least, four);
-    greatest = simd::maximum(greatest, four);
-    sum = wasm_f32x4_add(sum, four);
+  constexpr int kChains = 4;
+  v128_t least[kChains], greatest[kChains], sum[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    least[i] = greatest[i] = simd::splat(x[0]);
+    sum[i] = simd::splat(0);
   }
-  float low = simd::horizontalMinimum(least), high = simd::horizontalMaximum(greatest),
-        total = simd::horizontalSum(sum);
+  Index k = 0;
+  for (; k + 4 * kChains <= count; k += 4 * kChains) {
+    HEED_UNROLL
+    for (int i = 0; i < kChains; ++i) {
+      const v128_t four = simd::load(x + k + 4 * i);
+      least[i] = simd::minimum(least[i], four);
+      greatest[i] = simd::maximum(greatest[i], four);
+      sum[i] = wasm_f32x4_add(sum[i], four);
+    }
+  }
+  for (int i = 1; i < kChains; ++i) {
+    least[0] = simd::minimum(least[0], least[i]);
+    greatest[0] = simd::maximum(greatest[0], greatest[i]);
+    sum[0] = wasm_f32x4_add(sum[0], sum[i]);
+  }
+  float low = simd::horizontalMinimum(least[0]), high = simd::horizontalMaximum(greatest[0]),
+        total = simd::horizontalSum(sum[0]);
   for (; k < count; ++k) {
     low = std::min(low, x[k]);
     high = std::max(high, x[k]);
@@ -40,8 +55,8 @@ RowQuantization rangeOf(const float* x, Index count) {
 }
 
 /// 16 floats -> integers in 0..127. Adding 1.5 2^23 rounds; fused or not must not matter, so nothing is fused.
-void quantize16(const float* x, v128_t offset, v128_t inverse, std::byte* to) {
-  const v128_t rounder = simd::splat(12582912.0f);
+void quantize16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
+  const v128_t rounder = simd::constant<12582912.0f>();
   v128_t q[4];
   HEED_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -53,20 +68,20 @@ void quantize16(const float* x, v128_t offset, v128_t inverse, std::byte* to) {
     simd::store(to, wasm_u8x16_narrow_i16x8(low, high));
   } else {
     simd::store(to, low);
-    simd::store(to + 16, high);
+    simd::store(to + 4, high);
   }
 }
 
-void quantizeRow(const float* x, Index count, const RowQuantization& row, std::byte* to) {
-  constexpr Index kBytes = 4 / kInt8Group;  // of one quantized value
+/// A row's units, kInt8Together values at every `stride`-th place.
+void quantizeRow(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
   const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
   Index k = 0;
-  for (; k + 16 <= count; k += 16) quantize16(x + k, offset, inverse, to + k * kBytes);
+  for (; k + kInt8Together <= count; k += kInt8Together, to += stride) quantize16(x + k, offset, inverse, to);
   if (k == count) return;
-  float tail[16];
-  std::fill_n(tail, 16, row.offset);
+  float tail[kInt8Together];
+  std::fill_n(tail, kInt8Together, row.offset);
   std::copy_n(x + k, count - k, tail);
-  quantize16(tail, offset, inverse, to + k * kBytes);
+  quantize16(tail, offset, inverse, to);
 }
 
 }  // namespace
@@ -103,16 +118,15 @@ void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units) {
   }
 }
 
-void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows,
-                    std::byte* scratch) {
+void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows) {
+  constexpr Index kUnits = kInt8Together / kInt8Group;
   const Index steps = int8Steps(a.cols());
   for (Index i = 0; i < strips.count; ++i) {
     const Index begin = strips.begin(i), height = strips.begin(i + 1) - begin;
     for (Index r = 0; r < height; ++r) {
       const float* row = a.data() + (begin + r) * a.outerStride();
       rows[begin + r] = rangeOf(row, a.cols());
-      quantizeRow(row, a.cols(), rows[begin + r], scratch);
-      interleave(scratch, steps, height, units + begin * steps + r);
+      quantizeRow(row, a.cols(), rows[begin + r], kUnits * height, units + begin * steps + kUnits * r);
     }
   }
 }

@@ -33,9 +33,8 @@ void interleave(const void* row, Index count, Index height, uint32_t* to);
 void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units);
 
 /// Each row by itself onto 0..127 between its least and its greatest value: 7 bits, as the relaxed dot takes no more.
-/// With K' = int8Steps(K), `units` (T K') as above, `rows` (T); `scratch` has room for the units of one row and
-/// 32 bytes. A row that holds an infinity or a NaN gets a scale of NaN.
-void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows,
-                    std::byte* scratch);
+/// With K' = int8Steps(K), `units` (T K'): strip i begins at begin(i) K', and its rows take turns, kInt8Together values
+/// each. `rows` (T). A row that holds an infinity or a NaN gets a scale of NaN.
+void quantizeStrips(ConstMatrixView a, const Strips& strips, uint32_t* units, RowQuantization* rows);
 
 }  // namespace heed

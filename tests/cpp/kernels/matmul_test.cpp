@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -182,17 +183,30 @@ TEST(Int8Matmul, IsCloseToTheExactProduct) {
 }
 
 TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
-  // Four weights of which two steps' products with 127 just fit into 16 bits, and just do not; and the greatest.
-  const std::vector<signed char> patterns[] = {
-      {65, 65, 64, 64}, {65, 65, 65, 64}, {-65, -65, -65, -64}, {127}, {-127, 127}, {127, 127, -127, -127, 1, -1}};
+  // Eight weights whose products with 127, four steps' pairs, just fit into 16 bits, and just do not; and the greatest.
+  struct Pattern {
+    std::vector<signed char> weights;
+    bool is_wide;
+  };
+  const Pattern patterns[] = {{{33, 33, 32, 32, 32, 32, 32, 32}, false},
+                              {{33, 33, 33, 32, 32, 32, 32, 32}, true},
+                              {{-33, -33, -33, -32, -32, -32, -32, -32}, true},
+                              {{127}, true},
+                              {{127, 127, 4, 0, -127, -127, -4, 0}, false},
+                              {{127, 127, 4, 0, -127, -127, -5, 0}, true},
+                              {{-127, 127}, true},
+                              {{-128}, true},
+                              {{127, 127, -127, -127, 1, -1}, true}};
   Arena arena;
   constexpr Index kDepth = 3072, kRows = 13;
   PackedWeight weight(1, kDepth, Precision::kInt8);
-  for (const auto& pattern : patterns) {  // each over the last one: what is known of a row is forgotten with it
+  for (const auto& [pattern, is_wide] :
+       patterns) {  // each over the last one: what is known of a row is forgotten with it
     std::vector<signed char> w(kDepth);
     for (size_t k = 0; k < w.size(); ++k) w[k] = pattern[(k / 4 * 2 + k % 2) % pattern.size()];
     const float one = 1;
     weight.writeInt8(0, 1, w.data(), &one);
+    EXPECT_EQ(weight.wide(0, 1), is_wide);
     for (Index rows = 1; rows <= kRows; ++rows) {
       RowMajorMatrix a = RowMajorMatrix::Constant(rows, kDepth, 127), out(rows, 1);
       a.col(0).setZero();
@@ -211,9 +225,10 @@ TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
     a.row(1).setZero();
     a(2, depth - 1) = std::numeric_limits<float>::quiet_NaN();
     a(3, 0) = std::numeric_limits<float>::infinity();
-    const std::vector<float> w(static_cast<size_t>(3 * depth), 2.0f);
+    const std::vector<signed char> w(static_cast<size_t>(3 * depth), 2);
+    const float ones[] = {1, 1, 1};
     PackedWeight weight(3, depth, Precision::kInt8);
-    weight.write(0, 3, w.data());
+    weight.writeInt8(0, 3, w.data(), ones);
     matmul(view(static_cast<const float*>(a.data()), 4, depth), weight, {}, view(out.data(), 4, 3), arena);
     for (Index j = 0; j < 3; ++j) {
       EXPECT_NEAR(out(0, j), 0.5 * static_cast<double>(depth), 1e-5);
@@ -260,12 +275,37 @@ TEST(PackedWeight, QuantizesRowByRow) {
   std::vector<float> read(w.size());
   weight.read(0, kOut, read.data());
   for (Index r = 0; r < kOut; ++r) {
-    float largest = 0;
-    for (Index k = 0; k < kIn; ++k) largest = std::max(largest, std::fabs(w[static_cast<size_t>(r * kIn + k)]));
+    float largest = 0, eights[4] = {};  // the positive and the negative weights of a place in 16 bits
+    for (Index k = 0; k < kIn; ++k) {
+      const float x = w[static_cast<size_t>(r * kIn + k)];
+      largest = std::max(largest, std::fabs(x));
+      eights[k % 4 / 2 + (x < 0 ? 2 : 0)] += std::fabs(x);
+    }
+    const float narrow = *std::max_element(eights, eights + 4) / 254, step = std::max(largest / 127, narrow);
+    EXPECT_LT(narrow, 2.5f * largest / 127);
     for (Index k = 0; k < kIn; ++k) {
       const auto at = static_cast<size_t>(r * kIn + k);
-      EXPECT_NEAR(read[at], w[at], largest / 127 * 0.501f);
+      EXPECT_NEAR(read[at], w[at], step * 0.501f);
     }
+  }
+}
+
+TEST(PackedWeight, IsWideOnlyWhereNarrowRowsWouldLoseTooMuch) {
+  constexpr Index kOut = 64;
+  for (const Index in : {16, 100, 384, 3072}) {
+    PackedWeight weight(kOut, in, Precision::kInt8);
+    const std::vector<float> bell = randomFloats(kOut * in, 8), equal(static_cast<size_t>(in), -3);
+    weight.write(0, kOut, bell.data());
+    EXPECT_FALSE(weight.wide(0, weight.panels())) << in;
+    weight.write(10, 1, equal.data());
+    EXPECT_FALSE(weight.wide(0, 1));
+    EXPECT_TRUE(weight.wide(0, 2));
+    EXPECT_FALSE(weight.wide(2, 6));
+    std::vector<float> read(equal.size());
+    weight.read(10, 1, read.data());
+    for (const float x : read) EXPECT_NEAR(x, -3, 1e-6);
+    weight.write(10, 1, bell.data());
+    EXPECT_FALSE(weight.wide(1, 1));
   }
 }
 
