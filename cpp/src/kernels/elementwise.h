@@ -43,13 +43,12 @@ inline v128_t exp(v128_t x) {
   const v128_t n = wasm_f32x4_sub(shifted, rounder);
   // ln 2 in two parts (Cody, Waite 1980); n times the first is exact.
   const v128_t r = multiplySubtract(n, c[4], multiplySubtract(n, c[3], y));
-  // e^r = 1 + r + r^2 q(r), q minimax in the relative error.
-  v128_t q = multiplyAdd(r, c[5], c[6]);
-  q = multiplyAdd(r, q, c[7]);
-  q = multiplyAdd(r, q, c[8]);
-  q = multiplyAdd(r, q, c[9]);
-  const v128_t one = c[10];
-  q = multiplyAdd(wasm_f32x4_mul(r, r), q, wasm_f32x4_add(r, one));
+  // e^r = 1 + r + r^2 q(r), q minimax in the relative error; by even and odd powers (Estrin), as a chain would wait for
+  // each of its steps.
+  const v128_t r2 = wasm_f32x4_mul(r, r), one = c[10];
+  const v128_t high = multiplyAdd(r2, c[5], multiplyAdd(r, c[6], c[7]));
+  v128_t q = multiplyAdd(r2, high, multiplyAdd(r, c[8], c[9]));
+  q = multiplyAdd(r2, q, wasm_f32x4_add(r, one));
   const v128_t power = wasm_i32x4_add(wasm_i32x4_shl(shifted, 23), one);  // 2^n: one's bits are those of 2^0
   return wasm_v128_andnot(wasm_f32x4_mul(q, power), wasm_f32x4_lt(x, c[11]));
 }
