@@ -6,13 +6,20 @@
 namespace heed {
 namespace {
 
-/// Sum of f over `count` floats, four chains and then what is left over.
+/// Sum of f over `count` floats, in several chains, as each addition waits for the one before it.
 template <class F>
 float sum(const float* x, Index count, const F& f) {
-  v128_t sums = simd::splat(0);
+  constexpr int kChains = 4;
+  v128_t sums[kChains];
+  HEED_UNROLL
+  for (v128_t& chain : sums) chain = simd::splat(0);
   Index i = 0;
-  for (; i + 4 <= count; i += 4) sums = wasm_f32x4_add(sums, f(simd::load(x + i)));
-  float total = simd::horizontalSum(sums);
+  for (; i + 4 * kChains <= count; i += 4 * kChains) {
+    HEED_UNROLL
+    for (int c = 0; c < kChains; ++c) sums[c] = wasm_f32x4_add(sums[c], f(simd::load(x + i + 4 * c)));
+  }
+  for (; i + 4 <= count; i += 4) sums[0] = wasm_f32x4_add(sums[0], f(simd::load(x + i)));
+  float total = simd::horizontalSum(wasm_f32x4_add(wasm_f32x4_add(sums[0], sums[1]), wasm_f32x4_add(sums[2], sums[3])));
   for (; i < count; ++i) total += wasm_f32x4_extract_lane(f(simd::splat(x[i])), 0);
   return total;
 }

@@ -159,9 +159,10 @@ void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
   const Index rows = left.strips.rows;
   for (Index p = 0, count; p < weight.panels(); p += count) {
     count = std::min(panelsAtOnce(rows), weight.panels() - p);
-    (!left.rows              ? multiplyPanels<FloatStep>
-     : weight.wide(p, count) ? int8.wide
-                             : int8.narrow)(left, weight, p, count, sums);
+    const MultiplyPanels multiply = !left.rows              ? multiplyPanels<FloatStep>
+                                    : weight.wide(p, count) ? int8.wide
+                                                            : int8.narrow;
+    multiply(left, weight, p, count, sums);
     Index i = 0;
     for (; i + 2 <= count; i += 2) PanelEpilogue<2>(product, p + i).run(left, sums + 8 * rows * i);
     if (i < count) PanelEpilogue<1>(product, p + i).run(left, sums + 8 * rows * i);
