@@ -10,6 +10,7 @@
 #include "heed/norm.h"
 #include "kernels/activation.h"
 #include "kernels/matmul.h"
+#include "kernels/strips.h"
 #include "kernels/tile.h"
 
 #define EXPORT(name) extern "C" __attribute__((export_name(#name)))
@@ -17,6 +18,12 @@
 using namespace heed;
 
 namespace {
+
+#if defined(HEED_RELAXED_SIMD)
+using FastInt8Step = NarrowDotStep;  // on x86 without AVX-VNNI
+#else
+using FastInt8Step = WideDotStep;
+#endif
 
 Arena arena;
 
@@ -34,6 +41,7 @@ std::vector<float> numbers(Index count) {
 
 struct {
   std::vector<float> a, c, bias;
+  std::vector<uint32_t> units;
   PackedWeight weight;
   Activation activation;
 } product;
@@ -112,6 +120,31 @@ EXPORT(multiply) void multiply() {
   matmul(view(static_cast<const float*>(product.a.data()), rows, product.weight.in()), product.weight,
          {.bias = product.bias.data(), .activation = product.activation},
          view(product.c.data(), rows, product.weight.out()), arena);
+}
+
+/// The tiles of a product by themselves: its left operand is ready, and its sums stay where the tile leaves them. Rows
+/// in whole strips.
+EXPORT(prepareTiles) void prepareTiles(Index rows, Index depth, Index out, int is_int8) {
+  prepareProduct(rows, depth, out, is_int8, 0);
+  const ConstMatrixView a = view(static_cast<const float*>(product.a.data()), rows, depth);
+  std::vector<RowQuantization> quantized(static_cast<size_t>(rows));
+  product.units.resize(static_cast<size_t>(rows * product.weight.steps()));
+  if (is_int8) {
+    quantizeStrips(a, Strips(rows), product.units.data(), quantized.data());
+  } else {
+    packStrips(a, Strips(rows), product.units.data());
+  }
+}
+EXPORT(multiplyTiles) void multiplyTiles() {
+  const PackedWeight& weight = product.weight;
+  const Index strip = kStripRows * weight.steps(), strips = static_cast<Index>(product.units.size()) / strip;
+  const bool is_int8 = weight.precision() == Precision::kInt8;
+  const auto multiply = is_int8 ? tile<FastInt8Step, kStripRows, 1> : tile<FloatStep, kStripRows, 1>;
+  for (Index p = 0; p < weight.panels(); ++p) {
+    for (Index i = 0; i < strips; ++i)
+      multiply(product.units.data() + i * strip, weight.panel(p), 0, weight.steps(),
+               product.c.data() + i * 8 * kStripRows, 0);
+  }
 }
 
 EXPORT(applyActivation) void applyActivation(int which) {

@@ -139,6 +139,19 @@ async function products(build, heed) {
       ops: 2 * rows * depth * out,
     })),
   );
+  for (const [depth, out] of [
+    [384, 1536],
+    [1536, 384],
+  ]) {
+    for (const int8 of [0, 1])
+      cases.push({
+        name: `tiles ${depth} x ${out} ${int8 ? 'int8' : 'f32'}`,
+        int8,
+        prepare: () => heed.prepareTiles(120, depth, out, int8),
+        run: heed.multiplyTiles,
+        ops: 2 * 120 * depth * out,
+      });
+  }
   measure([...peaks, ...cases]);
   const rate = ({ ops, times }) => ops / best(times) / 1e6;
   const peak = [rate(peaks[0]), Math.max(...peaks.slice(1).map(rate))];
