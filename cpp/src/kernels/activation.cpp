@@ -10,15 +10,15 @@ namespace heed {
 
 namespace {
 
-template <v128_t (*phi)(v128_t)>
-void apply(float* x, Index count) {
+template <class Phi>
+void apply(float* x, Index count, const Phi& phi) {
   Index i = 0;
-  for (; i + 4 <= count; i += 4) simd::store(x + i, phi(simd::load(x + i)));
+  for (; i + 8 <= count; i += 8) simd::store(x + i, phi(simd::loadFloats<2>(x + i)));
   if (i == count) return;
-  float tail[4] = {};
+  float tail[8] = {};
   const auto bytes = static_cast<size_t>(count - i) * sizeof(float);
   std::memcpy(tail, x + i, bytes);
-  simd::store(tail, phi(simd::load(tail)));
+  simd::store(tail, phi(simd::loadFloats<2>(tail)));
   std::memcpy(x + i, tail, bytes);
 }
 
@@ -42,17 +42,17 @@ void activate(float* x, Index count, Activation activation) {
     case Activation::kIdentity:
       return;
     case Activation::kRelu:
-      return apply<simd::relu>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::relu(y); });
     case Activation::kGelu:
-      return apply<simd::gelu>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::gelu(y); });
     case Activation::kGeluTanh:
-      return apply<simd::geluTanh>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::geluTanh(y); });
     case Activation::kTanh:
-      return apply<simd::tanh>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::tanh(y); });
     case Activation::kSigmoid:
-      return apply<simd::sigmoid>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::sigmoid(y); });
     case Activation::kSilu:
-      return apply<simd::silu>(x, count);
+      return apply(x, count, [](const auto& y) { return simd::silu(y); });
   }
 }
 

@@ -12,13 +12,13 @@ struct Target {
   float* rows;
   Index stride;
   Index columns;
-  float factor;
+  const float* factors;  ///< one per row
 
   /// Eight sums of row r, for columns from `first` on.
   void write(Index r, Index first, v128_t low, v128_t high) const {
     float* to = rows + r * stride + first;
-    low = wasm_f32x4_mul(low, simd::splat(factor));
-    high = wasm_f32x4_mul(high, simd::splat(factor));
+    low = wasm_f32x4_mul(low, simd::splat(factors[r]));
+    high = wasm_f32x4_mul(high, simd::splat(factors[r]));
     if (first + 8 <= columns) {
       simd::store(to, low);
       simd::store(to + 4, high);
@@ -68,12 +68,14 @@ void multiplyPanels(const uint32_t* units, const float* right, Index panel_float
 template <int R, int P>
 void multiplyRanges(const uint32_t* units, const Panels& right, Index panel, std::span<const Range> rows, Index first,
                     const Target& target) {
+  static constexpr float kOnes[] = {1, 1, 1, 1, 1, 1};
+  static_assert(R <= std::size(kOnes));
   float sums[R * 8 * P];
   const float* start = nullptr;
   for (const Range& range : rows) {
     const bool last = &range == &rows.back();
     multiplyPanels<R, P>(units, right.panel(panel) + 8 * range.begin, 8 * right.depth, range.count(), start,
-                         last ? first : 0, last ? target : Target{sums, 8 * P, 8 * P, 1});
+                         last ? first : 0, last ? target : Target{sums, 8 * P, 8 * P, kOnes});
     units += R * range.count();
     start = sums;
   }
@@ -150,7 +152,7 @@ Panels packValues(ConstMatrixView value, const RowList& chosen, Arena& arena) {
 }
 
 void multiplyStrip(ConstMatrixView a, const Panels& right, std::span<const Range> rows, std::span<const Range> columns,
-                   float factor, MatrixView out, uint32_t* units) {
+                   const float* factors, MatrixView out, uint32_t* units) {
   constexpr decltype(&multiplyRows<1>) kByHeight[] = {
       multiplyRows<1>, multiplyRows<2>, multiplyRows<3>, multiplyRows<4>, multiplyRows<5>,
 #if defined(HEED_RELAXED_SIMD)
@@ -162,7 +164,7 @@ void multiplyStrip(ConstMatrixView a, const Panels& right, std::span<const Range
   static constexpr Range kNone{0, 0};
   if (rows.empty()) rows = {&kNone, 1};
   packStrips(a, Strips(a.rows()), units);
-  kByHeight[a.rows() - 1](units, right, rows, columns, {out.data(), out.outerStride(), out.cols(), factor});
+  kByHeight[a.rows() - 1](units, right, rows, columns, {out.data(), out.outerStride(), out.cols(), factors});
 }
 
 }  // namespace heed

@@ -49,12 +49,12 @@ Panels packKeys(ConstMatrixView key, const RowList& chosen, Arena& arena);
 /// V: the chosen rows of value (.., D) -> K = S, M = D.
 Panels packValues(ConstMatrixView value, const RowList& chosen, Arena& arena);
 
-/// factor a B', where B' are `rows` and `columns` of `right`, each in ascending order; a (R, rows') with R <=
-/// kMostStripQueries, out (R, columns'). Ranges of columns begin at multiples of 8, and all but the last end there;
-/// an `out` that is wider than the last is filled to the end of its panel. `units` has room for R rows'. A row's result
-/// does not depend on the others of its strip; every sum is one chain over the rows in ascending order, so that leaving
-/// out rows that a multiplies by zero changes no bit.
+/// a B', row r times factors[r], where B' are `rows` and `columns` of `right`, each in ascending order; a (R, rows')
+/// with R <= kMostStripQueries, out (R, columns'). Ranges of columns begin at multiples of 8, and all but the last end
+/// there; an `out` that is wider than the last is filled to the end of its panel. `units` has room for R rows'. A row's
+/// result does not depend on the others of its strip; every sum is one chain over the rows in ascending order, so that
+/// leaving out rows that a multiplies by zero changes no bit.
 void multiplyStrip(ConstMatrixView a, const Panels& right, std::span<const Range> rows, std::span<const Range> columns,
-                   float factor, MatrixView out, uint32_t* units);
+                   const float* factors, MatrixView out, uint32_t* units);
 
 }  // namespace heed

@@ -7,34 +7,46 @@
 
 namespace heed {
 
-bool softmaxRow(float* x, Index count) {
+float exponentials(float* x, Index count) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  constexpr int kChains = 4;
   const Index whole = count / 4 * 4;
 
-  v128_t maxima = simd::splat(kLowest);
-  for (Index j = 0; j < whole; j += 4) maxima = simd::maximum(maxima, simd::load(x + j));
-  float highest = simd::horizontalMaximum(maxima);
-  for (Index j = whole; j < count; ++j) highest = std::max(highest, x[j]);
+  v128_t maxima[kChains];
+  for (v128_t& chain : maxima) chain = simd::splat(kLowest);
+  Index j = 0;
+  for (; j + 4 * kChains <= count; j += 4 * kChains) {
+    HEED_UNROLL
+    for (int c = 0; c < kChains; ++c) maxima[c] = simd::maximum(maxima[c], simd::load(x + j + 4 * c));
+  }
+  for (; j < whole; j += 4) maxima[0] = simd::maximum(maxima[0], simd::load(x + j));
+  float highest =
+      simd::horizontalMaximum(simd::maximum(simd::maximum(maxima[0], maxima[1]), simd::maximum(maxima[2], maxima[3])));
+  for (; j < count; ++j) highest = std::max(highest, x[j]);
 
   // Only -inf, or NaN, which no maximum sees: left unshifted, the former sum to 0 and the latter to NaN.
   const v128_t shift = simd::splat(highest == kLowest ? 0 : highest);
-  v128_t sums = simd::splat(0);
-  for (Index j = 0; j < whole; j += 4) {
-    const v128_t e = simd::exp(wasm_f32x4_sub(simd::load(x + j), shift));
+  simd::Floats<2> sums(simd::splat(0));
+  for (j = 0; j + 8 <= count; j += 8) {
+    const simd::Floats<2> e = simd::exp(simd::loadFloats<2>(x + j) - shift);
     simd::store(x + j, e);
-    sums = wasm_f32x4_add(sums, e);
+    sums = sums + e;
   }
-  float sum = simd::horizontalSum(sums);
-  for (Index j = whole; j < count; ++j) {
-    x[j] = wasm_f32x4_extract_lane(simd::exp(wasm_f32x4_sub(simd::splat(x[j]), shift)), 0);
+  float sum = simd::horizontalSum(wasm_f32x4_add(sums.vectors[0], sums.vectors[1]));
+  for (; j < count; ++j) {
+    x[j] = wasm_f32x4_extract_lane(simd::exp(simd::Floats<1>(simd::splat(x[j])) - shift).vectors[0], 0);
     sum += x[j];
   }
-  if (sum == 0) return false;
+  return sum;
+}
 
+void softmaxRow(float* x, Index count) {
+  const float sum = exponentials(x, count);
+  if (sum == 0) return;
   const float scale = 1 / sum;
-  for (Index j = 0; j < whole; j += 4) simd::store(x + j, wasm_f32x4_mul(simd::load(x + j), simd::splat(scale)));
-  for (Index j = whole; j < count; ++j) x[j] *= scale;
-  return true;
+  Index j = 0;
+  for (; j + 4 <= count; j += 4) simd::store(x + j, wasm_f32x4_mul(simd::load(x + j), simd::splat(scale)));
+  for (; j < count; ++j) x[j] *= scale;
 }
 
 }  // namespace heed

@@ -20,6 +20,18 @@ void interleave4(const float* row, Index stride, Index count, Index height, uint
   }
 }
 
+/// Two rows at once.
+void interleave2(const float* row, Index stride, Index count, Index height, uint32_t* to) {
+  for (Index i = 0; i < count; i += 4, row += 4, to += 4 * height) {
+    const v128_t a = simd::load(row), b = simd::load(row + stride);
+    const v128_t low = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), high = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+    wasm_v128_store64_lane(to, low, 0);
+    wasm_v128_store64_lane(to + height, low, 1);
+    wasm_v128_store64_lane(to + 2 * height, high, 0);
+    wasm_v128_store64_lane(to + 3 * height, high, 1);
+  }
+}
+
 RowQuantization rangeOf(const float* x, Index count) {
   if (count == 0) return {0, 0};
   constexpr int kChains = 4;
@@ -101,13 +113,21 @@ void interleave(const void* row, Index count, Index height, uint32_t* to) {
 
 void interleaveRows(const float* rows, Index stride, Index count, Index depth, Index height, uint32_t* to) {
   const Index whole = depth / 4 * 4;
+  const auto tails = [&](Index first, Index last) {
+    for (Index r = first; r < last; ++r)
+      interleave(rows + r * stride + whole, depth - whole, height, to + whole * height + r);
+  };
   Index r = 0;
   for (; r + 4 <= count; r += 4) {
     interleave4(rows + r * stride, stride, whole, height, to + r);
-    for (Index i = r; i < r + 4; ++i)
-      interleave(rows + i * stride + whole, depth - whole, height, to + whole * height + i);
+    tails(r, r + 4);
   }
-  for (; r < count; ++r) interleave(rows + r * stride, depth, height, to + r);
+  if (r + 2 <= count) {
+    interleave2(rows + r * stride, stride, whole, height, to + r);
+    tails(r, r + 2);
+    r += 2;
+  }
+  if (r < count) interleave(rows + r * stride, depth, height, to + r);
 }
 
 void packStrips(ConstMatrixView a, const Strips& strips, uint32_t* units) {

@@ -116,27 +116,32 @@ class Head {
     auto* units = arena_.take<uint32_t>(rows * std::max(query.cols(), count));
     const Range features{0, keys_.depth}, columns{0, values_.columns};
 
-    multiplyStrip(query, keys_, {&features, 1}, strip.seen, scale, a, units);
+    std::array<float, kMostStripQueries> factors;
+    factors.fill(scale);
+    multiplyStrip(query, keys_, {&features, 1}, strip.seen, factors.data(), a, units);
     for (Index r = 0; r < rows; ++r) {
       float* row = a.data() + r * a.outerStride();
       forbid(strip, r, row);
       std::fill(row + count, row + a.cols(), kForbidden);
       const uint8_t* allowed = values_.finite ? nullptr : allowedIn(row, count);
-      softmaxRow(row, a.cols());
-      if (weights) showWeights(strip.seen, row, weights + r * num_keys_);
+      // The division by the sum is left to the product with the values, whose rows are shorter.
+      const float sum = exponentials(row, a.cols()), inverse = sum == 0 ? 0 : 1 / sum;
+      factors[static_cast<size_t>(r)] = factor * inverse;
+      if (weights) showWeights(strip.seen, row, inverse, weights + r * num_keys_);
       if (options_.dropout > 0) {
         const MatrixView kept = view(row, 1, count);
         dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
       }
       if (!values_.finite) {
         const std::span<const Range> exactly = gather(strip.seen, allowed, row);
-        multiplyStrip(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1}, factor,
+        multiplyStrip(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1},
+                      &factors[static_cast<size_t>(r)],
                       view(output.data() + r * output.outerStride(), 1, output.cols()), units);
       }
     }
     if (values_.finite) {
-      multiplyStrip(readOnly(view(a.data(), rows, count, a.outerStride())), values_, strip.seen, {&columns, 1}, factor,
-                    output, units);
+      multiplyStrip(readOnly(view(a.data(), rows, count, a.outerStride())), values_, strip.seen, {&columns, 1},
+                    factors.data(), output, units);
     }
   }
 
@@ -277,10 +282,10 @@ class Head {
       *scores++ += middle[std::clamp(chosen_[k] - position, -bias.max_distance, bias.max_distance)];
   }
 
-  void showWeights(std::span<const Range> seen, const float* row, float* weights) const {
+  void showWeights(std::span<const Range> seen, const float* row, float factor, float* weights) const {
     std::fill_n(weights, num_keys_, 0.0f);
     for (const Range& range : seen) {
-      for (Index k = range.begin; k < range.end; ++k) weights[chosen_[k]] = *row++;
+      for (Index k = range.begin; k < range.end; ++k) weights[chosen_[k]] = factor * *row++;
     }
   }
 

