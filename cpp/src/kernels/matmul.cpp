@@ -12,8 +12,16 @@ namespace {
 /// Rows that go through a whole weight together: as many as keep the left operand in the second-level cache and a
 /// panel's sums in the first.
 constexpr Index kBlockRows = 128;
-/// Panels between two epilogues: those of the widest tile, else two, which fill a cache line of C.
-Index panelsAtOnce(Index rows) { return rows == 1 ? 4 : 2; }
+/// Sums that wait for their epilogue, and bytes of the weights that they are made of, which each strip reads again.
+constexpr Index kMostSums = 8 * 16 * kBlockRows;
+constexpr Index kMostPanelBytes = 256 * 1024;
+/// Panels between two epilogues: the more, the less often one loop runs dry before the next. A multiple of those of the
+/// widest tile, and of the two that fill a cache line of C.
+Index panelsAtOnce(Index rows, const PackedWeight& weight) {
+  const Index bytes = std::max<Index>(weight.panelBytes(), 1);  // 0 where K is
+  const Index most = std::min(kMostSums / (8 * rows), kMostPanelBytes / bytes);
+  return std::max<Index>(most / 4, 2) * 4;
+}
 
 /// A block of the left operand, ready to be multiplied.
 struct LeftBlock {
@@ -158,7 +166,7 @@ void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
   const PackedWeight& weight = *product.weight;
   const Index rows = left.strips.rows;
   for (Index p = 0, count; p < weight.panels(); p += count) {
-    count = std::min(panelsAtOnce(rows), weight.panels() - p);
+    count = std::min(panelsAtOnce(rows, weight), weight.panels() - p);
     const MultiplyPanels multiply = !left.rows              ? multiplyPanels<FloatStep>
                                     : weight.wide(p, count) ? int8.wide
                                                             : int8.narrow;
@@ -184,7 +192,7 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) 
   uint32_t* units = any_float ? arena.take<uint32_t>(most_rows * depth) : nullptr;
   uint32_t* int8_units = any_int8 ? arena.take<uint32_t>(most_rows * int8_steps) : nullptr;
   RowQuantization* rows = any_int8 ? arena.take<RowQuantization>(most_rows) : nullptr;
-  float* sums = arena.take(8 * most_rows * panelsAtOnce(most_rows));
+  float* sums = arena.take(kMostSums);
 
   for (Index b = 0; b < blocks; ++b) {
     const Index first = b * a.rows() / blocks, count = (b + 1) * a.rows() / blocks - first;
