@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { count, flag, nearest, oneOf, optional, rate, readOptions, seed, size } from '../../web/src/options.js';
+import { count, flag, nearest, oneOf, optional, rate, readOptions, seed, signal, size } from '../../web/src/options.js';
 
 const schema = {
   embedDim: size,
@@ -85,4 +85,15 @@ describe('readOptions', () => {
 it('finds the nearest name', () => {
   expect(nearest('numHead', ['embedDim', 'numHeads', 'bias'])).toBe("'numHeads'");
   expect(nearest('d_model', ['numHeads', 'normFirst'])).toMatch(/'/);
+});
+
+describe('signal', () => {
+  it('turns what a proxy throws into a HeedError', () => {
+    const get = () => {
+      throw new TypeError('hostile');
+    };
+    expect(() => signal(new Proxy({}, { get }), 'encode.signal')).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('encode.signal') }),
+    );
+  });
 });

@@ -132,7 +132,7 @@ export const texts: Reader<string | string[]> = (value, name) =>
 
 export const signal: Reader<SignalLike | undefined> = (value, name) => {
   if (value === undefined || value === null) return undefined;
-  if (typeof (value as SignalLike).throwIfAborted === 'function') return value as SignalLike;
+  if (guarded(name, () => typeof (value as SignalLike).throwIfAborted === 'function')) return value as SignalLike;
   throw invalid(name, describe(value), 'an AbortSignal');
 };
 
