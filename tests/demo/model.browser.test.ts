@@ -95,7 +95,7 @@ describe('the third room', () => {
     await page.getByText('int8: smaller, faster').click();
     await expect.poll(() => page.locator('.facts-table').first().innerText()).toMatch(/Computed as\s+int8/);
     await shows('q8');
-    expect(page.url()).toContain('dtype=q8');
+    await expect.poll(() => page.url()).toContain('dtype=q8'); // it follows a moment later
     expect(complaints).toEqual([]);
     await context.close();
   });
