@@ -68,7 +68,7 @@ struct AttentionOptions {
 /// with L x S. What is forbidden is skipped: keys that no query may see, and for each few queries the panels of 8 keys
 /// that causality, the window or a mask hides from all of them. No row's result depends on another sequence, on what is
 /// skipped, or on a key and value that it may not see, be they infinite or NaN; those that see them get what comes of
-/// it.
+/// it. Values are summed up with weights of up to 1 each before the sum is divided, so those beyond 3e38 / S overflow.
 void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, Index num_heads,
                const Sequences& queries, const Sequences& keys, const AttentionOptions& options, MatrixView output,
                float* weights, Arena& arena);

@@ -167,10 +167,13 @@ void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
   const Index rows = left.strips.rows;
   for (Index p = 0, count; p < weight.panels(); p += count) {
     count = std::min(panelsAtOnce(rows, weight), weight.panels() - p);
-    const MultiplyPanels multiply = !left.rows              ? multiplyPanels<FloatStep>
-                                    : weight.wide(p, count) ? int8.wide
-                                                            : int8.narrow;
-    multiply(left, weight, p, count, sums);
+    if (!left.rows) multiplyPanels<FloatStep>(left, weight, p, count, sums);
+    // Wide panels take the slower kernel, and take no others with them.
+    for (Index first = 0, run; left.rows && first < count; first += run) {
+      const bool wide = weight.wide(p + first, 1);
+      for (run = 1; first + run < count && weight.wide(p + first + run, 1) == wide;) ++run;
+      (wide ? int8.wide : int8.narrow)(left, weight, p + first, run, sums + 8 * rows * first);
+    }
     Index i = 0;
     for (; i + 2 <= count; i += 2) PanelEpilogue<2>(product, p + i).run(left, sums + 8 * rows * i);
     if (i < count) PanelEpilogue<1>(product, p + i).run(left, sums + 8 * rows * i);

@@ -63,6 +63,16 @@ TEST(Activations, AreSaneFarOut) {
   }
 }
 
+TEST(Activations, StayBoundedWhereExpWouldOverflow) {
+  for (const float x : {89.0f, 1000.0f, 1e30f, kInfinity}) {
+    EXPECT_EQ(lane(simd::sigmoid, x), 1.0f) << x;
+    EXPECT_EQ(lane(simd::tanh, x), 1.0f) << x;
+    EXPECT_GE(lane(simd::sigmoid, -x), 0.0f) << x;
+    EXPECT_LT(lane(simd::sigmoid, -x), 1e-38f) << x;
+    EXPECT_EQ(lane(simd::tanh, -x), -1.0f) << x;
+  }
+}
+
 TEST(Activate, TreatsEveryLengthAndPlaceAlike) {
   for (const Index columns : {1, 3, 4, 5, 7, 8, 9, 26}) {
     std::vector<float> storage(static_cast<size_t>(3 * (columns + 3) + 1));

@@ -309,6 +309,30 @@ TEST(PackedWeight, IsWideOnlyWhereNarrowRowsWouldLoseTooMuch) {
   }
 }
 
+// More panels than go at once, some of them wide: each row must come out as by itself.
+TEST(Int8Matmul, MultipliesWidePanelsAmongOthers) {
+  constexpr Index kOut = 200, kDepth = 3072;
+  const std::vector<float> bell = randomFloats(kOut * kDepth, 9), equal(static_cast<size_t>(kDepth), 0.5f);
+  const auto row = [&](Index r) {
+    return r == 0 || r == 30 || r == 39 || r == 90 || r == 199 ? equal.data() : bell.data() + r * kDepth;
+  };
+  PackedWeight all(kOut, kDepth, Precision::kInt8);
+  for (Index r = 0; r < kOut; ++r) all.write(r, 1, row(r));
+  EXPECT_TRUE(all.wide(3, 1) && all.wide(4, 1) && !all.wide(5, 1));
+  Arena arena;
+  for (const Index rows : {1, 2, 6, 13}) {
+    const std::vector<float> a = randomFloats(rows * kDepth, 10);
+    RowMajorMatrix together(rows, kOut), alone(rows, 1);
+    matmul(view(a.data(), rows, kDepth), all, {}, view(together.data(), rows, kOut), arena);
+    for (Index r = 0; r < kOut; ++r) {
+      PackedWeight one(1, kDepth, Precision::kInt8);
+      one.write(0, 1, row(r));
+      matmul(view(a.data(), rows, kDepth), one, {}, view(alone.data(), rows, 1), arena);
+      ASSERT_TRUE((together.col(r).array() == alone.col(0).array()).all()) << rows << " rows, output " << r;
+    }
+  }
+}
+
 TEST(PackedWeight, KeepsInt8RowsExactlyInBothStores) {
   const signed char rows[] = {-127, 0, 5, 127, 1, -1};
   const float scales[] = {0.5f, 0.125f};
