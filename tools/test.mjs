@@ -15,10 +15,13 @@ const vitest = (...projects) =>
   ]);
 
 const kParts = {
-  // The C++ core under address, undefined-behaviour and leak sanitizers.
+  // The C++ core under address, undefined-behaviour and leak sanitizers, with 64-bit indices and with 32-bit ones, as
+  // WebAssembly has them.
   cpp: async () => {
-    await buildCMake('native-sanitize');
-    await ctest('native-sanitize');
+    for (const preset of ['native-sanitize', 'native-sanitize-index32']) {
+      await buildCMake(preset);
+      await ctest(preset);
+    }
   },
   // The face in Node.
   web: () => vitest('node'),

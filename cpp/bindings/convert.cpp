@@ -236,10 +236,9 @@ const Rotary* RotaryOption::tables(Index length, Index first) {
   if (!given_) return nullptr;
   if (!tables_ || tables_->maxLength() - length < first) {
     // Rounded up, so that a text that grows by a word does not make new tables each time.
-    const size_t needed = std::max<size_t>(static_cast<size_t>(length) + static_cast<size_t>(first), 64);
+    const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
     const Index rounded =
-        static_cast<Index>(std::min<size_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
-    (void)Shape{rounded, dim_}.size();  // refuses what cannot be addressed
+        static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
     tables_.emplace(dim_, rounded, base_, pairing_);
   }
   return &*tables_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "check.h"
 #include "convert.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
@@ -132,11 +133,9 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
     call.causal = readBool(options, "causal");
     call.window = readWindow(options);
     if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
-    std::optional<Generator> generator;
     if (const val dropout = options["dropout"]; !dropout.isNull()) {
-      generator.emplace(readSeed(dropout["seed"]));
       call.dropout = readFloat(dropout, "p");
-      call.generator = &*generator;
+      call.dropout_key.seed = readSeed(dropout["seed"]);
     }
     std::optional<LeadingMask> mask;
     if (const auto input = readMask(options["mask"])) mask.emplace(withoutHeads(*input, weights_shape), weights_shape);
@@ -150,6 +149,7 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
         placed = mask->at(b);
         call.masks = {&placed, 1};
       }
+      call.first_sequence = b;
       const auto matrix = [b](const Input& input, const Broadcast& place) {
         return view(static_cast<const float*>(input.data) + place.matrix(b), input.shape[-2], input.shape[-1]);
       };
@@ -221,8 +221,7 @@ val dropoutOf(const val& tensor, const val& options) {
   return guarded([&] {
     const Input x = readTensor(tensor);
     MatrixView all = view(x.data, 1, x.shape.size());
-    Generator generator(readSeed(options["seed"]));
-    dropout(readOnly(all), readFloat(options, "p"), readScaling(options), generator, all);
+    dropout(readOnly(all), readFloat(options, "p"), readScaling(options), {.seed = readSeed(options["seed"])}, all);
     return writeTensor(x.shape, x.data);
   });
 }
@@ -230,7 +229,7 @@ val dropoutOf(const val& tensor, const val& options) {
 val positionalEncodingOf(double length, double dim, double base) {
   return guarded([&] {
     const Shape shape{static_cast<Index>(length), static_cast<Index>(dim)};
-    (void)shape.size();  // refuses what cannot be addressed
+    (void)requireRoom("positionalEncoding", shape);
     MatrixView output = arena().matrix(shape[0], shape[1]);
     positionalEncoding(base, output);
     return writeTensor(shape, output.data());

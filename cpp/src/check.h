@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "heed/tensor.h"
 
@@ -21,7 +25,7 @@ inline void requireAtLeast(const char* argument, Index got, Index least) {
 
 /// A dropout rate.
 inline void requireRate(const char* argument, float got) {
-  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a rate in [0, 1)");
+  if (!(got >= 0 && got <= 1)) refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a rate in [0, 1]");
 }
 
 /// A norm's epsilon.
@@ -45,16 +49,32 @@ inline void requireShape(const char* argument, const ConstMatrixView& got, Index
     requireShape(argument, Shape{got.rows(), got.cols()}, Shape{rows, columns});
 }
 
+[[noreturn]] inline void refuseMemory(const char* what, const Shape& shape, double bytes) {
+  refuse(ErrorCode::kOutOfMemory, what,
+         "shape " + shape.toString() + ", which takes " + (bytes > 1e12 ? "over 10^12" : numberText(bytes)) + " bytes",
+         "a size that the memory, which ends at 4 GB, has room for");
+}
+
 /// The floats of what is about to be allocated: a WebAssembly memory ends at 4 GB, and natively the same bound keeps an
-/// absurd option from eating the machine.
+/// absurd option from eating the machine. The extents are not negative.
 inline size_t requireRoom(const char* what, const Shape& shape) {
-  constexpr Index kMostFloats = (Index{1} << 30) - 1;
-  const Index size = shape.size();
-  if (size > kMostFloats) {
-    refuse(ErrorCode::kOutOfMemory, what, "shape " + shape.toString(),
-           "at most " + std::to_string(kMostFloats) + " elements, what 4 GB hold");
-  }
+  constexpr double kMostFloats = (1 << 30) - 1;
+  double size = 1;
+  for (const Index extent : shape.extents()) size *= static_cast<double>(extent);
+  if (size > kMostFloats) refuseMemory(what, shape, 4 * size);
   return static_cast<size_t>(size);
+}
+
+/// values.resize(count) for the parameter `what` of `shape`; the system's refusal is an Error that names them.
+template <class T>
+void allocate(const char* what, const Shape& shape, std::vector<T>& values, size_t count) {
+  try {
+    values.resize(count);
+    return;
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {  // beyond the address space
+  }
+  refuseMemory(what, shape, static_cast<double>(sizeof(T)) * static_cast<double>(count));
 }
 
 }  // namespace heed

@@ -49,7 +49,14 @@ Sequences Sequences::uniform(Index count, Index length) {
 Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
   std::vector<Index> offsets = {0};
   offsets.reserve(lengths.size() + 1);
-  for (const Index length : lengths) offsets.push_back(offsets.back() + length);
+  for (const Index length : lengths) {
+    if (length < 0)
+      throw Error(ErrorCode::kInvalidArgument, "lengths: got " + std::to_string(length) + "; expected at least 0");
+    if (length > std::numeric_limits<Index>::max() - offsets.back())
+      throw Error(ErrorCode::kOutOfMemory, "lengths: got more rows than can be counted; expected at most " +
+                                               std::to_string(std::numeric_limits<Index>::max()));
+    offsets.push_back(offsets.back() + length);
+  }
   return Sequences(std::move(offsets));
 }
 

@@ -77,9 +77,9 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
   ],
   [
     'attention, dropout',
-    (h) => h.attention([[1]], [[1]], [[1]], { dropout: { p: 1 } }),
+    (h) => h.attention([[1]], [[1]], [[1]], { dropout: { p: 1.5 } }),
     'INVALID_ARGUMENT',
-    /attention\.dropout\.p: got 1; expected a number in \[0, 1\)/,
+    /attention\.dropout\.p: got 1\.5; expected a number in \[0, 1\]/,
   ],
   [
     'attention, dropout as a number',
@@ -164,7 +164,7 @@ const cases: [string, (h: Loose) => unknown, string, RegExp][] = [
     'INVALID_ARGUMENT',
     /unknown option 'normalized_shape'; expected 'normalizedShape'/,
   ],
-  ['Dropout, rate', (h) => new h.Dropout({ p: 1 }), 'INVALID_ARGUMENT', /Dropout\.p: got 1/],
+  ['Dropout, rate', (h) => new h.Dropout({ p: 2 }), 'INVALID_ARGUMENT', /Dropout\.p: got 2/],
   [
     'PositionalEncoding, mode',
     (h) => new h.PositionalEncoding({ embedDim: 2, mode: 'mul' }),

@@ -55,7 +55,7 @@ describe('readOptions', () => {
     [{ embedDim: 4n }, 'Layer.embedDim: got 4n'],
     [{ embedDim: 4, bias: 1 }, 'Layer.bias: got 1; expected true or false'],
     [{ embedDim: 4, mode: 'conact' }, "Layer.mode: got 'conact'; expected one of 'add', 'concat' (nearest: 'concat')"],
-    [{ embedDim: 4, dropout: 1 }, 'Layer.dropout: got 1; expected a number in [0, 1)'],
+    [{ embedDim: 4, dropout: 1.5 }, 'Layer.dropout: got 1.5; expected a number in [0, 1]'],
     [{ embedDim: 4, dropout: NaN }, 'Layer.dropout: got NaN'],
     [{ embedDim: 4, seed: -1 }, 'Layer.seed: got -1'],
     [{ embedDim: 4, seed: 0.5 }, 'Layer.seed: got 0.5'],

@@ -77,7 +77,7 @@ export interface LayerNormFunctionOptions {
 }
 
 export interface DropoutFunctionOptions {
-  /** Probability of dropping an entry, in [0, 1); default 0.5. */
+  /** Probability of dropping an entry, in [0, 1]; default 0.5. */
   p?: number;
   /** Same seed, same draws; chosen at random where left out. */
   seed?: number;

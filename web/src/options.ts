@@ -73,8 +73,8 @@ export const seed: Reader<number> = (value, name) => {
 
 /** The probability of dropping an entry. */
 export const rate: Reader<number> = (value, name) => {
-  if (typeof value === 'number' && value >= 0 && value < 1) return value;
-  throw invalid(name, describe(value), 'a number in [0, 1)');
+  if (typeof value === 'number' && value >= 0 && value <= 1) return value;
+  throw invalid(name, describe(value), 'a number in [0, 1]');
 };
 
 export const positive: Reader<number> = (value, name) => {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heed/arena.h"
-#include "heed/random.h"
+#include "heed/dropout.h"
 #include "heed/tensor.h"
 
 /// Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
@@ -52,7 +52,8 @@ struct AttentionOptions {
   const DistanceBias* bias = nullptr;  ///< added to the scaled scores
   std::span<const float> head_scale;   ///< (H) or (N, H) factors on each head's output, 0 switches it off; empty: all 1
   float dropout = 0;                   ///< rate on the weights ('inverted'); 0 outside training
-  Generator* generator = nullptr;      ///< drawn from when dropout > 0
+  DropoutKey dropout_key;              ///< what the draws are made from where dropout > 0
+  Index first_sequence = 0;            ///< place of sequence 0 in the whole batch, where a call has only a part of it
 };
 
 /// All heads of all sequences.

@@ -11,9 +11,34 @@ enum class DropoutScaling {
   kNone,      ///< Z * x, Z Bernoulli(1 - p), and no more
 };
 
-/// output = Z * x, each entry dropped with probability p in [0, 1). x and output may be the same. Entries are drawn row
-/// by row.
-void dropout(ConstMatrixView x, float p, DropoutScaling scaling, Generator& generator, MatrixView output);
+/// Identifies the draws of one call: the seed of a dropout site and the number of calls that the site has answered. The
+/// draw for an entry is a function of this key and of the entry's place alone, hence the same in every build, on any
+/// number of threads, and whichever other entries are drawn; a backward pass repeats it.
+struct DropoutKey {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+};
+
+/// The draws along one row. `sequence` and `head` are 0 where x is a plain matrix.
+class DropoutRow {
+ public:
+  DropoutRow(const DropoutKey& key, Index sequence, Index head, Index row);
+  /// Whether the entry in `column` is dropped at rate p. Fastest for ascending columns.
+  bool drops(Index column, float p);
+
+ private:
+  uint64_t key_;
+  std::array<uint32_t, 4> counter_;  // (block of 4 columns, row, head, sequence)
+  std::array<uint32_t, 4> words_;    // the draws of that block
+};
+
+/// output = Z * x, each entry dropped with probability p in [0, 1]. x and output may be the same.
+void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output);
+
+/// What multiplies the entries that are kept.
+inline float keptScale(float p, DropoutScaling scaling) {
+  return scaling == DropoutScaling::kInverted ? 1 / (1 - p) : 1;
+}
 
 struct DropoutOptions {
   float p = 0.5f;
@@ -30,11 +55,11 @@ class Dropout : public Module {
   bool active() const { return training() && options_.p > 0; }
   const DropoutOptions& options() const { return options_; }
   void collect(const std::string&, std::vector<Parameter>&) override {}
-  void seed(uint64_t seed) override { generator_ = Generator(seed); }
+  void seed(uint64_t seed) override { key_ = {seed, 0}; }
 
  private:
   DropoutOptions options_;
-  Generator generator_;
+  DropoutKey key_;
 };
 
 }  // namespace heed

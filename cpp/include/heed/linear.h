@@ -10,12 +10,16 @@ namespace heed {
 
 class PackedWeight;
 
+/// The most inputs of a layer with int8 weights: as many products of 7 and 8 bits add up in 32 bits.
+inline constexpr Index kMostInt8Inputs = 1 << 17;
+
 struct LinearOptions {
   Index in_features;
   Index out_features;
   bool bias = true;
   Activation activation = Activation::kIdentity;
   Precision precision = Precision::kFloat32;
+  bool lookup = false;  ///< rows are mostly read one by one, as an embedding's: int8 keeps its full range for them
 };
 
 /// The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. torch.nn.Linear, followed

@@ -54,7 +54,7 @@ class MultiHeadAttention : public Module {
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with the defaults filled in
   void collect(const std::string& prefix, std::vector<Parameter>& out) override;
-  void seed(uint64_t seed) override { generator_ = Generator(seed); }
+  void seed(uint64_t seed) override { dropout_key_ = {seed, 0}; }
 
   /// Turns projected queries or keys in place, the first row of each sequence standing at `first_position`.
   void rotate(const Rotary& rotary, const Sequences& sequences, Index first_position, MatrixView x) const;
@@ -62,7 +62,7 @@ class MultiHeadAttention : public Module {
  private:
   MultiHeadAttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
-  Generator generator_;
+  DropoutKey dropout_key_;
 };
 
 }  // namespace heed

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace heed {
@@ -21,5 +22,10 @@ class Generator {
  private:
   uint32_t state_[4];
 };
+
+/// Philox4x32-10: four random words as a function of a counter and a key, without state (Salmon et al. 2011, "Parallel
+/// random numbers: as easy as 1, 2, 3"). Which words are drawn, in which order and on which thread changes none of
+/// them.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key);
 
 }  // namespace heed

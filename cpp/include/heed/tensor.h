@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -56,13 +57,17 @@ inline ConstMatrixView view(const float* data, Index rows, Index columns) { retu
 /// The same window, read-only.
 inline ConstMatrixView readOnly(const MatrixView& m) { return view(m.data(), m.rows(), m.cols(), m.outerStride()); }
 
+/// Where part i of `count` rows begins that are cut into `parts` as evenly as can be; part `parts` begins at the end.
+inline Index evenPart(Index rows, Index parts, Index i) { return rows / parts * i + std::min(i, rows % parts); }
+
 /// Where the rows of each of N sequences lie in a matrix of T concatenated rows: sequence n is rows [begin(n), end(n)).
 /// A padded batch is never built; a batch [N, L, E] is the case where all lengths are L.
 class Sequences {
  public:
   /// N sequences of `length` rows each.
   static Sequences uniform(Index count, Index length);
-  /// One sequence per entry of `lengths`; each length >= 0.
+  /// One sequence per entry of `lengths`. Throws kInvalidArgument for a negative length, kOutOfMemory where the rows
+  /// cannot be counted.
   static Sequences ofLengths(const std::vector<Index>& lengths);
 
   Index count() const { return static_cast<Index>(offsets_.size()) - 1; }

@@ -13,7 +13,7 @@ namespace heed {
 
 /// No strip has more queries.
 inline constexpr Index kMostStripQueries = 8;
-/// How many strips `queries` rows are cut into, as evenly as can be; strip s begins at row s queries / count.
+/// How many strips `queries` rows are cut into, as evenly as can be; see evenPart().
 Index queryStrips(Index queries);
 
 /// Consecutive rows, columns or keys [begin, end).

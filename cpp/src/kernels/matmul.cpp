@@ -185,7 +185,7 @@ void multiplyBlock(const LeftBlock& left, const Product& product, float* sums) {
 void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) {
   const Arena::Scope scope(arena);
   const Index depth = a.cols(), most_rows = std::min(a.rows(), kBlockRows),
-              blocks = (a.rows() + kBlockRows - 1) / kBlockRows;
+              blocks = a.rows() / kBlockRows + (a.rows() % kBlockRows != 0);
   const auto any = [&](Precision precision) {
     return std::any_of(products.begin(), products.end(),
                        [&](const Product& product) { return product.weight->precision() == precision; });
@@ -198,7 +198,7 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Arena& arena) 
   float* sums = arena.take(kMostSums);
 
   for (Index b = 0; b < blocks; ++b) {
-    const Index first = b * a.rows() / blocks, count = (b + 1) * a.rows() / blocks - first;
+    const Index first = evenPart(a.rows(), blocks, b), count = evenPart(a.rows(), blocks, b + 1) - first;
     const Strips strips(count);
     const ConstMatrixView block = view(a.data() + first * a.outerStride(), count, depth, a.outerStride());
     if (any_float) packStrips(block, strips, units);

@@ -22,14 +22,16 @@ namespace heed {
 class PackedWeight {
  public:
   PackedWeight() = default;
-  PackedWeight(Index out, Index in, Precision precision);
+  /// Throws kOutOfMemory. `full_range`: int8 rows use all of -127..127, even where that makes their panels wide().
+  PackedWeight(Index out, Index in, Precision precision, bool full_range = false);
 
   Index out() const { return out_; }
   Index in() const { return in_; }
   Precision precision() const { return precision_; }
 
   /// Copies output rows [first, first + count) in. Quantizes them where the store is int8: symmetric, per row, onto
-  /// -127..127 or, where these would be wide(), onto as many fewer as that takes, but not onto fewer than 51.
+  /// -127..127 or, where these would be wide(), onto as many fewer as that takes, but not onto fewer than 51. A row
+  /// that holds an infinity or a NaN gets a scale of NaN, and all products with it are NaN.
   void write(Index first, Index count, const float* rows);
   /// Rows that are int8 already; exact in an int8 store, widened in an fp32 one.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales);
@@ -63,6 +65,7 @@ class PackedWeight {
   Index steps_ = 0;
   Index step_bytes_ = 0;
   Precision precision_ = Precision::kFloat32;
+  bool full_range_ = false;
   std::vector<CacheLine> storage_;
   std::vector<float> scales_;
   std::vector<float> sums_;

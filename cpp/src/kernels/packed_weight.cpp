@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "check.h"
 #include "kernels/matmul.h"
 #include "kernels/strips.h"
 
@@ -21,27 +22,38 @@ v128_t sumEights(const Load& load) {
   return wasm_f32x4_add(sums, wasm_i32x4_shuffle(sums, sums, 1, 0, 3, 2));
 }
 
-/// x (count) onto -127..127, or onto fewer if they then are not wide; returns the scale.
-float quantize(const float* x, Index count, signed char* to) {
+/// x (count) onto -127..127, or onto fewer if they then are not wide and `full_range` is not asked for; returns the
+/// scale.
+float quantize(const float* x, Index count, bool full_range, signed char* to) {
   v128_t largest = simd::splat(0), largest_eight = simd::splat(0);
+  v128_t odd = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
   const auto see16 = [&](const float* from) {
     const v128_t zero = simd::splat(0);
     const v128_t above = sumEights([&](int i) { return simd::maximum(simd::load(from + 4 * i), zero); });
     const v128_t below = sumEights([&](int i) { return simd::minimum(simd::load(from + 4 * i), zero); });
     largest_eight = simd::maximum(largest_eight, simd::maximum(above, wasm_f32x4_neg(below)));
     HEED_UNROLL
-    for (int i = 0; i < 4; ++i) largest = simd::maximum(largest, wasm_f32x4_abs(simd::load(from + 4 * i)));
+    for (int i = 0; i < 4; ++i) {
+      const v128_t four = simd::load(from + 4 * i);
+      largest = simd::maximum(largest, wasm_f32x4_abs(four));
+      odd = wasm_v128_or(odd, wasm_f32x4_sub(four, four));
+    }
   };
   Index k = 0;
   for (; k + 16 <= count; k += 16) see16(x + k);
   float rest[16] = {};
   std::copy_n(x + k, count - k, rest);
   see16(rest);
+  if (wasm_v128_any_true(odd)) {
+    std::fill_n(to, count, static_cast<signed char>(0));
+    return std::numeric_limits<float>::quiet_NaN();
+  }
   // Rounding may make eight weights 4 greater. Where the sum would cost more than a bit or so, as among weights that
   // are all alike, the row is better wide.
   const float full = simd::horizontalMaximum(largest) / 127,
               narrow = simd::horizontalMaximum(largest_eight) / (kMostNarrow - 4),
-              scale = narrow > 2.5f * full ? full : std::max(full, narrow), inverse = scale > 0 ? 1 / scale : 0;
+              scale = full_range || narrow > 2.5f * full ? full : std::max(full, narrow),
+              inverse = scale > 0 ? 1 / scale : 0;
   const auto quantize16 = [inverse = simd::splat(inverse)](const float* from, signed char* to) {
     v128_t four[4];
     HEED_UNROLL
@@ -87,12 +99,16 @@ float sum(std::span<const signed char> x) {
 
 }  // namespace
 
-PackedWeight::PackedWeight(Index out, Index in, Precision precision) : out_(out), in_(in), precision_(precision) {
+PackedWeight::PackedWeight(Index out, Index in, Precision precision, bool full_range)
+    : out_(out), in_(in), precision_(precision), full_range_(full_range) {
   const bool is_int8 = precision == Precision::kInt8;
   steps_ = is_int8 ? int8Steps(in) : in;
   step_bytes_ = 8 * (is_int8 ? kInt8Group : static_cast<Index>(sizeof(float)));
+  const Shape shape{out, in};
+  const double bytes = static_cast<double>(panels()) * static_cast<double>(steps_) * static_cast<double>(step_bytes_);
+  if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) refuseMemory("weight", shape, bytes);
   // One line even for an empty weight, so that panel(0) is a place.
-  storage_.resize(static_cast<size_t>(Shape{panels(), steps_, step_bytes_}.size()) / sizeof(CacheLine) + 1);
+  allocate("weight", shape, storage_, static_cast<size_t>(bytes) / sizeof(CacheLine) + 1);
   if (!is_int8) return;
   scales_.resize(static_cast<size_t>(8 * panels()));
   sums_.resize(static_cast<size_t>(8 * panels()));
@@ -113,7 +129,7 @@ void PackedWeight::write(Index first, Index count, const float* rows) {
   }
   std::vector<signed char> quantized(static_cast<size_t>(in_));
   for (Index r = first; r < first + count; ++r, rows += in_) {
-    const float scale = quantize(rows, in_, quantized.data());
+    const float scale = quantize(rows, in_, full_range_, quantized.data());
     writeInt8(r, 1, quantized.data(), &scale);
   }
 }

@@ -15,7 +15,7 @@ struct Strips {
 
   explicit Strips(Index rows) : rows(rows), count((rows + kStripRows - 1) / kStripRows) {}
   /// First row of strip i; strip count's is T.
-  Index begin(Index i) const { return i * rows / count; }
+  Index begin(Index i) const { return evenPart(rows, count, i); }
 };
 
 /// How a row was quantized: x = scale q + offset, q in 0..127.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "check.h"
@@ -66,6 +67,12 @@ void check(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, In
     refuse(ErrorCode::kInvalidArgument, "scale", numberText(*options.scale), "a finite number");
   if (options.window) requireAtLeast("window", *options.window, 0);
   requireAtLeast("queryOffset", options.query_offset, 0);
+  // Sums of positions, distances and window radii stay within Index.
+  constexpr Index kMostPositions = std::numeric_limits<Index>::max() / 4;
+  if (options.query_offset > kMostPositions - queries.maxLength() || keys.maxLength() > kMostPositions) {
+    refuse(ErrorCode::kInvalidArgument, "queryOffset", std::to_string(options.query_offset),
+           "positions up to " + std::to_string(kMostPositions));
+  }
   if (options.bias)
     requireShape("bias", {static_cast<Index>(options.bias->values.size())},
                  {num_heads * (2 * options.bias->max_distance + 1)});
@@ -128,10 +135,7 @@ class Head {
       const float sum = exponentials(row, a.cols()), inverse = sum == 0 ? 0 : 1 / sum;
       factors[static_cast<size_t>(r)] = factor * inverse;
       if (weights) showWeights(strip.seen, row, inverse, weights + r * num_keys_);
-      if (options_.dropout > 0) {
-        const MatrixView kept = view(row, 1, count);
-        dropout(readOnly(kept), options_.dropout, DropoutScaling::kInverted, *options_.generator, kept);
-      }
+      if (options_.dropout > 0) dropWeights(strip, r, row);
       if (!values_.finite) {
         const std::span<const Range> exactly = gather(strip.seen, allowed, row);
         multiplyStrip(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1},
@@ -289,6 +293,16 @@ class Head {
     }
   }
 
+  /// Dropout on the weights of the strip's query r, whose columns are the keys as they were before any was skipped.
+  void dropWeights(const Strip& strip, Index r, float* weights) const {
+    const float scale = keptScale(options_.dropout, DropoutScaling::kInverted);
+    DropoutRow draws(options_.dropout_key, options_.first_sequence + n_, h_, options_.query_offset + strip.first + r);
+    for (const Range& range : strip.seen) {
+      for (Index k = range.begin; k < range.end; ++k, ++weights)
+        *weights = draws.drops(chosen_[k], options_.dropout) ? 0 : *weights * scale;
+    }
+  }
+
   /// Which of a query's scores, its masks applied, belong to keys that it may see.
   const uint8_t* allowedIn(const float* scores, Index count) const {
     auto* allowed = arena_.take<uint8_t>(count);
@@ -346,7 +360,7 @@ void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value
                                ? 1
                                : options.head_scale[static_cast<size_t>((factor_per_sequence ? n * num_heads : 0) + h)];
       for (Index s = 0; s < strips; ++s) {
-        const Index begin = s * length / strips, end = (s + 1) * length / strips;
+        const Index begin = evenPart(length, strips, s), end = evenPart(length, strips, s + 1);
         head.attend(part(query, first + begin, first + end, h, key_width), begin, scale, factor,
                     part(output, first + begin, first + end, h, value_width),
                     weights ? weights + begin * num_keys : nullptr);

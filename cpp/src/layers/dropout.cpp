@@ -4,19 +4,41 @@
 
 namespace heed {
 
-void dropout(ConstMatrixView x, float p, DropoutScaling scaling, Generator& generator, MatrixView output) {
+DropoutRow::DropoutRow(const DropoutKey& key, Index sequence, Index head, Index row)
+    : counter_{0, static_cast<uint32_t>(row), static_cast<uint32_t>(head), static_cast<uint32_t>(sequence)} {
+  // A key for each step, drawn from the seed, leaves the whole counter to the entry's place.
+  const auto step = philox({static_cast<uint32_t>(key.step), static_cast<uint32_t>(key.step >> 32), 0, 0}, key.seed);
+  key_ = uint64_t{step[1]} << 32 | step[0];
+  words_ = philox(counter_, key_);
+}
+
+bool DropoutRow::drops(Index column, float p) {
+  const auto block = static_cast<uint32_t>(column / 4);
+  if (block != counter_[0]) {
+    counter_[0] = block;
+    words_ = philox(counter_, key_);
+  }
+  return static_cast<float>(words_[static_cast<size_t>(column % 4)] >> 8) * 0x1p-24f < p;
+}
+
+void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output) {
   requireRate("p", p);
   requireShape("output", readOnly(output), x.rows(), x.cols());
-  const float kept = scaling == DropoutScaling::kInverted ? 1 / (1 - p) : 1;
+  const float scale = keptScale(p, scaling);
   for (Index t = 0; t < x.rows(); ++t) {
-    for (Index e = 0; e < x.cols(); ++e) output(t, e) = generator.uniform() < p ? 0 : x(t, e) * kept;
+    DropoutRow draws(key, 0, 0, t);
+    for (Index e = 0; e < x.cols(); ++e) output(t, e) = draws.drops(e, p) ? 0 : x(t, e) * scale;
   }
 }
 
-Dropout::Dropout(const DropoutOptions& options) : options_(options), generator_(0) { requireRate("p", options.p); }
+Dropout::Dropout(const DropoutOptions& options) : options_(options) { requireRate("p", options.p); }
 
 void Dropout::forward(ConstMatrixView x, MatrixView output) {
-  if (active()) return dropout(x, options_.p, options_.scaling, generator_, output);
+  if (active()) {
+    dropout(x, options_.p, options_.scaling, key_, output);
+    ++key_.step;
+    return;
+  }
   requireShape("output", readOnly(output), x.rows(), x.cols());
   if (output.data() != x.data()) output = x;
 }

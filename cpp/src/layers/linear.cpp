@@ -10,6 +10,10 @@ LinearOptions checked(const LinearOptions& options) {
   requireAtLeast("inFeatures", options.in_features, 1);
   requireAtLeast("outFeatures", options.out_features, 1);
   requireRoom("weight", {options.out_features, options.in_features});
+  if (options.precision == Precision::kInt8 && options.in_features > kMostInt8Inputs) {
+    refuse(ErrorCode::kUnsupported, "inFeatures", std::to_string(options.in_features),
+           "at most " + std::to_string(kMostInt8Inputs) + " in int8, whose products are added in 32 bits");
+  }
   return options;
 }
 
@@ -17,7 +21,8 @@ LinearOptions checked(const LinearOptions& options) {
 
 Linear::Linear(const LinearOptions& options)
     : options_(checked(options)),
-      weight_(std::make_unique<PackedWeight>(options.out_features, options.in_features, options.precision)),
+      weight_(
+          std::make_unique<PackedWeight>(options.out_features, options.in_features, options.precision, options.lookup)),
       bias_(options.bias ? static_cast<size_t>(options.out_features) : 0) {}
 
 Linear::~Linear() = default;

@@ -97,8 +97,7 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
       out_proj_({.in_features = options_.num_heads * options_.value_dim,
                  .out_features = options_.embed_dim,
                  .bias = options_.bias,
-                 .precision = options_.precision}),
-      generator_(0) {}
+                 .precision = options_.precision}) {}
 
 void MultiHeadAttention::forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value,
                                  const Sequences& queries, const Sequences& keys, const MultiHeadCallOptions& options,
@@ -151,7 +150,8 @@ void MultiHeadAttention::attend(ConstMatrixView q, ConstMatrixView k, ConstMatri
   AttentionOptions call = options;
   if (training() && options_.dropout > 0) {
     call.dropout = options_.dropout;
-    call.generator = &generator_;
+    call.dropout_key = dropout_key_;
+    ++dropout_key_.step;
   }
   const MatrixView heads = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
   attention(q, k, v, options_.num_heads, queries, keys, call, heads, weights, arena);

@@ -39,8 +39,9 @@ void positionalEncoding(double base, MatrixView output, Index first_position) {
   }
 }
 
-PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options)
-    : options_(checked(options)), rows_(static_cast<size_t>(options.max_length * options.embed_dim)) {
+PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options) : options_(checked(options)) {
+  const Shape shape{options.max_length, options.embed_dim};
+  allocate("weight", shape, rows_, static_cast<size_t>(shape.size()));
   if (!options.learned) positionalEncoding(options.base, view(rows_.data(), options.max_length, options.embed_dim));
 }
 
@@ -87,15 +88,15 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
     refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim), "an even number > 0");
   requireAtLeast("rotary.maxLength", max_length, 0);
   requireBase(base);
-  const size_t size = requireRoom("rotary", {max_length, dim / 2});
-  cos_.reserve(size);
-  sin_.reserve(size);
+  const Shape shape{max_length, dim / 2};
+  const size_t size = requireRoom("rotary", shape);
+  allocate("rotary", shape, cos_, size);
+  allocate("rotary", shape, sin_, size);
   const std::vector<double> w = frequencies(dim, base);
-  for (Index i = 0; i < max_length; ++i) {
-    for (const double frequency : w) {
-      cos_.push_back(static_cast<float>(elementary::cos(static_cast<double>(i) * frequency)));
-      sin_.push_back(static_cast<float>(elementary::sin(static_cast<double>(i) * frequency)));
-    }
+  for (size_t at = 0; at < size; ++at) {
+    const double angle = static_cast<double>(at / w.size()) * w[at % w.size()];
+    cos_[at] = static_cast<float>(elementary::cos(angle));
+    sin_[at] = static_cast<float>(elementary::sin(angle));
   }
 }
 

@@ -35,4 +35,17 @@ uint32_t Generator::next() {
   return result;
 }
 
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key) {
+  constexpr uint64_t kMultipliers[] = {0xd2511f53, 0xcd9e8d57};
+  auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = kMultipliers[0] * counter[0], b = kMultipliers[1] * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ low, static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ high, static_cast<uint32_t>(a)};
+    low += 0x9e3779b9;  // the golden ratio and sqrt(3) - 1, Weyl sequences
+    high += 0xbb67ae85;
+  }
+  return counter;
+}
+
 }  // namespace heed

@@ -1,5 +1,6 @@
 #include "models/embeddings.h"
 
+#include "check.h"
 #include "kernels/matmul.h"
 
 namespace heed {
@@ -40,9 +41,14 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
             .out_features = config.vocab_size,
             .bias = false,
             .activation = Activation::kIdentity,
-            .precision = config.precision}) {
-  if (config.positions != Positions::kRotary) position.resize(static_cast<size_t>(config.max_positions * width));
-  token_type.resize(static_cast<size_t>(config.type_vocab_size * width));
+            .precision = config.precision,
+            .lookup = true}) {
+  const auto table = [&](const char* name, Index rows, std::vector<float>& values) {
+    const Shape shape{rows, width};
+    allocate(name, shape, values, requireRoom(name, shape));
+  };
+  if (config.positions != Positions::kRotary) table("embeddings.position.weight", config.max_positions, position);
+  table("embeddings.token_type.weight", config.type_vocab_size, token_type);
   if (config.embedding_norm) norm.emplace(normOptions(config, width));
   if (config.embedding_dim > 0) {
     projection.emplace(LinearOptions{.in_features = width,

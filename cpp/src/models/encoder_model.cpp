@@ -33,7 +33,8 @@ void validate(const EncoderModelConfig& c) {
     throw Error(ErrorCode::kInvalidArgument, "config.numHeads: got " + std::to_string(c.num_heads) +
                                                  "; expected a divisor of embedDim, " + std::to_string(c.embed_dim));
   }
-  requireRange("feedForwardDim", c.feed_forward_dim, 1, 4 * kMaxWidth);
+  requireRange("feedForwardDim", c.feed_forward_dim, 1,
+               c.precision == Precision::kInt8 ? kMostInt8Inputs : 4 * kMaxWidth);
   requireRange("positionOffset", c.position_offset, 0, kMaxRows);
   requireRange("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
   requireRange("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
@@ -58,7 +59,7 @@ void validate(const EncoderModelConfig& c) {
   const double matrices =
       static_cast<double>(c.vocab_size) * width + layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers);
   const double tables = c.positions == Positions::kRotary
-                            ? 2.0 * static_cast<double>(c.max_positions * c.rotary_dim)
+                            ? 2.0 * static_cast<double>(c.max_positions) * static_cast<double>(c.rotary_dim)
                             : static_cast<double>(c.max_positions + c.type_vocab_size) * width;
   const double bytes = matrices * (c.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {

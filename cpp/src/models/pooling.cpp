@@ -18,6 +18,9 @@ void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float 
   vector /= divisor;
 }
 
+/// The larger of two, or NaN where either is.
+constexpr auto largerOrNaN = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
+
 }  // namespace
 
 Pooling poolingNamed(std::string_view name) {
@@ -53,14 +56,16 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         output.row(n) = hidden.row(end - 1);
         break;
       case Pooling::kMax:
-        output.row(n) = hidden.middleRows(begin, length).colwise().maxCoeff();
+        output.row(n) = hidden.row(begin);
+        for (Index i = begin + 1; i < end; ++i) output.row(n) = output.row(n).binaryExpr(hidden.row(i), largerOrNaN);
         break;
       case Pooling::kMeanSqrtLength:
         weigh(hidden, begin, end, one, std::sqrt(static_cast<float>(length)), output, n);
         break;
       case Pooling::kWeightedMean: {
         const auto place = [first](Index i) { return static_cast<float>(i - first + 1); };
-        const Index places = (skip + 1 + end - first) * length / 2;  // skip + 1, skip + 2, ... end - first
+        // skip + 1, skip + 2, ... end - first; in double, as 46,341 places sum up to more than 32 bits hold
+        const double places = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
         weigh(hidden, begin, end, place, static_cast<float>(places), output, n);
         break;
       }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,12 +26,13 @@ class Choices {
   bool flag() { return byte() % 2 == 1; }
   /// Mostly small and legal; now and then absurd.
   Index extent(Index usual) {
+    constexpr auto kMost = std::numeric_limits<Index>::max();
     constexpr Index kAbsurd[] = {0,
                                  -1,
                                  1 << 10,  // legal; more takes minutes under sanitizers
-                                 Index{1} << 31,
-                                 Index{1} << 40,
-                                 std::numeric_limits<Index>::max(),
+                                 static_cast<Index>(std::min<int64_t>(int64_t{1} << 31, kMost)),
+                                 static_cast<Index>(std::min<int64_t>(int64_t{1} << 40, kMost)),
+                                 kMost,
                                  std::numeric_limits<Index>::min()};
     const uint8_t b = byte();
     return b < 250 ? 1 + b % usual : kAbsurd[(b - 250 + byte()) % 7];

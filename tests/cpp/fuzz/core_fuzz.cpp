@@ -203,9 +203,9 @@ void fuzzPieces(Choices& choose, Arena& arena) {
       return norm.forward(window(x), window(y));
     }
     case 2: {
-      Generator generator(choose.byte());
-      return dropout(window(x), choose.rate(), choose.flag() ? DropoutScaling::kNone : DropoutScaling::kInverted,
-                     generator, window(y));
+      const DropoutKey key{.seed = choose.byte()};
+      return dropout(window(x), choose.rate(), choose.flag() ? DropoutScaling::kNone : DropoutScaling::kInverted, key,
+                     window(y));
     }
     case 3: {
       const PositionalEncoding encoding(
@@ -236,6 +236,35 @@ void fuzzPieces(Choices& choose, Arena& arena) {
   }
 }
 
+/// Row counts up to 2^20, whose products with other counts leave 32 bits. A row's result is the same alone.
+void fuzzManyRows(Choices& choose, Arena& arena) {
+  const Index rows = (Index{1} << (12 + choose.byte() % 9)) - choose.byte() % 3, in = 1 + choose.byte() % 3,
+              out = 1 + choose.byte() % 3;
+  Linear layer({.in_features = in,
+                .out_features = out,
+                .activation = choose.activation(),
+                .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
+  initialize(layer, choose.byte());
+  const RowMajorMatrix x = choose.matrix(rows, in);
+  RowMajorMatrix y(rows, out), one(1, out);
+  layer.forward(window(x), window(y), arena);
+  const Index row = (Index{choose.byte()} << 12 | choose.byte()) % rows;
+  layer.forward(view(x.data() + row * in, 1, in), window(one), arena);
+  if (!(one.array() == y.row(row).array()).all()) broken("a row of many is the row alone");
+  // Many queries, few keys: what attention gives a row is the same alone, too.
+  const RowMajorMatrix keys = choose.matrix(1 + choose.length(4), in);
+  RowMajorMatrix attended(rows, in), alone(1, in);
+  AttentionOptions options;
+  if (choose.flag()) options.dropout = 0.5f;
+  const Sequences some = Sequences::uniform(1, keys.rows());
+  attention(window(x), window(keys), window(keys), 1, Sequences::uniform(1, rows), some, options, window(attended),
+            nullptr, arena);
+  options.query_offset = row;
+  attention(view(x.data() + row * in, 1, in), window(keys), window(keys), 1, Sequences::uniform(1, 1), some, options,
+            window(alone), nullptr, arena);
+  if (!(alone.array() == attended.row(row).array()).all()) broken("a query of many is the query alone");
+}
+
 }  // namespace
 }  // namespace heed::fuzz
 
@@ -260,7 +289,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         fuzzModel(choose, arena);
         break;
       default:
-        fuzzPieces(choose, arena);
+        if (choose.byte() < 4) {
+          fuzzManyRows(choose, arena);
+        } else {
+          fuzzPieces(choose, arena);
+        }
     }
   } catch (const Error& error) {
     if (std::strstr(error.what(), ": got ") == nullptr || std::strstr(error.what(), "; expected ") == nullptr)

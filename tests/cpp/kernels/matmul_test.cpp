@@ -130,6 +130,27 @@ TEST(Matmul, GivesARowTheSameBitsWhereverItStands) {
   }
 }
 
+TEST(Matmul, ReachesEveryRowOfLargeOperands) {
+  // Row counts whose product with the number of blocks is beyond 32 bits.
+  for (const Index rows : {Index{1} << 19, Index{600'000}, Index{1} << 20}) {
+    const Case c{rows, 2, 3};
+    std::vector<float> a(static_cast<size_t>(2 * rows)), out(static_cast<size_t>(3 * rows));
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 1009);
+    const std::vector<float> w = {1, 0, 0, 1, 1, 1};
+    PackedWeight weight(3, 2, Precision::kFloat32);
+    weight.write(0, 3, w.data());
+    Arena arena;
+    matmul(view(static_cast<const float*>(a.data()), rows, 2), weight, {}, view(out.data(), rows, 3), arena);
+    Index wrong = 0;
+    for (Index i = 0; i < rows; ++i) {
+      const float* x = &a[static_cast<size_t>(2 * i)];
+      const float* y = &out[static_cast<size_t>(3 * i)];
+      wrong += y[0] != x[0] || y[1] != x[1] || y[2] != x[0] + x[1];
+    }
+    EXPECT_EQ(wrong, 0) << c.rows << " rows";
+  }
+}
+
 TEST(Matmul, RunsSeveralProductsOfOneOperandAndMixesPrecisions) {
   Arena arena;
   const Case c{10, 20, 12};

@@ -260,8 +260,7 @@ TEST(Attention, DropoutKeepsTheExpectationAndReproduces) {
   AttentionOptions options;
   options.dropout = 0.25f;
   const auto run = [&](uint64_t seed) {
-    Generator generator(seed);
-    options.generator = &generator;
+    options.dropout_key.seed = seed;
     return attend(q, k, v, options);
   };
   const Attended first = run(1), again = run(1), other = run(2);
@@ -270,6 +269,76 @@ TEST(Attention, DropoutKeepsTheExpectationAndReproduces) {
   EXPECT_EQ(first.weights, attend(q, k, v).weights);  // weights are those before dropout
   // Each output is a sum over weights of 1 or 0 / 0.75; 40,000 draws of about equal weight.
   EXPECT_NEAR(first.output.mean(), 1, 4 * std::sqrt(0.25 / 0.75 / (l * l)) * 1.1);
+}
+
+TEST(Attention, DropsTheSameWeightsWhateverIsSkipped) {
+  // With the identity for values the output is the weights after dropout.
+  const Index l = 37;
+  const RowMajorMatrix q = randomMatrix(l, 4, 1), v = RowMajorMatrix::Identity(l, l);
+  AttentionOptions options;
+  options.dropout = 0.5f;
+  options.dropout_key = {.seed = 5, .step = 2};
+  const RowMajorMatrix all = attend(q, q, v, options).output;
+  const auto expectDraws = [&](const AttentionOptions& o) {
+    const Attended some = attend(q, q, v, o);
+    for (Index i = 0; i < l; ++i) {
+      for (Index j = 0; j < l; ++j) {
+        if (some.weights[static_cast<size_t>(i * l + j)] != 0) {
+          EXPECT_EQ(some.output(i, j) == 0, all(i, j) == 0);
+        }
+      }
+    }
+  };
+  AttentionOptions causal = options;
+  causal.causal = true;
+  expectDraws(causal);
+  AttentionOptions window = options;
+  window.window = 3;
+  expectDraws(window);
+  std::vector<uint8_t> allowed(static_cast<size_t>(l));
+  for (size_t j = 0; j < allowed.size(); ++j) allowed[j] = j % 3 != 1;
+  const Mask mask = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), {l}, {1, 1, l, l});
+  AttentionOptions masked = options;
+  masked.masks = {&mask, 1};
+  expectDraws(masked);
+  // A part of the queries, as in a step with a cache.
+  AttentionOptions later = options;
+  later.query_offset = 30;
+  const RowMajorMatrix end = q.bottomRows(7);
+  const RowMajorMatrix part = attend(end, q, v, 1, Sequences::uniform(1, 7), Sequences::uniform(1, l), later).output;
+  for (Index i = 0; i < 7; ++i) {
+    for (Index j = 0; j < l; ++j) EXPECT_EQ(part(i, j) == 0, all(30 + i, j) == 0);
+  }
+}
+
+TEST(Attention, DropsTheSameWeightsInAPartOfTheBatch) {
+  const RowMajorMatrix q = randomMatrix(20, 6, 1);
+  AttentionOptions options;
+  options.dropout = 0.4f;
+  const RowMajorMatrix whole = attend(q, q, q, 2, Sequences::uniform(4, 5), Sequences::uniform(4, 5), options).output;
+  options.first_sequence = 2;
+  const RowMajorMatrix later = q.bottomRows(10);
+  expectSame(attend(later, later, later, 2, Sequences::uniform(2, 5), Sequences::uniform(2, 5), options).output,
+             whole.bottomRows(10));
+}
+
+TEST(Attention, ReachesEveryQueryOfALongSequence) {
+  const Index l = 150'000;  // strips times queries are beyond 32 bits
+  const RowMajorMatrix q = randomMatrix(l, 2, 1), k = randomMatrix(3, 2, 2), v = randomMatrix(3, 2, 3);
+  const RowMajorMatrix out = attend(q, k, v).output;
+  for (const Index i : {Index{0}, l / 2, Index{103'000}, l - 1}) {
+    const RowMajorMatrix one = q.row(i);
+    expectSame(out.row(i), attend(one, k, v).output);
+  }
+  EXPECT_TRUE(out.allFinite());
+  EXPECT_LE(out.maxCoeff(), v.maxCoeff() + 1e-6f);
+}
+
+TEST(Attention, WithDropoutOneGivesZeros) {
+  const RowMajorMatrix q = randomMatrix(5, 4, 1);
+  AttentionOptions options;
+  options.dropout = 1;
+  expectSame(attend(q, q, q, options).output, RowMajorMatrix::Zero(5, 4));
 }
 
 TEST(Attention, TakesNoMemoryThatGrowsWithLTimesS) {
@@ -316,7 +385,9 @@ TEST(Attention, RefusesOptionsThatMakeNoSense) {
   expectError(kInvalidArgument, "scale: got NaN", with([](AttentionOptions& o) { o.scale = std::nanf(""); }));
   expectError(kInvalidArgument, "window: got -1", with([](AttentionOptions& o) { o.window = -1; }));
   expectError(kInvalidArgument, "queryOffset: got -1", with([](AttentionOptions& o) { o.query_offset = -1; }));
-  expectError(kInvalidArgument, "dropout: got 1; ", with([](AttentionOptions& o) { o.dropout = 1; }));
+  expectError(kInvalidArgument, "dropout: got 1.5; ", with([](AttentionOptions& o) { o.dropout = 1.5f; }));
+  expectError(kInvalidArgument, "queryOffset: got ",
+              with([](AttentionOptions& o) { o.query_offset = std::numeric_limits<Index>::max(); }));
   expectError(kShapeMismatch, "headMask: got shape [5]; expected [1, 3]",
               with([&](AttentionOptions& o) { o.head_scale = five; }));
   expectError(kShapeMismatch, "bias: got shape [18]; expected [27]",

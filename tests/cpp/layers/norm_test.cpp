@@ -107,8 +107,8 @@ TEST(Norms, RefuseWhatMakesNoSense) {
   expectError(ErrorCode::kInvalidArgument, "normalizedShape: got 0; expected at least 1",
               [] { LayerNorm norm({.normalized_shape = 0}); });
   expectError(ErrorCode::kInvalidArgument, "numFeatures: got -1", [] { BatchNorm norm({.num_features = -1}); });
-  expectError(ErrorCode::kOutOfMemory, "weight: got shape [1099511627776]",
-              [] { LayerNorm norm({.normalized_shape = Index{1} << 40}); });
+  expectError(ErrorCode::kOutOfMemory, "weight: got shape [",
+              [] { LayerNorm norm({.normalized_shape = std::numeric_limits<Index>::max()}); });
   const RowMajorMatrix x = randomMatrix(2, 4, 1);
   RowMajorMatrix y(2, 4);
   expectError(ErrorCode::kShapeMismatch, "x: got shape [2, 4]; expected [2, 3]",

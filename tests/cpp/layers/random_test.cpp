@@ -25,6 +25,16 @@ TEST(Generator, IsXoshiro128PlusPlusSeededBySplitMix64) {
   }
 }
 
+TEST(Philox, GivesThePublishedWords) {
+  // Random123's known answers for philox4x32, 10 rounds.
+  const auto words = [](std::array<uint32_t, 4> counter, uint64_t key) { return philox(counter, key); };
+  using Words = std::array<uint32_t, 4>;
+  EXPECT_EQ(words({0, 0, 0, 0}, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(words({~0u, ~0u, ~0u, ~0u}, ~uint64_t{0}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(words({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
 TEST(Generator, UniformHasTheMomentsOfTheUniformDistribution) {
   Generator generator(1);
   const int count = 1'000'000;

@@ -121,6 +121,13 @@ TEST(EncoderModel, RefusesConfigsThatMakeNoSense) {
   EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.positions = Positions::kRotary, c.max_positions = 1 << 24, c.embed_dim = 1 << 10, c.num_heads = 1,
+              c.rotary_dim = 1 << 10;
+            }),
+            ErrorCode::kOutOfMemory);
+  EXPECT_EQ(codeWith([](auto& c) { c.feed_forward_dim = kMostInt8Inputs + 1, c.precision = Precision::kInt8; }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
             ErrorCode::kOutOfMemory);
 }
@@ -176,6 +183,28 @@ TEST(Pool, TakesMeansFirstLastAndMaximum) {
   EXPECT_EQ(pooled(Pooling::kMax), (std::vector<float>{3, 8, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kMeanSqrtLength), (std::vector<float>{6 / root, 12 / root, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kWeightedMean), (std::vector<float>{13.0f / 6, 27.0f / 6, 0, 0, 7, 7}));
+}
+
+TEST(Pool, ShowsANaNInAnyRow) {
+  for (Index odd = 0; odd < 3; ++odd) {
+    RowMajorMatrix rows = RowMajorMatrix::Ones(3, 2), out(1, 2);
+    rows(odd, 1) = std::nanf("");
+    for (const Pooling pooling : {Pooling::kMax, Pooling::kMean, Pooling::kMeanSqrtLength, Pooling::kWeightedMean}) {
+      pool(view(static_cast<const float*>(rows.data()), rows.rows(), rows.cols()), Sequences::uniform(1, 3), {},
+           pooling, view(out.data(), out.rows(), out.cols()));
+      EXPECT_TRUE(std::isnan(out(0, 1)));
+      EXPECT_EQ(out(0, 0), pooling == Pooling::kMeanSqrtLength ? 3 / std::sqrt(3.0f) : 1);
+    }
+  }
+}
+
+TEST(Pool, WeighsMoreTokensThan32BitsCountPlacesOf) {
+  // sum i = 100,000 * 100,001 / 2 is beyond 2^32.
+  const RowMajorMatrix rows = RowMajorMatrix::Constant(100'000, 1, 2);
+  RowMajorMatrix out(1, 1);
+  pool(view(static_cast<const float*>(rows.data()), rows.rows(), rows.cols()), Sequences::uniform(1, rows.rows()), {},
+       Pooling::kWeightedMean, view(out.data(), out.rows(), out.cols()));
+  EXPECT_NEAR(out(0, 0), 2, 1e-2);
 }
 
 TEST(Pool, LeavesOutThePrompt) {

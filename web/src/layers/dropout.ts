@@ -6,7 +6,7 @@ import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 
 export interface DropoutOptions extends LayerOptions {
-  /** Probability of dropping an entry, in [0, 1); default 0.5. */
+  /** Probability of dropping an entry, in [0, 1]; default 0.5. */
   p?: number;
   /** Default 'inverted'. */
   scaling?: DropoutScaling;

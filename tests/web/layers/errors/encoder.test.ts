@@ -28,10 +28,10 @@ describe('the encoder', () => {
     ],
     ['an eps of -1', () => make('EncoderLayer', { ...sizes, eps: -1 }), 'INVALID_ARGUMENT', /eps: got -1/],
     [
-      'a rate of 1 in an encoder',
-      () => make('Encoder', { ...sizes, numLayers: 1, dropout: 1 }),
+      'a rate of 2 in an encoder',
+      () => make('Encoder', { ...sizes, numLayers: 1, dropout: 2 }),
       'INVALID_ARGUMENT',
-      /dropout: got 1; expected a number in \[0, 1\)/,
+      /dropout: got 2; expected a number in \[0, 1\]/,
     ],
     [
       'pruning a head that is not there',

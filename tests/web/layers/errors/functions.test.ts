@@ -63,12 +63,12 @@ describe('the functions', () => {
     ['a scale of NaN', () => heed.attention(x, x, x, { scale: Number.NaN }), 'INVALID_ARGUMENT', /scale: got NaN/],
     ['a window of NaN', () => heed.attention(x, x, x, { window: Number.NaN }), 'INVALID_ARGUMENT', /window: got NaN/],
     ['a length of -1', () => heed.positionalEncoding(-1, 4), 'INVALID_ARGUMENT', /length: got -1/],
-    ...[1, 1.5, -0.1, Number.NaN, '0.5'].map(
+    ...[2, 1.5, -0.1, Number.NaN, '0.5'].map(
       (p): Row => [
         `a rate of ${p}`,
         () => heed.dropout(x, { p: p as Anything }),
         'INVALID_ARGUMENT',
-        /p: got .*; expected a number in \[0, 1\)/,
+        /p: got .*; expected a number in \[0, 1\]/,
       ],
     ),
     [

@@ -46,10 +46,10 @@ describe('layers from tensor to tensor', () => {
       /eps: got NaN; expected a positive number/,
     ],
     [
-      'a rate of 1 in a layer',
-      () => make('Dropout', { p: 1 }),
+      'a rate of 2 in a layer',
+      () => make('Dropout', { p: 2 }),
       'INVALID_ARGUMENT',
-      /p: got 1; expected a number in \[0, 1\)/,
+      /p: got 2; expected a number in \[0, 1\]/,
     ],
     [
       'options that are no object',
