@@ -21,7 +21,7 @@ if(HEED_COVERAGE)
   target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
-file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp cpp/src/ops/*.cpp)
 list(REMOVE_ITEM core_sources ${kernel_sources})
 
 add_library(heed-core OBJECT ${core_sources})

@@ -6,13 +6,15 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/check.h"
+
 /// Instead of libc++abi's, which would bring printf into the module for a message that nothing here can cause.
 extern "C" [[noreturn]] void abort_message(const char*, ...) { __builtin_trap(); }
 
 namespace heed::bindings {
 
-Arena& arena() {
-  static Arena instance;
+Context& context() {
+  static Context instance;
   return instance;
 }
 
@@ -40,7 +42,7 @@ class CallScope {
 }  // namespace
 
 void runGuarded(void (*body)(void*), void* argument) {
-  const char* code = nullptr;
+  const char* code = errorCodeName(ErrorCode::kOutOfMemory);
   std::string message;
   try {
     const CallScope scope;
@@ -50,10 +52,8 @@ void runGuarded(void (*body)(void*), void* argument) {
     code = errorCodeName(error.code());
     message = error.what();
   } catch (const std::bad_alloc&) {
-    code = errorCodeName(ErrorCode::kOutOfMemory);
     message = "memory: the engine refused to grow it; expected room for the sizes asked for";
   } catch (const std::length_error&) {  // what a std::vector throws beyond the address space
-    code = errorCodeName(ErrorCode::kOutOfMemory);
     message = "memory: got a size beyond 32-bit addresses; expected room for the sizes asked for";
   }
   raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
@@ -71,8 +71,8 @@ namespace {
 template <class T>
 T* copyIn(const val& array, Index count) {
   if (array["length"].as<double>() != static_cast<double>(count)) {
-    throw Error(ErrorCode::kShapeMismatch, "data: got " + std::to_string(array["length"].as<unsigned>()) +
-                                               " values; expected " + std::to_string(count) + " as the shape says");
+    refuse(ErrorCode::kShapeMismatch, "data", std::to_string(array["length"].as<unsigned>()) + " values",
+           std::to_string(count) + " as the shape says");
   }
   T* data = arena().take<T>(count);
   val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
@@ -125,54 +125,44 @@ std::optional<Index> readWindow(const val& options) {
   return static_cast<Index>(window.as<double>());
 }
 
-std::optional<MaskInput> readMask(const val& mask) {
+std::optional<MaskTensor> readMask(const char* argument, const val& mask) {
   if (mask.isNull() || mask.isUndefined()) return std::nullopt;
-  Shape shape = readShape(mask["shape"]);
+  MaskTensor tensor{
+      .argument = argument, .kind = Mask::Kind::kBoolean, .data = nullptr, .shape = readShape(mask["shape"])};
   const val data = mask["data"];
   if (data["BYTES_PER_ELEMENT"].as<int>() == 1) {
-    const uint8_t* bytes = copyIn<uint8_t>(data, shape.size());
-    return MaskInput{Mask::Kind::kBoolean, bytes, std::move(shape)};
+    tensor.data = copyIn<uint8_t>(data, tensor.shape.size());
+  } else {
+    tensor.kind = Mask::Kind::kAdditive;
+    tensor.data = copyIn<float>(data, tensor.shape.size());
   }
-  const float* floats = copyIn<float>(data, shape.size());
-  return MaskInput{Mask::Kind::kAdditive, floats, std::move(shape)};
+  return tensor;
 }
 
-CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask,
-                    const std::array<Index, 4>& target) {
-  CallInput call;
-  if (const auto m = readMask(mask))
-    call.masks.push_back(Mask::broadcast(mask_name, m->kind, m->data, m->shape, target));
-  if (const auto m = readMask(key_mask)) {
-    // [N, S], or [S] for one sequence: the same keys for every head and query.
-    const bool fits = m->shape.rank() >= 1 && m->shape.rank() <= 2 && m->shape[-1] == target[3] &&
-                      (m->shape.rank() == 1 ? target[0] == 1 : m->shape[0] == target[0]);
-    if (!fits) {
-      throw Error(ErrorCode::kShapeMismatch, std::string(key_mask_name) + ": got shape " + m->shape.toString() +
-                                                 "; expected " + Shape{target[0], target[3]}.toString());
-    }
-    call.masks.push_back({m->kind, m->data, {target[3], 0, 0, 1}});
+std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask) {
+  std::vector<MaskTensor> masks;
+  if (auto tensor = readMask(mask, options[mask])) masks.push_back(std::move(*tensor));
+  if (auto tensor = readMask(key_mask, options[key_mask])) {
+    tensor->per_key = true;
+    masks.push_back(std::move(*tensor));
   }
+  return masks;
+}
+
+MultiHeadCallOptions readCallOptions(const val& options) {
+  MultiHeadCallOptions call;
+  call.causal = readBool(options, "causal");
+  call.window = readWindow(options);
   return call;
 }
 
-CallInput readCall(const val& options, const std::array<Index, 4>& target, bool with_head_mask) {
-  CallInput call = readMasks("mask", options["mask"], "keyMask", options["keyMask"], target);
-  call.options.causal = readBool(options, "causal");
-  call.options.window = readWindow(options);
-  call.return_weights = readBool(options, "returnWeights");
-  if (with_head_mask) {
-    if (const auto head_mask = readOptionalTensor(options["headMask"])) {
-      const Shape& shape = head_mask->shape;
-      const bool fits = shape == Shape{target[1]} || shape == Shape{target[0], target[1]};
-      if (!fits) {
-        throw Error(ErrorCode::kShapeMismatch, "headMask: got shape " + shape.toString() + "; expected " +
-                                                   Shape{target[1]}.toString() + " or " +
-                                                   Shape{target[0], target[1]}.toString());
-      }
-      call.options.head_scale = {head_mask->data, static_cast<size_t>(shape.size())};
-    }
-  }
-  return call;
+std::span<const float> readHeadMask(const val& options, Index num_sequences, Index num_heads) {
+  const auto head_mask = readOptionalTensor(options["headMask"]);
+  if (!head_mask) return {};
+  const Shape heads{num_heads}, per_sequence{num_sequences, num_heads};
+  if (head_mask->shape != heads && head_mask->shape != per_sequence)
+    refuseShape("headMask", head_mask->shape, heads.toString() + " or " + per_sequence.toString());
+  return {head_mask->data, static_cast<size_t>(head_mask->shape.size())};
 }
 
 Batch readBatch(const char* argument, const val& tensor, Index width) {
@@ -180,12 +170,17 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
   const Index rank = input.shape.rank();
   if (rank < 2 || rank > 3 || input.shape[-1] != width) {
     const std::string w = std::to_string(width);
-    throw Error(ErrorCode::kShapeMismatch, std::string(argument) + ": got shape " + input.shape.toString() +
-                                               "; expected [N, L, " + w + "] or [L, " + w + "]");
+    refuseShape(argument, input.shape, "[N, L, " + w + "] or [L, " + w + "]");
   }
   const Index count = rank == 3 ? input.shape[0] : 1;
   const Index length = input.shape[-2];
   return {input.matrix(), Sequences::uniform(count, length), count, length, rank == 3};
+}
+
+void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name) {
+  if (batch.count == other.count && batch.batched == other.batched) return;
+  refuse(ErrorCode::kShapeMismatch, argument, "a batch of " + std::to_string(batch.count),
+         std::to_string(other.count) + ", as " + name + "'s");
 }
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
@@ -226,9 +221,8 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
   base_ = options["base"].as<double>();
   pairing_ = readPairing(options);
   if (dim_ % 2 != 0 || dim_ > head_dim) {
-    throw Error(ErrorCode::kInvalidArgument, "rotary.dim: got " + std::to_string(dim_) +
-                                                 "; expected an even number up to the head's width, " +
-                                                 std::to_string(head_dim));
+    refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim_),
+           "an even number up to the head's width, " + std::to_string(head_dim));
   }
 }
 

@@ -21,10 +21,11 @@ namespace heed::bindings {
 
 using emscripten::val;
 
-/// The module's arena: WebAssembly here is one thread.
-Arena& arena();
+/// The module's context: WebAssembly here is one thread.
+Context& context();
+inline Arena& arena() { return context().arena; }
 
-/// Throws the JavaScript HeedError that the face gave to the module.
+/// Throws the JavaScript HeedError class that the TypeScript API gave to the module.
 [[noreturn]] void raise(const char* code, const std::string& message);
 
 /// Runs `body(argument)` within an arena scope; what the core throws leaves as a HeedError.
@@ -75,25 +76,14 @@ std::optional<Index> readWindow(const val& options);
 Activation readActivation(const val& options);
 DropoutScaling readScaling(const val& options);
 
-/// A RawMask, its data in the arena; not yet placed against the scores.
-struct MaskInput {
-  Mask::Kind kind;
-  const void* data;
-  Shape shape;
-};
-std::optional<MaskInput> readMask(const val& mask);
-
-/// RawLayerAttentionOptions as the core takes them; the views last as long as the arena scope.
-struct CallInput {
-  MultiHeadCallOptions options;
-  std::vector<Mask> masks;
-  bool return_weights = false;
-};
-/// `target` is (N, H, L, S). `mask` and `keyMask` are read; `with_head_mask` also [H] or [N,H] of headMask.
-CallInput readCall(const val& options, const std::array<Index, 4>& target, bool with_head_mask);
-/// The same from the two masks alone, under the names that they have in the call.
-CallInput readMasks(const char* mask_name, const val& mask, const char* key_mask_name, const val& key_mask,
-                    const std::array<Index, 4>& target);
+/// A RawMask called `argument`, its data in the arena; nothing where it is null.
+std::optional<MaskTensor> readMask(const char* argument, const val& mask);
+/// `options[mask]` and `options[key_mask]`, those of them that are given; the latter is [N, S].
+std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask);
+/// causal and window of RawLayerAttentionOptions.
+MultiHeadCallOptions readCallOptions(const val& options);
+/// headMask, of shape [H] or [N, H]; empty where it is null.
+std::span<const float> readHeadMask(const val& options, Index num_sequences, Index num_heads);
 
 /// A batch [N, L, E] or one sequence [L, E].
 struct Batch {
@@ -111,6 +101,9 @@ struct Batch {
 };
 /// Throws kShapeMismatch naming `argument` unless the tensor is [N, L, width] or [L, width].
 Batch readBatch(const char* argument, const val& tensor, Index width);
+
+/// `batch` has as many sequences as `other`, which the caller knows as `name`, and both are batched or neither is.
+void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name = "query");
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
 EncoderLayerOptions readEncoderLayerOptions(const val& options);

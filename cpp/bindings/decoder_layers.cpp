@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/check.h"
 #include "heed/transformer.h"
 #include "layers.h"
 
@@ -29,10 +30,10 @@ class Stepping {
  public:
   Stepping(Decoder& decoder, Index width, RotaryOption& rotary) : decoder_(decoder), width_(width), rotary_(rotary) {}
 
-  /// What the decoder looks back at; `masks` holds its key mask or nothing.
+  /// The cache of a memory; `masks` holds its key mask or nothing.
   BoundDecoderCache* makeCache(const Batch& memory, const std::vector<Mask>& masks) const {
     BoundDecoderCache made;
-    made.cache_ = decoder_.makeCache(memory.rows, arena(), memory.count);
+    made.cache_ = decoder_.makeCache(memory.rows, context(), memory.count);
     made.count_ = memory.count;
     made.memory_length_ = memory.length;
     made.batched_ = memory.batched;
@@ -49,9 +50,8 @@ class Stepping {
     const Batch t = readBatch("target", target, width_);
     if (t.count != cache.count_ || t.batched != cache.batched_) {
       const std::string w = std::to_string(width_);
-      throw Error(ErrorCode::kShapeMismatch,
-                  "target: got shape " + t.shape(width_).toString() + "; expected " +
-                      (cache.batched_ ? "[" + std::to_string(cache.count_) + ", L, " : std::string("[L, ")) + w +
+      refuseShape("target", t.shape(width_),
+                  (cache.batched_ ? "[" + std::to_string(cache.count_) + ", L, " : std::string("[L, ")) + w +
                       "], as the cache's memory");
     }
     MatrixView output = arena().matrix(t.rows.rows(), width_);
@@ -62,7 +62,7 @@ class Stepping {
       mask = {*cache.mask_kind_, cache.mask_.data(), {cache.memory_length_, 0, 0, 1}};
       call.memory.masks = {&mask, 1};
     }
-    decoder_.step(t.rows, cache.cache_, call, output, arena());
+    decoder_.step(t.rows, cache.cache_, call, output, context());
     cache.length_ += t.length;
     return writeTensor(t.shape(width_), output.data());
   }
@@ -73,9 +73,12 @@ class Stepping {
   RotaryOption& rotary_;
 };
 
-/// The masks of a cache: [N, S] real rows of what is looked back at.
-CallInput readCacheMask(const val& key_mask, const Batch& memory, Index heads) {
-  return readMasks("mask", val::null(), "keyMask", key_mask, {memory.count, heads, memory.length, memory.length});
+/// The key mask [N, S] of a cache's memory, or nothing.
+std::vector<Mask> readCacheMask(const val& key_mask, const Batch& memory, Index heads) {
+  auto mask = readMask("keyMask", key_mask);
+  if (!mask) return {};
+  mask->per_key = true;
+  return {mask->broadcast({memory.count, heads, memory.length, memory.length})};
 }
 
 struct DecoderRun {
@@ -85,19 +88,16 @@ struct DecoderRun {
 
 DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batch& target, const Batch& memory,
                       const val& options, RotaryOption& rotary) {
-  if (memory.count != target.count || memory.batched != target.batched) {
-    throw Error(ErrorCode::kShapeMismatch, "memory: got a batch of " + std::to_string(memory.count) + "; expected " +
-                                               std::to_string(target.count) + ", as target's");
-  }
-  CallInput self = readMasks("mask", options["mask"], "keyMask", options["keyMask"],
-                             {target.count, o.num_heads, target.length, target.length});
-  CallInput cross = readMasks("memoryMask", options["memoryMask"], "memoryKeyMask", options["memoryKeyMask"],
-                              {target.count, o.num_heads, target.length, memory.length});
-  DecoderCallOptions call{.self = self.options, .memory = cross.options};
-  call.self.masks = self.masks;
+  requireSameCount("memory", memory, target, "target");
+  const std::vector<Mask> self_masks = broadcastMasks(readMasks(options, "mask", "keyMask"),
+                                                      {target.count, o.num_heads, target.length, target.length}),
+                          memory_masks = broadcastMasks(readMasks(options, "memoryMask", "memoryKeyMask"),
+                                                        {target.count, o.num_heads, target.length, memory.length});
+  DecoderCallOptions call;
+  call.self.masks = self_masks;
   call.self.causal = readBool(options, "causal");
   call.self.rotary = rotary.tables(target.length);
-  call.memory.masks = cross.masks;
+  call.memory.masks = memory_masks;
 
   const bool asked = readBool(options, "returnWeights");
   const Shape self_shape = target.weightsShape(o.num_heads, target.length),
@@ -106,7 +106,7 @@ DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batc
   for (Index i = 0; i < decoder.numLayers() && asked; ++i)
     weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
   MatrixView output = arena().matrix(target.rows.rows(), o.embed_dim);
-  decoder.forward(target.rows, memory.rows, target.sequences, memory.sequences, call, output, weights, arena());
+  decoder.forward({target.rows, memory.rows, target.sequences, memory.sequences}, call, output, weights, context());
   if (!asked) return {output, val::null()};
   val list = val::array();
   for (const DecoderWeights& w : weights) {
@@ -118,22 +118,6 @@ DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batc
   return {output, list};
 }
 
-/// A decoder as a module whose parameters bear their plain names where it is a single layer.
-class SingleLayerNames : public Module {
- public:
-  explicit SingleLayerNames(Decoder& decoder) : decoder_(decoder) {}
-  void setTraining(bool training) override { decoder_.setTraining(training); }
-  void seed(uint64_t seed) override { decoder_.seed(seed); }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override {
-    const size_t first = out.size();
-    decoder_.collect("", out);
-    for (size_t p = first; p < out.size(); ++p) out[p].name = prefix + out[p].name.substr(sizeof("layers.0.") - 1);
-  }
-
- private:
-  Decoder& decoder_;
-};
-
 class BoundDecoder : public BoundModule {
  public:
   explicit BoundDecoder(const val& o) : BoundDecoder(o, readIndex(o, "numLayers"), readBool(o, "finalNorm")) {}
@@ -144,14 +128,14 @@ class BoundDecoder : public BoundModule {
       const Batch t = readBatch("target", target, options_.embed_dim),
                   m = readBatch("memory", memory, options_.embed_dim);
       DecoderRun run = runDecoder(decoder_, options_, t, m, options, rotary_);
-      return attended(writeTensor(t.shape(options_.embed_dim), run.output.data()), run.weights);
+      return writeAttended(writeTensor(t.shape(options_.embed_dim), run.output.data()), run.weights);
     });
   }
 
   BoundDecoderCache* makeCache(const val& memory, const val& key_mask) {
     return guarded([&] {
       const Batch m = readBatch("memory", memory, options_.embed_dim);
-      return stepping().makeCache(m, readCacheMask(key_mask, m, options_.num_heads).masks);
+      return stepping().makeCache(m, readCacheMask(key_mask, m, options_.num_heads));
     });
   }
 
@@ -163,7 +147,7 @@ class BoundDecoder : public BoundModule {
   BoundDecoder(const val& o, Index layers, bool final_norm)
       : options_(readEncoderLayerOptions(o)),
         decoder_(options_, layers, final_norm),
-        rotary_(o["rotary"], headWidth(options_)) {}
+        rotary_(o["rotary"], options_.headWidth()) {}
   Decoder& decoder() { return decoder_; }
 
  private:
@@ -176,11 +160,8 @@ class BoundDecoder : public BoundModule {
 
 class BoundDecoderLayer : public BoundDecoder {
  public:
-  explicit BoundDecoderLayer(const val& o) : BoundDecoder(o, 1, false), names_(decoder()) {}
-  Module& module() override { return names_; }
-
- private:
-  SingleLayerNames names_;
+  explicit BoundDecoderLayer(const val& o) : BoundDecoder(o, 1, false) {}
+  Module& module() override { return decoder().layer(0); }
 };
 
 class BoundTransformer : public BoundModule {
@@ -188,7 +169,7 @@ class BoundTransformer : public BoundModule {
   explicit BoundTransformer(const val& o)
       : options_(readEncoderLayerOptions(o)),
         transformer_(options_, readIndex(o, "numEncoderLayers"), readIndex(o, "numDecoderLayers")),
-        rotary_(o["rotary"], headWidth(options_)) {}
+        rotary_(o["rotary"], options_.headWidth()) {}
   Module& module() override { return transformer_; }
   Initialization initialization() const override { return Initialization::kXavier; }
 
@@ -199,7 +180,7 @@ class BoundTransformer : public BoundModule {
       const EncoderRun encoded = runEncoder(transformer_.encoder(), s, options["source"], rotary_);
       const Batch memory{readOnly(encoded.output), s.sequences, s.count, s.length, s.batched};
       DecoderRun decoded = runDecoder(transformer_.decoder(), options_, t, memory, options["target"], rotary_);
-      val result = attended(writeTensor(t.shape(width), decoded.output.data()), decoded.weights);
+      val result = writeAttended(writeTensor(t.shape(width), decoded.output.data()), decoded.weights);
       result.set("memory", writeTensor(s.shape(width), encoded.output.data()));
       result.set("encoderWeights", writeWeights(encoded));
       return result;
@@ -209,13 +190,13 @@ class BoundTransformer : public BoundModule {
   BoundDecoderCache* makeCache(const val& source, const val& key_mask) {
     return guarded([&] {
       const Batch s = readBatch("source", source, options_.embed_dim);
-      const CallInput read = readCacheMask(key_mask, s, options_.num_heads);
+      const std::vector<Mask> masks = readCacheMask(key_mask, s, options_.num_heads);
       MatrixView memory = arena().matrix(s.rows.rows(), options_.embed_dim);
       MultiHeadCallOptions call;
-      call.masks = read.masks;
+      call.masks = masks;
       call.rotary = rotary_.tables(s.length);
-      transformer_.encoder().forward(s.rows, s.sequences, call, memory, {}, arena());
-      return stepping().makeCache({readOnly(memory), s.sequences, s.count, s.length, s.batched}, read.masks);
+      transformer_.encoder().forward(s.rows, s.sequences, call, memory, {}, context());
+      return stepping().makeCache({readOnly(memory), s.sequences, s.count, s.length, s.batched}, masks);
     });
   }
 

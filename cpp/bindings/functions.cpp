@@ -2,161 +2,31 @@
 #include <emscripten/version.h>
 
 #include <algorithm>
-#include <array>
 
-#include "check.h"
 #include "convert.h"
+#include "core/check.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
-#include "kernels/softmax.h"
+#include "ops/softmax.h"
 
 namespace heed::bindings {
 namespace {
 
-std::string shapes(const char* argument, const Shape& got, const std::string& expected) {
-  return std::string(argument) + ": got shape " + got.toString() + "; expected " + expected;
-}
-
-/// How a tensor broadcasts from the right to a shape with more or larger axes: the elements that it steps along each of
-/// these, 0 along one that it repeats.
-class Broadcast {
- public:
-  Broadcast(const Shape& shape, const Shape& target) : steps_(static_cast<size_t>(target.rank())), target_(target) {
-    Index stride = 1;
-    fits_ = shape.rank() <= target.rank();
-    for (Index back = 1; fits_ && back <= shape.rank(); ++back) {
-      const Index extent = shape[-back];
-      fits_ = extent == 1 || extent == target[-back];
-      steps_[static_cast<size_t>(target.rank() - back)] = extent == 1 ? 0 : stride;
-      stride *= extent;
-    }
-  }
-  bool fits() const { return fits_; }
-  /// Where the target's b-th matrix, its last two axes, begins.
-  Index matrix(Index b) const {
-    Index offset = 0;
-    for (Index axis = target_.rank() - 3; axis >= 0; --axis) {
-      offset += (b % target_[axis]) * steps_[static_cast<size_t>(axis)];
-      b /= target_[axis];
-    }
-    return offset;
-  }
-  Index rowStep() const { return steps_[steps_.size() - 2]; }
-  Index columnStep() const { return steps_.back(); }
-
- private:
-  std::vector<Index> steps_;
-  Shape target_;
-  bool fits_;
-};
-
-/// A mask over the scores of several matrices.
-class LeadingMask {
- public:
-  LeadingMask(const MaskInput& mask, const Shape& scores) : mask_(mask), place_(mask.shape, scores) {
-    if (!place_.fits())
-      throw Error(ErrorCode::kShapeMismatch, shapes("mask", mask.shape, "one that broadcasts to " + scores.toString()));
-  }
-
-  /// The mask of the b-th matrix of scores.
-  Mask at(Index b) const {
-    const Index offset = place_.matrix(b);
-    const bool bytes = mask_.kind == Mask::Kind::kBoolean;
-    const void* data = bytes ? static_cast<const void*>(static_cast<const uint8_t*>(mask_.data) + offset)
-                             : static_cast<const void*>(static_cast<const float*>(mask_.data) + offset);
-    return {mask_.kind, data, {0, 0, place_.rowStep(), place_.columnStep()}};
-  }
-
- private:
-  MaskInput mask_;
-  Broadcast place_;
-};
-
-/// All axes but the last two.
-Shape leadingAxes(const Shape& shape) {
-  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
-}
-
-/// The shape that both broadcast to, nothing where they do not.
-std::optional<Shape> broadcastShape(const Shape& a, const Shape& b) {
-  std::vector<Index> extents(static_cast<size_t>(std::max(a.rank(), b.rank())));
-  for (size_t back = 1; back <= extents.size(); ++back) {
-    const auto axis = -static_cast<Index>(back);
-    const Index m = back <= a.extents().size() ? a[axis] : 1, n = back <= b.extents().size() ? b[axis] : 1;
-    if (m != n && m != 1 && n != 1) return std::nullopt;
-    extents[extents.size() - back] = m == 1 ? n : m;
-  }
-  return Shape(std::move(extents));
-}
-
-/// Leading axes, then `rows` and `columns`.
-Shape matrices(const Shape& leading, Index rows, Index columns) {
-  std::vector<Index> extents = leading.extents();
-  extents.push_back(rows);
-  extents.push_back(columns);
-  return Shape(std::move(extents));
-}
-
-/// A mask [N, 1, L, S], as for several heads, beside scores [N, L, S].
-MaskInput withoutHeads(MaskInput mask, const Shape& scores) {
-  if (scores.rank() == 3 && mask.shape.rank() == 4 && mask.shape[1] == 1)
-    mask.shape = {mask.shape[0], mask.shape[2], mask.shape[3]};
-  return mask;
-}
-
 val attentionOf(const val& query, const val& key, const val& value, const val& options) {
   return guarded([&] {
     const Input q = readTensor(query), k = readTensor(key), v = readTensor(value);
-    if (q.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("query", q.shape, "[..., L, Dk]"));
-    const Index queries = q.shape[-2], width = q.shape[-1];
-    std::optional<Shape> leading = leadingAxes(q.shape);
-    const auto join = [&](const char* argument, const Input& input, bool fits, const std::string& matrix) {
-      fits = fits && input.shape.rank() >= 2;
-      if (fits) leading = broadcastShape(*leading, leadingAxes(input.shape));
-      if (!fits || !leading) {
-        throw Error(ErrorCode::kShapeMismatch, shapes(argument, input.shape,
-                                                      "[..., " + matrix + "] whose leading axes broadcast, beside " +
-                                                          "query " + q.shape.toString()));
-      }
-    };
-    join("key", k, k.shape.rank() > 0 && k.shape[-1] == width, "S, " + std::to_string(width));
-    const Index keys = k.shape[-2];
-    join("value", v, v.shape.rank() >= 2 && v.shape[-2] == keys, std::to_string(keys) + ", Dv");
-    const Index value_width = v.shape[-1];
-    const Shape output_shape = matrices(*leading, queries, value_width),
-                weights_shape = matrices(*leading, queries, keys);
-    const Broadcast q_place(q.shape, matrices(*leading, queries, width)),
-        k_place(k.shape, matrices(*leading, keys, width)), v_place(v.shape, matrices(*leading, keys, value_width));
-    const Index count = leading->size();
-
-    AttentionOptions call;
-    call.causal = readBool(options, "causal");
-    call.window = readWindow(options);
+    const BatchedAttention attention(q.shape, k.shape, v.shape);
+    AttentionOptions call = readCallOptions(options);
     if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
     if (const val dropout = options["dropout"]; !dropout.isNull()) {
       call.dropout = readFloat(dropout, "p");
       call.dropout_key.seed = readSeed(dropout["seed"]);
     }
-    std::optional<LeadingMask> mask;
-    if (const auto input = readMask(options["mask"])) mask.emplace(withoutHeads(*input, weights_shape), weights_shape);
-
+    const auto mask = readMask("mask", options["mask"]);
+    const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
     float* output = arena().take<float>(output_shape.size());
     float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
-    const Sequences rows = Sequences::uniform(1, queries), columns = Sequences::uniform(1, keys);
-    for (Index b = 0; b < count; ++b) {
-      Mask placed;
-      if (mask) {
-        placed = mask->at(b);
-        call.masks = {&placed, 1};
-      }
-      call.first_sequence = b;
-      const auto matrix = [b](const Input& input, const Broadcast& place) {
-        return view(static_cast<const float*>(input.data) + place.matrix(b), input.shape[-2], input.shape[-1]);
-      };
-      attention(matrix(q, q_place), matrix(k, k_place), matrix(v, v_place), 1, rows, columns, call,
-                view(output + b * queries * value_width, queries, value_width),
-                weights ? weights + b * queries * keys : nullptr, arena());
-    }
+    attention.forward(q.data, k.data, v.data, mask ? &*mask : nullptr, call, output, weights, context());
     val result = val::object();
     result.set("output", writeTensor(output_shape, output));
     result.set("weights", weights ? writeTensor(weights_shape, weights) : val::null());
@@ -165,12 +35,11 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
 }
 
 void requireAxes(const char* argument, const Shape& shape) {
-  if (shape.rank() < 1) throw Error(ErrorCode::kShapeMismatch, shapes(argument, shape, "at least one axis"));
+  if (shape.rank() < 1) refuseShape(argument, shape, "at least one axis");
 }
 
 void requireVector(const char* argument, const std::optional<Input>& vector, Index width) {
-  if (vector && vector->shape != Shape{width})
-    throw Error(ErrorCode::kShapeMismatch, shapes(argument, vector->shape, Shape{width}.toString()));
+  if (vector) requireShape(argument, vector->shape, Shape{width});
 }
 
 val softmaxOf(const val& tensor) {
@@ -189,8 +58,7 @@ val linearOf(const val& tensor, const val& options) {
     const auto bias = readOptionalTensor(options["bias"]);
     requireAxes("x", x.shape);
     if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1]) {
-      throw Error(ErrorCode::kShapeMismatch,
-                  shapes("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x"));
+      refuseShape("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x");
     }
     const Index out = weight.shape[0];
     requireVector("bias", bias, out);
@@ -198,7 +66,7 @@ val linearOf(const val& tensor, const val& options) {
     extents.back() = out;
     const Shape shape(std::move(extents));
     MatrixView output = arena().matrix(x.shape.rows(), out);
-    linear(x.matrix(), weight.matrix(), bias ? bias->data : nullptr, readActivation(options), output, arena());
+    linear(x.matrix(), weight.matrix(), bias ? bias->data : nullptr, readActivation(options), output, context());
     return writeTensor(shape, output.data());
   });
 }
@@ -239,7 +107,7 @@ val positionalEncodingOf(double length, double dim, double base) {
 val rotaryOf(const val& tensor, const val& options) {
   return guarded([&] {
     const Input x = readTensor(tensor);
-    if (x.shape.rank() < 2) throw Error(ErrorCode::kShapeMismatch, shapes("x", x.shape, "[..., L, D]"));
+    if (x.shape.rank() < 2) refuseShape("x", x.shape, "[..., L, D]");
     const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
     RotaryOption rotary(options, width);
     const Rotary* tables = rotary.tables(length, first);
@@ -252,34 +120,28 @@ val rotaryOf(const val& tensor, const val& options) {
 /// [H, L, S] from the bias by distance that `make` gives; its table is never made for a result that is empty or cannot
 /// be addressed.
 template <class Make>
-val spread(Index heads, Index queries, Index keys, Make make) {
+val expanded(Index heads, Index queries, Index keys, Make make) {
   const Shape shape{heads, queries, keys};
   if (shape.size() == 0) return writeTensor(shape, nullptr);
-  const DistanceBias bias = make(std::max(queries, keys));
+  const PositionBias bias = make(std::max(queries, keys));
   float* out = arena().take<float>(shape.size());
-  float* at = out;
-  for (Index h = 0; h < heads; ++h) {
-    const float* row = bias.values.data() + h * (2 * bias.max_distance + 1) + bias.max_distance;
-    for (Index i = 0; i < queries; ++i) {
-      for (Index j = 0; j < keys; ++j) *at++ = row[j - i];
-    }
-  }
+  bias.expand(heads, queries, keys, out);
   return writeTensor(shape, out);
 }
 
 val alibiOf(double heads, double queries, double keys) {
   return guarded([&] {
     const auto h = static_cast<Index>(heads), l = static_cast<Index>(queries), s = static_cast<Index>(keys);
-    return spread(h, l, s, [&](Index longest) { return alibiBias(h, longest); });
+    return expanded(h, l, s, [&](Index longest) { return alibiBias(h, longest); });
   });
 }
 
 val relativeBiasOf(const val& table, const val& options) {
   return guarded([&] {
     const Input t = readTensor(table);
-    if (t.shape.rank() != 2) throw Error(ErrorCode::kShapeMismatch, shapes("table", t.shape, "[buckets, H]"));
+    if (t.shape.rank() != 2) refuseShape("table", t.shape, "[buckets, H]");
     const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
-    return spread(t.shape[1], queries, keys, [&](Index longest) {
+    return expanded(t.shape[1], queries, keys, [&](Index longest) {
       return relativeBias(t.matrix(), longest, readIndex(options, "maxDistance"), readBool(options, "bidirectional"));
     });
   });

@@ -3,7 +3,7 @@
 #include "heed/encoder.h"
 #include "module.h"
 
-/// The layers as classes of JavaScript. Each reads its options, runs the core's layer and writes what came of it; no
+/// The layers as classes of JavaScript. Each reads its options, runs the core's layer and writes its results; no
 /// arithmetic of its own.
 namespace heed::bindings {
 
@@ -13,16 +13,13 @@ T* make(const val& options) {
   return guarded([&] { return new T(options); });
 }
 
-/// RawAttended and its likes.
-val attended(const val& output, const val& weights);
+/// RawAttended: { output, weights }.
+val writeAttended(const val& output, const val& weights);
 
-/// Width of one head's queries and keys.
-Index headWidth(const EncoderLayerOptions& options);
-
-/// What came of an encoder, in the arena; weights of each layer [N, H, L, L], or none.
+/// What an encoder computed, in the arena; the weights of each layer [N, H, L, L], or none.
 struct EncoderRun {
   MatrixView output;
-  std::vector<std::pair<Shape, const float*>> weights;
+  std::vector<std::pair<Shape, float*>> weights;
 };
 EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary);
 /// The list of these weights, null where they were not asked for.

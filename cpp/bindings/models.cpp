@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "heed/encoder_model.h"
+#include "heed/pooling.h"
 #include "module.h"
 
 namespace heed::bindings {
@@ -62,16 +63,16 @@ class BoundEncoding {
       : model_(std::move(model)),
         sequences_(batch.sequences),
         hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
-    model_->embed(batch, rows(), arena());
+    model_->embed(batch, rows(), context());
   }
 
-  val runLayer(int i, const val& head_scale, bool return_weights) {
+  val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
-      std::vector<float> scale;
-      if (!head_scale.isNull()) scale = emscripten::convertJSArrayToNumberVector<float>(head_scale);
+      std::vector<float> factors;
+      if (!head_mask.isNull()) factors = emscripten::convertJSArrayToNumberVector<float>(head_mask);
       const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
-      model_->runLayer(i, sequences_, scale, rows(), weights, arena());
+      model_->runLayer(i, sequences_, factors, rows(), weights, context());
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -125,7 +126,7 @@ class BoundEncoderModel : public BoundModule {
       const Input rows = readTensor(x);
       const Index words = model_->config().vocab_size;
       MatrixView logits = arena().matrix(rows.shape.rows(), words);
-      model_->wordLogits(rows.matrix(), logits, arena());
+      model_->wordLogits(rows.matrix(), logits, context());
       return writeTensor({rows.shape.rows(), words}, logits.data());
     });
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/check.h"
+
 namespace heed::bindings {
 namespace {
 
@@ -43,8 +45,8 @@ void copyBytes(const val& bytes, Index begin, Index count, void* out) {
 const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
   if (index >= parameters_.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "parameter: got index " + std::to_string(index) + "; expected one below " +
-                                                 std::to_string(parameters_.size()));
+    refuse(ErrorCode::kInvalidArgument, "parameter", "index " + std::to_string(index),
+           "one below " + std::to_string(parameters_.size()));
   }
   return parameters_[index];
 }
@@ -78,16 +80,16 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
                                  const val& scales) {
   guarded([&] {
     const Parameter& p = parameter(index);
-    const Index width = p.shape.rank() > 1 ? p.shape.size() / std::max<Index>(p.shape[0], 1) : 1;
+    const Index width = p.rowSize();
     const Index value_bytes = dtype == "F32" ? 4 : dtype == "I8" ? 1 : 2;
     const Index row_bytes = std::max<Index>(width * value_bytes, 1);
     const auto length = static_cast<Index>(bytes["length"].as<double>());
     const auto first = static_cast<Index>(first_row);
     const Index rows = length / row_bytes;
     if (length % row_bytes != 0 || first < 0 || first + rows > p.shape[0]) {
-      throw Error(ErrorCode::kShapeMismatch, p.name + ": got " + std::to_string(length) + " bytes of " + dtype +
-                                                 " from row " + std::to_string(first) +
-                                                 "; expected whole rows of shape " + p.shape.toString());
+      refuse(ErrorCode::kShapeMismatch, p.name,
+             std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first),
+             "whole rows of shape " + p.shape.toString());
     }
     const bool int8 = dtype == "I8";
     const float* row_scales = nullptr;

@@ -1,5 +1,6 @@
 #include <emscripten/bind.h>
 
+#include "core/check.h"
 #include "heed/initialize.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
@@ -21,8 +22,7 @@ class BoundTensorLayer : public BoundModule {
     return guarded([&] {
       const Input x = readTensor(tensor);
       if (x.shape.rank() < 1 || x.shape[-1] != in) {
-        throw Error(ErrorCode::kShapeMismatch,
-                    "x: got shape " + x.shape.toString() + "; expected [..., " + std::to_string(in) + "]");
+        refuseShape("x", x.shape, "[..., " + std::to_string(in) + "]");
       }
       std::vector<Index> extents = x.shape.extents();
       extents.back() = out;
@@ -44,7 +44,7 @@ class BoundLinear : public BoundTensorLayer {
   val forward(const val& x) override {
     const LinearOptions& o = linear_.options();
     return mapped(x, o.in_features, o.out_features,
-                  [&](const Input& in, MatrixView out) { linear_.forward(in.matrix(), out, arena()); });
+                  [&](const Input& in, MatrixView out) { linear_.forward(in.matrix(), out, context()); });
   }
 
  private:
@@ -87,7 +87,7 @@ class BoundDropout : public BoundTensorLayer {
     return guarded([&] {
       const Input x = readTensor(tensor);
       MatrixView all = view(x.data, 1, x.shape.size());
-      dropout_.forward(readOnly(all), all);
+      dropout_.forward(readOnly(all), all, context());
       return writeTensor(x.shape, x.data);
     });
   }
@@ -106,12 +106,11 @@ class BoundPositionalEncoding : public BoundTensorLayer {
                                                               : PositionalEncodingOptions::Mode::kAdd,
                     .learned = readBool(o, "learned")}) {}
   Module& module() override { return positions_; }
-  Initialization initialization() const override { return Initialization::kEmbedding; }
   val forward(const val& tensor) override {
     return guarded([&] {
       const Input x = readTensor(tensor);
       if (x.shape.rank() < 2) {
-        throw Error(ErrorCode::kShapeMismatch, "x: got shape " + x.shape.toString() + "; expected [..., L, D]");
+        refuseShape("x", x.shape, "[..., L, D]");
       }
       const Index length = x.shape[-2], rows = x.shape.rows();
       std::vector<Index> extents = x.shape.extents();
@@ -139,7 +138,7 @@ class BoundFeedForward : public BoundTensorLayer {
   val forward(const val& x) override {
     const Index width = feed_forward_.options().embed_dim;
     return mapped(x, width, width,
-                  [&](const Input& in, MatrixView out) { feed_forward_.forward(in.matrix(), out, arena()); });
+                  [&](const Input& in, MatrixView out) { feed_forward_.forward(in.matrix(), out, context()); });
   }
 
  private:

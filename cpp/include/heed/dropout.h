@@ -1,5 +1,6 @@
 #pragma once
 
+#include "heed/context.h"
 #include "heed/module.h"
 #include "heed/random.h"
 
@@ -32,8 +33,10 @@ class DropoutRow {
   std::array<uint32_t, 4> words_;    // the draws of that block
 };
 
-/// output = Z * x, each entry dropped with probability p in [0, 1]. x and output may be the same.
-void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output);
+/// output = Z * x, each entry dropped with probability p in [0, 1]. x and output (T, E) may be the same; row t draws as
+/// row `first_row` + t.
+void dropout(ConstMatrixView x, float p, DropoutScaling scaling, const DropoutKey& key, MatrixView output,
+             Index first_row = 0);
 
 /// What multiplies the entries that are kept.
 inline float keptScale(float p, DropoutScaling scaling) {
@@ -50,14 +53,16 @@ class Dropout : public Module {
  public:
   explicit Dropout(const DropoutOptions& options);
   /// x, output of one shape, which may be the same.
-  void forward(ConstMatrixView x, MatrixView output);
+  void forward(ConstMatrixView x, MatrixView output, const Context& context);
   /// Whether the next forward would draw.
   bool active() const { return training() && options_.p > 0; }
+  /// The key of one call's draws.
+  DropoutKey nextKey() { return {key_.seed, key_.step++}; }
   const DropoutOptions& options() const { return options_; }
-  void collect(const std::string&, std::vector<Parameter>&) override {}
-  void seed(uint64_t seed) override { key_ = {seed, 0}; }
 
  private:
+  void seedOwn(uint64_t seed) override { key_ = {seed, 0}; }
+
   DropoutOptions options_;
   DropoutKey key_;
 };

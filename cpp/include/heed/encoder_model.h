@@ -12,14 +12,14 @@
 
 namespace heed {
 
-/// How an encoder knows about order.
+/// How an encoder represents positions.
 enum class Positions {
   kAbsolute,  ///< learned embeddings, added to the tokens' (BERT)
   kRelative,  ///< MPNet: learned absolute embeddings and one bucketed score bias shared by all layers
   kRotary,    ///< queries and keys turned in each layer (ModernBERT, NomicBERT)
 };
 
-/// The published encoder architectures as options of one stack. The face fills this from config.json.
+/// The published encoder architectures as options of one stack. The TypeScript API fills this from config.json.
 struct EncoderModelConfig {
   Index vocab_size;
   Index embed_dim;          ///< E
@@ -65,8 +65,8 @@ struct TokenBatch {
 /// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers, run one layer at a time so that a
 /// caller may stop, report or look in between:
 ///
-///   model.embed(batch, hidden, arena);
-///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, arena);
+///   model.embed(batch, hidden, context);
+///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, context);
 ///   model.finish(hidden);
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
@@ -80,48 +80,30 @@ class EncoderModel : public Module {
 
   /// hidden (T, E). Throws kInvalidArgument for an id outside the vocabulary or a text longer than the model's
   /// positions.
-  void embed(const TokenBatch& batch, MatrixView hidden, Arena& arena) const;
-  /// Layer i, in place. `head_scale` (H) or empty; `weights` null or as in attention().
-  void runLayer(Index i, const Sequences& sequences, std::span<const float> head_scale, MatrixView hidden,
-                float* weights, Arena& arena);
+  void embed(const TokenBatch& batch, MatrixView hidden, Context& context) const;
+  /// Layer i, in place. `head_mask` (H) or empty; `weights` null or as AttentionOutput's.
+  void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
+                float* weights, Context& context);
   /// The final norm, where the model has one.
   void finish(MatrixView hidden) const;
   /// x (rows, D) W_word^T -> output (rows, V): the tied output layer of masked language models, without its bias.
-  void wordLogits(ConstMatrixView x, MatrixView output, Arena& arena) const;
+  void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
 
   Index numLayers() const { return config_.num_layers; }
   const EncoderModelConfig& config() const { return config_; }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
 
  private:
-  struct Embeddings;
-  struct Order;
-  void remakeRelativeBias();
+  class Embeddings;
+  struct PositionTables;
+  std::vector<Child> children() override;
+  std::vector<Parameter> ownParameters() override;
+  void updateRelativeBias();
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;
-  std::unique_ptr<Order> order_;
+  std::unique_ptr<PositionTables> positions_;
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::optional<LayerNorm> norm_;
 };
-
-/// How a sequence's rows x_1 .. x_L become one vector (the modes of Reimers, Gurevych 2019, arXiv:1908.10084, and of
-/// Muennighoff 2022, arXiv:2202.08904).
-enum class Pooling {
-  kMean,            ///< sum x_i / L
-  kCls,             ///< x_1
-  kLast,            ///< x_L
-  kMax,             ///< column by column
-  kMeanSqrtLength,  ///< sum x_i / sqrt(L)
-  kWeightedMean,    ///< sum i x_i / sum i
-};
-/// By the names "mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"; throws Error(kInvalidArgument), which
-/// lists them, for any other.
-Pooling poolingNamed(std::string_view name);
-/// One vector per sequence: output (N, E), zeros for a sequence of no rows. `skipped` (N), or empty, says how many rows
-/// at each sequence's beginning (those of a prompt) the means and the maximum leave out; L is then what remains, i
-/// still counts from the sequence's first row.
-void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
-          MatrixView output);
 
 }  // namespace heed

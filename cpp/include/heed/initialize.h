@@ -8,19 +8,17 @@ namespace heed {
 
 /// How matrices start.
 enum class Initialization {
-  kByLayer,    ///< as each PyTorch layer's constructor does, below
-  kXavier,     ///< every matrix Xavier-uniform, as torch.nn.Transformer does
-  kEmbedding,  ///< every matrix normal with deviation 1, as torch.nn.Embedding does
+  kByLayer,  ///< as each PyTorch layer's constructor does
+  kXavier,   ///< every matrix Xavier-uniform, as torch.nn.Transformer does
 };
 
 /// Gives every parameter of `module` the value that PyTorch's module of the same name starts with, drawn from `seed`:
 ///
 ///   Linear                weight and bias uniform in +-1 / sqrt(in)
-///   MultiHeadAttention    projections uniform in +-sqrt(6 / (in + out)) (Glorot, Bengio 2010), of in_proj_weight as
-///   one matrix; biases 0; out_proj.weight as Linear's LayerNorm, BatchNorm  weight 1, bias 0, running mean 0 and
-///   variance 1
-///
-/// A parameter's kind shows in its name.
+///   MultiHeadAttention    projections Xavier-uniform, in_proj_weight as one matrix; biases 0; out_proj.weight as
+///                         Linear's
+///   LayerNorm, BatchNorm  weight 1, bias 0, running mean 0 and variance 1
+///   learned positions     normal with deviation 1, as torch.nn.Embedding
 void initialize(Module& module, uint64_t seed, Initialization initialization = Initialization::kByLayer);
 
 }  // namespace heed

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "heed/activation.h"
-#include "heed/arena.h"
+#include "heed/context.h"
 #include "heed/module.h"
 
 namespace heed {
@@ -32,12 +32,13 @@ class Linear : public Module {
   Linear& operator=(Linear&&) noexcept;
 
   /// x (T, in) -> output (T, out); with `residual` (T, out), output = phi(...) + residual (which may be output itself).
-  void forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual = nullptr) const;
+  void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr) const;
 
   const LinearOptions& options() const { return options_; }
   const PackedWeight& weight() const { return *weight_; }
   const float* bias() const { return options_.bias ? bias_.data() : nullptr; }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
+  /// The parameters alone, for modules that list them under names of their own: weight and, where there is one, bias.
+  std::vector<Parameter> ownParameters() override;
 
  private:
   LinearOptions options_;
@@ -48,6 +49,6 @@ class Linear : public Module {
 /// x W^T + b with weights that the caller holds; `weight` (out, in), `bias` (out) or null. Packs the weight anew on
 /// each call.
 void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
-            Arena& arena);
+            Context& context);
 
 }  // namespace heed

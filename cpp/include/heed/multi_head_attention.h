@@ -24,6 +24,13 @@ struct MultiHeadCallOptions : AttentionOptions {
   const Rotary* rotary = nullptr;  ///< turns the projected queries and keys
 };
 
+/// What a layer with attention writes.
+struct MultiHeadOutput {
+  MatrixView output;                          ///< (sum L_n, E)
+  float* weights = nullptr;                   ///< null, or as AttentionOutput's
+  const ConstMatrixView* residual = nullptr;  ///< (sum L_n, E), added to the output where given
+};
+
 /// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2). torch.nn.MultiheadAttention with
 /// batch_first, plus Keras's free head widths.
 ///
@@ -34,35 +41,32 @@ class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 
-  /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim) -> output (sum L_n, E).
-  /// For self-attention pass the same view thrice: it is then packed once. `weights` as in attention(); `residual` (sum
-  /// L_n, E) is added to the output where given.
-  void forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, const Sequences& queries,
-               const Sequences& keys, const MultiHeadCallOptions& options, MatrixView output, float* weights,
-               Arena& arena, const ConstMatrixView* residual = nullptr);
+  /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim). For self-attention pass the
+  /// same view as all three: it is then packed once.
+  void forward(const AttentionInput& input, const MultiHeadCallOptions& options, const MultiHeadOutput& result,
+               Context& context);
 
-  /// The projections by themselves, for caches and for looking: q (rows, H Dk), k (rows, H Dk), v (rows, H Dv). Inputs
+  /// The projections by themselves, for caches and inspection: q (rows, H Dk), k (rows, H Dk), v (rows, H Dv). Inputs
   /// that are one view are packed once.
   void project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q, MatrixView k,
-               MatrixView v, Arena& arena) const;
-  void projectQuery(ConstMatrixView query, MatrixView q, Arena& arena) const;
-  void projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Arena& arena) const;
+               MatrixView v, Context& context) const;
+  void projectQuery(ConstMatrixView query, MatrixView q, Context& context) const;
+  void projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Context& context) const;
   /// Attention over projected q, k, v (already rotated where that applies), then W^O.
-  void attend(ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, const Sequences& queries, const Sequences& keys,
-              const AttentionOptions& options, MatrixView output, float* weights, Arena& arena,
-              const ConstMatrixView* residual = nullptr);
-
-  const MultiHeadAttentionOptions& options() const { return options_; }  ///< with the defaults filled in
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
-  void seed(uint64_t seed) override { dropout_key_ = {seed, 0}; }
-
-  /// Turns projected queries or keys in place, the first row of each sequence standing at `first_position`.
+  void attend(const AttentionInput& projected, const AttentionOptions& options, const MultiHeadOutput& result,
+              Context& context);
+  /// Rotates projected queries or keys in place, the first row of each sequence standing at `first_position`.
   void rotate(const Rotary& rotary, const Sequences& sequences, Index first_position, MatrixView x) const;
 
+  const MultiHeadAttentionOptions& options() const { return options_; }  ///< with the defaults filled in
+
  private:
+  std::vector<Child> children() override { return {{"", &dropout_}}; }
+  std::vector<Parameter> ownParameters() override;
+
   MultiHeadAttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
-  DropoutKey dropout_key_;
+  Dropout dropout_;
 };
 
 }  // namespace heed

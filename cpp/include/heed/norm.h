@@ -2,7 +2,7 @@
 
 #include "heed/module.h"
 
-/// Letters: T rows, E features.
+/// Notation: T rows, E features.
 namespace heed {
 
 /// gamma (x - mean) / sqrt(variance + eps) + delta over each row, variance with 1/E (Ba, Kiros, Hinton 2016,
@@ -24,9 +24,10 @@ class LayerNorm : public Module {
   /// x, output (T, E), which may be the same.
   void forward(ConstMatrixView x, MatrixView output) const;
   const LayerNormOptions& options() const { return options_; }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
 
  private:
+  std::vector<Parameter> ownParameters() override;
+
   LayerNormOptions options_;
   std::vector<float> weight_, bias_;
 };
@@ -38,16 +39,17 @@ struct BatchNormOptions {
 
 /// torch.nn.BatchNorm1d in inference, beside layer norm for contrast: each feature over the batch, gamma (x - mean) /
 /// sqrt(variance + eps) + delta with the moving averages of training (Ioffe, Szegedy 2015, arXiv:1502.03167).
-/// Parameters: weight, bias, running_mean, running_var, all (E).
+/// Parameters: weight, bias; buffers: running_mean, running_var; all (E).
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(const BatchNormOptions& options);
   /// x, output (T, E), features last; they may be the same.
   void forward(ConstMatrixView x, MatrixView output) const;
   const BatchNormOptions& options() const { return options_; }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
 
  private:
+  std::vector<Parameter> ownParameters() override;
+
   BatchNormOptions options_;
   std::vector<float> weight_, bias_, running_mean_, running_var_;
 };

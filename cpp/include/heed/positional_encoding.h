@@ -5,8 +5,9 @@
 #include "heed/module.h"
 #include "heed/tensor.h"
 
-/// What tells an encoder about order: attention itself does not see it.
-/// Letters: T rows of all sequences, L positions, E width of the encoding, D width of x, H heads, Dh width of one head.
+/// How an encoder learns about order, which attention itself does not depend on.
+/// Notation: T rows of all sequences, L positions, E width of the encoding, D width of x, H heads, Dh width of one
+/// head.
 namespace heed {
 
 /// output(i, 2k) = sin(i base^(-2k/E)), output(i, 2k + 1) = cos of the same (Vaswani et al. 2017, arXiv:1706.03762,
@@ -37,9 +38,10 @@ class PositionalEncoding : public Module {
   /// D, or D + E where rows are appended. Throws kShapeMismatch for a D that does not fit.
   Index outputWidth(Index width) const;
   const PositionalEncodingOptions& options() const { return options_; }
-  void collect(const std::string& prefix, std::vector<Parameter>& out) override;
 
  private:
+  std::vector<Parameter> ownParameters() override;
+
   PositionalEncodingOptions options_;
   std::vector<float> rows_;  // (max_length, E)
 };

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/activation.h"
 #include "kernels/strips.h"
+#include "ops/activation.h"
 
 namespace heed {
 

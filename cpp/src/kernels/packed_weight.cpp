@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "check.h"
+#include "core/check.h"
 #include "kernels/matmul.h"
 #include "kernels/strips.h"
 
@@ -108,7 +108,7 @@ PackedWeight::PackedWeight(Index out, Index in, Precision precision, bool full_r
   const double bytes = static_cast<double>(panels()) * static_cast<double>(steps_) * static_cast<double>(step_bytes_);
   if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) refuseMemory("weight", shape, bytes);
   // One line even for an empty weight, so that panel(0) is a place.
-  allocate("weight", shape, storage_, static_cast<size_t>(bytes) / sizeof(CacheLine) + 1);
+  allocating("weight", shape, bytes, [&] { storage_.resize(static_cast<size_t>(bytes) / sizeof(CacheLine) + 1); });
   if (!is_int8) return;
   scales_.resize(static_cast<size_t>(8 * panels()));
   sums_.resize(static_cast<size_t>(8 * panels()));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/elementwise.h"
+#include "ops/elementwise.h"
 
 namespace heed {
 

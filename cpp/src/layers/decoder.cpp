@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "check.h"
-#include "layers/blocks.h"
+#include "core/check.h"
+#include "layers/residual_block.h"
 
 namespace heed {
 namespace {
 
-using GrowingRows = DecoderLayer::GrowingRows;
+using GrowingRows = DecoderLayerCache::GrowingRows;
 
 /// Puts the next rows of each of `count` sequences, `fresh` (count L_new, width) without gaps, after their first
 /// `before`.
@@ -48,147 +48,155 @@ DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
       norm1_(normOptions(options)),
       norm2_(normOptions(options)),
       norm3_(normOptions(options)),
-      dropout_({.p = options.dropout}) {}
+      dropout1_({.p = options.dropout}),
+      dropout2_({.p = options.dropout}),
+      dropout3_({.p = options.dropout}) {
+  seed(0);
+}
 
 template <class SelfAttention, class CrossAttention>
-void DecoderLayer::run(ConstMatrixView target, const SelfAttention& self, const CrossAttention& cross,
-                       MatrixView output, Arena& arena) {
-  const auto feed = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
-    feed_forward_.forward(in, out, arena, plus);
-  };
+void DecoderLayer::blocks(ConstMatrixView target, const SelfAttention& self_attention,
+                          const CrossAttention& cross_attention, MatrixView output, Context& context) {
   requireShape("output", readOnly(output), target.rows(), options_.embed_dim);
-  Residual(&norm1_, options_.norm_first, dropout_)(target, self, output, arena);
-  Residual(&norm2_, options_.norm_first, dropout_)(readOnly(output), cross, output, arena);
-  Residual(&norm3_, options_.norm_first, dropout_)(readOnly(output), feed, output, arena);
+  const auto feed_forward = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+    feed_forward_.forward(in, out, context, residual);
+  };
+  const bool pre = options_.norm_first;
+  residualBlock(&norm1_, pre, dropout1_, target, output, context, self_attention);
+  residualBlock(&norm2_, pre, dropout2_, readOnly(output), output, context, cross_attention);
+  residualBlock(&norm3_, pre, dropout3_, readOnly(output), output, context, feed_forward);
 }
 
-void DecoderLayer::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets,
-                           const Sequences& memories, const DecoderCallOptions& options, MatrixView output,
-                           DecoderWeights weights, Arena& arena) {
+void DecoderLayer::forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
+                           DecoderWeights weights, Context& context) {
+  const auto& [target, memory, targets, memories] = input;
   requireShape("target", target, targets.totalRows(), options_.embed_dim);
   requireShape("memory", memory, memories.totalRows(), options_.embed_dim);
-  const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
-    self_attn_.forward(in, in, in, targets, targets, options.self, out, weights.self, arena, plus);
-  };
-  const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
-    multihead_attn_.forward(in, memory, memory, targets, memories, options.memory, out, weights.memory, arena, plus);
-  };
-  run(target, self, cross, output, arena);
+  blocks(
+      target,
+      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+        self_attn_.forward({in, in, in, input.targets, input.targets}, options.self, {out, weights.self, residual},
+                           context);
+      },
+      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+        multihead_attn_.forward({in, input.memory, input.memory, input.targets, input.memories}, options.memory,
+                                {out, weights.memory, residual}, context);
+      },
+      output, context);
 }
 
-DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Arena& arena, Index count) {
+DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Context& context, Index count) {
   if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", std::to_string(count) + " sequences", "at least 1");
   requireShape("memory", memory, memory.rows() / count * count, options_.embed_dim);
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
   const Shape keys{memory.rows(), o.num_heads * o.key_dim}, values{memory.rows(), o.num_heads * o.value_dim};
   Cache cache;
   cache.count = count;
-  cache.memory_key.resize(static_cast<size_t>(keys.size()));
-  cache.memory_value.resize(static_cast<size_t>(values.size()));
+  allocate("memory", keys, cache.memory_key);
+  allocate("memory", values, cache.memory_value);
   multihead_attn_.projectKeyValue(memory, memory, view(cache.memory_key.data(), keys[0], keys[1]),
-                                  view(cache.memory_value.data(), values[0], values[1]), arena);
+                                  view(cache.memory_value.data(), values[0], values[1]), context);
   return cache;
 }
 
 void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-                        DecoderWeights weights, Arena& arena) {
+                        DecoderWeights weights, Context& context) {
   requireShape("target", target, target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
     refuse(ErrorCode::kUnsupported, "memory.rotary", "one in a step",
            "none: the cache holds the memory's keys as they are");
+  blocks(
+      target,
+      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+        cachedSelfAttention(in, cache, options.self, {out, weights.self, residual}, context);
+      },
+      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+        cachedCrossAttention(in, cache, options.memory, {out, weights.memory, residual}, context);
+      },
+      output, context);
+  cache.length += target.rows() / cache.count;
+}
+
+void DecoderLayer::cachedSelfAttention(ConstMatrixView in, Cache& cache, const MultiHeadCallOptions& options,
+                                       const MultiHeadOutput& result, Context& context) {
+  const Arena::Scope scope(context.arena);
   const MultiHeadAttentionOptions& o = self_attn_.options();
   const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
-  const Index count = cache.count, added = target.rows() / count, before = cache.length, length = before + added;
+  const Index count = cache.count, added = in.rows() / count, before = cache.length, length = before + added;
+  const Sequences queries = Sequences::uniform(count, added), keys = Sequences::uniform(count, length);
+  const MatrixView q = context.arena.matrix(in.rows(), key_width), k = context.arena.matrix(in.rows(), key_width),
+                   v = context.arena.matrix(in.rows(), value_width);
+  self_attn_.project(in, in, in, q, k, v, context);
+  if (options.rotary) {
+    self_attn_.rotate(*options.rotary, queries, before, q);
+    self_attn_.rotate(*options.rotary, queries, before, k);
+  }
+  append(cache.self_key, readOnly(k), count, before);
+  append(cache.self_value, readOnly(v), count, before);
+  AttentionOptions call = options;
+  call.causal = true;
+  call.query_offset = before;
+  self_attn_.attend({readOnly(q), joined(cache.self_key, count, length, key_width, context.arena),
+                     joined(cache.self_value, count, length, value_width, context.arena), queries, keys},
+                    call, result, context);
+}
+
+void DecoderLayer::cachedCrossAttention(ConstMatrixView in, const Cache& cache, const MultiHeadCallOptions& options,
+                                        const MultiHeadOutput& result, Context& context) {
+  const Arena::Scope scope(context.arena);
+  const MultiHeadAttentionOptions& o = multihead_attn_.options();
+  const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
   const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / key_width;
-  const Sequences queries = Sequences::uniform(count, added);
-
-  const auto self = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
-    const Arena::Scope scope(arena);
-    const MatrixView q = arena.matrix(in.rows(), key_width), k = arena.matrix(in.rows(), key_width),
-                     v = arena.matrix(in.rows(), value_width);
-    self_attn_.project(in, in, in, q, k, v, arena);
-    AttentionOptions call = options.self;
-    call.causal = true;
-    call.query_offset = before;
-    if (options.self.rotary) {
-      self_attn_.rotate(*options.self.rotary, queries, before, q);
-      self_attn_.rotate(*options.self.rotary, queries, before, k);
-    }
-    append(cache.self_key, readOnly(k), count, before);
-    append(cache.self_value, readOnly(v), count, before);
-    self_attn_.attend(readOnly(q), joined(cache.self_key, count, length, key_width, arena),
-                      joined(cache.self_value, count, length, value_width, arena), queries,
-                      Sequences::uniform(count, length), call, out, weights.self, arena, plus);
-  };
-  const auto cross = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* plus) {
-    const Arena::Scope scope(arena);
-    const MatrixView q = arena.matrix(in.rows(), key_width);
-    multihead_attn_.projectQuery(in, q, arena);
-    const auto memory = [&](const std::vector<float>& rows, Index width) {
-      return view(rows.data(), memory_rows, width);
-    };
-    multihead_attn_.attend(readOnly(q), memory(cache.memory_key, key_width), memory(cache.memory_value, value_width),
-                           queries, Sequences::uniform(count, memory_rows / count), options.memory, out, weights.memory,
-                           arena, plus);
-  };
-  run(target, self, cross, output, arena);
-  cache.length = length;
+  const Sequences queries = Sequences::uniform(cache.count, in.rows() / cache.count),
+                  keys = Sequences::uniform(cache.count, memory_rows / cache.count);
+  const MatrixView q = context.arena.matrix(in.rows(), key_width);
+  multihead_attn_.projectQuery(in, q, context);
+  multihead_attn_.attend({readOnly(q), view(cache.memory_key.data(), memory_rows, key_width),
+                          view(cache.memory_value.data(), memory_rows, value_width), queries, keys},
+                         options, result, context);
 }
 
-void DecoderLayer::collect(const std::string& prefix, std::vector<Parameter>& out) {
-  self_attn_.collect(prefix + "self_attn.", out);
-  multihead_attn_.collect(prefix + "multihead_attn.", out);
-  feed_forward_.collect(prefix, out);
-  norm1_.collect(prefix + "norm1.", out);
-  norm2_.collect(prefix + "norm2.", out);
-  norm3_.collect(prefix + "norm3.", out);
-}
-
-void DecoderLayer::setTraining(bool training) {
-  Module::setTraining(training);
-  self_attn_.setTraining(training);
-  multihead_attn_.setTraining(training);
-  feed_forward_.setTraining(training);
-  dropout_.setTraining(training);
-}
-
-void DecoderLayer::seed(uint64_t seed) {
-  Generator streams(seed);
-  self_attn_.seed(streams.fork());
-  multihead_attn_.seed(streams.fork());
-  feed_forward_.seed(streams.fork());
-  dropout_.seed(streams.fork());
+std::vector<Module::Child> DecoderLayer::children() {
+  return {{"self_attn", &self_attn_},
+          {"multihead_attn", &multihead_attn_},
+          {"", &feed_forward_},
+          {"norm1", &norm1_},
+          {"norm2", &norm2_},
+          {"norm3", &norm3_},
+          {"", &dropout1_},
+          {"", &dropout2_},
+          {"", &dropout3_}};
 }
 
 Decoder::Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm) {
   requireAtLeast("numLayers", num_layers, 1);
   for (Index i = 0; i < num_layers; ++i) {
     layers_.push_back(std::make_unique<DecoderLayer>(options));
-    if (i == 0) requireRoom("numLayers", {num_layers, layers_[0]->parameterCount()});
+    if (i == 0) requireRoom("numLayers", {num_layers, static_cast<Index>(layers_[0]->parameterCount())});
   }
   if (final_norm) norm_.emplace(normOptions(options));
+  seed(0);
 }
 
-void Decoder::forward(ConstMatrixView target, ConstMatrixView memory, const Sequences& targets,
-                      const Sequences& memories, const DecoderCallOptions& options, MatrixView output,
-                      std::span<const DecoderWeights> weights, Arena& arena) {
-  requireShape("output", readOnly(output), target.rows(), target.cols());
-  if (output.data() != target.data()) output = target;
+void Decoder::forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
+                      std::span<const DecoderWeights> weights, Context& context) {
+  requireShape("output", readOnly(output), input.target.rows(), input.target.cols());
+  if (output.data() != input.target.data()) output = input.target;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i]->forward(readOnly(output), memory, targets, memories, options, output,
-                        weights.empty() ? DecoderWeights{} : weights[i], arena);
+    layers_[i]->forward({readOnly(output), input.memory, input.targets, input.memories}, options, output,
+                        weights.empty() ? DecoderWeights{} : weights[i], context);
   }
   if (norm_) norm_->forward(readOnly(output), output);
 }
 
-Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Arena& arena, Index count) {
+Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Context& context, Index count) {
   Cache cache;
-  for (auto& layer : layers_) cache.push_back(layer->makeCache(memory, arena, count));
+  for (auto& layer : layers_) cache.push_back(layer->makeCache(memory, context, count));
   return cache;
 }
 
 void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-                   Arena& arena) {
+                   Context& context) {
   requireShape("output", readOnly(output), target.rows(), target.cols());
   if (cache.size() != layers_.size()) {
     refuse(ErrorCode::kInvalidArgument, "cache", "one of " + std::to_string(cache.size()) + " layers",
@@ -198,27 +206,19 @@ void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOption
   if (output.data() != target.data()) output = target;
   try {
     for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i]->step(readOnly(output), cache[i], options, output, {}, arena);
+      layers_[i]->step(readOnly(output), cache[i], options, output, {}, context);
   } catch (...) {
-    for (DecoderLayer::Cache& layer : cache) layer.length = before;
+    for (DecoderLayerCache& layer : cache) layer.length = before;
     throw;
   }
   if (norm_) norm_->forward(readOnly(output), output);
 }
 
-void Decoder::collect(const std::string& prefix, std::vector<Parameter>& out) {
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i]->collect(prefix + "layers." + std::to_string(i) + ".", out);
-  if (norm_) norm_->collect(prefix + "norm.", out);
-}
-
-void Decoder::setTraining(bool training) {
-  Module::setTraining(training);
-  for (auto& layer : layers_) layer->setTraining(training);
-}
-
-void Decoder::seed(uint64_t seed) {
-  Generator streams(seed);
-  for (auto& layer : layers_) layer->seed(streams.fork());
+std::vector<Module::Child> Decoder::children() {
+  std::vector<Child> all;
+  for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
+  if (norm_) all.push_back({"norm", &*norm_});
+  return all;
 }
 
 }  // namespace heed

@@ -1,6 +1,6 @@
 #include "heed/linear.h"
 
-#include "check.h"
+#include "core/check.h"
 #include "kernels/matmul.h"
 
 namespace heed {
@@ -29,7 +29,7 @@ Linear::~Linear() = default;
 Linear::Linear(Linear&&) noexcept = default;
 Linear& Linear::operator=(Linear&&) noexcept = default;
 
-void Linear::forward(ConstMatrixView x, MatrixView output, Arena& arena, const ConstMatrixView* residual) const {
+void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual) const {
   requireShape("x", x, x.rows(), options_.in_features);
   requireShape("output", readOnly(output), x.rows(), options_.out_features);
   Epilogue epilogue{.bias = bias(), .activation = options_.activation};
@@ -38,27 +38,33 @@ void Linear::forward(ConstMatrixView x, MatrixView output, Arena& arena, const C
     epilogue.residual = residual->data();
     epilogue.residual_stride = residual->outerStride();
   }
-  matmul(x, *weight_, epilogue, output, arena);
+  matmul(x, *weight_, epilogue, output, context.arena);
 }
 
-void Linear::collect(const std::string& prefix, std::vector<Parameter>& out) {
+std::vector<Parameter> Linear::ownParameters() {
+  const InitialValue initial = InitialValue::linear(options_.in_features);
   PackedWeight* weight = weight_.get();
-  out.push_back({.name = prefix + "weight",
+  std::vector<Parameter> own;
+  own.push_back({.name = "weight",
                  .shape = {options_.out_features, options_.in_features},
+                 .kind = ParameterKind::kWeight,
+                 .initial = initial,
                  .read = [weight](Index first, Index count, float* rows) { weight->read(first, count, rows); },
                  .write = [weight](Index first, Index count, const float* rows) { weight->write(first, count, rows); },
                  .writeInt8 = [weight](Index first, Index count, const signed char* rows,
                                        const float* scales) { weight->writeInt8(first, count, rows, scales); }});
-  if (options_.bias) out.push_back(plainParameter(prefix + "bias", {options_.out_features}, bias_.data()));
+  if (options_.bias)
+    own.push_back(plainParameter("bias", {options_.out_features}, bias_.data(), ParameterKind::kBias, initial));
+  return own;
 }
 
 void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
-            Arena& arena) {
+            Context& context) {
   requireShape("weight", weight, weight.rows(), x.cols());
   requireShape("output", readOnly(output), x.rows(), weight.rows());
   PackedWeight packed(weight.rows(), weight.cols(), Precision::kFloat32);
   for (Index row = 0; row < weight.rows(); ++row) packed.write(row, 1, weight.data() + row * weight.outerStride());
-  matmul(x, packed, {.bias = bias, .activation = activation}, output, arena);
+  matmul(x, packed, {.bias = bias, .activation = activation}, output, context.arena);
 }
 
 }  // namespace heed

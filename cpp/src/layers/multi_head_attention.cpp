@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "check.h"
+#include "core/check.h"
 #include "kernels/matmul.h"
 
 namespace heed {
@@ -47,15 +47,15 @@ Product product(const Linear& linear, MatrixView out) {
 }
 
 /// Whether both show the same rows, so that one packing serves both.
-bool same(ConstMatrixView a, ConstMatrixView b) {
+bool sameRows(ConstMatrixView a, ConstMatrixView b) {
   return a.data() == b.data() && a.rows() == b.rows() && a.cols() == b.cols() && a.outerStride() == b.outerStride();
 }
 
 /// The three parameters as one with their rows one after the other: PyTorch's in_proj_weight and in_proj_bias.
-Parameter stacked(std::string name, std::array<Parameter, 3> parts) {
+Parameter stacked(std::string name, InitialValue initial, std::array<Parameter, 3> parts) {
   std::vector<Index> extents = parts[0].shape.extents();
   extents[0] = parts[0].shape[0] + parts[1].shape[0] + parts[2].shape[0];
-  const Index row = extents.size() > 1 ? extents[1] : 1;
+  const Index row = parts[0].rowSize();
   // Calls f(part, first row in the part, rows, rows before) for each part that [first, first + count) touches.
   const auto each = [parts](Index first, Index count, auto f) {
     Index begin = 0;
@@ -69,6 +69,8 @@ Parameter stacked(std::string name, std::array<Parameter, 3> parts) {
   Parameter all;
   all.name = std::move(name);
   all.shape = Shape(std::move(extents));
+  all.kind = parts[0].kind;
+  all.initial = initial;
   all.read = [each, row](Index first, Index count, float* out) {
     each(first, count,
          [&](const Parameter& p, Index low, Index rows, Index before) { p.read(low, rows, out + before * row); });
@@ -97,65 +99,63 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
       out_proj_({.in_features = options_.num_heads * options_.value_dim,
                  .out_features = options_.embed_dim,
                  .bias = options_.bias,
-                 .precision = options_.precision}) {}
+                 .precision = options_.precision}),
+      dropout_({.p = options_.dropout}) {}
 
-void MultiHeadAttention::forward(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value,
-                                 const Sequences& queries, const Sequences& keys, const MultiHeadCallOptions& options,
-                                 MatrixView output, float* weights, Arena& arena, const ConstMatrixView* residual) {
+void MultiHeadAttention::forward(const AttentionInput& input, const MultiHeadCallOptions& options,
+                                 const MultiHeadOutput& result, Context& context) {
+  const auto& [query, key, value, queries, keys] = input;
   requireShape("query", query, queries.totalRows(), options_.embed_dim);
-  const Arena::Scope scope(arena);
-  const Index heads = options_.num_heads;
-  const MatrixView q = arena.matrix(query.rows(), heads * options_.key_dim);
-  const MatrixView k = arena.matrix(key.rows(), heads * options_.key_dim);
-  const MatrixView v = arena.matrix(value.rows(), heads * options_.value_dim);
-  project(query, key, value, q, k, v, arena);
+  const Arena::Scope scope(context.arena);
+  const MatrixView q = context.arena.matrix(query.rows(), options_.num_heads * options_.key_dim);
+  const MatrixView k = context.arena.matrix(key.rows(), options_.num_heads * options_.key_dim);
+  const MatrixView v = context.arena.matrix(value.rows(), options_.num_heads * options_.value_dim);
+  project(query, key, value, q, k, v, context);
   if (options.rotary) {
     rotate(*options.rotary, queries, options.query_offset, q);
     rotate(*options.rotary, keys, 0, k);
   }
-  attend(readOnly(q), readOnly(k), readOnly(v), queries, keys, options, output, weights, arena, residual);
+  attend({readOnly(q), readOnly(k), readOnly(v), queries, keys}, options, result, context);
 }
 
 void MultiHeadAttention::project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q,
-                                 MatrixView k, MatrixView v, Arena& arena) const {
-  if (!same(query, key) || !same(key, value)) {
-    projectQuery(query, q, arena);
-    projectKeyValue(key, value, k, v, arena);
+                                 MatrixView k, MatrixView v, Context& context) const {
+  if (!sameRows(query, key) || !sameRows(key, value)) {
+    projectQuery(query, q, context);
+    projectKeyValue(key, value, k, v, context);
     return;
   }
   requireShape("query", query, query.rows(), options_.embed_dim);
   requireShape("key", key, key.rows(), options_.key_input_dim);
   requireShape("value", value, value.rows(), options_.value_input_dim);
-  matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, arena);
+  matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, context.arena);
 }
 
-void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Arena& arena) const {
+void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Context& context) const {
   requireShape("query", query, query.rows(), options_.embed_dim);
-  q_proj_.forward(query, q, arena);
+  q_proj_.forward(query, q, context);
 }
 
 void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v,
-                                         Arena& arena) const {
+                                         Context& context) const {
   requireShape("key", key, key.rows(), options_.key_input_dim);
   requireShape("value", value, key.rows(), options_.value_input_dim);
-  if (same(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, arena);
-  k_proj_.forward(key, k, arena);
-  v_proj_.forward(value, v, arena);
+  if (sameRows(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, context.arena);
+  k_proj_.forward(key, k, context);
+  v_proj_.forward(value, v, context);
 }
 
-void MultiHeadAttention::attend(ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, const Sequences& queries,
-                                const Sequences& keys, const AttentionOptions& options, MatrixView output,
-                                float* weights, Arena& arena, const ConstMatrixView* residual) {
-  const Arena::Scope scope(arena);
+void MultiHeadAttention::attend(const AttentionInput& projected, const AttentionOptions& options,
+                                const MultiHeadOutput& result, Context& context) {
+  const Arena::Scope scope(context.arena);
   AttentionOptions call = options;
-  if (training() && options_.dropout > 0) {
+  if (dropout_.active()) {
     call.dropout = options_.dropout;
-    call.dropout_key = dropout_key_;
-    ++dropout_key_.step;
+    call.dropout_key = dropout_.nextKey();
   }
-  const MatrixView heads = arena.matrix(q.rows(), options_.num_heads * options_.value_dim);
-  attention(q, k, v, options_.num_heads, queries, keys, call, heads, weights, arena);
-  out_proj_.forward(readOnly(heads), output, arena, residual);
+  const MatrixView heads = context.arena.matrix(projected.query.rows(), options_.num_heads * options_.value_dim);
+  attention(projected, options_.num_heads, call, {heads, result.weights}, context);
+  out_proj_.forward(readOnly(heads), result.output, context, result.residual);
 }
 
 void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences, Index first_position,
@@ -166,26 +166,28 @@ void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences
   }
 }
 
-void MultiHeadAttention::collect(const std::string& prefix, std::vector<Parameter>& out) {
-  std::vector<Parameter> q, k, v;
-  q_proj_.collect("", q);
-  k_proj_.collect("", k);
-  v_proj_.collect("", v);
+std::vector<Parameter> MultiHeadAttention::ownParameters() {
+  std::vector<Parameter> q = q_proj_.ownParameters(), k = k_proj_.ownParameters(), v = v_proj_.ownParameters(), own;
+  const auto xavier = [](const Shape& shape) { return InitialValue::xavier(shape[0], shape[1]); };
   const Index width = options_.embed_dim, heads = options_.num_heads;
-  const bool packed = options_.key_input_dim == width && options_.value_input_dim == width &&
-                      heads * options_.key_dim == width && heads * options_.value_dim == width;
-  if (packed) {
-    out.push_back(stacked(prefix + "in_proj_weight", {q[0], k[0], v[0]}));
+  if (options_.key_input_dim == width && options_.value_input_dim == width && heads * options_.key_dim == width &&
+      heads * options_.value_dim == width) {
+    own.push_back(stacked("in_proj_weight", xavier({3 * width, width}), {q[0], k[0], v[0]}));
   } else {
-    const char* names[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
-    Parameter* parts[] = {&q[0], &k[0], &v[0]};
-    for (int i = 0; i < 3; ++i) {
-      parts[i]->name = prefix + names[i];
-      out.push_back(*parts[i]);
+    for (const auto& [name, part] :
+         {std::pair{"q_proj_weight", &q[0]}, {"k_proj_weight", &k[0]}, {"v_proj_weight", &v[0]}}) {
+      part->name = name;
+      part->initial = xavier(part->shape);
+      own.push_back(*part);
     }
   }
-  if (options_.bias) out.push_back(stacked(prefix + "in_proj_bias", {q[1], k[1], v[1]}));
-  out_proj_.collect(prefix + "out_proj.", out);
+  if (options_.bias) own.push_back(stacked("in_proj_bias", InitialValue::constant(0), {q[1], k[1], v[1]}));
+  for (Parameter& p : out_proj_.ownParameters()) {
+    p.name = "out_proj." + p.name;
+    if (p.kind == ParameterKind::kBias) p.initial = InitialValue::constant(0);
+    own.push_back(std::move(p));
+  }
+  return own;
 }
 
 }  // namespace heed

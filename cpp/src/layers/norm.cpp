@@ -1,6 +1,6 @@
 #include "heed/norm.h"
 
-#include "check.h"
+#include "core/check.h"
 
 namespace heed {
 namespace {
@@ -33,9 +33,16 @@ void LayerNorm::forward(ConstMatrixView x, MatrixView output) const {
             output);
 }
 
-void LayerNorm::collect(const std::string& prefix, std::vector<Parameter>& out) {
-  if (!weight_.empty()) out.push_back(plainParameter(prefix + "weight", {options_.normalized_shape}, weight_.data()));
-  if (!bias_.empty()) out.push_back(plainParameter(prefix + "bias", {options_.normalized_shape}, bias_.data()));
+std::vector<Parameter> LayerNorm::ownParameters() {
+  std::vector<Parameter> own;
+  const auto add = [&](const char* name, std::vector<float>& values, ParameterKind kind, float start) {
+    if (values.empty()) return;
+    own.push_back(
+        plainParameter(name, {options_.normalized_shape}, values.data(), kind, InitialValue::constant(start)));
+  };
+  add("weight", weight_, ParameterKind::kWeight, 1);
+  add("bias", bias_, ParameterKind::kBias, 0);
+  return own;
 }
 
 BatchNorm::BatchNorm(const BatchNormOptions& options)
@@ -58,12 +65,13 @@ void BatchNorm::forward(ConstMatrixView x, MatrixView output) const {
   }
 }
 
-void BatchNorm::collect(const std::string& prefix, std::vector<Parameter>& out) {
-  const Shape shape{options_.num_features};
-  out.push_back(plainParameter(prefix + "weight", shape, weight_.data()));
-  out.push_back(plainParameter(prefix + "bias", shape, bias_.data()));
-  out.push_back(plainParameter(prefix + "running_mean", shape, running_mean_.data()));
-  out.push_back(plainParameter(prefix + "running_var", shape, running_var_.data()));
+std::vector<Parameter> BatchNorm::ownParameters() {
+  const auto vector = [&](const char* name, std::vector<float>& values, ParameterKind kind, float start) {
+    return plainParameter(name, {options_.num_features}, values.data(), kind, InitialValue::constant(start));
+  };
+  return {vector("weight", weight_, ParameterKind::kWeight, 1), vector("bias", bias_, ParameterKind::kBias, 0),
+          vector("running_mean", running_mean_, ParameterKind::kBuffer, 0),
+          vector("running_var", running_var_, ParameterKind::kBuffer, 1)};
 }
 
 }  // namespace heed

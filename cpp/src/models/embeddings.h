@@ -7,19 +7,30 @@
 namespace heed {
 
 /// LN(word[id] + token_type[type] + position[p]), then the projection to E where the tables are narrower.
-/// Letters: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model.
-struct EncoderModel::Embeddings {
+///
+/// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.
+/// Parameters word.weight (V, D), position.weight (P, D), token_type.weight (types, D), norm.*, projection.* (E, D).
+class EncoderModel::Embeddings : public Module {
+ public:
   explicit Embeddings(const EncoderModelConfig& config);
 
-  void forward(const TokenBatch& batch, const EncoderModelConfig& config, MatrixView hidden, Arena& arena) const;
-  void collect(std::vector<Parameter>& out);
+  /// hidden (T, E).
+  void forward(const TokenBatch& batch, MatrixView hidden, Context& context) const;
+  /// The word table as an output layer.
+  const Linear& word() const { return word_; }
 
-  Index width;                  // D
-  Linear word;                  // (V, D): packed like any weight, so that it may be int8 and may serve as output layer
-  std::vector<float> position;  // (P, D), or empty
-  std::vector<float> token_type;  // (types, D), or empty
-  std::optional<LayerNorm> norm;
-  std::optional<Linear> projection;  // D -> E
+ private:
+  std::vector<Child> children() override;
+  std::vector<Parameter> ownParameters() override;
+  void check(const TokenBatch& batch) const;
+
+  const EncoderModelConfig config_;
+  Index width_;                    // D
+  Linear word_;                    // packed like any weight, so that it may be int8 and may serve as output layer
+  std::vector<float> position_;    // (P, D), or empty
+  std::vector<float> token_type_;  // (types, D), or empty
+  std::optional<LayerNorm> norm_;
+  std::optional<Linear> projection_;  // D -> E
 };
 
 }  // namespace heed

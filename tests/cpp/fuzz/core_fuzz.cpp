@@ -19,7 +19,7 @@ struct Call {
   std::vector<float> added;
   std::vector<float> factors;
   std::vector<Mask> masks;
-  std::optional<DistanceBias> bias;
+  std::optional<PositionBias> bias;
   std::optional<Rotary> rotary;
   bool finite = true;  ///< whether finite inputs must give finite outputs
 
@@ -57,7 +57,7 @@ struct Call {
     if (choose.flag()) {
       const Index factor_count = choose.flag() ? heads : choose.flag() ? count * heads : choose.length(9);
       for (Index i = 0; i < factor_count; ++i) factors.push_back(static_cast<float>(choose.byte()) / 64 - 1);
-      options.head_scale = factors;
+      options.head_mask = factors;
     }
     if (choose.byte() < 60) {
       rotary.emplace(choose.byte() < 200 ? 2 : choose.extent(8), choose.byte() < 200 ? 64 : choose.length(20), 100,
@@ -107,7 +107,7 @@ void requireSums(const std::vector<float>& weights, const Sequences& queries, co
   }
 }
 
-void fuzzAttention(Choices& choose, Arena& arena) {
+void fuzzAttention(Choices& choose, Context& context) {
   MultiHeadAttentionOptions o{};
   const EncoderLayerOptions layer = layerOptions(choose);
   o.embed_dim = layer.embed_dim;
@@ -132,12 +132,12 @@ void fuzzAttention(Choices& choose, Arena& arena) {
   RowMajorMatrix y(q.rows(), o.embed_dim);
   std::vector<float> weights(
       static_cast<size_t>(count == keys.count() ? attentionWeightsSize(o.num_heads, queries, keys) : 0));
-  mha.forward(window(q), window(k), window(v), queries, keys, call.options, window(y), weights.data(), arena);
+  mha.forward({window(q), window(k), window(v), queries, keys}, call.options, {window(y), weights.data()}, context);
   requireFinite(y, call.finite);
   requireSums(weights, queries, keys, o.num_heads, call.finite);
 }
 
-void fuzzEncoder(Choices& choose, Arena& arena) {
+void fuzzEncoder(Choices& choose, Context& context) {
   const EncoderLayerOptions o = layerOptions(choose);
   Encoder encoder(o, choose.byte() < 250 ? choose.length(2) : choose.flag() ? -1 : Index{1} << 30, choose.flag());
   initialize(encoder, choose.byte());
@@ -147,11 +147,11 @@ void fuzzEncoder(Choices& choose, Arena& arena) {
   Call call(choose, count, o.num_heads, sequences.maxLength(), sequences.maxLength());
   const RowMajorMatrix x = choose.matrix(sequences.totalRows(), width(choose, o.embed_dim));
   RowMajorMatrix y(x.rows(), x.cols());
-  encoder.forward(window(x), sequences, call.options, window(y), {}, arena);
+  encoder.forward(window(x), sequences, call.options, window(y), {}, context);
   requireFinite(y, call.finite && o.eps > 1e-12f);
 }
 
-void fuzzDecoder(Choices& choose, Arena& arena) {
+void fuzzDecoder(Choices& choose, Context& context) {
   const EncoderLayerOptions o = layerOptions(choose);
   Decoder decoder(o, 1 + choose.length(1), choose.flag());
   initialize(decoder, choose.byte());
@@ -163,7 +163,7 @@ void fuzzDecoder(Choices& choose, Arena& arena) {
   const RowMajorMatrix target = choose.matrix(targets.totalRows(), width(choose, o.embed_dim)),
                        memory = choose.matrix(memories.totalRows(), width(choose, o.embed_dim));
   RowMajorMatrix y(target.rows(), target.cols()), steps(target.rows(), target.cols());
-  decoder.forward(window(target), window(memory), targets, memories, options, window(y), {}, arena);
+  decoder.forward({window(target), window(memory), targets, memories}, options, window(y), {}, context);
   const bool finite = self.finite && cross.finite && o.eps > 1e-12f;
   requireFinite(y, finite);
 
@@ -172,12 +172,12 @@ void fuzzDecoder(Choices& choose, Arena& arena) {
   options = {};
   options.self.causal = true;
   decoder.setTraining(false);
-  decoder.forward(window(target), window(memory), targets, memories, options, window(y), {}, arena);
-  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  decoder.forward({window(target), window(memory), targets, memories}, options, window(y), {}, context);
+  Decoder::Cache cache = decoder.makeCache(window(memory), context);
   for (Index begin = 0; begin < target.rows();) {
     const Index count = std::min<Index>(1 + choose.length(3), target.rows() - begin);
     decoder.step(view(target.data() + begin * target.cols(), count, target.cols()), cache, options,
-                 view(steps.data() + begin * y.cols(), count, y.cols()), arena);
+                 view(steps.data() + begin * y.cols(), count, y.cols()), context);
     begin += count;
   }
   if (!finite || o.precision == Precision::kInt8 || o.eps < 1e-6f) return;
@@ -187,7 +187,7 @@ void fuzzDecoder(Choices& choose, Arena& arena) {
   }
 }
 
-void fuzzPieces(Choices& choose, Arena& arena) {
+void fuzzPieces(Choices& choose, Context& context) {
   const RowMajorMatrix x = choose.matrix(choose.length(9), choose.length(12));
   RowMajorMatrix y(x.rows(), x.cols());
   switch (choose.byte() % 6) {
@@ -225,11 +225,11 @@ void fuzzPieces(Choices& choose, Arena& arena) {
                     .precision = choose.flag() ? Precision::kInt8 : Precision::kFloat32});
       initialize(layer, choose.byte());
       RowMajorMatrix out(x.rows(), layer.options().out_features);
-      layer.forward(window(x), window(out), arena);
+      layer.forward(window(x), window(out), context);
       return requireFinite(out, true);
     }
     default: {
-      const DistanceBias bias = relativeBias(window(x), choose.length(40), choose.extent(200), choose.flag());
+      const PositionBias bias = relativeBias(window(x), choose.length(40), choose.extent(200), choose.flag());
       if (static_cast<Index>(bias.values.size()) != x.cols() * (2 * bias.max_distance + 1))
         broken("a bias for every head and distance");
     }
@@ -237,7 +237,7 @@ void fuzzPieces(Choices& choose, Arena& arena) {
 }
 
 /// Row counts up to 2^20, whose products with other counts leave 32 bits. A row's result is the same alone.
-void fuzzManyRows(Choices& choose, Arena& arena) {
+void fuzzManyRows(Choices& choose, Context& context) {
   const Index rows = (Index{1} << (12 + choose.byte() % 9)) - choose.byte() % 3, in = 1 + choose.byte() % 3,
               out = 1 + choose.byte() % 3;
   Linear layer({.in_features = in,
@@ -247,9 +247,9 @@ void fuzzManyRows(Choices& choose, Arena& arena) {
   initialize(layer, choose.byte());
   const RowMajorMatrix x = choose.matrix(rows, in);
   RowMajorMatrix y(rows, out), one(1, out);
-  layer.forward(window(x), window(y), arena);
+  layer.forward(window(x), window(y), context);
   const Index row = (Index{choose.byte()} << 12 | choose.byte()) % rows;
-  layer.forward(view(x.data() + row * in, 1, in), window(one), arena);
+  layer.forward(view(x.data() + row * in, 1, in), window(one), context);
   if (!(one.array() == y.row(row).array()).all()) broken("a row of many is the row alone");
   // Many queries, few keys: what attention gives a row is the same alone, too.
   const RowMajorMatrix keys = choose.matrix(1 + choose.length(4), in);
@@ -257,11 +257,11 @@ void fuzzManyRows(Choices& choose, Arena& arena) {
   AttentionOptions options;
   if (choose.flag()) options.dropout = 0.5f;
   const Sequences some = Sequences::uniform(1, keys.rows());
-  attention(window(x), window(keys), window(keys), 1, Sequences::uniform(1, rows), some, options, window(attended),
-            nullptr, arena);
+  attention({window(x), window(keys), window(keys), Sequences::uniform(1, rows), some}, 1, options,
+            {window(attended), nullptr}, context);
   options.query_offset = row;
-  attention(view(x.data() + row * in, 1, in), window(keys), window(keys), 1, Sequences::uniform(1, 1), some, options,
-            window(alone), nullptr, arena);
+  attention({view(x.data() + row * in, 1, in), window(keys), window(keys), Sequences::uniform(1, 1), some}, 1, options,
+            {window(alone), nullptr}, context);
   if (!(alone.array() == attended.row(row).array()).all()) broken("a query of many is the query alone");
 }
 
@@ -271,28 +271,28 @@ void fuzzManyRows(Choices& choose, Arena& arena) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace heed;
   using namespace heed::fuzz;
-  static Arena arena;
+  static Context context;
   Choices choose(data, size);
   try {
     switch (choose.byte() % 6) {
       case 0:
-        fuzzAttention(choose, arena);
+        fuzzAttention(choose, context);
         break;
       case 1:
-        fuzzEncoder(choose, arena);
+        fuzzEncoder(choose, context);
         break;
       case 2:
-        fuzzDecoder(choose, arena);
+        fuzzDecoder(choose, context);
         break;
       case 3:
       case 4:
-        fuzzModel(choose, arena);
+        fuzzModel(choose, context);
         break;
       default:
         if (choose.byte() < 4) {
-          fuzzManyRows(choose, arena);
+          fuzzManyRows(choose, context);
         } else {
-          fuzzPieces(choose, arena);
+          fuzzPieces(choose, context);
         }
     }
   } catch (const Error& error) {

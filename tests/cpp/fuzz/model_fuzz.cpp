@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "heed/encoder_model.h"
+#include "heed/pooling.h"
 
 namespace heed::fuzz {
 namespace {
@@ -101,13 +102,13 @@ TokenBatch batchOf(Choices& choose, const EncoderModelConfig& c) {
 }
 
 RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const float> scale, bool tame,
-                   Arena& arena) {
+                   Context& context) {
   RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
-  model.embed(batch, window(hidden), arena);
+  model.embed(batch, window(hidden), context);
   const Index heads = model.config().num_heads;
   std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
   for (Index i = 0; i < model.numLayers(); ++i) {
-    model.runLayer(i, batch.sequences, scale, window(hidden), weights.data(), arena);
+    model.runLayer(i, batch.sequences, scale, window(hidden), weights.data(), context);
     if (!tame) continue;
     size_t at = 0;
     for (Index n = 0; n < batch.sequences.count(); ++n) {
@@ -151,7 +152,7 @@ void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& seq
 
 }  // namespace
 
-void fuzzModel(Choices& choose, Arena& arena) {
+void fuzzModel(Choices& choose, Context& context) {
   const EncoderModelConfig config = configOf(choose);
   EncoderModel model(config);
   // A norm that divides by next to nothing makes of finite numbers what it likes.
@@ -162,20 +163,20 @@ void fuzzModel(Choices& choose, Arena& arena) {
     const Index count = choose.byte() < 250 ? config.num_heads : choose.length(9);
     for (Index h = 0; h < count; ++h) scale.push_back(static_cast<float>(choose.byte()) / 64 - 1);
   }
-  const RowMajorMatrix hidden = run(model, batch, scale, tame, arena);
+  const RowMajorMatrix hidden = run(model, batch, scale, tame, context);
   if (tame && !hidden.allFinite()) broken("finite weights give finite numbers");
   poolAll(choose, hidden, batch.sequences, tame);
 
   if (tame && batch.sequences.count() > 1) {
     const Index n = choose.byte() % batch.sequences.count();
-    const RowMajorMatrix single = run(model, alone(batch, n), scale, tame, arena);
+    const RowMajorMatrix single = run(model, alone(batch, n), scale, tame, context);
     const auto rows = hidden.middleRows(batch.sequences.begin(n), batch.sequences.length(n));
     if (!(single.array() == rows.array()).all()) broken("a text's rows do not depend on the texts beside it");
   }
   const Index width = config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim;
   const RowMajorMatrix x = choose.matrix(choose.length(3), choose.byte() < 250 ? width : choose.length(9));
   RowMajorMatrix logits(x.rows(), config.vocab_size);
-  model.wordLogits(window(x), window(logits), arena);
+  model.wordLogits(window(x), window(logits), context);
   if (tame && !logits.allFinite()) broken("finite weights give finite logits");
 }
 

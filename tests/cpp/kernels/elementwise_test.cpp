@@ -1,4 +1,4 @@
-#include "kernels/elementwise.h"
+#include "ops/elementwise.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/mask.h"
+#include "ops/mask.h"
 
 #include <gtest/gtest.h>
 

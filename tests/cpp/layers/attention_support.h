@@ -19,12 +19,12 @@ struct Attended {
 
 inline Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
                        const Sequences& queries, const Sequences& keys, const AttentionOptions& options = {}) {
-  Arena arena;
+  Context context;
   // Starts as NaN: whatever is not written shows.
   Attended result{RowMajorMatrix::Constant(q.rows(), v.cols(), std::nanf("")), {}};
   result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
-  attention(window(q), window(k), window(v), heads, queries, keys, options, window(result.output),
-            result.weights.data(), arena);
+  attention({window(q), window(k), window(v), queries, keys}, heads, options,
+            {window(result.output), result.weights.data()}, context);
   return result;
 }
 

@@ -49,9 +49,9 @@ Attended reference(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMa
         for (double& x : a) x = sum > 0 ? x / sum : 0;
         for (const double x : a) result.weights.push_back(static_cast<float>(x));
         double factor = 1;
-        if (!options.head_scale.empty()) {
-          const bool each = options.head_scale.size() > static_cast<size_t>(heads);
-          factor = options.head_scale[static_cast<size_t>((each ? n * heads : 0) + h)];
+        if (!options.head_mask.empty()) {
+          const bool each = options.head_mask.size() > static_cast<size_t>(heads);
+          factor = options.head_mask[static_cast<size_t>((each ? n * heads : 0) + h)];
         }
         for (Index c = 0; c < dv; ++c) {
           double y = 0;
@@ -121,7 +121,7 @@ TEST(Attention, MatchesTheFormulaWithEveryCombinationOfOptions) {
   for (uint8_t& x : allowed_keys) x = generator.uniform() < 0.7f;
   const RowMajorMatrix added = 3 * randomMatrix(9, 9, 9);
   const std::vector<float> factors = {0.5f, -1, 0, 1, 2, 1, 0.25f, 3};
-  const DistanceBias bias = alibiBias(heads, 4);
+  const PositionBias bias = alibiBias(heads, 4);
   const std::array<Index, 4> target{4, heads, 9, 9};
   for (int choice = 0; choice < 256; ++choice) {
     const auto chosen = [choice](int bit) { return (choice >> bit & 1) == 1; };
@@ -135,7 +135,7 @@ TEST(Attention, MatchesTheFormulaWithEveryCombinationOfOptions) {
     options.causal = chosen(3);
     if (chosen(4)) options.window = 2;
     if (chosen(5)) options.bias = &bias;
-    if (chosen(6)) options.head_scale = factors;
+    if (chosen(6)) options.head_mask = factors;
     if (chosen(7)) options.query_offset = 3;
     SCOPED_TRACE(choice);
     expectNear(attend(q, k, v, heads, queries, keys, options), reference(q, k, v, heads, queries, keys, options));
@@ -221,10 +221,10 @@ TEST(Attention, ResultIsTheSameAloneAndAmongOthers) {
 
 TEST(Attention, AskingForWeightsDoesNotChangeTheOutput) {
   const RowMajorMatrix q = randomMatrix(19, 10, 1), k = randomMatrix(23, 10, 2), v = randomMatrix(23, 6, 3);
-  Arena arena;
+  Context context;
   RowMajorMatrix out(19, 6);
-  attention(window(q), window(k), window(v), 2, Sequences::uniform(1, 19), Sequences::uniform(1, 23), {}, window(out),
-            nullptr, arena);
+  attention({window(q), window(k), window(v), Sequences::uniform(1, 19), Sequences::uniform(1, 23)}, 2, {},
+            {window(out), nullptr}, context);
   expectSame(out, attend(q, k, v, 2, Sequences::uniform(1, 19), Sequences::uniform(1, 23)).output);
 }
 
@@ -232,9 +232,9 @@ TEST(Attention, ReadsAndWritesStridedViews) {
   const RowMajorMatrix all = randomMatrix(6, 12, 1);
   const auto columns = [&](Index first) { return view(all.data() + first, 6, 4, 12); };
   RowMajorMatrix out = RowMajorMatrix::Constant(6, 10, 5);
-  Arena arena;
-  attention(columns(0), columns(4), columns(8), 2, Sequences::uniform(1, 6), Sequences::uniform(1, 6), {},
-            view(out.data() + 3, 6, 4, 10), nullptr, arena);
+  Context context;
+  attention({columns(0), columns(4), columns(8), Sequences::uniform(1, 6), Sequences::uniform(1, 6)}, 2, {},
+            {view(out.data() + 3, 6, 4, 10), nullptr}, context);
   const auto copy = [&](Index first) { return RowMajorMatrix(all.middleCols(first, 4)); };
   expectSame(out.middleCols(3, 4),
              attend(copy(0), copy(4), copy(8), 2, Sequences::uniform(1, 6), Sequences::uniform(1, 6)).output);
@@ -247,7 +247,7 @@ TEST(Attention, HeadScaleOfZeroSwitchesAHeadOff) {
   const Sequences s = Sequences::uniform(1, 4);
   const std::vector<float> factors = {1, 0};
   AttentionOptions options;
-  options.head_scale = factors;
+  options.head_mask = factors;
   const Attended plain = attend(q, k, v, 2, s, s), off = attend(q, k, v, 2, s, s, options);
   expectSame(off.output.leftCols(3), plain.output.leftCols(3));
   expectSame(off.output.rightCols(3), RowMajorMatrix::Zero(4, 3));
@@ -312,14 +312,16 @@ TEST(Attention, DropsTheSameWeightsWhateverIsSkipped) {
 }
 
 TEST(Attention, DropsTheSameWeightsInAPartOfTheBatch) {
-  const RowMajorMatrix q = randomMatrix(20, 6, 1);
+  const RowMajorMatrix q = randomMatrix(20, 6, 1), later = q.bottomRows(10);
   AttentionOptions options;
   options.dropout = 0.4f;
   const RowMajorMatrix whole = attend(q, q, q, 2, Sequences::uniform(4, 5), Sequences::uniform(4, 5), options).output;
-  options.first_sequence = 2;
-  const RowMajorMatrix later = q.bottomRows(10);
-  expectSame(attend(later, later, later, 2, Sequences::uniform(2, 5), Sequences::uniform(2, 5), options).output,
-             whole.bottomRows(10));
+  Context context;
+  context.random.first_sequence = 2;
+  RowMajorMatrix part(10, 6);
+  const Sequences two = Sequences::uniform(2, 5);
+  attention({window(later), window(later), window(later), two, two}, 2, options, {window(part)}, context);
+  expectSame(part, whole.bottomRows(10));
 }
 
 TEST(Attention, ReachesEveryQueryOfALongSequence) {
@@ -345,10 +347,10 @@ TEST(Attention, TakesNoMemoryThatGrowsWithLTimesS) {
   const Index l = 600;
   const RowMajorMatrix q = randomMatrix(l, 4, 1);
   RowMajorMatrix out(l, 4);
-  Arena arena;
-  attention(window(q), window(q), window(q), 1, Sequences::uniform(1, l), Sequences::uniform(1, l), {}, window(out),
-            nullptr, arena);
-  EXPECT_LT(arena.capacity(), static_cast<size_t>(l * l) * sizeof(float));
+  Context context;
+  attention({window(q), window(q), window(q), Sequences::uniform(1, l), Sequences::uniform(1, l)}, 1, {},
+            {window(out), nullptr}, context);
+  EXPECT_LT(context.arena.capacity(), static_cast<size_t>(l * l) * sizeof(float));
 }
 
 TEST(Attention, RefusesShapesThatDoNotFit) {
@@ -380,7 +382,7 @@ TEST(Attention, RefusesOptionsThatMakeNoSense) {
     };
   };
   const std::vector<float> five(5, 1.0f);
-  const DistanceBias bias = alibiBias(2, 4);
+  const PositionBias bias = alibiBias(2, 4);
   using enum ErrorCode;
   expectError(kInvalidArgument, "scale: got NaN", with([](AttentionOptions& o) { o.scale = std::nanf(""); }));
   expectError(kInvalidArgument, "window: got -1", with([](AttentionOptions& o) { o.window = -1; }));
@@ -389,7 +391,7 @@ TEST(Attention, RefusesOptionsThatMakeNoSense) {
   expectError(kInvalidArgument, "queryOffset: got ",
               with([](AttentionOptions& o) { o.query_offset = std::numeric_limits<Index>::max(); }));
   expectError(kShapeMismatch, "headMask: got shape [5]; expected [1, 3]",
-              with([&](AttentionOptions& o) { o.head_scale = five; }));
+              with([&](AttentionOptions& o) { o.head_mask = five; }));
   expectError(kShapeMismatch, "bias: got shape [18]; expected [27]",
               with([&](AttentionOptions& o) { o.bias = &bias; }));
 }

@@ -25,22 +25,23 @@ DecoderCallOptions causal() {
 RowMajorMatrix run(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
                    const DecoderCallOptions& options = causal()) {
   RowMajorMatrix y(target.rows(), target.cols());
-  Arena arena;
-  decoder.forward(window(target), window(memory), Sequences::uniform(1, target.rows()),
-                  Sequences::uniform(1, memory.rows()), options, window(y), {}, arena);
+  Context context;
+  decoder.forward(
+      {window(target), window(memory), Sequences::uniform(1, target.rows()), Sequences::uniform(1, memory.rows())},
+      options, window(y), {}, context);
   return y;
 }
 
 /// Decodes `target` in steps of the given sizes.
 RowMajorMatrix steps(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
                      const std::vector<Index>& sizes, const DecoderCallOptions& options = {}) {
-  Arena arena;
-  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  Context context;
+  Decoder::Cache cache = decoder.makeCache(window(memory), context);
   RowMajorMatrix y(target.rows(), target.cols());
   Index begin = 0;
   for (const Index size : sizes) {
     const ConstMatrixView in = view(target.data() + begin * target.cols(), size, target.cols());
-    decoder.step(in, cache, options, view(y.data() + begin * y.cols(), size, y.cols()), arena);
+    decoder.step(in, cache, options, view(y.data() + begin * y.cols(), size, y.cols()), context);
     begin += size;
     EXPECT_EQ(cache[0].length, begin);
   }
@@ -53,7 +54,7 @@ TEST(DecoderLayer, IsThreeBlocks) {
     fillRandomly(layer, 1);
     const RowMajorMatrix x = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
     const Sequences l = Sequences::uniform(1, 4), s = Sequences::uniform(1, 5);
-    Arena arena;
+    Context context;
     // The same blocks by themselves, with this layer's parameters.
     MultiHeadAttention self({.embed_dim = 6, .num_heads = 2}), cross({.embed_dim = 6, .num_heads = 2});
     FeedForward feed({.embed_dim = 6, .feed_forward_dim = 10});
@@ -77,16 +78,16 @@ TEST(DecoderLayer, IsThreeBlocks) {
     RowMajorMatrix expected = block(x, "norm1", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
       MultiHeadCallOptions options;
       options.causal = true;
-      self.forward(window(in), window(in), window(in), l, l, options, window(out), nullptr, arena);
+      self.forward({window(in), window(in), window(in), l, l}, options, {window(out), nullptr}, context);
     });
     expected = block(expected, "norm2", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
-      cross.forward(window(in), window(memory), window(memory), l, s, {}, window(out), nullptr, arena);
+      cross.forward({window(in), window(memory), window(memory), l, s}, {}, {window(out), nullptr}, context);
     });
     expected = block(expected, "norm3", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
-      feed.forward(window(in), window(out), arena);
+      feed.forward(window(in), window(out), context);
     });
     RowMajorMatrix y(4, 6);
-    layer.forward(window(x), window(memory), l, s, causal(), window(y), {}, arena);
+    layer.forward({window(x), window(memory), l, s}, causal(), window(y), {}, context);
     expectNear(y, expected);
   }
 }
@@ -147,7 +148,7 @@ TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(9, 6, 2), memory = randomMatrix(5, 6, 3);
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
-  const DistanceBias bias = alibiBias(2, 9);
+  const PositionBias bias = alibiBias(2, 9);
   DecoderCallOptions options = causal();
   options.self.rotary = &rotary;
   options.self.bias = &bias;
@@ -166,22 +167,22 @@ TEST(Decoder, StepsOfABatchGiveTheBitsOfStepsAlone) {
   const auto rowsOf = [](const RowMajorMatrix& m, Index begin, Index count) {
     return RowMajorMatrix(m.middleRows(begin, count));
   };
-  Arena arena;
-  Decoder::Cache together = decoder.makeCache(window(memories), arena, n);
+  Context context;
+  Decoder::Cache together = decoder.makeCache(window(memories), context, n);
   std::vector<Decoder::Cache> apart;
   for (Index i = 0; i < n; ++i) {
     const RowMajorMatrix memory = rowsOf(memories, i * s, s);
-    apart.push_back(decoder.makeCache(window(memory), arena));
+    apart.push_back(decoder.makeCache(window(memory), context));
   }
   Index first = 0;
   for (const Index count : {1, 1, 3, 2}) {
     RowMajorMatrix target(n * count, 6), output(n * count, 6);
     for (Index i = 0; i < n; ++i) target.middleRows(i * count, count) = targets.middleRows(i * l + first, count);
-    decoder.step(window(std::as_const(target)), together, options, window(output), arena);
+    decoder.step(window(std::as_const(target)), together, options, window(output), context);
     for (Index i = 0; i < n; ++i) {
       const RowMajorMatrix one = rowsOf(target, i * count, count);
       RowMajorMatrix alone(count, 6);
-      decoder.step(window(one), apart[static_cast<size_t>(i)], options, window(alone), arena);
+      decoder.step(window(one), apart[static_cast<size_t>(i)], options, window(alone), context);
       expectSame(rowsOf(output, i * count, count), alone);
     }
     first += count;
@@ -193,17 +194,17 @@ TEST(Decoder, AFailedStepLeavesTheCacheAsItWas) {
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
                        expected = run(decoder, target, memory);
-  Arena arena;
-  Decoder::Cache cache = decoder.makeCache(window(memory), arena);
+  Context context;
+  Decoder::Cache cache = decoder.makeCache(window(memory), context);
   RowMajorMatrix y(4, 6);
   const auto step = [&](Index begin, Index count, const DecoderCallOptions& options = {}) {
     decoder.step(view(target.data() + begin * 6, count, 6), cache, options, view(y.data() + begin * 6, count, 6),
-                 arena);
+                 context);
   };
   step(0, 2);
   const std::vector<float> three(3, 1.0f);
   DecoderCallOptions broken;
-  broken.memory.head_scale = three;  // found out after the first layer's self-attention has written its rows
+  broken.memory.head_mask = three;  // found out after the first layer's self-attention has written its rows
   expectError(ErrorCode::kShapeMismatch, "headMask: got shape [3]", [&] { step(2, 2, broken); });
   EXPECT_EQ(cache[0].length, 2);
   step(2, 2);
@@ -217,9 +218,9 @@ TEST(Decoder, WeightsOfBothAttentionsSumToOne) {
   RowMajorMatrix y(3, 6);
   std::vector<float> self(2 * 3 * 3), cross(2 * 3 * 4);
   const DecoderWeights weights{self.data(), cross.data()};
-  Arena arena;
-  decoder.forward(window(target), window(memory), Sequences::uniform(1, 3), Sequences::uniform(1, 4), causal(),
-                  window(y), {&weights, 1}, arena);
+  Context context;
+  decoder.forward({window(target), window(memory), Sequences::uniform(1, 3), Sequences::uniform(1, 4)}, causal(),
+                  window(y), {&weights, 1}, context);
   const auto expectSums = [](const std::vector<float>& w, Index columns) {
     const ConstMatrixView rows = view(w.data(), static_cast<Index>(w.size()) / columns, columns);
     expectNear(rows.rowwise().sum(), RowMajorMatrix::Ones(rows.rows(), 1));
@@ -248,25 +249,25 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   Decoder decoder(kSmall, 2, false), other(kSmall, 1, false);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
   RowMajorMatrix y(4, 6), y5(5, 5);
-  Arena arena;
+  Context context;
   expectError(kInvalidArgument, "numLayers: got -2", [] { Decoder d(kSmall, -2, false); });
   expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, target, narrow); });
   expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, narrow, memory); });
   expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]",
-              [&] { decoder.makeCache(window(narrow), arena); });
-  Decoder::Cache cache = other.makeCache(window(memory), arena);
+              [&] { decoder.makeCache(window(narrow), context); });
+  Decoder::Cache cache = other.makeCache(window(memory), context);
   expectError(kInvalidArgument, "cache: got one of 1 layers",
-              [&] { decoder.step(window(target), cache, {}, window(y), arena); });
+              [&] { decoder.step(window(target), cache, {}, window(y), context); });
   expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
-              [&] { other.step(window(narrow), cache, {}, window(y5), arena); });
-  expectError(kInvalidArgument, "memory: got 0 sequences", [&] { decoder.makeCache(window(memory), arena, 0); });
+              [&] { other.step(window(narrow), cache, {}, window(y5), context); });
+  expectError(kInvalidArgument, "memory: got 0 sequences", [&] { decoder.makeCache(window(memory), context, 0); });
   expectError(kShapeMismatch, "memory: got shape [5, 6]; expected [4, 6]",
-              [&] { decoder.makeCache(window(memory), arena, 2); });
+              [&] { decoder.makeCache(window(memory), context, 2); });
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
   expectError(kUnsupported, "memory.rotary: got one in a step",
-              [&] { other.step(window(target), cache, turned, window(y), arena); });
+              [&] { other.step(window(target), cache, turned, window(y), context); });
 }
 
 TEST(Transformer, IsTheEncodersOutputInTheDecodersMemory) {
@@ -280,10 +281,10 @@ TEST(Transformer, IsTheEncodersOutputInTheDecodersMemory) {
   EXPECT_EQ(transformer.decoder().numLayers(), 1);
   const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
   RowMajorMatrix memory(5, 6), y(4, 6);
-  Arena arena;
+  Context context;
   const Sequences s = Sequences::uniform(1, 5), t = Sequences::uniform(1, 4);
-  transformer.encoder().forward(window(source), s, {}, window(memory), {}, arena);
-  transformer.forward(window(source), window(target), s, t, {}, causal(), window(y), arena);
+  transformer.encoder().forward(window(source), s, {}, window(memory), {}, context);
+  transformer.forward(window(source), window(target), s, t, {}, causal(), window(y), context);
   expectSame(y, run(transformer.decoder(), target, memory));
 }
 
@@ -296,9 +297,9 @@ TEST(Transformer, TrainingAndSeedReachBothStacks) {
   const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
   const auto forward = [&] {
     RowMajorMatrix y(4, 6);
-    Arena arena;
+    Context context;
     transformer.forward(window(source), window(target), Sequences::uniform(1, 5), Sequences::uniform(1, 4), {},
-                        causal(), window(y), arena);
+                        causal(), window(y), context);
     return y;
   };
   transformer.seed(1);

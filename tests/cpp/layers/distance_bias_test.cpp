@@ -11,7 +11,7 @@ using namespace test;
 /// The slope of a head, which must be the same at every distance.
 std::vector<float> slopes(Index heads) {
   const Index reach = 5;
-  const DistanceBias bias = alibiBias(heads, reach);
+  const PositionBias bias = alibiBias(heads, reach);
   EXPECT_EQ(static_cast<Index>(bias.values.size()), heads * (2 * reach + 1));
   std::vector<float> all;
   for (Index h = 0; h < heads; ++h) {
@@ -36,7 +36,7 @@ std::vector<Index> firstDistances(Index num_buckets, Index bucket_distance, bool
   RowMajorMatrix table(num_buckets, 1);
   for (Index b = 0; b < num_buckets; ++b) table(b, 0) = static_cast<float>(b);
   const Index reach = 1199;
-  const DistanceBias bias = relativeBias(window(std::as_const(table)), reach, bucket_distance, bidirectional);
+  const PositionBias bias = relativeBias(window(std::as_const(table)), reach, bucket_distance, bidirectional);
   std::vector<Index> first;
   float last = -1;
   for (Index back = 0; back <= reach; ++back) {
@@ -68,19 +68,19 @@ TEST(RelativeBias, BucketsAreThoseOfTransformers) {
 
 TEST(RelativeBias, ColumnsAreHeads) {
   const RowMajorMatrix table = randomMatrix(8, 3, 1);
-  const DistanceBias bias = relativeBias(window(table), 4, 16, true);
+  const PositionBias bias = relativeBias(window(table), 4, 16, true);
   for (Index h = 0; h < 3; ++h) {
     EXPECT_EQ(bias.values[static_cast<size_t>(h * 9 + 4)], table(0, h));  // j = i
     EXPECT_EQ(bias.values[static_cast<size_t>(h * 9 + 5)], table(5, h));  // j = i + 1: the second side's second bucket
   }
 }
 
-TEST(DistanceBias, RefusesWhatMakesNoSense) {
+TEST(PositionBias, RefusesWhatMakesNoSense) {
   using enum ErrorCode;
   const RowMajorMatrix odd = randomMatrix(7, 2, 1), few = randomMatrix(2, 2, 1), good = randomMatrix(8, 2, 1);
   expectError(kInvalidArgument, "numHeads: got 0", [] { alibiBias(0, 3); });
   expectError(kInvalidArgument, "maxDistance: got -1", [] { alibiBias(2, -1); });
-  expectError(kOutOfMemory, "alibi: got shape [1024, 2097153]", [] { alibiBias(1024, 1 << 20); });
+  expectError(kOutOfMemory, "alibi: got shape [1024, 2, 1048576]", [] { alibiBias(1024, 1 << 20); });
   expectError(kShapeMismatch, "table: got shape [7, 2]; expected [buckets, H] with an even number",
               [&] { relativeBias(window(odd), 3, 16, true); });
   expectError(kShapeMismatch, "table: got shape [2, 2]", [&] { relativeBias(window(few), 3, 16, true); });

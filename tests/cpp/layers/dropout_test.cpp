@@ -44,18 +44,18 @@ TEST(Dropout, DrawsAnewInTrainingAndIsTheIdentityOtherwise) {
   Dropout layer({.p = 0.5f});
   const RowMajorMatrix x = randomMatrix(10, 10, 1);
   RowMajorMatrix first(10, 10), second(10, 10);
-  layer.forward(window(x), window(first));
+  layer.forward(window(x), window(first), {});
   expectSame(first, x);
   layer.setTraining(true);
   layer.seed(1);
-  layer.forward(window(x), window(first));
-  layer.forward(window(x), window(second));
+  layer.forward(window(x), window(first), {});
+  layer.forward(window(x), window(second), {});
   EXPECT_NE(first, second);
   layer.seed(1);
-  layer.forward(window(x), window(second));
+  layer.forward(window(x), window(second), {});
   expectSame(second, first);
   layer.setTraining(false);
-  layer.forward(window(x), window(first));
+  layer.forward(window(x), window(first), {});
   expectSame(first, x);
   EXPECT_EQ(layer.parameterCount(), 0);
 }
@@ -106,7 +106,7 @@ TEST(Dropout, RefusesRatesOutsideZeroToOne) {
     expectError(ErrorCode::kInvalidArgument, "p: got ", [&] { Dropout layer({.p = p}); });
   }
   expectError(ErrorCode::kShapeMismatch, "output: got shape [2, 3]; expected [2, 2]",
-              [&] { Dropout({.p = 0}).forward(window(x), window(wide)); });
+              [&] { Dropout({.p = 0}).forward(window(x), window(wide), {}); });
 }
 
 }  // namespace

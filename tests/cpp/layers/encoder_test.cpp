@@ -21,8 +21,8 @@ EncoderLayerOptions with(auto change) {
 RowMajorMatrix run(EncoderLayer& layer, const RowMajorMatrix& x, const Sequences& sequences,
                    const MultiHeadCallOptions& options = {}) {
   RowMajorMatrix y = RowMajorMatrix::Constant(x.rows(), x.cols(), std::nanf(""));
-  Arena arena;
-  layer.forward(window(x), sequences, options, window(y), nullptr, arena);
+  Context context;
+  layer.forward(window(x), sequences, options, window(y), nullptr, context);
   return y;
 }
 
@@ -39,9 +39,9 @@ RowMajorMatrix normed(const RowMajorMatrix& x, Module& layer, const std::string&
 
 RowMajorMatrix attended(EncoderLayer& layer, const RowMajorMatrix& x) {
   RowMajorMatrix y(x.rows(), x.cols());
-  Arena arena;
+  Context context;
   const Sequences one = Sequences::uniform(1, x.rows());
-  layer.selfAttention().forward(window(x), window(x), window(x), one, one, {}, window(y), nullptr, arena);
+  layer.selfAttention().forward({window(x), window(x), window(x), one, one}, {}, {window(y), nullptr}, context);
   return y;
 }
 
@@ -61,8 +61,8 @@ TEST(FeedForward, LiteralValues) {
   write(layer, "linear2.bias", matrix({{0.5f}}));
   const RowMajorMatrix x = matrix({{2}, {-2}});
   RowMajorMatrix y(2, 1);
-  Arena arena;
-  layer.forward(window(x), window(y), arena);
+  Context context;
+  layer.forward(window(x), window(y), context);
   expectNear(y, matrix({{4.5f}, {9.5f}}));  // 2 relu(2) + 3 relu(-1) + 0.5; 2 relu(-2) + 3 relu(3) + 0.5
 }
 
@@ -73,8 +73,8 @@ TEST(FeedForward, GatedMultipliesTheActivatedHalfByTheOther) {
   EXPECT_EQ(names(layer), (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]"}));
   const RowMajorMatrix x = randomMatrix(4, 3, 2), w = read(layer, "linear1.weight");
   RowMajorMatrix y(4, 3);
-  Arena arena;
-  layer.forward(window(x), window(y), arena);
+  Context context;
+  layer.forward(window(x), window(y), context);
   const RowMajorMatrix inner =
       (x * w.topRows(5).transpose()).array().tanh() * (x * w.bottomRows(5).transpose()).array();
   expectNear(y, inner * read(layer, "linear2.weight").transpose());
@@ -85,8 +85,8 @@ TEST(FeedForward, DropoutDrawsInTrainingOnly) {
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(5, 4, 2);
   RowMajorMatrix plain(5, 4), first(5, 4), second(5, 4);
-  Arena arena;
-  const auto forward = [&](RowMajorMatrix& y) { layer.forward(window(x), window(y), arena); };
+  Context context;
+  const auto forward = [&](RowMajorMatrix& y) { layer.forward(window(x), window(y), context); };
   forward(plain);
   layer.setTraining(true);
   layer.seed(1);
@@ -170,9 +170,9 @@ TEST(EncoderLayer, WorksInPlace) {
       layer.seed(3);
       const RowMajorMatrix expected = run(layer, x);
       RowMajorMatrix y = x;
-      Arena arena;
+      Context context;
       layer.seed(3);
-      layer.forward(window(std::as_const(y)), Sequences::uniform(1, 7), {}, window(y), nullptr, arena);
+      layer.forward(window(std::as_const(y)), Sequences::uniform(1, 7), {}, window(y), nullptr, context);
       expectSame(y, expected);
     }
   }
@@ -212,10 +212,10 @@ TEST(Encoder, IsItsLayersOneAfterTheOtherAndTheFinalNorm) {
   RowMajorMatrix expected = x, y(5, 6);
   for (Index i = 0; i < encoder.numLayers(); ++i) expected = run(encoder.layer(i), expected);
   ASSERT_NE(encoder.finalNorm(), nullptr);
-  Arena arena;
+  Context context;
   std::vector<std::vector<float>> weights(3, std::vector<float>(2 * 5 * 5));
   const std::vector<float*> places = {weights[0].data(), weights[1].data(), weights[2].data()};
-  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), places, arena);
+  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), places, context);
   expectSame(y, normed(expected, encoder, "norm"));
   for (const auto& layer : weights) {
     for (size_t row = 0; row < 10; ++row) {
@@ -237,8 +237,8 @@ TEST(Encoder, LayersMayHaveUnlikeHeads) {
   EXPECT_EQ(encoder.layer(1).options().num_heads, 1);
   const RowMajorMatrix x = randomMatrix(5, 6, 2);
   RowMajorMatrix y(5, 6);
-  Arena arena;
-  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), {}, arena);
+  Context context;
+  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), {}, context);
   expectSame(y, run(encoder.layer(1), run(encoder.layer(0), x)));
   expectError(ErrorCode::kShapeMismatch, "heads: got shape [2]; expected [3]",
               [&] { Encoder wrong(kSmall, 3, false, heads); });
@@ -255,11 +255,11 @@ TEST(Encoder, SeedsReproduceAndLayersDrawApart) {
   const RowMajorMatrix x = RowMajorMatrix::Zero(100, 6);
   const Sequences s = Sequences::uniform(100, 1);
   RowMajorMatrix y(100, 6), again(100, 6);
-  Arena arena;
+  Context context;
   encoder.seed(9);
-  encoder.forward(window(x), s, {}, window(y), {}, arena);
+  encoder.forward(window(x), s, {}, window(y), {}, context);
   encoder.seed(9);
-  encoder.forward(window(x), s, {}, window(again), {}, arena);
+  encoder.forward(window(x), s, {}, window(again), {}, context);
   expectSame(again, y);
   EXPECT_TRUE((y.array() == 2).any());  // kept in one layer and dropped in the other
 }

@@ -18,8 +18,8 @@ TEST(Linear, LiteralValues) {
   write(layer, "bias", matrix({{0.5f, -1, 0}}));
   const RowMajorMatrix x = matrix({{1, 1}, {0, -1}});
   RowMajorMatrix y(2, 3);
-  Arena arena;
-  layer.forward(window(x), window(y), arena);
+  Context context;
+  layer.forward(window(x), window(y), context);
   expectNear(y, matrix({{3.5f, 6, 0}, {0, 0, 6}}));
 }
 
@@ -28,10 +28,10 @@ TEST(Linear, AddsTheResidualAfterTheActivationAlsoInPlace) {
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(4, 5, 2), residual = randomMatrix(4, 7, 3);
   RowMajorMatrix plain(4, 7), sum = residual;
-  Arena arena;
-  layer.forward(window(x), window(plain), arena);
+  Context context;
+  layer.forward(window(x), window(plain), context);
   const ConstMatrixView plus = window(std::as_const(sum));
-  layer.forward(window(x), window(sum), arena, &plus);
+  layer.forward(window(x), window(sum), context, &plus);
   expectNear(sum, plain + residual);
 }
 
@@ -40,11 +40,11 @@ TEST(Linear, EveryPositionIsOnItsOwn) {
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(17, 13, 2);
   RowMajorMatrix all(17, 11), one(1, 11);
-  Arena arena;
-  layer.forward(window(x), window(all), arena);
+  Context context;
+  layer.forward(window(x), window(all), context);
   for (Index t = 0; t < 17; ++t) {
     const RowMajorMatrix row = x.row(t);
-    layer.forward(window(row), window(one), arena);
+    layer.forward(window(row), window(one), context);
     expectSame(one, all.row(t));
   }
 }
@@ -54,9 +54,9 @@ TEST(Linear, FunctionEqualsTheLayer) {
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(3, 9, 2), weight = read(layer, "weight"), bias = read(layer, "bias");
   RowMajorMatrix y(3, 10), expected(3, 10);
-  Arena arena;
-  layer.forward(window(x), window(expected), arena);
-  linear(window(x), window(weight), bias.data(), Activation::kSilu, window(y), arena);
+  Context context;
+  layer.forward(window(x), window(expected), context);
+  linear(window(x), window(weight), bias.data(), Activation::kSilu, window(y), context);
   expectSame(y, expected);
 }
 
@@ -83,9 +83,9 @@ TEST(Linear, Int8StaysNearFloat32) {
   fillRandomly(int8, 1);
   const RowMajorMatrix x = randomMatrix(5, 64, 2);
   RowMajorMatrix expected(5, 32), got(5, 32);
-  Arena arena;
-  fp32.forward(window(x), window(expected), arena);
-  int8.forward(window(x), window(got), arena);
+  Context context;
+  fp32.forward(window(x), window(expected), context);
+  int8.forward(window(x), window(got), context);
   EXPECT_LT((got - expected).cwiseAbs().maxCoeff(),
             0.06f);  // 64 products, each off by some 1/254 of its weight and 1/127 of its activation
   EXPECT_GT((got - expected).cwiseAbs().maxCoeff(), 0);
@@ -101,8 +101,8 @@ TEST(Linear, AddsTheMostInt8ProductsWithoutOverflow) {
     layer.parameters()[0].writeInt8(0, 1, weights.data(), &scale);
     RowMajorMatrix x = RowMajorMatrix::Ones(1, width), y(1, 1);
     x(0, 0) = 0;  // the offset, so that each 1 is 127 steps
-    Arena arena;
-    layer.forward(readOnly(window(x)), window(y), arena);
+    Context context;
+    layer.forward(readOnly(window(x)), window(y), context);
     EXPECT_NEAR(y(0, 0) / (static_cast<float>(width - 1) * step), 1, 1e-4);
   }
 }
@@ -116,8 +116,8 @@ TEST(Linear, ShowsNaNWeightsInBothPrecisions) {
       write(layer, "weight", weight);
       RowMajorMatrix x = RowMajorMatrix::Ones(2, 20), y(2, 3);
       x(1, 17) = 0;
-      Arena arena;
-      layer.forward(readOnly(window(x)), window(y), arena);
+      Context context;
+      layer.forward(readOnly(window(x)), window(y), context);
       EXPECT_FALSE(std::isfinite(y(0, 1)));
       EXPECT_TRUE(std::isnan(y(1, 1)));
       EXPECT_TRUE(y.col(0).allFinite() && y.col(2).allFinite());
@@ -155,16 +155,16 @@ TEST(Linear, RefusesWhatMakesNoSense) {
   Linear layer({.in_features = 3, .out_features = 4});
   const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1), narrow = randomMatrix(2, 3, 1);
   RowMajorMatrix y(2, 4), short_output(1, 4);
-  Arena arena;
+  Context context;
   const ConstMatrixView residual = window(narrow);
   expectError(kShapeMismatch, "x: got shape [2, 5]; expected [2, 3]",
-              [&] { layer.forward(window(x), window(y), arena); });
+              [&] { layer.forward(window(x), window(y), context); });
   expectError(kShapeMismatch, "output: got shape [1, 4]; expected [2, 4]",
-              [&] { layer.forward(window(fits), window(short_output), arena); });
+              [&] { layer.forward(window(fits), window(short_output), context); });
   expectError(kShapeMismatch, "residual: got shape [2, 3]; expected [2, 4]",
-              [&] { layer.forward(window(fits), window(y), arena, &residual); });
+              [&] { layer.forward(window(fits), window(y), context, &residual); });
   expectError(kShapeMismatch, "weight: got shape [2, 3]; expected [2, 5]",
-              [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), arena); });
+              [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), context); });
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ struct Attended {
 
 Attended run(MultiHeadAttention& mha, const RowMajorMatrix& query, const RowMajorMatrix& key,
              const RowMajorMatrix& value, const MultiHeadCallOptions& options = {}) {
-  Arena arena;
+  Context context;
   const Sequences queries = Sequences::uniform(1, query.rows()), keys = Sequences::uniform(1, key.rows());
   Attended result{RowMajorMatrix(query.rows(), mha.options().embed_dim), {}};
   result.weights.resize(static_cast<size_t>(attentionWeightsSize(mha.options().num_heads, queries, keys)));
-  mha.forward(window(query), window(key), window(value), queries, keys, options, window(result.output),
-              result.weights.data(), arena);
+  mha.forward({window(query), window(key), window(value), queries, keys}, options,
+              {window(result.output), result.weights.data()}, context);
   return result;
 }
 
@@ -50,12 +50,12 @@ TEST(MultiHeadAttention, IsTheConcatenationOfItsHeads) {
                        k = affine(x, w.middleRows(12, 12), b.middleRows(12, 12)),
                        v = affine(x, w.bottomRows(12), b.bottomRows(12));
   RowMajorMatrix heads(5, 12);
-  Arena arena;
+  Context context;
   for (Index h = 0; h < 3; ++h) {
     const RowMajorMatrix qh = q.middleCols(4 * h, 4), kh = k.middleCols(4 * h, 4), vh = v.middleCols(4 * h, 4);
     const Sequences one = Sequences::uniform(1, 5);
-    attention(window(qh), window(kh), window(vh), 1, one, one, {}, view(heads.data() + 4 * h, 5, 4, 12), nullptr,
-              arena);
+    attention({window(qh), window(kh), window(vh), one, one}, 1, {}, {view(heads.data() + 4 * h, 5, 4, 12), nullptr},
+              context);
   }
   expectNear(run(mha, x).output, affine(heads, read(mha, "out_proj.weight"), read(mha, "out_proj.bias")));
 }
@@ -122,8 +122,8 @@ TEST(MultiHeadAttention, ProjectionsMayBeNonlinear) {
   auto mha = random({.embed_dim = 6, .num_heads = 2, .activation = Activation::kRelu});
   const RowMajorMatrix x = randomMatrix(4, 6, 2);
   RowMajorMatrix q(4, 6);
-  Arena arena;
-  mha.projectQuery(window(x), window(q), arena);
+  Context context;
+  mha.projectQuery(window(x), window(q), context);
   expectNear(q, affine(x, read(mha, "in_proj_weight").topRows(6), read(mha, "in_proj_bias").topRows(6)).cwiseMax(0.0f));
 }
 
@@ -162,7 +162,7 @@ TEST(MultiHeadAttention, PruningAHeadEqualsMaskingIt) {
   const RowMajorMatrix x = randomMatrix(5, 8, 2);
   const std::vector<float> factors = {0, 1, 0, 1};
   MultiHeadCallOptions options;
-  options.head_scale = factors;
+  options.head_mask = factors;
   expectNear(run(pruned, x).output, run(mha, x, options).output);
 }
 
@@ -170,10 +170,10 @@ TEST(MultiHeadAttention, AddsTheResidual) {
   auto mha = random({.embed_dim = 8, .num_heads = 2});
   const RowMajorMatrix x = randomMatrix(5, 8, 2), plain = run(mha, x).output;
   RowMajorMatrix sum = x;
-  Arena arena;
+  Context context;
   const Sequences one = Sequences::uniform(1, 5);
   const ConstMatrixView in = window(std::as_const(sum));
-  mha.forward(in, in, in, one, one, {}, window(sum), nullptr, arena, &in);
+  mha.forward({in, in, in, one, one}, {}, {window(sum), nullptr, &in}, context);
   expectNear(sum, plain + x);
 }
 
@@ -211,14 +211,16 @@ TEST(MultiHeadAttention, TakesNoMemoryOnceWarm) {
   auto mha = random({.embed_dim = 64, .num_heads = 4});
   const RowMajorMatrix x = randomMatrix(700, 64, 2);
   RowMajorMatrix y(700, 64);
-  Arena arena;
+  Context context;
   const Sequences one = Sequences::uniform(1, 700);
-  const auto call = [&] { mha.forward(window(x), window(x), window(x), one, one, {}, window(y), nullptr, arena); };
+  const auto call = [&] {
+    mha.forward({window(x), window(x), window(x), one, one}, {}, {window(y), nullptr}, context);
+  };
   call();
   call();
-  const size_t held = arena.capacity();
+  const size_t held = context.arena.capacity();
   for (int i = 0; i < 5; ++i) call();
-  EXPECT_EQ(arena.capacity(), held);
+  EXPECT_EQ(context.arena.capacity(), held);
 }
 
 TEST(MultiHeadAttention, RefusesOptionsThatMakeNoSense) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/arena.h"
+#include "heed/context.h"
 #include "heed/module.h"
 #include "heed/random.h"
 #include "heed/tensor.h"

@@ -6,6 +6,8 @@
 #include <functional>
 #include <random>
 
+#include "heed/pooling.h"
+
 namespace heed {
 namespace {
 
@@ -42,11 +44,11 @@ TokenBatch batchOf(const std::vector<std::vector<int32_t>>& texts) {
 }
 
 RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch) {
-  Arena arena;
+  Context context;
   RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
   const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
-  model.embed(batch, rows, arena);
-  for (Index i = 0; i < model.numLayers(); ++i) model.runLayer(i, batch.sequences, {}, rows, nullptr, arena);
+  model.embed(batch, rows, context);
+  for (Index i = 0; i < model.numLayers(); ++i) model.runLayer(i, batch.sequences, {}, rows, nullptr, context);
   model.finish(rows);
   return hidden;
 }

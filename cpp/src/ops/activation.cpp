@@ -3,8 +3,9 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/activation.h"
-#include "kernels/elementwise.h"
+#include "core/check.h"
+#include "ops/activation.h"
+#include "ops/elementwise.h"
 
 namespace heed {
 
@@ -35,7 +36,7 @@ Activation activationNamed(std::string_view name) {
     if (name == known) return activation;
     legal += (legal.empty() ? "'" : ", '") + std::string(known) + "'";
   }
-  throw Error(ErrorCode::kInvalidArgument, "activation: got '" + std::string(name) + "'; expected one of " + legal);
+  refuse(ErrorCode::kInvalidArgument, "activation", "'" + std::string(name) + "'", "one of " + legal);
 }
 
 void activate(float* x, Index count, Activation activation) {

@@ -1,8 +1,10 @@
+#include "heed/pooling.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "heed/encoder_model.h"
+#include "core/check.h"
 
 namespace heed {
 namespace {
@@ -26,16 +28,16 @@ constexpr auto largerOrNaN = [](float a, float b) { return a > b || std::isnan(a
 Pooling poolingNamed(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found != kNames.end()) return static_cast<Pooling>(found - kNames.begin());
-  std::string message = "pooling: got '" + std::string(name) + "'; expected ";
-  for (const std::string_view legal : kNames) message += std::string(legal) + (legal == kNames.back() ? "" : ", ");
-  throw Error(ErrorCode::kInvalidArgument, message);
+  std::string legal;
+  for (const std::string_view known : kNames) legal += (legal.empty() ? "" : ", ") + std::string(known);
+  refuse(ErrorCode::kInvalidArgument, "pooling", "'" + std::string(name) + "'", legal);
 }
 
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output) {
   if (!skipped.empty() && static_cast<Index>(skipped.size()) != sequences.count())
-    throw Error(ErrorCode::kShapeMismatch, "skipped: got " + std::to_string(skipped.size()) + " counts; expected " +
-                                               std::to_string(sequences.count()) + ", one a text");
+    refuse(ErrorCode::kShapeMismatch, "skipped", std::to_string(skipped.size()) + " counts",
+           std::to_string(sequences.count()) + ", one per text");
   for (Index n = 0; n < sequences.count(); ++n) {
     const Index first = sequences.begin(n), end = sequences.end(n);
     const Index skip = skipped.empty() ? 0 : std::clamp<Index>(skipped[static_cast<size_t>(n)], 0, end - first);

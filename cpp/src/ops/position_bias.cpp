@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "check.h"
-#include "elementary.h"
+#include "core/check.h"
+#include "core/elementary.h"
 #include "heed/attention.h"
 
+/// Score biases by distance: ALiBi's -slope |i - j|, and T5's learned buckets of j - i.
 namespace heed {
 namespace {
 
@@ -34,12 +35,18 @@ Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, b
   return first + std::min(side - 1, exact + static_cast<Index>(step));
 }
 
+/// No values yet, but checked to have room for them.
+PositionBias emptyBias(const char* what, Index num_heads, Index max_distance) {
+  requireRoom(what, {num_heads, 2, std::max<Index>(max_distance, 1)});  // before 2 max_distance + 1 can overflow
+  return {max_distance, {}};
+}
+
 }  // namespace
 
-DistanceBias alibiBias(Index num_heads, Index max_distance) {
+PositionBias alibiBias(Index num_heads, Index max_distance) {
   requireAtLeast("numHeads", num_heads, 1);
   requireAtLeast("maxDistance", max_distance, 0);
-  requireRoom("alibi", {num_heads, 2 * max_distance + 1});
+  PositionBias bias = emptyBias("alibi", num_heads, max_distance);
   // Where H is no power of two, the paper's code takes the series of the power below it and fills up with every other
   // slope of the next one.
   Index power = 1;
@@ -48,7 +55,6 @@ DistanceBias alibiBias(Index num_heads, Index max_distance) {
   const std::vector<float> finer = alibiSlopes(2 * power);
   for (Index h = 0; power + h < num_heads; ++h) slopes.push_back(finer[static_cast<size_t>(2 * h)]);
 
-  DistanceBias bias{max_distance, {}};
   for (const float slope : slopes) {
     for (Index d = -max_distance; d <= max_distance; ++d)
       bias.values.push_back(-slope * static_cast<float>(std::abs(d)));
@@ -56,7 +62,7 @@ DistanceBias alibiBias(Index num_heads, Index max_distance) {
   return bias;
 }
 
-DistanceBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional) {
+PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional) {
   const Index num_buckets = table.rows();
   const Index least = bidirectional ? 4 : 2;
   if (num_buckets < least || (bidirectional && num_buckets % 2 != 0)) {
@@ -66,14 +72,21 @@ DistanceBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_
   }
   requireAtLeast("maxDistance", bucket_distance, num_buckets / least + 1);
   requireAtLeast("length", max_length, 0);
-  requireRoom("relative", {table.cols(), 2 * max_length + 1});
-  DistanceBias bias{max_length, {}};
+  PositionBias bias = emptyBias("relative", table.cols(), max_length);
   for (Index h = 0; h < table.cols(); ++h) {
     for (Index d = -max_length; d <= max_length; ++d) {
       bias.values.push_back(table(relativeBucket(d, num_buckets, bucket_distance, bidirectional), h));
     }
   }
   return bias;
+}
+
+void PositionBias::expand(Index num_heads, Index num_queries, Index num_keys, float* output) const {
+  for (Index h = 0; h < num_heads; ++h) {
+    for (Index i = 0; i < num_queries; ++i) {
+      for (Index j = 0; j < num_keys; ++j) *output++ = head(h)[j - i];
+    }
+  }
 }
 
 }  // namespace heed

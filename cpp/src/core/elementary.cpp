@@ -1,4 +1,4 @@
-#include "elementary.h"
+#include "core/elementary.h"
 
 #if defined(__EMSCRIPTEN__)
 #include <emscripten/em_js.h>

@@ -1,9 +1,9 @@
-#include "kernels/softmax.h"
+#include "ops/softmax.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "kernels/elementwise.h"
+#include "ops/elementwise.h"
 
 namespace heed {
 

@@ -5,6 +5,8 @@
 #include <new>
 #include <string>
 
+#include "core/check.h"
+
 namespace heed {
 
 namespace {
@@ -12,9 +14,9 @@ namespace {
 constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kSmallestBlock = 256 * 1024;
 
-[[noreturn]] void refuse(size_t bytes) {
-  throw Error(ErrorCode::kOutOfMemory,
-              "memory: got a need for " + std::to_string(bytes) + " more bytes; expected the engine to grant them");
+[[noreturn]] void refuseBytes(size_t bytes) {
+  refuse(ErrorCode::kOutOfMemory, "memory", "a need for " + std::to_string(bytes) + " more bytes",
+         "the engine to grant them");
 }
 
 }  // namespace
@@ -23,7 +25,7 @@ MatrixView Arena::matrix(Index rows, Index columns) { return view(take(Shape{row
 
 size_t Arena::checkedBytes(Index count, size_t size) {
   constexpr size_t kMost = static_cast<size_t>(std::numeric_limits<Index>::max()) - 2 * kAlignment;
-  if (count < 0 || static_cast<size_t>(count) > kMost / size) refuse(std::numeric_limits<size_t>::max());
+  if (count < 0 || static_cast<size_t>(count) > kMost / size) refuseBytes(std::numeric_limits<size_t>::max());
   return static_cast<size_t>(count) * size;
 }
 
@@ -36,7 +38,7 @@ void* Arena::takeBytes(size_t bytes) {
   if (block_ == blocks_.size()) {
     const size_t size = std::max({bytes, kSmallestBlock, blocks_.empty() ? peak_ : capacity() / 4});
     std::unique_ptr<std::byte[]> data(new (std::nothrow) std::byte[size + kAlignment]);
-    if (!data) refuse(bytes);
+    if (!data) refuseBytes(bytes);
     std::byte* begin = data.get() + (kAlignment - reinterpret_cast<uintptr_t>(data.get()) % kAlignment) % kAlignment;
     blocks_.push_back({std::move(data), begin, size});
     used_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/check.h"
+
 namespace heed {
 
 namespace {
@@ -14,11 +16,10 @@ Index product(const Shape& shape, Index count) {
   if (std::find(shape.extents().begin(), end, 0) != end) return 0;
   Index size = 1;
   for (auto extent = shape.extents().begin(); extent != end; ++extent) {
-    if (*extent < 0)
-      throw Error(ErrorCode::kInvalidArgument, "shape: got " + shape.toString() + "; expected extents >= 0");
+    if (*extent < 0) refuse(ErrorCode::kInvalidArgument, "shape", shape.toString(), "extents >= 0");
     if (size > kMostFloats / *extent) {
-      throw Error(ErrorCode::kOutOfMemory,
-                  "shape: got " + shape.toString() + "; expected at most " + std::to_string(kMostFloats) + " elements");
+      refuse(ErrorCode::kOutOfMemory, "shape", shape.toString(),
+             "at most " + std::to_string(kMostFloats) + " elements");
     }
     size *= *extent;
   }
@@ -50,11 +51,10 @@ Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
   std::vector<Index> offsets = {0};
   offsets.reserve(lengths.size() + 1);
   for (const Index length : lengths) {
-    if (length < 0)
-      throw Error(ErrorCode::kInvalidArgument, "lengths: got " + std::to_string(length) + "; expected at least 0");
+    requireAtLeast("lengths", length, 0);
     if (length > std::numeric_limits<Index>::max() - offsets.back())
-      throw Error(ErrorCode::kOutOfMemory, "lengths: got more rows than can be counted; expected at most " +
-                                               std::to_string(std::numeric_limits<Index>::max()));
+      refuse(ErrorCode::kOutOfMemory, "lengths", "more rows than can be counted",
+             "at most " + std::to_string(std::numeric_limits<Index>::max()));
     offsets.push_back(offsets.back() + length);
   }
   return Sequences(std::move(offsets));

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "heed/encoder.h"
+
+/// What encoder and decoder layers share: their parts' options, and the residual connection around each block.
+namespace heed {
+
+inline MultiHeadAttentionOptions attentionOptions(const EncoderLayerOptions& o) {
+  return {.embed_dim = o.embed_dim,
+          .num_heads = o.num_heads,
+          .key_dim = o.key_dim,
+          .value_dim = o.value_dim,
+          .bias = o.bias,
+          .dropout = o.dropout,
+          .precision = o.precision};
+}
+
+inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
+  return {.embed_dim = o.embed_dim,
+          .feed_forward_dim = o.feed_forward_dim,
+          .activation = o.activation,
+          .dropout = o.dropout,
+          .bias = o.bias,
+          .gated = o.gated,
+          .precision = o.precision};
+}
+
+inline LayerNormOptions normOptions(const EncoderLayerOptions& o) {
+  return {.normalized_shape = o.embed_dim, .eps = o.eps, .elementwise_affine = true, .bias = o.norm_bias};
+}
+
+/// The residual connection of a block f with its norm and dropout, as options say.
+///
+/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null, x and
+/// output (T, E) may be the same. `block(in, out, residual)` writes f(in) + residual to out, where residual is a matrix
+/// or null; in, residual and out may be the same.
+template <class Block>
+void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
+                   Context& context, const Block& block) {
+  const Arena::Scope scope(context.arena);
+  const auto normed = [&] {
+    const MatrixView y = context.arena.matrix(x.rows(), x.cols());
+    norm->forward(x, y);
+    return readOnly(y);
+  };
+  const ConstMatrixView in = norm && norm_first ? normed() : x;
+  if (dropout.active()) {
+    const MatrixView y = context.arena.matrix(x.rows(), x.cols());
+    block(in, y, static_cast<const ConstMatrixView*>(nullptr));
+    dropout.forward(readOnly(y), y, context);
+    output = x + y;
+  } else {
+    block(in, output, &x);  // the block's last product adds x on its way to memory
+  }
+  if (norm && !norm_first) norm->forward(readOnly(output), output);
+}
+
+}  // namespace heed

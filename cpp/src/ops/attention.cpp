@@ -1,0 +1,195 @@
+/// softmax(Q K^T / sqrt(Dk) + M) V, head by head and block of queries by block of queries: attendBlock() is the
+/// formula. Which keys a block may see, and what is skipped because of it, is decided in key_selection.h.
+#include "heed/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+#include "kernels/attention.h"
+#include "ops/key_selection.h"
+#include "ops/mask.h"
+#include "ops/softmax.h"
+
+namespace heed {
+namespace {
+
+/// One head in one sequence: its keys and values packed for the two products.
+struct Head {
+  KeySelection selection;
+  Panels keys, values;  // of the selected keys
+  float scale;          // 1 / sqrt(Dk), unless given
+  float head_mask;
+
+  Head(Index n, Index h, ConstMatrixView key, ConstMatrixView value, const AttentionOptions& options, float scale,
+       float head_mask, Arena& arena)
+      : selection(n, h, key.rows(), options, arena),
+        keys(packKeys(key, selection.selected(), arena)),
+        values(packValues(value, selection.selected(), arena)),
+        scale(scale),
+        head_mask(head_mask) {}
+};
+
+using RowFactors = std::array<float, kMostStripQueries>;
+
+/// The softmax's row (S), zeros for the keys that were skipped.
+void writeWeights(const VisibleKeys& visible, const float* exponentials, float inverse_sum, float* weights,
+                  Index num_keys) {
+  std::fill_n(weights, num_keys, 0.0f);
+  visible.forEach([&](Index key, Index column) { weights[key] = inverse_sum * exponentials[column]; });
+}
+
+/// Inverted dropout on the weights of query i, drawn by the place of query and key among all positions.
+void dropWeights(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* weights) {
+  const AttentionOptions& options = head.selection.options();
+  const float kept = keptScale(options.dropout, DropoutScaling::kInverted);
+  DropoutRow draws(options.dropout_key, random.first_sequence + head.selection.sequence(), head.selection.head(),
+                   options.query_offset + i);
+  visible.forEach([&](Index key, Index column) {
+    weights[column] = draws.drops(key, options.dropout) ? 0 : weights[column] * kept;
+  });
+}
+
+/// Queries [first, first + rows) of a head: a few at a time, so that their scores stay in the cache. query (rows, Dk),
+/// output (rows, Dv), weights null or (rows, S).
+void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixView output, float* weights,
+                 Context& context) {
+  Arena& arena = context.arena;
+  const Arena::Scope scope(arena);
+  const Index rows = query.rows(), num_keys = head.selection.numKeys();
+  const VisibleKeys visible(head.selection, first, rows, arena);
+  const Range features{0, head.keys.depth}, columns{0, head.values.columns};
+  MatrixView scores = arena.matrix(rows, (visible.count() + 7) / 8 * 8);
+  auto* packed = arena.take<uint32_t>(rows * std::max(query.cols(), visible.count()));
+
+  // Scores: Q K^T / sqrt(Dk).
+  RowFactors factors;
+  factors.fill(head.scale);
+  multiplyStrip(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
+  for (Index r = 0; r < rows; ++r) {
+    float* row = scores.data() + r * scores.outerStride();
+    // Bias and masks: + M.
+    visible.addBiasAndMasks(r, row);
+    std::fill(row + visible.count(), row + scores.cols(), kForbidden);
+    const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
+    // Softmax. The division by the sum is left to the product with V, whose rows are shorter.
+    const float sum = exponentials(row, scores.cols()), inverse_sum = sum == 0 ? 0 : 1 / sum;
+    if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
+    // Dropout.
+    if (head.selection.options().dropout > 0) dropWeights(head, visible, first + r, context.random, row);
+    float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
+    // Product with V, where zero times a value that is not finite would not vanish: with the allowed keys alone.
+    if (!head.values.finite) {
+      visible.gather(allowed, row);
+      Index count = 0;
+      for (const Range& range : allowed) count += range.count();
+      multiplyStrip(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
+                    view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
+    }
+  }
+  // Product with V, for the whole block.
+  if (head.values.finite) {
+    multiplyStrip(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
+                  visible.ranges(), {&columns, 1}, factors.data(), output, packed);
+  }
+}
+
+void check(const AttentionInput& input, Index num_heads, const AttentionOptions& options, ConstMatrixView output) {
+  const auto& [query, key, value, queries, keys] = input;
+  requireAtLeast("numHeads", num_heads, 1);
+  const auto require_heads = [num_heads](const char* argument, Index width) {
+    if (width % num_heads != 0) {
+      refuse(ErrorCode::kShapeMismatch, argument, "width " + std::to_string(width),
+             "a multiple of numHeads, " + std::to_string(num_heads));
+    }
+  };
+  require_heads("query", query.cols());
+  require_heads("value", value.cols());
+  requireShape("query", query, queries.totalRows(), query.cols());
+  requireShape("key", key, keys.totalRows(), query.cols());
+  requireShape("value", value, keys.totalRows(), value.cols());
+  requireShape("output", output, queries.totalRows(), value.cols());
+  if (keys.count() != queries.count()) {
+    refuse(ErrorCode::kShapeMismatch, "key", std::to_string(keys.count()) + " sequences",
+           std::to_string(queries.count()) + ", as many as queries");
+  }
+  if (options.scale && !std::isfinite(*options.scale))
+    refuse(ErrorCode::kInvalidArgument, "scale", numberText(*options.scale), "a finite number");
+  if (options.window) requireAtLeast("window", *options.window, 0);
+  // Sums of positions, distances and window radii stay within Index.
+  constexpr Index kMostPositions = std::numeric_limits<Index>::max() / 4;
+  requireRange("queryOffset", options.query_offset, 0,
+               kMostPositions - std::min(kMostPositions, std::max(queries.maxLength(), keys.maxLength())));
+  if (options.bias)
+    requireShape("bias", {static_cast<Index>(options.bias->values.size())},
+                 {num_heads * (2 * options.bias->max_distance + 1)});
+  const auto head_mask = static_cast<Index>(options.head_mask.size());
+  if (head_mask != 0 && head_mask != num_heads && head_mask != queries.count() * num_heads)
+    requireShape("headMask", {head_mask}, {queries.count(), num_heads});
+  requireRate("dropout", options.dropout);
+}
+
+/// Rows [begin, end) of one head's columns; for no rows, which may lie nowhere, no address is formed.
+template <class View>
+View headRows(View all, Index begin, Index end, Index h, Index width) {
+  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
+  return view(all.data() + offset, end - begin, width, all.outerStride());
+}
+
+}  // namespace
+
+Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequences& keys) {
+  double size = 0;
+  for (Index n = 0; n < queries.count(); ++n)
+    size += static_cast<double>(requireRoom("weights", {num_heads, queries.length(n), keys.length(n)}));
+  if (size > static_cast<double>(std::numeric_limits<Index>::max() / 4))
+    refuseMemory("weights", {queries.count(), num_heads, queries.maxLength(), keys.maxLength()}, 4 * size);
+  return static_cast<Index>(size);
+}
+
+void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+               const AttentionOutput& result, Context& context) {
+  check(input, num_heads, options, readOnly(result.output));
+  const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / num_heads;
+  const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
+  const bool mask_per_sequence = static_cast<Index>(options.head_mask.size()) != num_heads;
+  const auto head_mask = [&](Index n, Index h) {
+    if (options.head_mask.empty()) return 1.0f;
+    return options.head_mask[static_cast<size_t>((mask_per_sequence ? n * num_heads : 0) + h)];
+  };
+
+  float* sequence_weights = result.weights;  // (H, L_n, S_n)
+  for (Index n = 0; n < input.queries.count(); ++n) {
+    const Index first = input.queries.begin(n), num_queries = input.queries.length(n), num_keys = input.keys.length(n);
+    if (num_queries == 0) continue;
+    const Index blocks = queryStrips(num_queries);
+    context.executor.run(num_heads, context, [&](Index h, Context& task) {
+      const Arena::Scope scope(task.arena);
+      const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), h, key_width),
+                      headRows(input.value, input.keys.begin(n), input.keys.end(n), h, value_width), options, scale,
+                      head_mask(n, h), task.arena);
+      float* weights = sequence_weights ? sequence_weights + h * num_queries * num_keys : nullptr;
+      for (Index b = 0; b < blocks; ++b) {
+        const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);
+        attendBlock(head, headRows(input.query, first + begin, first + end, h, key_width), begin,
+                    headRows(result.output, first + begin, first + end, h, value_width),
+                    weights ? weights + begin * num_keys : nullptr, task);
+      }
+    });
+    if (sequence_weights) sequence_weights += num_heads * num_queries * num_keys;
+  }
+}
+
+void averageHeads(float* weights, Index num_sequences, Index num_heads, Index num_queries, Index num_keys) {
+  const Index scores = num_queries * num_keys;
+  for (Index n = 0; n < num_sequences; ++n) {
+    const ConstMatrixView per_head =
+        view(static_cast<const float*>(weights) + n * num_heads * scores, num_heads, scores);
+    const Eigen::RowVectorXf mean = per_head.colwise().mean();
+    std::copy_n(mean.data(), scores, weights + n * scores);
+  }
+}
+
+}  // namespace heed

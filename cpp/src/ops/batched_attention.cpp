@@ -1,0 +1,92 @@
+#include "core/check.h"
+#include "heed/attention.h"
+#include "ops/broadcast.h"
+
+namespace heed {
+namespace {
+
+/// All axes but the last two.
+Shape leadingAxes(const Shape& shape) {
+  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
+}
+
+/// Leading axes, then `rows` and `columns`.
+Shape matrices(const Shape& leading, Index rows, Index columns) {
+  std::vector<Index> extents = leading.extents();
+  extents.push_back(rows);
+  extents.push_back(columns);
+  return Shape(std::move(extents));
+}
+
+/// Where the b-th matrix of the leading axes begins in a tensor with these strides.
+Index matrixOffset(const Shape& leading, const std::vector<Index>& strides, Index b) {
+  Index offset = 0;
+  for (Index axis = leading.rank() - 1; axis >= 0; --axis) {
+    offset += b % leading[axis] * strides[static_cast<size_t>(axis)];
+    b /= leading[axis];
+  }
+  return offset;
+}
+
+}  // namespace
+
+BatchedAttention::BatchedAttention(const Shape& query, const Shape& key, const Shape& value)
+    : query_(query), key_(key), value_(value) {
+  if (query.rank() < 2) refuseShape("query", query, "[..., L, Dk]");
+  leading_ = leadingAxes(query);
+  const auto join = [&](const char* argument, const Shape& shape, bool fits, const std::string& matrix) {
+    std::optional<Shape> joined;
+    if (fits) joined = broadcastShape(leading_, leadingAxes(shape));
+    if (!joined) {
+      refuseShape(argument, shape,
+                  "[..., " + matrix + "] whose leading axes broadcast, beside query " + query.toString());
+    }
+    leading_ = *joined;
+  };
+  join("key", key, key.rank() >= 2 && key[-1] == query[-1], "S, " + std::to_string(query[-1]));
+  join("value", value, value.rank() >= 2 && value[-2] == key[-2], std::to_string(key[-2]) + ", Dv");
+  output_ = matrices(leading_, query[-2], value[-1]);
+  weights_ = matrices(leading_, query[-2], key[-2]);
+}
+
+void BatchedAttention::forward(const float* query, const float* key, const float* value, const MaskTensor* mask,
+                               const AttentionOptions& options, float* output, float* weights, Context& context) const {
+  const Index num_queries = query_[-2], num_keys = key_[-2], value_width = value_[-1];
+  const auto strides = [&](const Shape& shape) {
+    return *broadcastStrides(shape, matrices(leading_, shape[-2], shape[-1]));
+  };
+  const std::vector<Index> query_strides = strides(query_), key_strides = strides(key_),
+                           value_strides = strides(value_);
+  std::optional<std::vector<Index>> mask_strides;
+  if (mask) {
+    Shape shape = mask->shape;
+    // A mask [N, 1, L, S], as for several heads, beside scores [N, L, S].
+    if (weights_.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
+    mask_strides = broadcastStrides(shape, weights_);
+    if (!mask_strides) refuseShape(mask->argument, mask->shape, "one that broadcasts to " + weights_.toString());
+  }
+  const Sequences queries = Sequences::uniform(1, num_queries), keys = Sequences::uniform(1, num_keys);
+  const RandomScope random(context);
+  for (Index b = 0; b < leading_.size(); ++b) {
+    AttentionOptions call = options;
+    Mask placed;
+    if (mask) {
+      const size_t axes = mask_strides->size();
+      placed = {mask->kind, mask->data, {0, 0, (*mask_strides)[axes - 2], (*mask_strides)[axes - 1]}};
+      placed.data = placed.at(matrixOffset(leading_, *mask_strides, b));
+      call.masks = {&placed, 1};
+    }
+    const auto matrix = [&](const float* data, const Shape& shape, const std::vector<Index>& by) {
+      return view(data + matrixOffset(leading_, by, b), shape[-2], shape[-1]);
+    };
+    context.random.first_sequence = random.before().first_sequence + b;
+    attention({matrix(query, query_, query_strides), matrix(key, key_, key_strides),
+               matrix(value, value_, value_strides), queries, keys},
+              1, call,
+              {view(output + b * num_queries * value_width, num_queries, value_width),
+               weights ? weights + b * num_queries * num_keys : nullptr},
+              context);
+  }
+}
+
+}  // namespace heed

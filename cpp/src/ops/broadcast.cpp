@@ -1,0 +1,60 @@
+#include "ops/broadcast.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "heed/attention.h"
+
+namespace heed {
+
+std::optional<Shape> broadcastShape(const Shape& a, const Shape& b) {
+  std::vector<Index> extents(static_cast<size_t>(std::max(a.rank(), b.rank())));
+  for (size_t back = 1; back <= extents.size(); ++back) {
+    const auto axis = -static_cast<Index>(back);
+    const Index m = back <= a.extents().size() ? a[axis] : 1, n = back <= b.extents().size() ? b[axis] : 1;
+    if (m != n && m != 1 && n != 1) return std::nullopt;
+    extents[extents.size() - back] = m == 1 ? n : m;
+  }
+  return Shape(std::move(extents));
+}
+
+std::optional<std::vector<Index>> broadcastStrides(const Shape& shape, const Shape& target) {
+  std::vector<Index> strides(static_cast<size_t>(target.rank()));
+  if (shape.rank() > target.rank()) return std::nullopt;
+  Index stride = 1;
+  for (Index back = 1; back <= shape.rank(); ++back) {
+    const Index extent = shape[-back];
+    if (extent != 1 && extent != target[-back]) return std::nullopt;
+    strides[static_cast<size_t>(target.rank() - back)] = extent == 1 ? 0 : stride;
+    stride *= extent;
+  }
+  return strides;
+}
+
+Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Shape& shape,
+                     const std::array<Index, 4>& target) {
+  const Shape scores{target[0], target[1], target[2], target[3]};
+  const auto strides = broadcastStrides(shape, scores);
+  if (!strides) refuseShape(argument, shape, "one that broadcasts to " + scores.toString());
+  return {kind, data, {(*strides)[0], (*strides)[1], (*strides)[2], (*strides)[3]}};
+}
+
+const void* Mask::at(Index offset) const {
+  if (kind == Kind::kBoolean) return static_cast<const uint8_t*>(data) + offset;
+  return static_cast<const float*>(data) + offset;
+}
+
+Mask MaskTensor::broadcast(const std::array<Index, 4>& target) const {
+  if (!per_key) return Mask::broadcast(argument, kind, data, shape, target);
+  const Shape keys{target[0], target[3]};
+  if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, shape, keys.toString());
+  return {kind, data, {target[3], 0, 0, 1}};
+}
+
+std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target) {
+  std::vector<Mask> placed;
+  for (const MaskTensor& mask : masks) placed.push_back(mask.broadcast(target));
+  return placed;
+}
+
+}  // namespace heed

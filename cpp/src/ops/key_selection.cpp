@@ -1,0 +1,180 @@
+#include "ops/key_selection.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/mask.h"
+
+namespace heed {
+namespace {
+
+bool sameForAllQueries(const Mask& mask) { return mask.strides[2] == 0; }
+
+bool forbids(const Mask& mask, Index at) {
+  if (mask.kind == Mask::Kind::kBoolean) return !static_cast<const uint8_t*>(mask.data)[at];
+  return static_cast<const float*>(mask.data)[at] == kForbidden;
+}
+
+/// Where the entries of a mask for query i of sequence n and head h begin.
+Index firstEntry(const Mask& mask, Index n, Index h, Index i) {
+  return n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2];
+}
+
+/// The keys that the query at `position` sees by causality, keys 0 .. position, and by the window, |position - j| <=
+/// window.
+Range causalAndWindow(Index position, Index num_keys, const AttentionOptions& options) {
+  Range range{0, num_keys};
+  if (options.causal) range.end = std::min(range.end, position + 1);
+  if (options.window) {
+    const Index radius = std::min(*options.window, position + num_keys);  // equivalent to any larger one; no overflow
+    range.begin = std::max<Index>(range.begin, position - radius);
+    range.end = std::min(range.end, position + radius + 1);
+  }
+  range.begin = std::min(range.begin, range.end);
+  return range;
+}
+
+}  // namespace
+
+KeySelection::KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, Arena& arena)
+    : n_(n), h_(h), num_keys_(num_keys), options_(options), selected_{nullptr, num_keys} {
+  if (std::ranges::none_of(options.masks, sameForAllQueries)) return;
+  auto* key_indices = arena.take<Index>(num_keys);
+  std::iota(key_indices, key_indices + num_keys, Index{0});
+  auto* end = key_indices + num_keys;
+  for (const Mask& mask : options.masks) {
+    if (!sameForAllQueries(mask)) continue;
+    const Index first = firstEntry(mask, n, h, 0);
+    end = std::remove_if(key_indices, end, [&](Index j) { return forbids(mask, first + j * mask.strides[3]); });
+  }
+  if (end != key_indices + num_keys) selected_ = {key_indices, static_cast<Index>(end - key_indices)};
+}
+
+Range KeySelection::visibleTo(Index i) const {
+  const Range range = causalAndWindow(options_.query_offset + i, num_keys_, options_);
+  return {selected_.before(range.begin), selected_.before(range.end)};
+}
+
+VisibleKeys::VisibleKeys(const KeySelection& selection, Index first, Index count, Arena& arena)
+    : selection_(selection),
+      first_(first),
+      rows_(count),
+      reach_{selection.visibleTo(first).begin / 8 * 8, selection.visibleTo(first + count - 1).end} {
+  gatherMasks(arena);
+  findRanges(arena);
+  for (const Range& range : ranges_) count_ += range.count();
+}
+
+void VisibleKeys::gatherMasks(Arena& arena) {
+  const std::span<const Mask> masks = selection_.options().masks;
+  auto* gathered = arena.take<BlockMask>(static_cast<Index>(masks.size()));
+  size_t count = 0;
+  for (const Mask& mask : masks) {
+    const bool boolean = mask.kind == Mask::Kind::kBoolean, same = sameForAllQueries(mask);
+    if (boolean && same) continue;  // what it forbids is not among the selected keys
+    BlockMask& block = gathered[count++];
+    block = {.hides_panels = !same, .allowed = {}, .added = {}};
+    for (Index r = 0; r < rows_; ++r) {
+      const auto row = static_cast<size_t>(r);
+      const Index first = firstEntry(mask, selection_.sequence(), selection_.head(), first_ + r);
+      if (boolean) {
+        block.allowed[row] = gatherRow(static_cast<const uint8_t*>(mask.data) + first, mask.strides[3], arena);
+      } else if (r > 0 && same) {
+        block.added[row] = block.added[0];
+      } else {
+        block.added[row] = gatherRow(static_cast<const float*>(mask.data) + first, mask.strides[3], arena);
+      }
+    }
+  }
+  masks_ = {gathered, count};
+}
+
+template <class T>
+const T* VisibleKeys::gatherRow(const T* row, Index stride, Arena& arena) const {
+  const RowList& selected = selection_.selected();
+  if (stride == 1 && !selected.places) return row + reach_.begin;
+  T* gathered = arena.take<T>(reach_.count());
+  for (Index k = reach_.begin; k < reach_.end; ++k) gathered[k - reach_.begin] = row[selected[k] * stride];
+  return gathered;
+}
+
+void VisibleKeys::findRanges(Arena& arena) {
+  auto* ranges = arena.take<Range>(reach_.count() / 16 + 1);
+  if (std::ranges::none_of(masks_, &BlockMask::hides_panels)) {
+    ranges[0] = reach_;
+    ranges_ = {ranges, 1};
+    return;
+  }
+  size_t count = 0;
+  for (Index first = reach_.begin; first < reach_.end; first += 8) {
+    const Range panel{first, std::min(first + 8, reach_.end)};
+    if (std::ranges::any_of(masks_, [&](const BlockMask& mask) { return hidesPanel(mask, panel); })) continue;
+    if (count > 0 && ranges[count - 1].end == first) {
+      ranges[count - 1].end = panel.end;
+    } else {
+      ranges[count++] = panel;
+    }
+  }
+  ranges_ = {ranges, count};
+}
+
+bool VisibleKeys::hidesPanel(const BlockMask& mask, const Range& panel) const {
+  if (!mask.hides_panels) return false;
+  const Index first = panel.begin - reach_.begin;
+  for (size_t r = 0; r < static_cast<size_t>(rows_); ++r) {
+    const bool hidden = mask.added[0] ? allForbidden(mask.added[r] + first, panel.count())
+                                      : allForbidden(mask.allowed[r] + first, panel.count());
+    if (!hidden) return false;
+  }
+  return true;
+}
+
+void VisibleKeys::addBiasAndMasks(Index r, float* scores) const {
+  const auto row = static_cast<size_t>(r);
+  const Range own = selection_.visibleTo(first_ + r);
+  const AttentionOptions& options = selection_.options();
+  for (const Range& range : ranges_) {
+    const Range part{std::clamp(own.begin, range.begin, range.end), std::clamp(own.end, range.begin, range.end)};
+    scores = std::fill_n(scores, part.begin - range.begin, kForbidden);
+    if (options.bias) {
+      const float* bias = options.bias->head(selection_.head());
+      const Index position = options.query_offset + first_ + r, most = options.bias->max_distance;
+      for (Index k = part.begin; k < part.end; ++k)
+        scores[k - part.begin] += bias[std::clamp(selection_.selected()[k] - position, -most, most)];
+    }
+    const Index first = part.begin - reach_.begin;
+    for (const BlockMask& mask : masks_) {
+      if (mask.added[0]) {
+        applyMask(mask.added[row] + first, part.count(), scores);
+      } else {
+        applyMask(mask.allowed[row] + first, part.count(), scores);
+      }
+    }
+    scores = std::fill_n(scores + part.count(), range.end - part.end, kForbidden);
+  }
+}
+
+std::span<const Range> VisibleKeys::allowed(const float* scores, Arena& arena) const {
+  auto* ranges = arena.take<Range>(count_ / 2 + 1);
+  size_t count = 0;
+  for (const Range& range : ranges_) {
+    for (Index k = range.begin; k < range.end; ++k) {
+      if (*scores++ == kForbidden) continue;
+      if (count == 0 || ranges[count - 1].end != k) ranges[count++] = {k, k};
+      ++ranges[count - 1].end;
+    }
+  }
+  return {ranges, count};
+}
+
+void VisibleKeys::gather(std::span<const Range> allowed, float* row) const {
+  const float* from = row;
+  auto next = allowed.begin();
+  for (const Range& range : ranges_) {
+    for (; next != allowed.end() && next->end <= range.end; ++next)
+      row = std::copy_n(from + (next->begin - range.begin), next->count(), row);
+    from += range.count();
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,55 @@
+/// Rotary positions: the pair (a, b) of features k turns to (a cos - b sin, a sin + b cos) by the angle i base^(-2k /
+/// D).
+#include "core/check.h"
+#include "core/elementary.h"
+#include "heed/positional_encoding.h"
+#include "ops/positional_encoding.h"
+
+namespace heed {
+
+Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
+    : dim_(dim), max_length_(max_length), pairing_(pairing) {
+  if (dim < 2 || dim % 2 != 0)
+    refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim), "an even number > 0");
+  requireAtLeast("rotary.maxLength", max_length, 0);
+  requireBase(base);
+  const Shape shape{max_length, dim / 2};
+  allocate("rotary", shape, cos_);
+  allocate("rotary", shape, sin_);
+  const std::vector<double> w = sinusoidFrequencies(dim, base);
+  for (size_t at = 0; at < cos_.size(); ++at) {
+    const double angle = static_cast<double>(at / w.size()) * w[at % w.size()];
+    cos_[at] = static_cast<float>(elementary::cos(angle));
+    sin_[at] = static_cast<float>(elementary::sin(angle));
+  }
+}
+
+void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
+  const Index head_width = x.cols() / num_heads;
+  if (head_width < dim_ || x.cols() % num_heads != 0) {
+    refuse(ErrorCode::kShapeMismatch, "rotary.dim", std::to_string(dim_),
+           "at most the width of a head, " + std::to_string(x.cols()) + " / " + std::to_string(num_heads));
+  }
+  if (first_position < 0 || first_position > max_length_ - x.rows()) {
+    refuse(ErrorCode::kInvalidArgument, "rotary",
+           "positions " + std::to_string(first_position) + " to " + std::to_string(first_position + x.rows() - 1),
+           "0 to " + std::to_string(max_length_ - 1));
+  }
+  const Index half = dim_ / 2;
+  const Index step = pairing_ == Pairing::kHalfSplit ? 1 : 2;
+  const Index partner = pairing_ == Pairing::kHalfSplit ? half : 1;
+  for (Index t = 0; t < x.rows(); ++t) {
+    const float* cos = cos_.data() + (first_position + t) * half;
+    const float* sin = sin_.data() + (first_position + t) * half;
+    for (Index h = 0; h < num_heads; ++h) {
+      float* head = x.data() + t * x.outerStride() + h * head_width;
+      for (Index k = 0; k < half; ++k) {
+        const float a = head[k * step], b = head[k * step + partner];
+        head[k * step] = a * cos[k] - b * sin[k];
+        head[k * step + partner] = a * sin[k] + b * cos[k];
+      }
+    }
+  }
+}
+
+}  // namespace heed
