@@ -17,7 +17,7 @@ let expected: Smoke;
 let folder: string;
 beforeAll(async () => {
   expected = await expectedResult();
-  folder = await install('runtimes', 'plain');
+  folder = install('runtimes', 'plain');
   const worker = '{ worker: false }';
   fs.writeFileSync(
     join(folder, 'run.mjs'),
@@ -42,7 +42,7 @@ describe.each([
 describe('an edge runtime, with a compiled module and no other way to one', () => {
   let edge: string;
   beforeAll(async () => {
-    edge = await install('edge', 'edge');
+    edge = install('edge', 'edge');
     const dist = join(edge, 'node_modules/heed/dist');
     fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
     fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
