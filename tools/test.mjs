@@ -34,29 +34,30 @@ const kParts = {
     await checkPackage();
     await vitest('package');
   },
-  // What follows cpp where no part is named: in one run, which keeps all cores busy to the end.
-  'web, browser, package': async () => {
-    await checkPackage();
-    await vitest('node', 'browser', 'package');
-  },
   // Every bundler and framework: minutes, and fetches them from npm the first time.
   bundlers: async () => {
     await ensurePackages('tests/package/bundlers');
     await vitest('bundlers', 'package'); // the latter again, with the newer Nodes that came along
   },
 };
-const kFast = ['cpp', 'web, browser, package'];
+// Without an argument: the fast parts, those of Vitest in one run, which keeps all cores busy to its end.
+const kFast = {
+  cpp: kParts.cpp,
+  'sizes and record': checkPackage,
+  'web, browser, package': () => vitest('node', 'browser', 'package'),
+};
 
 await runMain(async () => {
-  const parts = process.argv.length > 2 ? process.argv.slice(2) : kFast;
-  const unknown = parts.find((name) => !(name in kParts));
+  const named = process.argv.slice(2);
+  const unknown = named.find((name) => !(name in kParts));
   if (unknown) throw new PlainError(`no tests are called ${unknown}; there are ${Object.keys(kParts).join(', ')}`);
+  const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
   await build();
   const failed = [];
-  for (const name of parts) {
+  for (const [name, test] of parts) {
     say(`tests: ${name}`);
     try {
-      await kParts[name]();
+      await test();
     } catch (error) {
       if (!(error instanceof PlainError)) throw error;
       say(error.message);
@@ -64,5 +65,5 @@ await runMain(async () => {
     }
   }
   if (failed.length > 0) throw new PlainError(`tests failed: ${failed.join(', ')}`);
-  say(`tests passed: ${parts.join(', ')}`);
+  say(`tests passed: ${parts.map(([name]) => name).join(', ')}`);
 });
