@@ -30,6 +30,10 @@ export default defineConfig({
   resolve: { alias },
   test: {
     maxWorkers: 2,
+    // For what hangs: generous, so that no test fails because the machine has other work.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 120_000 } },
     projects: [
       {
         extends: true,
@@ -37,8 +41,6 @@ export default defineConfig({
           name: 'node',
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
           exclude: browser,
-          testTimeout: process.env.NODE_V8_COVERAGE ? 300_000 : 30_000,
-          hookTimeout: 60_000,
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // for the tests of endurance
         },
@@ -46,7 +48,7 @@ export default defineConfig({
       // Driven from Node: each test opens a real Chromium through playwright-core.
       {
         extends: true,
-        test: { name: 'browser', include: browser, exclude: packaged, testTimeout: 120_000, hookTimeout: 120_000 },
+        test: { name: 'browser', include: browser, exclude: packaged, globalSetup: 'tests/demo/setup.ts' },
       },
       {
         extends: true,
@@ -55,8 +57,6 @@ export default defineConfig({
           include: packaged,
           exclude: bundlers,
           globalSetup: 'tests/package/setup.ts',
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
         },
       },
       {

@@ -1,6 +1,7 @@
 /** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
 
 import { median, speedup } from './harness.mjs';
+import { pageReport } from './page-responsiveness.mjs';
 
 const PLACES = ['node24', 'chromium', 'node20'];
 const ours = (timings, dtype, build) => timings.find((t) => t.name === `heed ${dtype} (${build})`);
@@ -120,5 +121,6 @@ library, in Chromium its WebAssembly one.`,
       ),
     );
   }
+  if (results.page) parts.push(pageReport(results.page));
   return `${parts.join('\n\n')}\n`;
 }

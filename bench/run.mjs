@@ -1,7 +1,7 @@
 /**
- * `npm run bench`: heed beside its peers in Node 20, Node 24 and Chromium, and what each ships and needs to start.
+ * `npm run bench`: heed beside its peers in Node 20, Node 24 and Chromium, what each ships and needs to start, and the demo page's tasks while one types.
  *
- *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start]
+ *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,page]
  *
  * Writes build/bench/results.json as it goes and bench/RESULTS.md at the end. Needs a Python with numpy and onnx for the peers' graphs, once.
  */
@@ -19,7 +19,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
-    only: { type: 'string', default: 'node20,node24,chromium,start' },
+    only: { type: 'string', default: 'node20,node24,chromium,start,page' },
   },
 });
 const wanted = new Set(options.only.split(','));
@@ -71,7 +71,7 @@ function coldStarts(node, rounds = 7) {
   };
 }
 
-await prepare();
+if ([...wanted].some((name) => name !== 'page')) await prepare();
 const node24 = here('node_modules/node-24/bin/node');
 const file = here('../build/bench/results.json');
 const results = existsSync(file) ? JSON.parse(await readFile(file, 'utf8')) : {};
@@ -100,6 +100,11 @@ if (wanted.has('start')) {
   console.log('cold starts');
   await save('start', coldStarts(existsSync(node24) ? node24 : process.execPath));
   await save('bytes', await shippedBytes());
+}
+if (wanted.has('page')) {
+  console.log('the demo page while one types');
+  const { measurePageResponsiveness } = await import('./page-responsiveness.mjs');
+  await save('page', await measurePageResponsiveness());
 }
 await save('date', new Date().toISOString().slice(0, 10));
 await writeFile(here('RESULTS.md'), report(results));

@@ -18,4 +18,4 @@ async function configureAndBuild(preset) {
   await withProgress(`building ${preset}`, run(command, { quiet: true }));
 }
 
-export const ctest = (preset) => run(['ctest', '--preset', preset]);
+export const ctest = (preset) => run(['ctest', '--preset', preset, '--parallel', String(jobs)]);

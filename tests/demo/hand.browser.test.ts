@@ -1,12 +1,12 @@
 /** Attention by hand: what the page shows is what the library computes, and matrices light up together. */
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
+import { largestDifference, openSite, type Site, shownMatrix, shownWithin } from './site';
 
 let site: Site;
 let heed: Heed;
 beforeAll(async () => {
-  [site, heed] = await Promise.all([openSite('hand'), load()]);
+  [site, heed] = await Promise.all([openSite(), load()]);
 });
 afterAll(() => site?.close());
 
@@ -22,10 +22,10 @@ function attend(x: Matrix, y: Matrix, [wq, wk, wv]: Matrix[], options: object = 
 }
 
 const open = async (hash: string) => {
-  const { page, complaints, context } = await visit(site, hash);
+  const { page, complaints } = await site.open(hash);
   await page.waitForSelector('#output');
   const weights = await Promise.all(['wq', 'wk', 'wv'].map((id) => shownMatrix(page, id)));
-  return { page, complaints, context, weights, x: await shownMatrix(page, 'x') };
+  return { page, complaints, weights, x: await shownMatrix(page, 'x') };
 };
 
 describe('the first room', () => {
@@ -42,11 +42,10 @@ describe('the first room', () => {
     expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
     expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
-    await page.context().close();
   });
 
   it('computes anew when a number is typed over', async () => {
-    const { page, x, weights, context } = await open('#hand');
+    const { page, x, weights } = await open('#hand');
     const before = await shownMatrix(page, 'output');
     await page.locator('#x input').first().fill('-2.5');
     x[0]![0] = -2.5;
@@ -55,7 +54,6 @@ describe('the first room', () => {
     await expect
       .poll(async () => largestDifference(await shownMatrix(page, 'output'), expected.output))
       .toBeLessThan(shownWithin);
-    await context.close();
   });
 
   it.each([
@@ -75,15 +73,14 @@ describe('the first room', () => {
       },
     ],
   ])('applies %s', async (setting, options) => {
-    const { page, x, weights, context } = await open(`#hand?${setting}`);
+    const { page, x, weights } = await open(`#hand?${setting}`);
     const expected = attend(x, x, weights, options);
     expect(largestDifference(await shownMatrix(page, 'weights'), expected.weights)).toBeLessThan(shownWithin);
     expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
-    await context.close();
   });
 
   it('keeps the output when keys and values are shuffled together', async () => {
-    const { page, context } = await open('#hand');
+    const { page } = await open('#hand');
     const before = await shownMatrix(page, 'output');
     const weights = await shownMatrix(page, 'weights');
     await page.getByRole('button', { name: 'Shuffled keys' }).click();
@@ -91,11 +88,10 @@ describe('the first room', () => {
       .poll(async () => shownMatrix(page, 'weights'))
       .toEqual(weights.map((row) => [2, 0, 3, 1].map((from) => row[from])));
     expect(await shownMatrix(page, 'output')).toEqual(before);
-    await context.close();
   });
 
   it('lets audio frames answer words, with their own length and width', async () => {
-    const { page, x, weights, context } = await open('#hand');
+    const { page, x, weights } = await open('#hand');
     await page.getByRole('button', { name: 'Audio and text' }).click();
     await page.waitForSelector('#y');
     const y = await shownMatrix(page, 'y');
@@ -105,11 +101,10 @@ describe('the first room', () => {
     const expected = attend(await shownMatrix(page, 'x'), y, crossed);
     expect(largestDifference(await shownMatrix(page, 'output'), expected.output)).toBeLessThan(shownWithin);
     expect(x.length).toBe(4);
-    await context.close();
   });
 
   it('adds and appends positions, normalizes, and mixes heads', async () => {
-    const { page, context, x } = await open('#hand?positions=add&norm=1&heads=2&seed=9');
+    const { page, x } = await open('#hand?positions=add&norm=1&heads=2&seed=9');
     const placed = (heed.positionalEncoding(4, 3).toArray() as Matrix).map((row, i) =>
       row.map((entry, j) => entry + x[i]![j]!),
     );
@@ -120,18 +115,17 @@ describe('the first room', () => {
     expect(await page.getByRole('img', { name: 'Dot products' }).getAttribute('aria-label')).toContain(
       `${products[0]!.toFixed(1)} with itself, ${products[1]!.toFixed(1)} with its neighbour, ${products[31]!.toFixed(1)} with the last`,
     );
-    expect(await page.locator('.plots').first().locator('rect').count()).toBe(32 * 16);
+    await expect.poll(() => page.locator('.plots').first().locator('rect').count()).toBe(32 * 16);
     const [joined, mixer] = [await shownMatrix(page, 'joined'), await shownMatrix(page, 'wo')];
     const mixed = heed.linear(joined, { weight: transpose(mixer) }).toArray() as Matrix;
     // The heads are shown rounded, and four of them are summed with weights up to 3.
     expect(largestDifference(await shownMatrix(page, 'mixed'), mixed)).toBeLessThan(0.05);
     await page.getByText('appended').click();
     await expect.poll(async () => (await shownMatrix(page, 'prepared'))[0]!.length).toBe(7);
-    await context.close();
   });
 
   it('draws drop-out anew: dropped weights are zero, kept ones are scaled', async () => {
-    const { page, context } = await open('#hand?dropout=0.5');
+    const { page } = await open('#hand?dropout=0.5');
     const weights = await shownMatrix(page, 'weights');
     const check = async () => {
       const dropped = await shownMatrix(page, 'dropped');
@@ -145,11 +139,10 @@ describe('the first room', () => {
     await page.getByRole('button', { name: 'Draw again' }).click();
     await expect.poll(async () => shownMatrix(page, 'dropped')).not.toEqual(first);
     await check();
-    await context.close();
   });
 
   it('lights up what belongs together, by keyboard too, and says it in words', async () => {
-    const { page, context } = await open('#hand');
+    const { page } = await open('#hand');
     await page.locator('#weights td[data-row="2"][data-column="1"]').focus();
     await page.keyboard.press('ArrowLeft');
     const weights = await shownMatrix(page, 'weights');
@@ -162,11 +155,10 @@ describe('the first room', () => {
     expect(said).toContain('“apple” asks, “red” answers');
     const share = Number(/makes it (\d+) %/.exec(said)?.[1]);
     expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
-    await context.close();
   });
 
   it('works each step out for the word in focus', async () => {
-    const { page, x, weights, context } = await open('#hand?at=query:1,key:2');
+    const { page, x, weights } = await open('#hand?at=query:1,key:2');
     const [wq, wk, wv] = weights as [Matrix, Matrix, Matrix];
     const times = (rows: Matrix, weight: Matrix) =>
       heed.linear(rows, { weight: transpose(weight) }).toArray() as Matrix;
@@ -190,11 +182,10 @@ describe('the first room', () => {
     const bar = await page.locator('.mix span').evaluateAll((parts) => parts.map((part) => part.clientWidth));
     const total = bar.reduce((sum, part) => sum + part, 0);
     for (const [i, part] of bar.entries()) expect(Math.abs(part / total - shares[i]!)).toBeLessThan(0.02);
-    await context.close();
   });
 
   it('paints a mask by dragging, by keyboard and by finger', async () => {
-    const { page, x, weights, context } = await open('#hand');
+    const { page, x, weights } = await open('#hand');
     const cell = (row: number, column: number) => page.locator(`#mask td[data-row="${row}"][data-column="${column}"]`);
     const allowed = x.map(() => [1, 1, 1, 1]);
     const applied = () =>
@@ -219,40 +210,43 @@ describe('the first room', () => {
     await page.getByRole('button', { name: 'Clear what is painted' }).click();
     allowed[0] = allowed[3] = [1, 1, 1, 1];
     await applied();
-    await context.close();
   });
 
   it('keeps the promises of its examples', async () => {
-    const { page, context } = await open('#hand');
-    const choose = async (name: string) => {
+    const { page, x } = await open('#hand');
+    /** Chooses an example and waits for its result, beside which its input is shown. */
+    const choose = async (name: string, x: Matrix) => {
       await page.getByRole('button', { name, exact: true }).click();
-      await page.waitForTimeout(150);
+      await expect.poll(() => shownMatrix(page, 'x')).toEqual(x);
     };
+    const [red, round, apple, sky] = x as [number[], number[], number[], number[]];
     const peaks = async () => (await shownMatrix(page, 'weights')).map((row) => Math.max(...row));
     const plain = await shownMatrix(page, 'output');
-    await choose('Reversed words');
+    await choose('Reversed words', [sky, apple, round, red]);
     expect(await shownMatrix(page, 'output')).toEqual([...plain].reverse());
-    await choose('Positions');
-    const placed = await shownMatrix(page, 'output');
-    expect(largestDifference([placed[0]!], [placed[2]!])).toBeGreaterThan(1);
+    await choose('Positions', [red, apple, red, sky]);
+    const apart = async () => {
+      const output = await shownMatrix(page, 'output');
+      return largestDifference([output[0]!], [output[2]!]);
+    };
+    expect(await apart()).toBeGreaterThan(1);
     await page.getByText('none', { exact: true }).click();
-    await expect
-      .poll(async () => (await shownMatrix(page, 'output'))[0])
-      .toEqual((await shownMatrix(page, 'output'))[2]);
-    await choose('Without 1/√d');
+    await expect.poll(apart).toBe(0);
+    await choose('Without 1/√d', [red, round, apple, sky]);
     expect(Math.min(...(await peaks()))).toBeGreaterThan(0.9);
     await page.getByLabel('Scale by 1/√d').check();
     await expect.poll(async () => Math.max(...(await peaks()))).toBeLessThan(0.6);
-    await choose('Audio and text');
+    await choose('Audio and text', [red, round, sky]);
     const [hel, lo] = await shownMatrix(page, 'weights');
     expect(hel![1]! + hel![2]!).toBeGreaterThan(0.8);
     expect(lo![3]! + lo![4]!).toBeGreaterThan(0.6);
-    await choose('Padding');
+    await choose('Padding', [red, round, apple, sky, [0, 0, 0], [0, 0, 0]]);
     const padded = await shownMatrix(page, 'output');
+    const queries = await shownMatrix(page, 'q');
     await page.locator('#x input').last().fill('50');
-    await page.waitForTimeout(150);
+    // The word's own query shows that all was computed anew.
+    await expect.poll(async () => (await shownMatrix(page, 'q')).at(-1)).not.toEqual(queries.at(-1));
     expect((await shownMatrix(page, 'output')).slice(0, 4)).toEqual(padded.slice(0, 4));
-    await context.close();
   });
 
   it('lets shuffled columns glide, unless one asked for less motion', async () => {
@@ -260,30 +254,25 @@ describe('the first room', () => {
       ['no-preference', true],
       ['reduce', false],
     ] as const) {
-      const { page, context } = await visit(site, '#hand', { reducedMotion });
-      await page.waitForSelector('#output');
-      const moving = page.evaluate(
-        () =>
-          new Promise<boolean>((resolve) => {
-            const end = performance.now() + 1500;
-            const look = () => {
-              const found = document
-                .getAnimations()
-                .some((animation) => !(animation instanceof CSSTransition) && animation.playState === 'running');
-              if (found || performance.now() > end) resolve(found);
-              else requestAnimationFrame(look);
-            };
-            look();
-          }),
-      );
+      const { page } = await open('#hand');
+      await page.emulateMedia({ reducedMotion });
+      await page.evaluate(() => {
+        const { animate } = Element.prototype;
+        Element.prototype.animate = function (...how) {
+          this.closest('table')!.dataset.glided = '1';
+          return animate.apply(this, how);
+        };
+      });
+      const weights = await shownMatrix(page, 'weights');
       await page.getByRole('button', { name: 'Shuffled keys' }).click();
-      expect(await moving).toBe(glides);
-      await context.close();
+      // Cells are set off in the task that draws them.
+      await expect.poll(() => shownMatrix(page, 'weights')).not.toEqual(weights);
+      expect(await page.locator('#weights table[data-glided]').count()).toBe(glides ? 1 : 0);
     }
   });
 
   it('keeps every state in the link', async () => {
-    const { page, context } = await open('#hand');
+    const { page } = await open('#hand');
     await page.getByLabel('Causal').check();
     await page.locator('#wq input').first().fill('0.7');
     await page.locator('#weights td[data-row="3"][data-column="2"]').click();
@@ -291,19 +280,15 @@ describe('the first room', () => {
     // The address follows after a pause.
     await expect.poll(() => decodeURIComponent(page.url())).toContain('at=query:3,key:2');
     const shown = await shownMatrix(page, 'output');
-    const again = await visit(site, new URL(page.url()).hash);
-    expect(await shownMatrix(again.page, 'output')).toEqual(shown);
-    expect(await again.page.getByLabel('Causal').isChecked()).toBe(true);
-    expect(await again.page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
-    await Promise.all([context.close(), again.context.close()]);
+    await open(new URL(page.url()).hash);
+    expect(await shownMatrix(page, 'output')).toEqual(shown);
+    expect(await page.getByLabel('Causal').isChecked()).toBe(true);
+    expect(await page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
   });
 
   it('takes a nonsensical link for the plain room', async () => {
-    const { page, complaints, context } = await open(
-      '#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%',
-    );
+    const { page, complaints } = await open('#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%');
     expect((await shownMatrix(page, 'x')).length).toBe(4);
     expect(complaints).toEqual([]);
-    await context.close();
   });
 });

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { load, type PretrainedModel } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { largestDifference, openSite, type Site, shownMatrix, shownWithin, visit } from './site';
+import { largestDifference, openSite, type Site, shownMatrix, shownWithin } from './site';
 
 const shipped = fileURLToPath(new URL('../../web/model', import.meta.url));
 const sentences = ['A red fox.', 'The fox is red.', 'Rates rose.'];
@@ -16,7 +16,7 @@ let site: Site;
 let folder: string;
 let models: Record<'fp32' | 'q8', PretrainedModel>;
 beforeAll(async () => {
-  site = await openSite('model');
+  site = await openSite();
   folder = await mkdtemp(join(tmpdir(), 'heed-'));
   const heed = await load();
   models = { fp32: await heed.fromPretrained(shipped), q8: await heed.fromPretrained(shipped, { dtype: 'q8' }) };
@@ -37,10 +37,10 @@ async function cosines(dtype: 'fp32' | 'q8'): Promise<number[][]> {
 
 describe('the third room', () => {
   it.each(['fp32', 'q8'] as const)('opens a folder in %s', async (dtype) => {
-    const { page, complaints, context } = await visit(site, `#model?${written}&dtype=${dtype}`);
+    const { page, complaints } = await site.open(`#model?${written}&dtype=${dtype}`);
     await page.waitForSelector('.drop');
     await choose(page, shipped);
-    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    await page.getByText('What is in it').waitFor();
     const facts = await page.locator('.facts-table').first().innerText();
     const { numLayers, embedDim, parameterCount } = models[dtype].config;
     for (const fact of [`${numLayers} layers`, `width ${embedDim}`, parameterCount.toLocaleString('en')])
@@ -51,11 +51,10 @@ describe('the third room', () => {
       .poll(async () => largestDifference(await shownMatrix(page, 'own-cosines'), expected))
       .toBeLessThan(shownWithin);
     expect(complaints).toEqual([]);
-    await context.close();
   });
 
   it('opens files that are dropped', async () => {
-    const { page, context } = await visit(site, `#model?${written}`);
+    const { page } = await site.open(`#model?${written}`);
     await page.waitForSelector('.drop');
     await page.evaluate(
       async (urls) => {
@@ -70,19 +69,18 @@ describe('the third room', () => {
       },
       ['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => `/model/${name}`),
     );
-    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    await page.getByText('What is in it').waitFor();
     expect(await shownMatrix(page, 'own-cosines')).toHaveLength(sentences.length);
-    await context.close();
   });
 
   it('opens a folder dropped from the desktop, and reads it again as int8', async () => {
-    const { page, complaints, context } = await visit(site, `#model?${written}`);
+    const { page, context, complaints } = await site.open(`#model?${written}`);
     const { x, y } = (await page.locator('.drop').boundingBox())!;
     const devtools = await context.newCDPSession(page);
     const data = { items: [], files: [shipped], dragOperationsMask: 1 };
     for (const type of ['dragEnter', 'dragOver', 'drop'] as const)
       await devtools.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
-    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    await page.getByText('What is in it').waitFor();
     const files = await page.locator('.facts-table').nth(1).innerText();
     for (const name of ['config.json', '1_Pooling/config.json', 'model.safetensors']) expect(files).toContain(name);
     const shows = async (dtype: 'fp32' | 'q8') => {
@@ -97,12 +95,11 @@ describe('the third room', () => {
     await shows('q8');
     await expect.poll(() => page.url()).toContain('dtype=q8'); // it follows a moment later
     expect(complaints).toEqual([]);
-    await context.close();
   });
 
   it('offers links where a host may not be read', async () => {
     const elsewhere = new URL('/model/', site.url.replace('localhost', '127.0.0.1')).href;
-    const { page, context } = await visit(site, `#model?url=${encodeURIComponent(elsewhere)}`);
+    const { page } = await site.open(`#model?url=${encodeURIComponent(elsewhere)}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
     await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*save these files/s);
     const links = await page
@@ -110,20 +107,18 @@ describe('the third room', () => {
       .getByRole('link')
       .evaluateAll((found) => found.map((link) => (link as HTMLAnchorElement).href));
     expect(links).toEqual(['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => elsewhere + name));
-    await context.close();
   });
 
   it('opens a folder by its URL', async () => {
     const url = new URL('/model/', site.url).href;
-    const { page, context } = await visit(site, `#model?${written}&url=${encodeURIComponent(url)}`);
+    const { page } = await site.open(`#model?${written}&url=${encodeURIComponent(url)}`);
     await page.getByRole('button', { name: 'Open' }).click();
-    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    await page.getByText('What is in it').waitFor();
     expect(largestDifference(await shownMatrix(page, 'own-cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
-    await context.close();
   });
 
   it('explains what is no model, and stays alive', async () => {
-    const { page, context } = await visit(site, `#model?${written}`);
+    const { page } = await site.open(`#model?${written}`);
     await page.waitForSelector('.drop');
 
     await mkdir(join(folder, 'holiday'));
@@ -150,7 +145,7 @@ describe('the third room', () => {
     await writeFile(join(folder, 'sparse/model.safetensors'), '');
     await truncate(join(folder, 'sparse/model.safetensors'), 2e9);
     await choose(page, join(folder, 'sparse'));
-    await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(/could not be opened.*model\.safetensors/s);
+    await expect.poll(() => alert(page)).toMatch(/could not be opened.*model\.safetensors/s);
 
     for (const [url, says] of [
       ['not a url at all:::', /no URL|status 404|config\.json/],
@@ -158,13 +153,12 @@ describe('the third room', () => {
     ] as const) {
       await page.getByLabel('or the folder’s URL').fill(url);
       await page.getByRole('button', { name: 'Open' }).click();
-      await expect.poll(() => alert(page), { timeout: 30_000 }).toMatch(says);
+      await expect.poll(() => alert(page)).toMatch(says);
     }
 
     // And then a model.
     await choose(page, shipped);
-    await page.getByText('What is in it').waitFor({ timeout: 30_000 });
+    await page.getByText('What is in it').waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);
-    await context.close();
   });
 });

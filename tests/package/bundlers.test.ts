@@ -30,7 +30,7 @@ async function check(folder: string, base = '/') {
 }
 
 test('webpack, no configuration', async () => {
-  const folder = await installApp('webpack');
+  const folder = installApp('webpack');
   const { default: webpack } = await import(require.resolve('webpack'));
   const out = join(folder, 'out');
   await new Promise<void>((resolve, reject) => {
@@ -45,7 +45,7 @@ test('webpack, no configuration', async () => {
 });
 
 test('Rollup, with its node-resolve plugin', async () => {
-  const folder = await installApp('rollup');
+  const folder = installApp('rollup');
   const { rollup } = await import(require.resolve('rollup'));
   const { nodeResolve } = await import(require.resolve('@rollup/plugin-node-resolve'));
   const bundle = await rollup({ input: join(folder, 'main.js'), plugins: [nodeResolve({ browser: true })] });
@@ -57,7 +57,7 @@ test('Rollup, with its node-resolve plugin', async () => {
 });
 
 test('Parcel, no configuration', async () => {
-  const folder = await installApp('parcel');
+  const folder = installApp('parcel');
   const parcel = require.resolve('parcel/lib/bin.js');
   await runNode(
     [parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache', '--no-autoinstall'],
@@ -72,7 +72,7 @@ test.each([
   ['Turbopack', '--turbopack'],
   ['webpack', '--webpack'],
 ])('Next.js, a client component, %s', async (_, flag) => {
-  const folder = await installApp('next');
+  const folder = installApp('next');
   const next = require.resolve('next/dist/bin/next');
   await runNode([next, 'build', flag], { cwd: folder, env: { NEXT_TELEMETRY_DISABLED: '1', CI: '1' } });
   await check(join(folder, 'out'));

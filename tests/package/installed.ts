@@ -31,25 +31,31 @@ export const runNode = (args: string[], options: { cwd: string; env?: Record<str
   run(process.execPath, args, options);
 
 export interface Packed {
-  tarball: string;
   files: { path: string; size: number }[];
   /** A fresh folder outside the repository, where no bundler finds the repository's own configuration. */
   place: string;
+  /** The node_modules that npm made when it installed the tarball. */
+  installed: string;
 }
 
-/** `npm pack`. */
+/** `npm pack`, and `npm install --ignore-scripts` in an empty folder. */
 export async function pack(): Promise<Packed> {
   const place = fs.mkdtempSync(join(tmpdir(), 'heed-package-'));
   const printed = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', place], { cwd: root });
   const [report] = Object.values(JSON.parse(printed)) as [{ filename: string; files: Packed['files'] }];
-  return { tarball: join(place, report.filename), files: report.files, place };
+  const folder = join(place, 'installed');
+  fs.mkdirSync(folder);
+  fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'app', private: true }));
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--offline'];
+  await run('npm', ['install', ...flags, join(place, report.filename)], { cwd: folder });
+  return { files: report.files, place, installed: join(folder, 'node_modules') };
 }
 
 /**
- * An empty folder with the packed package installed, and a copy of `app` (a folder of tests/package/apps) with the shared
+ * An empty folder with what npm installed there, and a copy of `app` (a folder of tests/package/apps) with the shared
  * smoke.js in it. `parent`: where the folder is made.
  */
-export async function install(name: string, app?: string, parent = inject('packed').place): Promise<string> {
+export function install(name: string, app?: string, parent = inject('packed').place): string {
   const folder = join(parent, name);
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
@@ -58,8 +64,7 @@ export async function install(name: string, app?: string, parent = inject('packe
     fs.cpSync(join(apps, app), folder, { recursive: true });
     fs.copyFileSync(join(apps, 'smoke.js'), join(folder, 'smoke.js'));
   }
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--offline'];
-  await run('npm', ['install', ...flags, inject('packed').tarball], { cwd: folder });
+  fs.cpSync(inject('packed').installed, join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true });
   return folder;
 }
 

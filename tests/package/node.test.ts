@@ -6,7 +6,7 @@ import { install, run, runNode } from './installed.js';
 
 let folder: string;
 beforeAll(async () => {
-  folder = await install('node');
+  folder = install('node');
   for (const [name, text] of Object.entries(kScripts)) fs.writeFileSync(join(folder, name), text);
 });
 

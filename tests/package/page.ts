@@ -13,7 +13,7 @@ export interface Smoke {
 
 /** The result in Node, which the other places must agree with. */
 export async function expectedResult(): Promise<Smoke> {
-  const folder = await install('expected', 'plain');
+  const folder = install('expected', 'plain');
   const script = `import * as heed from 'heed'; import { smoke } from './smoke.js'; console.log(JSON.stringify(await smoke(heed, { worker: false })));`;
   return JSON.parse(await runNode(['--input-type=module', '--no-warnings', '-e', script], { cwd: folder }));
 }
@@ -52,7 +52,7 @@ export async function checkPage(
   try {
     await page.goto(url);
     await page
-      .waitForFunction(() => 'smokeResult' in globalThis, undefined, { timeout: 30_000 })
+      .waitForFunction(() => 'smokeResult' in globalThis, undefined, { timeout: 120_000 })
       .catch((error) => {
         throw new Error(`${url} left no result: ${said.join('\n')}`, { cause: error });
       });

@@ -56,7 +56,7 @@ test('a classic service worker, bundled into one script', async () => {
 });
 
 test('an MV3 extension: its service worker and a page', async () => {
-  const folder = await install('extension', 'extension');
+  const folder = install('extension', 'extension');
   const context = await chromium.launchPersistentContext('', {
     executablePath: chromiumPath(),
     args: [...chromiumArguments, `--disable-extensions-except=${folder}`, `--load-extension=${folder}`],
@@ -73,7 +73,7 @@ test('an MV3 extension: its service worker and a page', async () => {
 });
 
 test('esbuild', async () => {
-  const folder = await install('esbuild', 'vite');
+  const folder = install('esbuild', 'vite');
   const outdir = join(folder, 'out');
   await esbuild({ entryPoints: [join(folder, 'main.js')], outdir, bundle: true, format: 'esm', minify: true });
   copyRuntime(folder, outdir);
@@ -84,7 +84,7 @@ test('esbuild', async () => {
 });
 
 test('Vite, built, under a sub-path', async () => {
-  const root = await install('vite', 'vite');
+  const root = install('vite', 'vite');
   await viteBuild({ root, configFile: false, base: '/some/where/', logLevel: 'error', build: { outDir: 'out' } });
   await using server = await serve(join(root, 'out'), { base: '/some/where/' });
   await checkPage(browser, server.url, expected);
@@ -92,7 +92,7 @@ test('Vite, built, under a sub-path', async () => {
 });
 
 test("Vite's development server", async () => {
-  const root = await install('vite-dev', 'vite');
+  const root = install('vite-dev', 'vite');
   const server = await createServer({
     root,
     configFile: false,

@@ -17,7 +17,7 @@ let expected: Smoke;
 let folder: string;
 beforeAll(async () => {
   expected = await expectedResult();
-  folder = await install('runtimes', 'plain');
+  folder = install('runtimes', 'plain');
   const worker = '{ worker: false }';
   fs.writeFileSync(
     join(folder, 'run.mjs'),
@@ -42,7 +42,7 @@ describe.each([
 describe('an edge runtime, with a compiled module and no other way to one', () => {
   let edge: string;
   beforeAll(async () => {
-    edge = await install('edge', 'edge');
+    edge = install('edge', 'edge');
     const dist = join(edge, 'node_modules/heed/dist');
     fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
     fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
@@ -79,7 +79,10 @@ describe('an edge runtime, with a compiled module and no other way to one', () =
     fs.writeFileSync(join(edge, 'workerd.capnp'), config.replace('PORT', String(port)).replace('MODULES', modules));
     const server = spawn(workerd!, ['serve', 'workerd.capnp'], { cwd: edge, stdio: ['ignore', 'inherit', 'inherit'] });
     try {
-      checkResult(await ask(`http://127.0.0.1:${port}/`), expected, false);
+      const gone = new Promise<never>((_, reject) => {
+        server.on('exit', (code) => reject(new Error(`workerd ended (exit code ${code})`)));
+      });
+      checkResult(await Promise.race([ask(`http://127.0.0.1:${port}/`), gone]), expected, false);
     } finally {
       server.kill();
     }
@@ -96,13 +99,9 @@ async function freePort(): Promise<number> {
 
 /** Asks until the server is up. */
 async function ask(url: string): Promise<{ result?: Smoke; failure?: string }> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      const response = await fetch(url);
-      return (await response.json()) as { result?: Smoke };
-    } catch (error) {
-      if (attempt === 100) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 200));
-    }
+  for (;;) {
+    const response = await fetch(url).catch(() => null);
+    if (response) return (await response.json()) as { result?: Smoke };
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

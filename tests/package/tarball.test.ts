@@ -8,7 +8,7 @@ let heed: string;
 let manifest: Record<string, unknown> & { exports: Record<string, unknown>; scripts?: Record<string, string> };
 
 beforeAll(async () => {
-  heed = join(await install('tarball'), 'node_modules/heed');
+  heed = join(install('tarball'), 'node_modules/heed');
   manifest = JSON.parse(fs.readFileSync(join(heed, 'package.json'), 'utf8'));
 });
 

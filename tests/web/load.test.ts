@@ -18,8 +18,7 @@ beforeAll(async () => {
     else if (request.url === '/page') response.end('\n<!doctype html><title>Home</title>');
     else if (request.url === '/broken') {
       response.writeHead(200, { 'content-length': '1000' });
-      response.write('abc');
-      setTimeout(() => response.destroy(), 20);
+      response.write('abc', () => response.destroy()); // when it is on its way
     } else response.writeHead(404).end('nothing here');
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));

@@ -24,11 +24,13 @@ interface Size {
 
 /** Draws that are the same on every machine, from -0.1 to 0.1. */
 function draws(count: number, seed: number): Float32Array {
+  const drawn = new Float32Array(count);
   let state = seed;
-  return Float32Array.from({ length: count }, () => {
+  for (let i = 0; i < count; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return (state / 2 ** 32 - 0.5) / 5;
-  });
+    drawn[i] = (state / 2 ** 32 - 0.5) / 5;
+  }
+  return drawn;
 }
 
 /** A BERT of this size in fp32. */

@@ -1,6 +1,8 @@
 /** The browser's cache storage as a model's keeping place: what is kept, what is not, and what happens where it is full or the connection breaks. */
 import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import type { LoadProgress } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { bytesOf, fixture, fixtures } from './fixtures.js';
@@ -34,12 +36,23 @@ const weightsBy =
     return true;
   };
 
+/** Tells how many bytes of the weights the page has read. */
+const progress = new EventEmitter();
+/** Answers with the weights' bytes up to `end` and breaks the connection when they are read: those that lie unread are lost with it. */
+function sendAndBreak(response: ServerResponse, from: number, end: number): void {
+  response.write(weights.subarray(from, end));
+  progress.on('weights', (loaded: number) => {
+    if (loaded >= end) response.destroy();
+  });
+}
+
 beforeAll(async () => {
   site = await openSite((path, request, response) => {
     asked.push(path);
     return answer(path, request, response);
   });
   page = site.page;
+  await page.exposeFunction('onWeights', (loaded: number) => progress.emit('weights', loaded));
 });
 afterAll(() => site.close());
 beforeEach(async () => {
@@ -48,6 +61,7 @@ beforeEach(async () => {
     for (const name of await caches.keys()) await caches.delete(name);
   });
   asked.length = 0;
+  progress.removeAllListeners();
 });
 
 /** The model's vectors, or the code and message of what went wrong. */
@@ -57,7 +71,10 @@ function embed(options: object = {}): Promise<{ vectors?: number[]; code?: strin
       const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
       const heed = await load();
       try {
-        const model = await heed.fromPretrained('/models/bert', { cache: true, ...options });
+        const { onWeights } = globalThis as unknown as { onWeights(loaded: number): void };
+        const onProgress = ({ file, fileLoaded }: LoadProgress) =>
+          file.endsWith('model.safetensors') && onWeights(fileLoaded);
+        const model = await heed.fromPretrained('/models/bert', { cache: true, onProgress, ...options });
         const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
         model.dispose();
         return { vectors: [...data] };
@@ -114,8 +131,7 @@ test('a connection that breaks is taken up where it broke, and the whole is kept
       'content-range': `bytes ${from}-${weights.length - 1}/${weights.length}`,
       etag: '"1"',
     });
-    if (froms.length < 3)
-      response.write(weights.subarray(from, from + 30_000), () => setTimeout(() => response.destroy(), 100));
+    if (froms.length < 3) sendAndBreak(response, from, from + 30_000);
     else response.end(weights.subarray(from));
   });
   expectRight(await embed());
@@ -132,7 +148,7 @@ test.each<[string, string, Models]>([
     'NETWORK',
     weightsBy((response) => {
       response.writeHead(200, { 'content-length': weights.length }); // no etag: nothing to take it up by
-      response.write(half(), () => setTimeout(() => response.destroy(), 50));
+      sendAndBreak(response, 0, half().length);
     }),
   ],
   ['a file that is too short', 'INVALID_FILE', weightsBy((response) => void response.end(half()))],
@@ -163,9 +179,12 @@ test('a load that is cancelled, or whose page goes away, keeps nothing that is n
   const message = await page.evaluate(async () => {
     const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
     const stop = new AbortController();
-    setTimeout(() => stop.abort(new Error('enough')), 200);
+    const onProgress = ({ file }: LoadProgress) =>
+      file.endsWith('model.safetensors') && stop.abort(new Error('enough'));
     const heed = await load();
-    return heed.fromPretrained('/models/bert', { cache: true, signal: stop.signal }).catch((e: Error) => e.message);
+    return heed
+      .fromPretrained('/models/bert', { cache: true, signal: stop.signal, onProgress })
+      .catch((e: Error) => e.message);
   });
   expect(message).toBe('enough');
   expect(await kept()).not.toHaveProperty(['/models/bert/model.safetensors']);

@@ -155,7 +155,7 @@ describe('embed', () => {
     const before = await model.embed('the fox');
     const texts = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
     const stop = new AbortController();
-    setTimeout(() => stop.abort(new Error('enough')), 30);
+    setTimeout(() => stop.abort(new Error('enough'))); // when the call first lets the event loop turn
     await expect(model.embed(texts, { signal: stop.signal })).rejects.toThrow('enough');
     await expect(model.embed('a', { signal: AbortSignal.abort(new Error('at once')) })).rejects.toThrow('at once');
     expect((await model.embed('the fox')).data).toEqual(before.data);
@@ -186,7 +186,7 @@ describe('embed', () => {
 test('a disposed model says so, also in the middle of a call', async () => {
   const model = await heed.fromPretrained(tinyModel());
   const running = model.embed(Array.from({ length: 20_000 }, () => 'the quick brown fox'));
-  setTimeout(() => model.dispose(), 5);
+  setTimeout(() => model.dispose()); // when the call first lets the event loop turn
   await expect(running).rejects.toMatchObject({ code: 'DISPOSED' });
   model.dispose();
   await expect(model.encode('a')).rejects.toMatchObject({ code: 'DISPOSED' });

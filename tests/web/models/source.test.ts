@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -30,7 +31,10 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 });
-afterAll(() => server.close());
+afterAll(() => {
+  server.closeAllConnections(); // of a test that failed
+  server.close();
+});
 
 const serve: Answer = (_, response, name) => {
   const bytes = files[name];
@@ -40,6 +44,16 @@ const serve: Answer = (_, response, name) => {
     .end(bytes);
 };
 const page = '<!DOCTYPE html><html><body>app</body></html>';
+
+const progress = new EventEmitter();
+const onProgress = ({ file, fileLoaded }: LoadProgress) => progress.emit(file.split('/').at(-1)!, fileLoaded);
+/** Answers with a file's bytes up to `end` and breaks the connection when they are read: those that lie unread are lost with it. */
+function sendAndBreak(response: ServerResponse, name: string, from: number, end: number): void {
+  response.write(files[name]!.subarray(from, end));
+  progress.on(name, (loaded: number) => {
+    if (loaded >= end) response.destroy();
+  });
+}
 
 async function expectRight(source: Parameters<typeof heed.fromPretrained>[0], options = {}): Promise<void> {
   using model = await heed.fromPretrained(source, options);
@@ -122,11 +136,10 @@ describe('a folder URL', () => {
         'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}`,
       };
       response.writeHead(from > 0 ? 206 : 200, headers);
-      if (broken++ < 2)
-        response.write(bytes.subarray(from, from + 20_000), () => setTimeout(() => response.destroy(), 20));
+      if (broken++ < 2) sendAndBreak(response, name, from, from + 20_000);
       else response.end(bytes.subarray(from));
     };
-    await expectRight(`${base}model`);
+    await expectRight(`${base}model`, { onProgress });
     expect(broken).toBe(3);
   });
 
@@ -134,9 +147,9 @@ describe('a folder URL', () => {
     answer = (request, response, name) => {
       if (name !== 'model.safetensors') return serve(request, response, name);
       response.writeHead(200, { 'content-length': files[name]!.length });
-      response.write(files[name]!.subarray(0, 30_000), () => setTimeout(() => response.destroy(), 20));
+      sendAndBreak(response, name, 0, 30_000);
     };
-    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+    await expect(heed.fromPretrained(`${base}model`, { onProgress })).rejects.toMatchObject({
       code: 'NETWORK',
       message: expect.stringMatching(/got 30000 of \d+ bytes/),
     });
@@ -150,9 +163,9 @@ describe('a folder URL', () => {
       if (name !== 'model.safetensors') return serve(request, response, name);
       if (answers++ > 0) return void response.writeHead(200, { etag: '"2"' }).end(files[name]);
       response.writeHead(200, { 'content-length': files[name]!.length, etag: '"1"' });
-      response.write(files[name]!.subarray(0, 30_000), () => setTimeout(() => response.destroy(), 20));
+      sendAndBreak(response, name, 0, 30_000);
     };
-    await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
+    await expect(heed.fromPretrained(`${base}model`, { onProgress })).rejects.toMatchObject({
       code: 'NETWORK',
       message: expect.stringMatching(/got 30000 of \d+ bytes \(and status 200 when asked for the rest\)/),
     });
@@ -196,8 +209,10 @@ describe('a folder URL', () => {
         ? void response.writeHead(200).write(files[name]!.subarray(0, 1000))
         : serve(request, response, name);
     const stop = new AbortController();
-    setTimeout(() => stop.abort(new Error('never mind')), 100);
-    await expect(heed.fromPretrained(`${base}model`, { signal: stop.signal })).rejects.toThrow('never mind');
+    const read = ({ file }: LoadProgress) => file.endsWith('model.safetensors') && stop.abort(new Error('never mind'));
+    await expect(heed.fromPretrained(`${base}model`, { signal: stop.signal, onProgress: read })).rejects.toThrow(
+      'never mind',
+    );
     await expect(heed.fromPretrained(`${base}model`, { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
       'no',
     );

@@ -5,21 +5,21 @@ import { type Anything, caught, heed, make, sizes, x } from './refusals.js';
 
 describe('lifetimes', () => {
   it('end with dispose(), for every class', () => {
-    const made = [
-      make('Linear', { inFeatures: 8, outFeatures: 2 }),
-      make('LayerNorm', { normalizedShape: 8 }),
-      make('BatchNorm', { numFeatures: 8 }),
-      make('Dropout', { p: 0.5 }),
-      make('PositionalEncoding', { embedDim: 8 }),
-      make('FeedForward', { embedDim: 8, feedForwardDim: 4 }),
-      make('MultiHeadAttention', { embedDim: 8, numHeads: 2 }),
-      make('EncoderLayer', sizes),
-      make('Encoder', { ...sizes, numLayers: 1 }),
-      make('DecoderLayer', sizes),
-      make('Decoder', { ...sizes, numLayers: 1 }),
-      make('Transformer', { ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 }),
-    ];
-    for (const one of made) {
+    const made = {
+      Linear: make('Linear', { inFeatures: 8, outFeatures: 2 }),
+      LayerNorm: make('LayerNorm', { normalizedShape: 8 }),
+      BatchNorm: make('BatchNorm', { numFeatures: 8 }),
+      Dropout: make('Dropout', { p: 0.5 }),
+      PositionalEncoding: make('PositionalEncoding', { embedDim: 8 }),
+      FeedForward: make('FeedForward', { embedDim: 8, feedForwardDim: 4 }),
+      MultiHeadAttention: make('MultiHeadAttention', { embedDim: 8, numHeads: 2 }),
+      EncoderLayer: make('EncoderLayer', sizes),
+      Encoder: make('Encoder', { ...sizes, numLayers: 1 }),
+      DecoderLayer: make('DecoderLayer', sizes),
+      Decoder: make('Decoder', { ...sizes, numLayers: 1 }),
+      Transformer: make('Transformer', { ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 }),
+    };
+    for (const [name, one] of Object.entries(made)) {
       one.dispose();
       one.dispose();
       const uses = [
@@ -27,11 +27,15 @@ describe('lifetimes', () => {
         () => one.stateDict(),
         () => one.loadStateDict({}),
         () => one.train(),
+        () => one.eval(),
         () => one.parameterCount,
         () => one.summary(),
       ];
       for (const use of uses)
-        expect(caught(use)).toMatchObject({ code: 'DISPOSED', message: expect.stringContaining('dispose()') });
+        expect(caught(use)).toMatchObject({
+          code: 'DISPOSED',
+          message: expect.stringContaining(`${name}: got a call after dispose()`),
+        });
     }
   });
 

@@ -1,6 +1,5 @@
-/** Wrong calls: each is a HeedError that names the argument, what it got and what is legal, and leaves everything as it was. */
-import { type Heed, HeedError, load } from 'heed';
-import { expect, it } from 'vitest';
+/** What the table of refusals (refusals.test.ts) is written with. */
+import { type Heed, load } from 'heed';
 import { draw } from '../numbers.js';
 
 export const heed: Heed = await load();
@@ -33,24 +32,3 @@ export function caught(call: () => unknown): unknown {
 }
 
 export type Row = [what: string, call: () => unknown, code: string, message: RegExp];
-
-/** The tests of a table. `works` is a right call, which must still work when all the wrong ones are through. */
-export function refuses(table: Row[], works: () => { data: Float32Array }): void {
-  it.each(table)('%s', (_what, call, code, message) => {
-    const thrown = caught(call);
-    expect(thrown).toBeInstanceOf(HeedError);
-    expect(thrown).toMatchObject({ code, message: expect.stringMatching(message) });
-    expect((thrown as Error).message).toMatch(/got .*; expected .+/);
-  });
-
-  it('and leaves no memory behind', () => {
-    const all = () => {
-      for (const [, call] of table) caught(call);
-    };
-    for (let i = 0; i < 20; i++) all();
-    const before = heed.info.memoryBytes;
-    for (let i = 0; i < 200; i++) all();
-    expect(heed.info.memoryBytes).toBe(before);
-    expect(works().data.every(Number.isFinite)).toBe(true);
-  });
-}

@@ -1,0 +1,95 @@
+/**
+ * How long the demo page's main thread is held while one types: the longest tasks in a trace of Chromium, in the thread's own time.
+ *
+ *     node bench/page-responsiveness.mjs
+ *
+ * Prints its report; `npm run bench -- --only page` builds first and puts it into RESULTS.md.
+ */
+
+import { fileURLToPath } from 'node:url';
+import { build, preview } from 'vite';
+import { launchChromium } from '../tools/chromium.mjs';
+import { median } from './harness.mjs';
+
+const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
+const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
+
+/** What one does on the page; keys come at the pace of a fast typist. */
+const scenarios = {
+  async 'typing a sentence into “Your text”'(page) {
+    await page.getByLabel('Your sentences').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type(' It was a bright cold day in April, and the clocks were striking.', { delay: 40 });
+  },
+  async 'describing a word there'(page) {
+    await page.getByLabel('Describe a thing').click();
+    await page.keyboard.type(' that one cannot leave', { delay: 40 });
+  },
+  async 'changing a number in “By hand”'(page) {
+    await page.getByRole('link', { name: 'By hand' }).click();
+    await page.locator('#x input').first().click();
+    await page.keyboard.type('-1.25', { delay: 40 });
+  },
+};
+
+/** Milliseconds of the tasks of pages' main threads, longest first: their own time, without what other processes took. */
+function longestTasks(trace) {
+  const { traceEvents } = JSON.parse(trace.toString());
+  const thread = ({ pid, tid }) => `${pid} ${tid}`;
+  const main = new Set(
+    traceEvents.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain').map(thread),
+  );
+  return traceEvents
+    .filter((event) => event.name.endsWith('RunTask') && event.tdur !== undefined && main.has(thread(event)))
+    .map(({ tdur }) => tdur / 1000)
+    .sort((a, b) => b - a);
+}
+
+/** @returns {Promise<{ rounds: number, rows: { name: string, longest: number, over50: number }[] }>} medians over rounds */
+export async function measurePageResponsiveness({ rounds = 5 } = {}) {
+  await build({ configFile, logLevel: 'error', build: { outDir } });
+  const server = await preview({ configFile, logLevel: 'error', build: { outDir }, preview: { port: 0 } });
+  const browser = await launchChromium();
+  const longest = Object.fromEntries(Object.keys(scenarios).map((name) => [name, []]));
+  try {
+    for (let round = 0; round < rounds; round++) {
+      const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+      await page.goto(`http://localhost:${server.httpServer.address().port}/#text`);
+      await page.locator('.words li').first().waitFor();
+      await page.locator('.plot svg').first().waitFor();
+      for (const [name, act] of Object.entries(scenarios)) {
+        await browser.startTracing(page, {
+          categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
+        });
+        await act(page);
+        await page.waitForTimeout(500); // what the last key set off
+        longest[name].push(longestTasks(await browser.stopTracing()));
+      }
+      await page.close();
+    }
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+  const rows = Object.entries(longest).map(([name, tasks]) => ({
+    name,
+    longest: median(tasks.map(([first]) => first)),
+    over50: median(tasks.map((all) => all.filter((ms) => ms > 50).length)),
+  }));
+  return { rounds, rows };
+}
+
+/** @returns {string} Markdown */
+export function pageReport({ rounds, rows }) {
+  return [
+    '## The demo page while one types',
+    '',
+    `Tasks of the main thread in Chromium, in the thread's own time, medians over ${rounds} rounds. From 50 ms on, one notices that a page is slow to answer.`,
+    '',
+    '| | longest task, ms | tasks over 50 ms |',
+    '| --- | --- | --- |',
+    ...rows.map((row) => `| ${row.name} | ${row.longest.toFixed(1)} | ${row.over50} |`),
+  ].join('\n');
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(pageReport(await measurePageResponsiveness()));

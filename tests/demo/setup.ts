@@ -1,0 +1,74 @@
+/** Builds the demo page and serves it below a path, as GitHub Pages does: once for all test files. */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { TestProject } from 'vitest/node';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+/** What the page is designed for; sent as a header, it binds the worker too. */
+const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
+const types: Record<string, string> = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.wasm': 'application/wasm',
+  '.svg': 'image/svg+xml',
+  '.json': 'application/json',
+  '.woff2': 'font/woff2',
+};
+
+export default async function setup(project: TestProject) {
+  const folder = join(root, 'build/tests/demo');
+  await build(folder);
+  const server = serve(folder, '/heed/');
+  await new Promise<void>((resolve) => server.listen(0, resolve));
+  project.provide('demo', { url: `http://localhost:${(server.address() as AddressInfo).port}/heed/`, folder });
+  return () => {
+    server.closeAllConnections();
+    server.close();
+  };
+}
+
+/** In a process of its own: within Vitest, Vite would build for tests, not for visitors. */
+async function build(folder: string): Promise<void> {
+  const vite = join(root, 'node_modules/vite/bin/vite.js');
+  const options = ['build', '--config', 'demo/vite.config.ts', '--outDir', folder, '--logLevel', 'error'];
+  await promisify(execFile)(process.execPath, [vite, ...options], {
+    cwd: root,
+    env: { ...process.env, NODE_ENV: 'production' },
+  });
+}
+
+function serve(folder: string, prefix: string) {
+  const model = join(root, 'web/model');
+  return createServer(async (request, response) => {
+    const path = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname);
+    // The model's folder too, for the room that opens one by its URL.
+    const below = path.startsWith('/model/')
+      ? join(model, normalize(path.slice('/model'.length)))
+      : join(folder, normalize(path.slice(prefix.length - 1)));
+    try {
+      if (!path.startsWith(prefix) && !path.startsWith('/model/')) throw new Error('outside');
+      const file = below.endsWith('/') ? join(below, 'index.html') : below;
+      const body = await readFile(file);
+      response
+        .writeHead(200, {
+          'Content-Type': types[extname(file)] ?? 'application/octet-stream',
+          'Content-Security-Policy': policy,
+        })
+        .end(body);
+    } catch {
+      response.writeHead(404, { 'Content-Type': 'text/html' }).end('<!doctype html><title>not found</title>');
+    }
+  });
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    demo: { url: string; folder: string };
+  }
+}

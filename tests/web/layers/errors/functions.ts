@@ -1,0 +1,197 @@
+import { draw } from '../numbers.js';
+import { type Anything, heed, type Row, x } from './refusals.js';
+
+/** Entries without end. */
+const endless = (): Anything =>
+  new Proxy([1], {
+    get: (target, key) => (key === 'length' ? 2 ** 40 : typeof key === 'symbol' ? Reflect.get(target, key) : 1),
+  });
+
+/** A tensor whose data are allocated when they are read. */
+const made = (length: number) => ({
+  shape: [1, 2],
+  get data() {
+    return new Float32Array(length);
+  },
+});
+
+export const rows: Row[] = [
+  [
+    'keys of another width',
+    () => heed.attention(draw(1, 3, 4), draw(2, 3, 5), draw(3, 3, 4)),
+    'SHAPE_MISMATCH',
+    /key: got shape \[3, 5\]; expected .*4/,
+  ],
+  [
+    'values of another length',
+    () => heed.attention(draw(1, 3, 4), draw(2, 3, 4), draw(3, 2, 4)),
+    'SHAPE_MISMATCH',
+    /value: got shape \[2, 4\]; expected/,
+  ],
+  [
+    'another batch',
+    () => heed.attention(draw(1, 2, 3, 4), draw(2, 3, 3, 4), draw(3, 3, 3, 4)),
+    'SHAPE_MISMATCH',
+    /key: got shape \[3, 3, 4\]; expected/,
+  ],
+  [
+    'a vector as query',
+    () => heed.attention([1, 2], draw(2, 3, 2), draw(3, 3, 4)),
+    'SHAPE_MISMATCH',
+    /^query: got shape \[2\]; expected \[\.\.\., L, Dk\]/,
+  ],
+  [
+    'a weight of another width',
+    () => heed.linear(x, { weight: draw(1, 3, 7) }),
+    'SHAPE_MISMATCH',
+    /weight: got shape \[3, 7\]; expected .*8/,
+  ],
+  [
+    'a bias of another width',
+    () => heed.linear(x, { weight: draw(1, 3, 8), bias: [1, 2] }),
+    'SHAPE_MISMATCH',
+    /bias: got shape \[2\]; expected \[3\]/,
+  ],
+  [
+    'a norm weight of another width',
+    () => heed.layerNorm(x, { weight: [1, 2, 3] }),
+    'SHAPE_MISMATCH',
+    /weight: got shape \[3\]; expected \[8\]/,
+  ],
+  ['ragged arrays', () => heed.softmax([[1, 2], [3]]), 'SHAPE_MISMATCH', /x/],
+  [
+    'masks that do not broadcast',
+    () => heed.masks.and([[1, 1]], [[1, 1, 1]]),
+    'SHAPE_MISMATCH',
+    /masks\.and: got shapes \[1, 2\] and \[1, 3\]/,
+  ],
+  [
+    'a length over the padded size',
+    () => heed.masks.padding([3, 5], 4),
+    'INVALID_ARGUMENT',
+    /lengths.*5.*; expected at most .*4/,
+  ],
+  ['a base of NaN', () => heed.positionalEncoding(3, 4, { base: Number.NaN }), 'INVALID_ARGUMENT', /base: got NaN/],
+  [
+    'a scale of NaN',
+    () => heed.attention(x, x, x, { scale: Number.NaN }),
+    'INVALID_ARGUMENT',
+    /attention\.scale: got NaN/,
+  ],
+  ['a window of NaN', () => heed.attention(x, x, x, { window: Number.NaN }), 'INVALID_ARGUMENT', /window: got NaN/],
+  ['a length of -1', () => heed.positionalEncoding(-1, 4), 'INVALID_ARGUMENT', /length: got -1/],
+  ...[2, 1.5, -0.1, Number.NaN, '0.5'].map(
+    (p): Row => [
+      `a rate of ${p}`,
+      () => heed.dropout(x, { p: p as Anything }),
+      'INVALID_ARGUMENT',
+      /p: got .*; expected a number in \[0, 1\]/,
+    ],
+  ),
+  [
+    'a rate of 2 on the weights',
+    () => heed.attention(x, x, x, { dropout: { p: 2 } }),
+    'INVALID_ARGUMENT',
+    /dropout\.p: got 2/,
+  ],
+  [
+    'an odd rotary width',
+    () => heed.rotary(draw(1, 5, 7)),
+    'INVALID_ARGUMENT',
+    /rotary\.dim: got 7; expected an even number/,
+  ],
+  ['a rotary width past the features', () => heed.rotary(x, { dim: 10 }), 'INVALID_ARGUMENT', /rotary\.dim: got 10/],
+  [
+    'an unknown option of a function',
+    () => heed.attention(x, x, x, { casual: true } as Anything),
+    'INVALID_ARGUMENT',
+    /unknown option 'casual'; expected 'causal'/,
+  ],
+  [
+    'an unknown activation',
+    () => heed.linear(x, { weight: draw(1, 3, 8), activation: 'rely' as Anything }),
+    'INVALID_ARGUMENT',
+    /activation: got 'rely'; expected .*nearest: 'relu'/,
+  ],
+  [
+    'no tensors',
+    () => (heed as Anything).attention(),
+    'INVALID_ARGUMENT',
+    /^attention: query: got undefined; expected a \{ data/,
+  ],
+  [
+    'an attention mask of another shape',
+    () => heed.attention([[1]], [[1]], [[1]], { mask: [[1, 1]] }),
+    'SHAPE_MISMATCH',
+    /^mask: got shape \[1, 2\]; expected .*\[1, 1\]/,
+  ],
+  [
+    'an attention mask of rank 3',
+    () => heed.attention([[1]], [[1]], [[1]], { mask: [[[1]]] }),
+    'SHAPE_MISMATCH',
+    /^mask: got shape \[1, 1, 1\]/,
+  ],
+  [
+    'an attention mask of 2s',
+    () => heed.attention([[1]], [[1]], [[1]], { mask: [[2]] }),
+    'INVALID_ARGUMENT',
+    /mask\[0\]\[0\]: got 2; expected true, false, 1 or 0/,
+  ],
+  ['a window of -1', () => heed.attention(x, x, x, { window: -1 }), 'INVALID_ARGUMENT', /attention\.window: got -1/],
+  [
+    'a rate in place of its options',
+    () => heed.attention(x, x, x, { dropout: 0.1 as Anything }),
+    'INVALID_ARGUMENT',
+    /attention\.dropout: got 0\.1; expected an options object/,
+  ],
+  ['a number', () => heed.softmax(3 as Anything), 'INVALID_ARGUMENT', /^softmax: x: got 3/],
+  [
+    'a tensor without axes',
+    () => heed.softmax({ data: new Float32Array(1), shape: [] }),
+    'SHAPE_MISMATCH',
+    /^x: got shape \[\]; expected at least one axis/,
+  ],
+  ['no weight', () => (heed as Anything).linear([1]), 'INVALID_ARGUMENT', /linear\.weight: got undefined/],
+  [
+    'an eps of 0',
+    () => heed.layerNorm(x, { eps: 0 }),
+    'INVALID_ARGUMENT',
+    /layerNorm\.eps: got 0; expected a positive number/,
+  ],
+  [
+    'an unknown scaling',
+    () => heed.dropout(x, { scaling: 'half' as Anything }),
+    'INVALID_ARGUMENT',
+    /dropout\.scaling: got 'half'/,
+  ],
+  [
+    'a length of 1.5',
+    () => heed.positionalEncoding(1.5, 2),
+    'INVALID_ARGUMENT',
+    /positionalEncoding: length: got 1\.5/,
+  ],
+  ['a width of 0', () => heed.positionalEncoding(1, 0), 'INVALID_ARGUMENT', /positionalEncoding: dim: got 0/],
+  ['more positions than memory', () => heed.positionalEncoding(2 ** 31 - 1, 2), 'OUT_OF_MEMORY', /2147483647/],
+  ['a rotary position past memory', () => heed.rotary([[1, 2]], { firstPosition: 2 ** 31 - 1 }), 'OUT_OF_MEMORY', /./],
+  [
+    'an endless list',
+    () => heed.masks.padding(endless()),
+    'OUT_OF_MEMORY',
+    /^masks\.padding: lengths: got 1099511627776 /,
+  ],
+  [
+    'an endless shape',
+    () => heed.softmax({ data: new Float32Array(1), shape: endless() }),
+    'INVALID_ARGUMENT',
+    /shape: got 1099511627776 axes/,
+  ],
+  ['endless rows', () => heed.softmax(endless()), 'OUT_OF_MEMORY', /./],
+  [
+    'a tensor whose memory the engine refuses',
+    () => heed.softmax(made(2 ** 53)),
+    'OUT_OF_MEMORY',
+    /: the engine refused the memory \(/,
+  ],
+];
+
+export const works = () => heed.attention(x, x, x).output;
