@@ -21,7 +21,7 @@ export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => v
     if (request.type === 'load') {
       // Not through the runtime, which can start workers itself: a worker's script that refers to itself sends Turbopack in circles.
       const core = await instantiate('simd128', request.wasm); // whichever build it is, it is given
-      model = await loadPretrained({ core }, request.source, options);
+      model = await loadPretrained({ core, owned: new Set() }, request.source, options);
       return { config: model.config };
     }
     const method = model![request.method] as (...args: unknown[]) => Promise<unknown>;
