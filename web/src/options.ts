@@ -151,10 +151,10 @@ export function callback<F>(value: unknown, name: string): F | undefined {
   throw invalid(name, describe(value), 'a function');
 }
 
-/** Reads the length or another plain number that a call takes before its options. */
-export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE): number {
+/** Reads the length or another plain number that a call takes before its options. `or`: what else it may be. */
+export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE, or = ''): number {
   if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
-  throw invalid(name, describe(value), `an integer from ${least} to ${most}`);
+  throw invalid(name, describe(value), `${or}an integer from ${least} to ${most}`);
 }
 
 /** The known name with the fewest edits from `name`. */

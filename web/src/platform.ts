@@ -48,9 +48,9 @@ export interface FileLike extends BlobLike {
   readonly webkitRelativePath?: string;
 }
 
-/** A dedicated worker: a browser's, or one of Node's worker_threads. */
+/** A dedicated worker: a browser's, or one of Node's worker_threads, which has `on` in the place of `addEventListener`. */
 export interface WorkerLike {
-  postMessage(message: unknown, transfer?: never[]): void;
+  postMessage(message: unknown, transfer: never[]): void;
   terminate(): unknown;
 }
 

@@ -52,7 +52,7 @@ export const embedSchema = {
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
 };
-const loadSchema = {
+export const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
   signal,
