@@ -251,6 +251,7 @@ describe('workers', () => {
       worker.postMessage(data);
     }
     expect((await pending).shape).toEqual([1, 24]);
+    expect((await model.embed('the fox')).shape).toEqual([1, 24]);
   });
 
   test('to which nothing more can be sent fail that call alone', async () => {

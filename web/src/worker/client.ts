@@ -8,13 +8,14 @@ import { callback, plainOptions, signal } from '../options.js';
 import type { RawObject, Runtime } from '../owned.js';
 import { nodeModule, registry, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { FileServer } from './files.js';
+import type { FileServer } from './files.js';
 import {
   type Answer,
   type Arguments,
   type FileRequest,
   type Loaded,
   type Method,
+  type PackedError,
   packError,
   type Request,
   unpackError,
@@ -34,16 +35,18 @@ type Unsent<R> = R extends unknown ? Omit<R, 'id'> : never;
 
 /** A worker and what is waited for from it. */
 class Connection implements RawObject {
-  private readonly waiting = new Map<number, Waiting>();
-  private nextId = 0;
-  private reason: HeedError | null = null;
+  readonly #worker: WorkerLike;
+  readonly #owned: Set<RawObject>;
+  readonly #files: FileServer | null;
+  readonly #waiting = new Map<number, Waiting>();
+  #nextId = 0;
+  #reason: HeedError | null = null;
 
   /** `owned`: what the runtime deletes when it is disposed of; `files`: what the worker loads from where it does not read the source itself. */
-  constructor(
-    private readonly worker: WorkerLike,
-    private readonly owned: Set<RawObject>,
-    private readonly files: FileServer | null,
-  ) {
+  constructor(worker: WorkerLike, owned: Set<RawObject>, files: FileServer | null) {
+    this.#worker = worker;
+    this.#owned = owned;
+    this.#files = files;
     owned.add(this);
     const failed = (what: string, cause?: unknown) =>
       this.end(
@@ -57,7 +60,7 @@ class Connection implements RawObject {
     // Listeners of the caller's stay as they are.
     if (typeof (worker as NodeWorker).on === 'function') {
       const node = worker as NodeWorker;
-      node.on('message', (answer: Answer) => this.receive(answer));
+      node.on('message', (answer: Answer) => this.#receive(answer));
       node.on('messageerror', unreadable);
       node.on('error', (error) => failed(`it failed (${describe(error)})`, error));
       node.on('exit', (code) => failed(`it ended (exit code ${code})`));
@@ -65,7 +68,7 @@ class Connection implements RawObject {
       if (node.threadId === -1) failed('it has ended already');
     } else {
       const web = worker as Worker;
-      web.addEventListener('message', ({ data }: MessageEvent<Answer>) => this.receive(data));
+      web.addEventListener('message', ({ data }: MessageEvent<Answer>) => this.#receive(data));
       web.addEventListener('messageerror', unreadable);
       web.addEventListener('error', (event) => {
         event.preventDefault();
@@ -76,7 +79,7 @@ class Connection implements RawObject {
 
   /** Why it answers no more. */
   get ended(): HeedError | null {
-    return this.reason;
+    return this.#reason;
   }
 
   /** Sends a request; its promise settles with the answer, with the signal's reason, or with the worker's end. */
@@ -86,18 +89,18 @@ class Connection implements RawObject {
     onProgress: Waiting['onProgress'],
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.reason) throw this.reason;
+      if (this.#reason) throw this.#reason;
       signal?.throwIfAborted();
-      const id = this.nextId++;
-      const onAbort = () => this.abandon(id, signal!.reason);
+      const id = this.#nextId++;
+      const onAbort = () => this.#abandon(id, signal!.reason);
       signal?.addEventListener('abort', onAbort);
       const release = () => signal?.removeEventListener('abort', onAbort);
-      this.waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, onProgress, release });
-      if (this.waiting.size === 1) (this.worker as NodeWorker).ref?.();
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, onProgress, release });
+      if (this.#waiting.size === 1) (this.#worker as NodeWorker).ref?.();
       try {
-        this.post({ ...request, id } as Request);
+        this.#post({ ...request, id } as Request);
       } catch (cause) {
-        this.settle(id)?.reject(
+        this.#settle(id)?.reject(
           new HeedError(
             'INVALID_ARGUMENT',
             `worker: got an argument that cannot be sent to a worker (${describe(cause)}); expected plain data`,
@@ -110,12 +113,12 @@ class Connection implements RawObject {
 
   /** Rejects what is pending with `reason`, and whatever is asked later. */
   end(reason: HeedError): void {
-    const alive = this.reason === null;
-    if (alive || reason.code === 'DISPOSED') this.reason = reason;
+    const alive = this.#reason === null;
+    if (alive || reason.code === 'DISPOSED') this.#reason = reason;
     if (!alive) return;
-    this.owned.delete(this);
-    for (const id of [...this.waiting.keys()]) this.settle(id)?.reject(reason);
-    void this.worker.terminate();
+    this.#owned.delete(this);
+    for (const id of [...this.#waiting.keys()]) this.#settle(id)?.reject(reason);
+    void this.#worker.terminate();
   }
 
   /** Disposes of it, for the runtime. */
@@ -123,57 +126,51 @@ class Connection implements RawObject {
     this.end(disposed());
   }
 
-  private post(request: Request, transfer: ArrayBuffer[] = []): void {
-    this.worker.postMessage(request, transfer as never[]);
+  #post(request: Request): void {
+    this.#worker.postMessage(request);
   }
 
-  private receive(answer: Answer): void {
+  #receive(answer: Answer): void {
     // Other scripts in a worker of the caller's may send messages of their own.
-    const waiting = this.waiting.get(answer?.id);
-    if (answer?.type === 'file') this.serve(answer.id, answer.request);
+    const waiting = this.#waiting.get(answer?.id);
+    if (answer?.type === 'file') this.#serve(answer.id, answer.request);
     else if (!waiting) return;
     else if (answer.type === 'progress') {
       try {
         waiting.onProgress?.(answer.progress as never);
       } catch (error) {
-        this.abandon(answer.id, error);
+        this.#abandon(answer.id, error);
       }
-    } else if (answer.type === 'error') this.settle(answer.id)?.reject(unpackError(answer.error));
-    else if (answer.type === 'result') this.settle(answer.id)?.resolve(answer.value);
+    } else if (answer.type === 'error') this.#settle(answer.id)?.reject(unpackError(answer.error));
+    else if (answer.type === 'result') this.#settle(answer.id)?.resolve(answer.value);
   }
 
-  private serve(id: number, request: FileRequest): void {
-    this.files
-      ?.answer(request)
-      .then(
-        (value): [Request, ArrayBuffer[]] => [
-          { type: 'file', id, value },
-          value instanceof Uint8Array ? [value.buffer as ArrayBuffer] : [],
-        ],
-        (error): [Request, ArrayBuffer[]] => [{ type: 'file', id, error: packError(error) }, []],
-      )
-      .then((message) => this.reason === null && this.post(...message))
-      .catch((cause) =>
-        this.end(new HeedError('WORKER_FAILED', `worker: cannot be sent a file (${describe(cause)})`, { cause })),
-      );
+  #serve(id: number, request: FileRequest): void {
+    const send = (result: { value: unknown } | { error: PackedError }) => {
+      if (!this.#reason) this.#post({ type: 'file', id, ...result });
+    };
+    this.#files?.answer(request).then(
+      (value) => send({ value }),
+      (error) => send({ error: packError(error) }),
+    );
   }
 
   /** Rejects one request and tells the worker that nobody waits for it. */
-  private abandon(id: number, reason: unknown): void {
-    this.settle(id)?.reject(reason);
-    this.post({ type: 'abort', id });
+  #abandon(id: number, reason: unknown): void {
+    this.#settle(id)?.reject(reason);
+    this.#post({ type: 'abort', id });
   }
 
-  private settle(id: number): Waiting | undefined {
-    const waiting = this.waiting.get(id);
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id);
     waiting?.release();
-    this.waiting.delete(id);
-    if (this.waiting.size === 0) (this.worker as NodeWorker).unref?.();
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) (this.#worker as NodeWorker).unref?.();
     return waiting;
   }
 }
 
-function disposed(): HeedError {
+export function disposed(): HeedError {
   return new HeedError('DISPOSED', 'PretrainedModel: got a call after dispose(); expected one before it');
 }
 
@@ -206,17 +203,17 @@ function startWorker(): WorkerLike {
 /** Workers that callers made and handed in: each runs one model. */
 const taken = new WeakSet<WorkerLike>();
 
-/** Loads a model in a worker: heed's own, or one that the caller made and that runs heed's worker.js. The worker reads the source itself, or from `source` as a pool serves it. */
+/** Loads a model in a worker: heed's own, or one that the caller made and that runs heed's worker.js. It reads the source itself, or (null) what `files` serves. */
 export async function loadInWorker(
   runtime: Runtime,
-  source: ModelSource | FileServer,
+  given: ModelSource | null,
   { signal, onProgress, ...options }: LoadModelOptions,
   worker?: WorkerLike,
+  files: FileServer | null = null,
 ): Promise<WorkerModel> {
   signal?.throwIfAborted();
   const wasm = moduleOf(runtime.core);
-  const files = source instanceof FileServer ? source : null;
-  const own = files ? null : portable(source as ModelSource, options.remoteHost);
+  const source = given && portable(given, options.remoteHost);
   if (worker) {
     if (taken.has(worker))
       throw invalid('fromPretrained.worker', 'a Worker that was given before', 'one that runs no other model');
@@ -224,7 +221,7 @@ export async function loadInWorker(
   }
   const connection = new Connection(worker ?? startWorker(), runtime.owned, files);
   try {
-    const request = { type: 'load', source: own, options, wasm, progress: onProgress !== undefined } as const;
+    const request = { type: 'load', source, options, wasm, progress: onProgress !== undefined } as const;
     const { config } = await connection.ask<Loaded>(request, signal, onProgress);
     return new WorkerModel(connection, config);
   } catch (error) {

@@ -61,19 +61,16 @@ export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => v
   }
 
   return (request) => {
-    if (request?.type === 'abort') {
-      running.get(request.id)?.abort();
-      return;
-    }
-    const { id } = request;
-    if (request.type === 'file') {
+    const id = request?.id;
+    if (request?.type === 'abort') running.get(id)?.abort();
+    else if (request?.type === 'file') {
       const waiting = asked.get(id);
       asked.delete(id);
       if (request.error) waiting?.reject(unpackError(request.error));
       else waiting?.resolve(request.value);
-      return;
     }
-    if (request.type !== 'load' && request.type !== 'call') return; // another script's in the same worker
+    // Messages of other kinds are for other scripts in the same worker.
+    if (request?.type !== 'load' && request?.type !== 'call') return;
     running.set(id, new AbortController());
     answer(request)
       .then((value) => post({ type: 'result', id, value }, buffersOf(value)))

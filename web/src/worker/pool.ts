@@ -10,10 +10,10 @@ import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../mod
 import { type ModelFolder, type ModelSource, openFolder, portable } from '../models/source.js';
 import { integer, type Reader } from '../options.js';
 import type { Runtime } from '../owned.js';
-import { nodeModule, type SignalLike } from '../platform.js';
+import { linkedAbort, nodeModule, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { loadInWorker, readCall, type WorkerModel } from './client.js';
-import { FileServer } from './files.js';
+import { disposed, loadInWorker, readCall, type WorkerModel } from './client.js';
+import { type FileServer, serveFiles } from './files.js';
 import type { Arguments, Method } from './protocol.js';
 import { type Called, RemoteModel } from './remote.js';
 
@@ -60,29 +60,26 @@ async function loadWorkers(
   { onProgress, signal, integrity: expected, ...options }: LoadModelOptions,
   count: number,
 ): Promise<{ models: WorkerModel[]; fingerprint: string }> {
-  signal?.throwIfAborted();
   const integrity = new Integrity(expected);
-  const stop = new AbortController();
-  const onAbort = () => stop.abort(signal!.reason);
-  signal?.addEventListener('abort', onAbort);
+  const { stop, unlink } = linkedAbort(signal);
   let folder: ModelFolder | undefined;
   let files: FileServer | undefined;
   let loads: Promise<WorkerModel>[] = [];
+  const loaded = new Array<number>(count).fill(0);
   try {
     folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
-    const server = new FileServer(folder, count, stop.signal);
-    files = server;
-    const progressOf = onProgress && slowest(count, onProgress);
-    loads = Array.from({ length: count }, (_, i) =>
-      loadInWorker(runtime, server, {
-        ...options,
-        signal: stop.signal,
-        ...(progressOf && { onProgress: progressOf(i) }),
-      }),
-    );
+    files = serveFiles(folder, count, stop.signal);
+    loads = loaded.map((_, i) => {
+      const onEach = (progress: LoadProgress) => {
+        loaded[i] = progress.loaded;
+        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // what all of them have
+      };
+      const each = { ...options, signal: stop.signal, ...(onProgress && { onProgress: onEach }) };
+      return loadInWorker(runtime, null, each, undefined, files);
+    });
     const models = await Promise.all(loads);
     integrity.requireAllFound();
-    return { models, fingerprint: await server.fingerprint() };
+    return { models, fingerprint: await files.fingerprint() };
   } catch (error) {
     stop.abort(error);
     files?.close();
@@ -90,17 +87,8 @@ async function loadWorkers(
     await folder?.failed?.(error);
     throw signal?.aborted ? signal.reason : error;
   } finally {
-    signal?.removeEventListener('abort', onAbort);
+    unlink();
   }
-}
-
-/** A listener for each worker's progress; `onProgress` hears of what all of them have read. */
-function slowest(count: number, onProgress: (progress: LoadProgress) => void) {
-  const loaded = new Array<number>(count).fill(0);
-  return (worker: number) => (progress: LoadProgress) => {
-    loaded[worker] = progress.loaded;
-    if (Math.min(...loaded) === progress.loaded) onProgress(progress);
-  };
 }
 
 interface Slot {
@@ -144,10 +132,7 @@ class PoolModel extends RemoteModel {
     // Four shares for each: the last ones even out what the others took longer for.
     const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
     if (total <= size) return this.#run((model) => model.embed(input, options));
-    const stop = new AbortController();
-    const onAbort = () => stop.abort(signal!.reason);
-    signal?.throwIfAborted();
-    signal?.addEventListener('abort', onAbort);
+    const { stop, unlink } = linkedAbort(signal);
     const parts: Tensor[] = [];
     let next = 0;
     let done = 0;
@@ -174,7 +159,7 @@ class PoolModel extends RemoteModel {
       stop.abort();
       throw error;
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      unlink();
     }
     const width = parts[0]!.shape[1]!;
     const data = new Float32Array(total * width);
@@ -186,24 +171,20 @@ class PoolModel extends RemoteModel {
 
   dispose(): void {
     for (const { model } of this.#slots) model.dispose();
-    this.#stop.abort();
+    this.#stop.abort(disposed());
   }
 
   /** In the worker that has least to do. One that has ended is replaced; until then its calls go to the others, or wait where there are none. */
   async #run<T>(call: (model: PretrainedModel) => Promise<T>): Promise<T> {
-    for (const slot of this.#slots) if (slot.model.failed) slot.renewal ??= this.#renew(slot);
-    let alive = this.#alive();
+    for (const slot of this.#slots) if (slot.model.failed) this.#renew(slot);
+    const alive = this.#slots.filter(({ model }) => !model.failed);
     if (alive.length === 0) {
-      const renewals = this.#slots.flatMap(({ renewal }) => renewal ?? []);
-      await Promise.any(renewals).catch(({ errors }: AggregateError) => {
-        if (!this.disposed) throw errors[0];
+      await Promise.any(this.#slots.map(({ renewal }) => renewal)).catch(({ errors }: AggregateError) => {
+        throw errors[0];
       });
-      alive = this.#alive();
+      return this.#run(call);
     }
-    // None: it was disposed of meanwhile, or the new one has ended too, and says so.
-    const slot = (alive.length > 0 ? alive : this.#slots).reduce((least, each) =>
-      each.busy < least.busy ? each : least,
-    );
+    const slot = alive.reduce((least, each) => (each.busy < least.busy ? each : least));
     slot.busy++;
     try {
       return await call(slot.model);
@@ -212,20 +193,15 @@ class PoolModel extends RemoteModel {
     }
   }
 
-  #alive(): Slot[] {
-    return this.#slots.filter(({ model }) => !model.failed);
-  }
-
-  #renew(slot: Slot): Promise<void> {
-    const renewal = this.start(this.#stop.signal)
+  #renew(slot: Slot): void {
+    slot.renewal ??= this.start(this.#stop.signal)
       .then((model) => {
         slot.model = model;
       })
       .finally(() => {
         slot.renewal = null;
       });
-    renewal.catch(() => {}); // the next call tries again
-    return renewal;
+    slot.renewal.catch(() => {}); // the next call tries again
   }
 }
 
