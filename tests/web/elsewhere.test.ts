@@ -156,26 +156,29 @@ describe('the Cache API', () => {
 
 describe('workers', () => {
   /** A browser's worker, by a thread in which the script finds a browser's worker scope. */
-  class WebWorker {
-    onmessage?: (event: { data: unknown }) => void;
-    onerror?: (event: { message: string; preventDefault(): void }) => void;
-    onmessageerror?: () => void;
+  class WebWorker extends EventTarget {
     private readonly thread: Thread;
 
     constructor(url: URL, options?: { type: string }) {
+      super();
       expect(options).toEqual({ type: 'module' });
       const scope = `
         const { parentPort } = require('node:worker_threads');
         process.getBuiltinModule = undefined;
         globalThis.postMessage = (message, transfer) => parentPort.postMessage(message, transfer);
-        import(${JSON.stringify(url.href)}).then(() => parentPort.on('message', (data) => globalThis.onmessage({ data })));`;
+        globalThis.addEventListener = (type, listener) => parentPort.on(type, (data) => listener({ data }));
+        import(${JSON.stringify(url.href)});`;
       this.thread = new Thread(scope, { eval: true });
-      this.thread.on('message', (data) => this.onmessage?.({ data }));
-      this.thread.on('error', ({ message }) => this.onerror?.({ message, preventDefault: () => {} }));
+      this.thread.on('message', (data) => this.emit('message', { data }));
+      this.thread.on('error', (error) => this.emit('error', { message: (error as Error).message }));
     }
 
-    postMessage(message: unknown) {
-      this.thread.postMessage(message);
+    emit(type: string, fields: object) {
+      return this.dispatchEvent(Object.assign(new Event(type, { cancelable: true }), fields));
+    }
+
+    postMessage(message: unknown, transfer?: never[]) {
+      this.thread.postMessage(message, transfer);
     }
 
     terminate() {
@@ -188,8 +191,8 @@ describe('workers', () => {
     vi.stubGlobal('navigator', { hardwareConcurrency: 2 });
     using here = await heed.fromPretrained(files);
     using there = await heed.fromPretrained(files, { worker: true });
-    using pool = await heed.fromPretrained(files, { threads: 'auto' });
-    expect(pool.threads).toEqual({ count: 2, reason: '2 cores' });
+    using pool = await heed.fromPretrained(files, { workers: 'auto' });
+    expect(pool.workers).toEqual({ count: 2, reason: '2 cores' });
     const texts = many.slice(0, 40);
     const wanted = await here.embed(texts);
     expect(await there.embed(texts)).toEqual(wanted);
@@ -199,14 +202,14 @@ describe('workers', () => {
 
   test('are told of folders by their whole address', async () => {
     const sent: { source: unknown }[] = [];
-    const worker = {
-      onmessage: undefined as undefined | ((event: object) => void),
+    const worker = Object.assign(new EventTarget(), {
       postMessage(request: { id: number; source: unknown }) {
         sent.push(request);
-        this.onmessage!({ data: { type: 'error', id: request.id, error: { code: 'NOT_FOUND', message: 'x: none' } } });
+        const error = { packed: true, name: 'HeedError', code: 'NOT_FOUND', message: 'x: none' };
+        worker.dispatchEvent(new MessageEvent('message', { data: { type: 'error', id: request.id, error } }));
       },
       terminate: vi.fn(),
-    };
+    });
     await expect(heed.fromPretrained('./model', { worker })).rejects.toMatchObject({ code: 'NOT_FOUND' });
     expect(sent.map(({ source }) => source)).toEqual(['https://app.example/page/model']);
     expect(worker.terminate).toHaveBeenCalledOnce();
@@ -219,15 +222,49 @@ describe('workers', () => {
       using model = await heed.fromPretrained(files, { worker });
       return await model.embed(many, { onProgress: () => die(worker) });
     };
-    await expect(dying((worker) => worker.onmessageerror!())).rejects.toMatchObject({
+    await expect(dying((worker) => worker.emit('messageerror', {}))).rejects.toMatchObject({
       code: 'WORKER_FAILED',
       message: expect.stringContaining('a message could not be read'),
     });
-    const preventDefault = vi.fn();
-    await expect(dying((worker) => worker.onerror!({ message: 'out of stack', preventDefault }))).rejects.toMatchObject(
-      { code: 'WORKER_FAILED', message: expect.stringContaining('it failed (out of stack)') },
-    );
-    expect(preventDefault).toHaveBeenCalled(); // heed's error says it; the console need not
+    let reported = true;
+    const failing = dying((worker) => {
+      reported = worker.emit('error', { message: 'out of stack' });
+    });
+    await expect(failing).rejects.toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringContaining('it failed (out of stack)'),
+    });
+    expect(reported).toBe(false); // heed's error says it; the console need not
+  });
+
+  test('of the caller keep its handlers, and messages of its own', async () => {
+    const worker = new WebWorker(new URL('./worker.js', import.meta.resolve('heed')), { type: 'module' });
+    const [onmessage, onerror, onmessageerror] = [vi.fn(), vi.fn(), vi.fn()];
+    Object.assign(worker, { onmessage, onerror, onmessageerror });
+    using model = await heed.fromPretrained(files, { worker });
+    expect(worker).toMatchObject({ onmessage, onerror, onmessageerror });
+    const pending = model.embed('the fox');
+    for (const data of [null, 'hello', { id: 1 }, { id: 1, type: 'hello' }, { id: 7, type: 'result' }]) {
+      worker.emit('message', { data });
+      worker.postMessage(data);
+    }
+    expect((await pending).shape).toEqual([1, 24]);
+    expect((await model.embed('the fox')).shape).toEqual([1, 24]);
+  });
+
+  test('to which nothing more can be sent fail that call alone', async () => {
+    const worker = new WebWorker(new URL('./worker.js', import.meta.resolve('heed')), { type: 'module' });
+    using model = await heed.fromPretrained(files, { worker });
+    const pending = model.embed(many);
+    const refusing = vi.spyOn(worker, 'postMessage').mockImplementation(() => {
+      throw new DOMException('no clone of it', 'DataCloneError');
+    });
+    const refused = await model.embed('a').catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('no clone of it') });
+    expect(refused).toMatchObject({ cause: { name: 'DataCloneError' } });
+    refusing.mockRestore();
+    expect((await pending).shape).toEqual([many.length, 24]);
+    expect((await model.embed('a')).shape).toEqual([1, 24]);
   });
 
   test('that there are none, or that may not start, is said', async () => {
@@ -251,8 +288,8 @@ describe('workers', () => {
   test('are one where the engine does not tell its cores', async () => {
     vi.stubGlobal('Worker', WebWorker);
     vi.stubGlobal('navigator', undefined);
-    using model = await heed.fromPretrained(files, { threads: 'auto' });
-    expect(model.threads).toMatchObject({ count: 1, reason: expect.stringContaining('does not say') });
+    using model = await heed.fromPretrained(files, { workers: 'auto' });
+    expect(model.workers).toMatchObject({ count: 1, reason: expect.stringContaining('does not say') });
   });
 });
 

@@ -200,7 +200,7 @@ describe('calls', () => {
 
   async function eachPlace(body: (model: PretrainedModel, heed: Heed) => Promise<void>): Promise<void> {
     using heed = await own();
-    for (const options of [{}, { worker: true }, { threads: 2 }]) {
+    for (const options of [{}, { worker: true }, { workers: 2 }]) {
       using model = await heed.fromPretrained(tinyModel(), options);
       await body(model, heed);
     }

@@ -1,4 +1,4 @@
-/** Engines that lack something say so, and so do threads and packed files that cannot be had. */
+/** Engines that lack something say so, and so do workers and packed files that cannot be had. */
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,15 +47,15 @@ describe('an engine', () => {
 describe('a pool of workers', () => {
   it('is as large as there are cores', async () => {
     const heed = await load();
-    using model = await heed.fromPretrained(tinyModel(), { threads: 'auto' });
-    expect(model.threads.reason).toMatch(/cores/);
-    expect(model.threads.count).toBeGreaterThan(0);
+    using model = await heed.fromPretrained(tinyModel(), { workers: 'auto' });
+    expect(model.workers.reason).toMatch(/cores/);
+    expect(model.workers.count).toBeGreaterThan(0);
     expect((await model.embed(['the fox', 'x'])).shape).toEqual([2, 24]);
   });
 
   it('is all or nothing', async () => {
     const heed = await load();
-    await expect(heed.fromPretrained({ 'config.json': '{' }, { threads: 2 })).rejects.toMatchObject({
+    await expect(heed.fromPretrained({ 'config.json': '{' }, { workers: 2 })).rejects.toMatchObject({
       code: 'INVALID_FILE',
     });
   });

@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { HeedError, type LoadOptions, load } from 'heed';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { HeedError, type LoadOptions, load, pipeline } from 'heed';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { tinyModel } from './models/tiny.js';
 
 const file = new URL('../../dist/heed-simd128.wasm', import.meta.url);
 let bytes: Uint8Array<ArrayBuffer>;
@@ -26,6 +27,7 @@ beforeAll(async () => {
 });
 
 afterAll(() => server.close());
+afterEach(() => vi.restoreAllMocks());
 
 /** An instance of its own, that works. */
 async function works(options: LoadOptions): Promise<void> {
@@ -45,13 +47,125 @@ describe('load', () => {
   });
 
   it('shares one instance among calls', async () => {
-    const [a, b] = await Promise.all([load(), load({})]);
-    expect(a).toBe(b);
-    expect(await load({ build: 'auto' })).toBe(a);
     const wasm = new Uint8Array(bytes);
+    const [a, b] = await Promise.all([load(), load({})]);
     const [c, d] = await Promise.all([load({ build: 'simd128', wasm }), load({ build: 'simd128', wasm })]);
-    expect(c).toBe(d);
-    expect(c).not.toBe(a);
+    const all = [a, b, await load({ build: 'auto' }), c, d];
+    const before = all.map(({ info }) => info.memoryBytes);
+    using layer = new a.Linear({ inFeatures: 2048, outFeatures: 2048 });
+    expect(layer.parameterCount).toBe(2049 * 2048);
+    const grown = all.map(({ info }, i) => info.memoryBytes > before[i]!);
+    expect(grown).toEqual([true, true, true, false, false]);
+    for (const heed of all) heed.dispose();
+  });
+
+  it('counts its callers: what one disposes of goes on for the others', async () => {
+    const wasm = new Uint8Array(bytes);
+    const options = { build: 'simd128', wasm } as const;
+    const disposed = expect.objectContaining({ name: 'HeedError', code: 'DISPOSED' });
+    const [a, b] = await Promise.all([load(options), load(options)]);
+    const model = await b.fromPretrained(tinyModel());
+    const expected = await model.embed('the fox');
+    const layer = new b.Linear({ inFeatures: 1, outFeatures: 1, seed: 1 });
+    {
+      using other = a;
+      expect(other.softmax([0, 0]).toArray()).toEqual([0.5, 0.5]);
+    }
+    a.dispose();
+    a.dispose();
+    expect(() => a.softmax([1])).toThrow(disposed);
+    expect(await model.embed('the fox')).toEqual(expected);
+    expect(layer.forward([1]).shape).toEqual([1]);
+    expect(b.softmax([1]).toArray()).toEqual([1]);
+    // The instance is still the one to share, for those who come later, too.
+    const c = await load(options);
+    const { memoryBytes } = c.info;
+    using large = new c.Linear({ inFeatures: 2048, outFeatures: 2048 });
+    expect(b.info.memoryBytes).toBeGreaterThan(memoryBytes);
+    b.dispose();
+    expect(large.disposed).toBe(false);
+    expect(model.disposed).toBe(true);
+    expect(layer.disposed).toBe(true);
+    await expect(model.embed('the fox')).rejects.toThrow(disposed);
+    expect(() => layer.forward([1])).toThrow(disposed);
+    c.dispose();
+    expect(large.disposed).toBe(true);
+    using fresh = await load(options);
+    expect(fresh.info.memoryBytes).toBeLessThanOrEqual(memoryBytes);
+  });
+
+  it('frees what a caller made when it disposes, beside others', async () => {
+    const options = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
+    using kept = await load(options);
+    let before = 0;
+    for (let i = 0; i < 20; i++) {
+      const heed = await load(options);
+      // Neither is disposed of by itself.
+      new heed.Linear({ inFeatures: 1024, outFeatures: 1024 });
+      await heed.fromPretrained(tinyModel());
+      heed.dispose();
+      if (i === 2) before = kept.info.memoryBytes;
+    }
+    expect(kept.info.memoryBytes).toBe(before);
+  });
+
+  it('lets one caller dispose while another still loads, and a failed call spoils no call after it', async () => {
+    const options = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
+    const first = load(options).then((heed) => heed.dispose());
+    using second = await load(options);
+    await first;
+    expect(second.softmax([1]).toArray()).toEqual([1]);
+
+    let fails = true;
+    vi.spyOn(WebAssembly, 'compile').mockImplementation((source) =>
+      fails ? Promise.reject(new Error('busy')) : Promise.resolve(new WebAssembly.Module(source)),
+    );
+    const flaky = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
+    const again = load(flaky).catch(() => {
+      fails = false;
+      return load(flaky); // at once, while the other caller has not heard of the failure yet
+    });
+    await expect(load(flaky)).rejects.toMatchObject({ code: 'LOAD_FAILED' });
+    using heed = await again;
+    expect(heed.softmax([1]).toArray()).toEqual([1]);
+  });
+
+  it('refuses a model that was loaded while its caller disposed', async () => {
+    const options = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
+    using kept = await load(options);
+    const heed = await load(options);
+    const loading = heed.fromPretrained(tinyModel());
+    heed.dispose();
+    await expect(loading).rejects.toMatchObject({ code: 'DISPOSED' });
+    expect(kept.softmax([1]).toArray()).toEqual([1]);
+  });
+
+  it('counts what was forgotten without dispose(), too', async () => {
+    const options = { build: 'simd128', wasm: new Uint8Array(bytes) } as const;
+    const forget = async () => {
+      const heed = await load(options);
+      return new heed.Linear({ inFeatures: 2048, outFeatures: 2048 }).parameterCount;
+    };
+    await forget();
+    const shared = async () => {
+      (globalThis as { gc?: () => void }).gc!();
+      using heed = await load(options);
+      return heed.info.memoryBytes;
+    };
+    await expect.poll(shared, { timeout: 20_000 }).toBeLessThan(2 ** 24);
+  });
+
+  it('frees what a pipeline held, and no more', async () => {
+    using kept = await load();
+    const pipe = await pipeline('feature-extraction', tinyModel());
+    const other = await pipeline('feature-extraction', tinyModel());
+    await pipe.dispose();
+    await pipe.dispose();
+    expect(pipe.model.disposed).toBe(true);
+    await expect(pipe('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+    expect((await other('a')).dims).toEqual([1, 3, 24]);
+    await other.dispose();
+    expect(kept.softmax([1]).toArray()).toEqual([1]);
   });
 
   it('takes a URL, its string, a path, bytes, a response and a module', async () => {

@@ -68,9 +68,9 @@ export type {
   Prediction,
   PredictOptions,
   PretrainedModel,
-  Threads,
   TokenizeOptions,
   TokenizeResult,
+  Workers,
 } from './models/model.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export type { FileBytes, ModelSource } from './models/source.js';

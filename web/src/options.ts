@@ -26,18 +26,20 @@ export function readOptions<S extends Record<string, Reader<unknown>>>(
   return guarded(owner, () => {
     if (typeof given !== 'object' || given === null || Array.isArray(given))
       throw invalid(owner, describe(given), 'an options object');
-    for (const name of Object.keys(given)) {
-      if (!Object.hasOwn(schema, name)) {
-        const known = Object.keys(schema);
-        const hint = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
-        throw new HeedError('INVALID_ARGUMENT', `${owner}: got the unknown option '${name}'; expected ${hint}`);
-      }
-    }
+    requireKnown(owner, Object.keys(given), Object.keys(schema));
     const read: Record<string, unknown> = {};
     for (const name of Object.keys(schema))
       read[name] = schema[name]!((given as Record<string, unknown>)[name], `${owner}.${name}`);
     return read as Read<S>;
   });
+}
+
+/** Refuses options that do not exist, naming the nearest one that does. */
+export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
+  const name = given.find((each) => !known.includes(each));
+  if (name === undefined) return;
+  const hint = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
+  throw new HeedError('INVALID_ARGUMENT', `${owner}: got the unknown option '${name}'; expected ${hint}`);
 }
 
 /** A copy of options that several callees share, each of which reads its own: looked at once, so that no getter of theirs can throw later. */
@@ -101,6 +103,13 @@ export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
 }
 
 export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value);
+/** Factors on heads: what is not finite would make 0 times it NaN. */
+export const headMask: Reader<RawTensor> = (value, name) => {
+  const read = readTensor(name, value);
+  const wrong = read.data.findIndex((factor) => !Number.isFinite(factor));
+  if (wrong >= 0) throw invalid(name, `${read.data[wrong]} at entry ${wrong}`, 'finite factors');
+  return read;
+};
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
 
 export const text: Reader<string> = (value, name) => {
@@ -142,10 +151,10 @@ export function callback<F>(value: unknown, name: string): F | undefined {
   throw invalid(name, describe(value), 'a function');
 }
 
-/** Reads the length or another plain number that a call takes before its options. */
-export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE): number {
+/** Reads the length or another plain number that a call takes before its options. `or`: what else it may be. */
+export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE, or = ''): number {
   if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
-  throw invalid(name, describe(value), `an integer from ${least} to ${most}`);
+  throw invalid(name, describe(value), `${or}an integer from ${least} to ${most}`);
 }
 
 /** The known name with the fewest edits from `name`. */

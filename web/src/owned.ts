@@ -3,17 +3,30 @@ import type { Core } from './core.js';
 import { HeedError } from './error.js';
 import { dispose, registry } from './platform.js';
 
-/** One instance of the WebAssembly module. Throws `DISPOSED` once it was given back. */
-export interface Runtime {
-  readonly core: Core;
-}
-
-interface RawObject {
+/** Something that is held until it is deleted: an object of the core, a worker. */
+export interface RawObject {
   delete(): void;
 }
 
-// The raw object is the registry's held value, so it lives until its owner is collected.
-const collected = registry<RawObject>((raw) => raw.delete());
+/** One caller's use of an instance of the WebAssembly module. `core` throws `DISPOSED` once the caller has disposed of it. */
+export interface Runtime {
+  readonly core: Core;
+  /** What the caller made with it and that was not deleted yet; disposing of the runtime deletes it. */
+  readonly owned: Set<RawObject>;
+}
+
+interface Held {
+  raw: RawObject;
+  owned: Set<RawObject>;
+}
+
+/** Deletes an object once, whoever comes first: its owner, the collector or its runtime. */
+function release({ raw, owned }: Held): void {
+  if (owned.delete(raw)) raw.delete();
+}
+
+// The raw object is part of the registry's held value, so it lives until its owner is collected.
+const collected = registry<Held>(release);
 
 /** Owns one object of the core. */
 export abstract class Owned<Raw extends RawObject> {
@@ -26,12 +39,13 @@ export abstract class Owned<Raw extends RawObject> {
     this.#name = name;
     this.#runtime = runtime;
     this.#raw = raw;
-    collected?.register(this, raw, this);
+    runtime.owned.add(raw);
+    collected?.register(this, { raw, owned: runtime.owned }, this);
   }
 
-  /** Whether `dispose()` was called. */
+  /** Whether `dispose()` was called, here or on the runtime. */
   get disposed(): boolean {
-    return this.#raw === null;
+    return this.#raw === null || !this.#runtime.owned.has(this.#raw);
   }
 
   /** Frees the memory. Calling it again does nothing; any other use afterwards throws `DISPOSED`. */
@@ -40,7 +54,7 @@ export abstract class Owned<Raw extends RawObject> {
     if (raw === null) return;
     this.#raw = null;
     collected?.unregister(this);
-    raw.delete();
+    release({ raw, owned: this.#runtime.owned });
   }
 
   [dispose](): void {

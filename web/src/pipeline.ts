@@ -151,13 +151,19 @@ export async function pipeline<T extends PipelineTask>(
     );
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load();
-  const model = await heed.fromPretrained(source, {
-    ...rest,
-    ...(progress && { onProgress: statusesFor(progress, name) }),
-  });
-  progress?.({ status: 'ready', task, model: name });
+  const end = () => heed.dispose(); // and with it the model
+  let model: PretrainedModel;
+  try {
+    model = await heed.fromPretrained(source, {
+      ...rest,
+      ...(progress && { onProgress: statusesFor(progress, name) }),
+    });
+    progress?.({ status: 'ready', task, model: name });
+  } catch (error) {
+    end();
+    throw error;
+  }
   const call = makers[task](model) as Pipelines[T];
-  const end = () => model.dispose();
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 

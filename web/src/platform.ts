@@ -35,6 +35,15 @@ export interface SignalLike {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
+/** A controller that `signal` aborts, too, until `unlink`. */
+export function linkedAbort(signal: SignalLike | undefined): { stop: AbortController; unlink(): void } {
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal!.reason);
+  signal?.throwIfAborted();
+  signal?.addEventListener('abort', onAbort);
+  return { stop, unlink: () => signal?.removeEventListener('abort', onAbort) };
+}
+
 /** A Blob, or a File with its name and its path below a chosen folder. */
 export interface BlobLike {
   readonly size: number;
@@ -48,9 +57,9 @@ export interface FileLike extends BlobLike {
   readonly webkitRelativePath?: string;
 }
 
-/** A dedicated worker: a browser's, or one of Node's worker_threads. */
+/** A dedicated worker: a browser's, or one of Node's worker_threads, which has `on` in the place of `addEventListener`. */
 export interface WorkerLike {
-  postMessage(message: unknown, transfer?: never[]): void;
+  postMessage(message: unknown): void;
   terminate(): unknown;
 }
 

@@ -29,8 +29,8 @@ import type { PretrainedModel } from './models/model.js';
 import type { ModelSource } from './models/source.js';
 import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
-import type { Runtime } from './owned.js';
-import { dispose, type UrlLike } from './platform.js';
+import type { RawObject, Runtime } from './owned.js';
+import { dispose, registry, type UrlLike } from './platform.js';
 import type { Tensor, TensorInput } from './tensor.js';
 import { version } from './version.js';
 
@@ -72,7 +72,7 @@ type Unbound<Made, Options> = new (runtime: Runtime, options: Options) => Made;
  * Letters: N batch, L queries, S keys, E width, Dk / Dv key / value width; `...` any leading axes.
  */
 export class Heed {
-  readonly #runtime: { core: Core; dispose(): void };
+  readonly #runtime: Runtime & { dispose(): void };
   readonly #choice: Choice;
 
   /** Masks, made and joined. */
@@ -176,7 +176,10 @@ export class Heed {
     return fromPretrained(this.#runtime, source, options);
   }
 
-  /** Lets go of the module and its memory. Calling it again does nothing; any other use of this runtime or its layers throws `DISPOSED`. The next `load()` makes a fresh one. */
+  /**
+   * Ends this caller's use of the module: frees the layers and models made through this object and ends their workers. Calling it again does nothing; any other use of
+   * this object, its layers or its models throws `DISPOSED`. Objects that other calls of `load()` returned go on working; the module's memory is freed with the last of them.
+   */
   dispose(): void {
     this.#runtime.dispose();
   }
@@ -198,9 +201,14 @@ export class Heed {
   }
 }
 
+/** Counts runtimes as disposed of that were forgotten together with all that was made with them. */
+const dropped = registry<() => void>((onDispose) => onDispose());
+
 function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): void } {
   let core: Core | null = alive;
-  return {
+  const owned = new Set<RawObject>();
+  const runtime = {
+    owned,
     get core() {
       if (core === null)
         throw new HeedError('DISPOSED', 'heed: got a call after dispose(); expected one before it, or a new load()');
@@ -209,9 +217,14 @@ function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): v
     dispose() {
       if (core === null) return;
       core = null;
+      dropped?.unregister(runtime);
+      for (const raw of owned) raw.delete();
+      owned.clear();
       onDispose();
     },
   };
+  dropped?.register(runtime, onDispose, runtime);
+  return runtime;
 }
 
 const source: Reader<WasmSource> = (value, name) => {
@@ -224,12 +237,19 @@ const loadSchema = {
   wasm: optional(source, undefined),
 } satisfies Schema<LoadOptions>;
 
-// The promise is kept, not the instance, so that concurrent calls share one; by the source that was given, then by the build.
-const byBuild = new Map<string, Promise<Heed>>();
-const bySource = new WeakMap<object, Map<string, Promise<Heed>>>();
+/** An instance of the module and how many callers use it. A promise, so that concurrent calls share it. */
+interface Shared {
+  loading: Promise<[Core, Choice]> | null;
+  users: number;
+}
+
+// By the source that was given, then by the build.
+const byBuild = new Map<string, Shared>();
+const bySource = new WeakMap<object, Map<string, Shared>>();
 
 /**
- * Loads the WebAssembly module. Calls with the same options share one instance, until it is disposed of; a failed call leaves nothing behind.
+ * Loads the WebAssembly module. Calls with the same options share one instance of it, which is let go of when each caller has disposed of what it got; a failed call leaves
+ * nothing behind.
  *
  * @throws HeedError `LOAD_FAILED` where the module cannot be had, `UNSUPPORTED` where the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for wrong options
  */
@@ -241,21 +261,32 @@ export async function load(options?: LoadOptions): Promise<Heed> {
   });
   const place = wasm === undefined || url !== null ? byBuild : mapOf(wasm as object);
   const key = `${build} ${url ?? ''}`;
-  const known = place.get(key);
-  if (known) return known;
-  const forget = () => {
-    if (place.get(key) === loading) place.delete(key);
+  const start = async (): Promise<[Core, Choice]> => {
+    const choice = await chooseBuild(build);
+    return [await instantiate(choice.build, wasm), choice];
   };
-  const loading = chooseBuild(build).then(
-    async (choice) => new Heed(await instantiate(choice.build, wasm), choice, forget),
-  );
-  place.set(key, loading);
-  loading.catch(forget);
-  return loading;
+  const forget = () => {
+    if (place.get(key) === shared) place.delete(key);
+  };
+  let shared = place.get(key);
+  if (!shared) {
+    const loading = start();
+    shared = { loading, users: 0 };
+    place.set(key, shared);
+    loading.catch(forget); // before any caller hears of it and tries again
+  }
+  const { loading } = shared;
+  shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
+  const [core, choice] = await loading!;
+  return new Heed(core, choice, () => {
+    if (--shared.users > 0) return;
+    shared.loading = null; // so that a disposed object which is kept does not keep the memory
+    forget();
+  });
 }
 
-function mapOf(source: object): Map<string, Promise<Heed>> {
-  const map = bySource.get(source) ?? new Map<string, Promise<Heed>>();
+function mapOf(source: object): Map<string, Shared> {
+  const map = bySource.get(source) ?? new Map<string, Shared>();
   bySource.set(source, map);
   return map;
 }

@@ -35,18 +35,18 @@ const files = tinyModel();
 let runtime: heed.Heed;
 let here: heed.PretrainedModel;
 let inWorker: heed.PretrainedModel;
-let threads: heed.PretrainedModel;
+let pool: heed.PretrainedModel;
 let expected: heed.Tensor;
 
 beforeAll(async () => {
   runtime = await heed.load();
   here = await runtime.fromPretrained(files);
   inWorker = await runtime.fromPretrained(files, { worker: true });
-  threads = await runtime.fromPretrained(files, { threads: 2 });
+  pool = await runtime.fromPretrained(files, { workers: 2 });
   expected = await here.embed('the quick fox');
 });
 afterAll(() => {
-  for (const model of [here, inWorker, threads]) model.dispose();
+  for (const model of [here, inWorker, pool]) model.dispose();
 });
 
 // --- values -------------------------------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ type Callable = (...given: unknown[]) => unknown;
 describe.each([
   ['here', () => here],
   ['in a worker', () => inWorker],
-  ['in two workers', () => threads],
+  ['in two workers', () => pool],
 ])('a model %s', (place, chosen) => {
   it.each(methods)('%s', async (name, given) => {
     const model = chosen();
@@ -223,7 +223,7 @@ describe('loading', () => {
     cache: fc.constant(false),
     integrity: fc.constantFrom({}, { 'config.json': 'sha256-x' }, { x: `sha256-${'0'.repeat(64)}` }),
     worker: flag,
-    threads: fc.constantFrom(1, 0, 65),
+    workers: fc.constantFrom(1, 0, 65),
   });
 
   it('fromPretrained', async () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { HeedError, load } from 'heed';
+import { HeedError, load, type ModelInput } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { parseHeader } from '../../../web/src/models/safetensors.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
@@ -320,6 +320,8 @@ describe('input', () => {
     ['a mask of twos', { inputIds: [[1]], attentionMask: [[2]] }, {}, 'INVALID_ARGUMENT'],
     ['a mask of another length', { inputIds: [[1, 2]], attentionMask: [[1]] }, {}, 'SHAPE_MISMATCH'],
     ['masks for other texts', { inputIds: [[1, 2]], attentionMask: [] }, {}, 'SHAPE_MISMATCH'],
+    ['a key beside the ids that is none', { inputIds: [[1]], attention_mask: [[1]] }, {}, 'INVALID_ARGUMENT'],
+    ['pairs of token ids', { inputIds: [[1]] }, { textPairs: ['a'] }, 'INVALID_ARGUMENT'],
     ['an unknown type', { inputIds: [[1]], tokenTypeIds: [[2]] }, {}, 'INVALID_ARGUMENT'],
     ['an unknown option', ['a'], { outputAttention: true }, 'INVALID_ARGUMENT'],
     ['a signal that is none', ['a'], { signal: 1 }, 'INVALID_ARGUMENT'],
@@ -339,6 +341,9 @@ describe('input', () => {
   test('the nearest option is named', async () => {
     using model = await heed.fromPretrained(tinyModel());
     await expect(model.encode('a', { outputAttention: true } as object)).rejects.toThrow(/'outputAttentions'/);
+    await expect(model.embed({ inputIds: [[1]], attention_mask: [[0]] } as ModelInput)).rejects.toThrow(
+      /unknown option 'attention_mask'; expected 'attentionMask'/,
+    );
     await expect(heed.fromPretrained(tinyModel(), { dtype: 'fp16' } as object)).rejects.toThrow(/'fp32'.*'q8'/);
   });
 });

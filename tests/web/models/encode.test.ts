@@ -65,6 +65,61 @@ describe('encode', () => {
     await expect(model.encode(['a'], { maxLength: limit + 1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
+  describe('runs token ids as they are, up to the positions of the model', () => {
+    const short = { ...tinyModel(), 'sentence_bert_config.json': '{ "max_seq_length": 16 }' };
+    const ids = (length: number) => ({ inputIds: [Array.from({ length }, (_, i) => 5 + (i % 9))] });
+
+    test.each([
+      ['in this thread', {}],
+      ['in a worker', { worker: true }],
+    ])('%s', async (_, options) => {
+      using limited = await heed.fromPretrained(short, options);
+      using model = await heed.fromPretrained(tinyModel(), options);
+      expect(limited.config.maxLength).toBe(16);
+      const outputs = { outputAttentions: true, outputHiddenStates: true };
+      const out = await limited.encode(ids(40), outputs);
+      expect(out).toEqual(await model.encode(ids(40), outputs));
+      expect(out.truncated).toEqual([0]);
+      expect(out.attentionMask.data).toEqual(new Uint8Array(40).fill(1));
+      for (const { data } of out.attentions!)
+        for (let row = 0; row < data.length; row += 40)
+          expect(data.subarray(row, row + 40).reduce((sum, weight) => sum + weight, 0)).toBeCloseTo(1, 5);
+      expect(await limited.embed(ids(40))).toEqual(await model.embed(ids(40)));
+      const head = 'sequence-classification';
+      expect(await limited.predict(head, ids(40))).toEqual(await model.predict(head, ids(40)));
+
+      const tooLong = { code: 'TOO_LONG', message: expect.stringMatching(/^inputIds\[0\]: got 41 tokens; .* 40\./) };
+      await expect(limited.encode(ids(41))).rejects.toMatchObject(tooLong);
+      await expect(limited.embed(ids(41))).rejects.toMatchObject(tooLong);
+      await expect(limited.encode(ids(41), { truncation: false })).rejects.toMatchObject(tooLong);
+      const cut = await limited.encode(ids(41), { truncation: true });
+      expect(cut.truncated).toEqual([1]);
+      expect(cut.lastHiddenState.data.slice(0, 40 * 24)).toEqual(out.lastHiddenState.data);
+      expect(await limited.embed(ids(41), { truncation: true })).toEqual(await limited.embed(ids(40)));
+
+      await expect(limited.encode(ids(9), { maxLength: 8 })).rejects.toMatchObject({ code: 'TOO_LONG' });
+      expect((await limited.encode(ids(9), { maxLength: 8, truncation: true })).truncated).toEqual([1]);
+      // Texts are still cut to the tokenizer's limit.
+      expect((await limited.encode('a '.repeat(30))).truncated).toEqual([16]);
+    });
+
+    test.each(['bert', 'roberta', 'mpnet'])('%s counts the padding before them', async (family) => {
+      using model = await heed.fromPretrained(`${fixtures}${family}`);
+      const { maxLength } = model.config;
+      const input = {
+        inputIds: [new Array<number>(maxLength + 5).fill(7)],
+        attentionMask: [Array.from({ length: maxLength + 5 }, (_, i) => (i < 10 ? 0 : 1))],
+      };
+      await expect(model.encode(input)).rejects.toMatchObject({ code: 'TOO_LONG' });
+      const cut = await model.encode(input, { truncation: true });
+      expect(cut.truncated).toEqual([5]);
+      expect(cut.attentionMask.data.reduce((sum, one) => sum + one, 0)).toBe(maxLength - 10);
+      // Padding behind them takes no positions.
+      const behind = { ...input, attentionMask: [[...input.attentionMask[0]!].reverse()] };
+      expect((await model.encode(behind)).truncated).toEqual([0]);
+    });
+  });
+
   test('encodes pairs with their token types', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const { tokens, tokenTypeIds, offsets } = await model.tokenize(['the fox'], { textPairs: ['a x'] });
@@ -90,6 +145,13 @@ describe('encode', () => {
     const first = ones.map((row, i) => row.map((v, h) => (i === 0 && h === 0 ? 0 : v)));
     expect((await model.embed('the fox', { headMask: first })).data).not.toEqual((await model.embed('the fox')).data);
     await expect(model.encode('a', { headMask: [[1]] })).rejects.toMatchObject({ code: 'SHAPE_MISMATCH' });
+    for (const factor of [NaN, Infinity, -Infinity, 1e39]) {
+      const wrong = ones.map((row, i) => row.map((v, h) => (i === 1 && h === 0 ? factor : v)));
+      const refused = { code: 'INVALID_ARGUMENT', message: expect.stringMatching(/headMask: got .*; expected finite/) };
+      await expect(model.encode('a', { headMask: wrong })).rejects.toMatchObject(refused);
+      await expect(model.embed('a', { headMask: wrong })).rejects.toMatchObject(refused);
+      await expect(model.predict('fill-mask', 'a', { headMask: wrong })).rejects.toMatchObject(refused);
+    }
   });
 
   test('masks tokens as the published models do, on the left and in between', async () => {

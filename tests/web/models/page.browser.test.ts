@@ -11,9 +11,12 @@ import { openSite, type Site } from './site.js';
 let site: Site;
 let page: Page;
 const requests: string[] = [];
+/** Paths of the files that the server was asked for. */
+const served: string[] = [];
 
 beforeAll(async () => {
   site = await openSite((path, _, response) => {
+    served.push(path);
     const file = join(fixtures, path);
     const isFile = statSync(file, { throwIfNoEntry: false })?.isFile();
     if (isFile) response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(readFileSync(file));
@@ -79,6 +82,38 @@ test('a worker takes all work off the page, and calls can be cancelled', async (
   expect(seen.message).toBe('enough');
   expect(seen.grown).toBe(0); // the page's own module did nothing
   expect(seen.rows).toBe(3);
+});
+
+test('a pool reads each file once, and a Worker of the page keeps its handlers', async () => {
+  served.length = 0;
+  const { input } = fixture('bert');
+  const seen = await page.evaluate(
+    async ({ input }) => {
+      const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+      const heed = await load();
+      const alone = await heed.fromPretrained('/models/bert');
+      const expected = await alone.embed(input);
+      const pool = await heed.fromPretrained('/models/bert', { workers: 2 });
+      const worker = new Worker('/worker.js', { type: 'module' });
+      let messages = 0;
+      const own = () => messages++;
+      worker.onmessage = own;
+      const model = await heed.fromPretrained('/models/bert', { worker });
+      const vectors = [await pool.embed(input), await model.embed(input)];
+      heed.dispose();
+      return {
+        same: vectors.every(({ data }) => data.every((value, i) => value === expected.data[i])),
+        ended: [pool, model, alone].every(({ disposed }) => disposed),
+        kept: worker.onmessage === own,
+        messages,
+      };
+    },
+    { input },
+  );
+  expect(seen).toMatchObject({ same: true, ended: true, kept: true });
+  expect(seen.messages).toBeGreaterThanOrEqual(2);
+  // By the page, by the pool and by the page's own worker.
+  expect(served.filter((path) => path === 'bert/model.safetensors')).toHaveLength(3);
 });
 
 test('errors cross from the worker, and no host but the page was asked', async () => {

@@ -138,9 +138,9 @@ describe('a model in a worker', () => {
 describe('a model in several workers', () => {
   test('deals long lists out and gives the same', async () => {
     using here = await heed.fromPretrained(tinyModel());
-    using pool = await heed.fromPretrained(tinyModel(), { threads: 2 });
-    expect(pool.threads).toEqual({ count: 2, reason: 'asked for' });
-    expect(here.threads.count).toBe(1);
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    expect(pool.workers).toEqual({ count: 2, reason: 'asked for' });
+    expect(here.workers.count).toBe(0);
     const list = many.slice(0, 500);
     const done: number[] = [];
     const vectors = await pool.embed(list, { normalize: true, onProgress: (progress) => done.push(progress.done) });
@@ -154,7 +154,7 @@ describe('a model in several workers', () => {
   });
 
   test('stops, fails and ends like one', async () => {
-    using pool = await heed.fromPretrained(tinyModel(), { threads: 2 });
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const stop = new AbortController();
     const onProgress = () => stop.abort(new Error('enough'));
     await expect(pool.embed(many, { signal: stop.signal, onProgress })).rejects.toThrow('enough');
@@ -166,9 +166,9 @@ describe('a model in several workers', () => {
     pool.dispose();
     expect(pool.disposed).toBe(true);
     await expect(pool.embed(texts)).rejects.toMatchObject({ code: 'DISPOSED' });
-    await expect(heed.fromPretrained({ 'config.json': '{}' }, { threads: 2 })).rejects.toMatchObject({
+    await expect(heed.fromPretrained({ 'config.json': '{}' }, { workers: 2 })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
     });
-    await expect(heed.fromPretrained(tinyModel(), { threads: 0 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    await expect(heed.fromPretrained(tinyModel(), { workers: 0 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 });

@@ -3,6 +3,7 @@ import { calling, HeedError, invalid } from '../error.js';
 import { type Activation, type Attended, activation, toAttended, toTensor } from '../functions.js';
 import {
   flag,
+  headMask,
   layerCount,
   listOf,
   optional,
@@ -123,8 +124,8 @@ export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAtten
 function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
     const most = Math.max(...heads);
-    if (!Array.isArray(value) || heads.every((count) => count === most)) return readTensor(name, value);
-    const rows = listOf((row, at) => readTensor(at, row), 'a row for each layer')(value, name);
+    if (!Array.isArray(value) || heads.every((count) => count === most)) return headMask(value, name);
+    const rows = listOf(headMask, 'a row for each layer')(value, name);
     const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));
     if (wrong >= 0 || rows.length !== heads.length) {
       const got = wrong < 0 ? `${rows.length} layers` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;

@@ -4,6 +4,7 @@ import { type Activation, type Attended, activation, pairing, type RotaryPairing
 import {
   count,
   flag,
+  headMask,
   mask,
   optional,
   positive,
@@ -110,7 +111,7 @@ export const selfAttentionSchema = {
   keyMask: optional(mask, null),
   causal: optional(flag, false),
   window: optional(count, null),
-  headMask: optional(tensor, null),
+  headMask: optional(headMask, null),
   returnWeights: optional(flag, false),
 } satisfies Schema<SelfAttentionCall>;
 

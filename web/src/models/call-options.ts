@@ -3,6 +3,7 @@ import { describe, invalid } from '../error.js';
 import {
   callback,
   flag,
+  headMask,
   listOf,
   oneOf,
   optional,
@@ -10,7 +11,6 @@ import {
   readOptions,
   signal,
   size,
-  tensor,
   text,
   texts,
 } from '../options.js';
@@ -29,14 +29,14 @@ const poolings: Reader<readonly Pooling[]> = (value, name) => {
 
 const inputSchema = {
   textPairs: optional(texts, undefined),
-  truncation: optional(flag, true),
+  truncation: optional(flag, undefined),
   maxLength: optional(size, undefined),
 };
 export const callSchema = {
   ...inputSchema,
   signal,
   onProgress: callback<NonNullable<EncodeOptions['onProgress']>>,
-  headMask: optional(tensor, null),
+  headMask: optional(headMask, null),
 };
 export const tokenizeSchema = { ...inputSchema, signal };
 export const encodeSchema = {
@@ -52,7 +52,7 @@ export const embedSchema = {
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
 };
-const loadSchema = {
+export const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,
   signal,

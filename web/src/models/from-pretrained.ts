@@ -1,13 +1,12 @@
-/** The door to pretrained encoders: in this thread, or in a worker of their own. */
+/** Loads pretrained encoders: in this thread, in a worker, or in a pool of workers. */
 import { describe, guarded, invalid } from '../error.js';
-import { moduleOf } from '../module.js';
-import { plainOptions } from '../options.js';
+import { optional, type Reader, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker } from '../worker/client.js';
-import { chooseThreads, loadPool } from '../worker/pool.js';
-import { readLoadOptions } from './call-options.js';
+import { loadPool, poolSize } from '../worker/pool.js';
+import { loadSchema, readLoadOptions } from './call-options.js';
 import type { LoadModelOptions } from './load.js';
 import type { PretrainedModel } from './model.js';
 import { loadPretrained } from './pretrained.js';
@@ -15,27 +14,42 @@ import type { ModelSource } from './source.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model lives in a worker of its own, and this thread never waits for it; the calls are the same. Or a worker that you made yourself and that runs heed's
-   * worker.js, where a bundler or a policy needs that. `dispose()` ends it.
+   * true: the model runs in a worker of its own and never blocks this thread; the calls are the same. Or a Worker that you made and that runs heed's worker.js, where a
+   * bundler or a policy needs that; `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
   /**
-   * So many workers ('auto': as many as there are cores, at most 8), each with a model of its own, for the throughput of `embed` on long lists. They share no memory, so the host
-   * needs no special headers; the memory grows with their number.
+   * Number of workers, or 'auto' for as many as there are cores, at most 8. Each has a model of its own: raises the throughput of `embed` on long lists. They share no memory,
+   * so the host needs no special headers; memory grows with their number. A worker that ends by itself is replaced, for which the model is read from its source again.
    */
-  threads?: number | 'auto';
+  workers?: number | 'auto';
 }
+
+const worker: Reader<boolean | WorkerLike> = (value, name) =>
+  guarded(name, () => {
+    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
+    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
+    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
+    throw invalid(name, describe(value), 'true, false or a Worker');
+  });
+
+const schema = { ...loadSchema, worker: optional(worker, null), workers: optional(poolSize, null) };
 
 export async function fromPretrained(
   runtime: Runtime,
   source: ModelSource = shippedModel(),
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
-  const { worker = false, threads, ...rest } = plainOptions('fromPretrained', options);
-  if (threads !== undefined && threads !== null)
-    return loadPool(moduleOf(runtime.core), source, readLoadOptions(rest), chooseThreads(threads));
-  if (worker === false || worker === null) return loadPretrained(runtime, source, rest);
-  if (worker !== true && guarded('fromPretrained.worker', () => typeof worker.postMessage !== 'function'))
-    throw invalid('fromPretrained.worker', describe(worker), 'true, false or a Worker');
-  return loadInWorker(moduleOf(runtime.core), source, readLoadOptions(rest), worker === true ? undefined : worker);
+  const { worker, workers, ...rest } = readOptions('fromPretrained', schema, options);
+  const load = readLoadOptions(rest as LoadModelOptions);
+  if (workers) {
+    if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
+    throw invalid(
+      'fromPretrained.worker',
+      `${worker ? 'a Worker' : 'false'} together with \`workers\``,
+      'true, or only one of the two: a pool starts workers of its own',
+    );
+  }
+  if (!worker) return loadPretrained(runtime, source, load);
+  return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
 }

@@ -1,7 +1,7 @@
 /** What a caller gives to `encode` and `embed`, texts or ids, as rows of tokens ready for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
 import { describe, guarded, HeedError, invalid } from '../error.js';
-import { integer, lengthOf, listOf, type Reader, texts } from '../options.js';
+import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../options.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
 /** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
@@ -16,7 +16,9 @@ export type ModelInput = string | readonly string[] | TokenIds;
 export interface InputOptions {
   /** The second text of each pair. */
   textPairs?: string | readonly string[];
+  /** Whether to cut what is too long, or to reject it with `TOO_LONG`. Default: true for texts, false for token ids. */
   truncation?: boolean;
+  /** The most tokens per text. Default: the limit of the tokenizer and the model for texts, that of the model for token ids. */
   maxLength?: number;
   /** Set before every text. */
   prompt?: string;
@@ -77,46 +79,50 @@ export function readInput(input: unknown): ModelInput {
         describe(input),
         'a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }',
       );
-    return {
-      inputIds: idsOfTexts(inputIds, 'inputIds'),
-      ...(attentionMask !== undefined && { attentionMask: idsOfTexts(attentionMask, 'attentionMask') }),
-      ...(tokenTypeIds !== undefined && { tokenTypeIds: idsOfTexts(tokenTypeIds, 'tokenTypeIds') }),
+    requireKnown('texts', Object.keys(input as object), ['inputIds', 'attentionMask', 'tokenTypeIds']);
+    const ids = idsOfTexts(inputIds, 'inputIds');
+    const beside = (name: 'attentionMask' | 'tokenTypeIds', given: unknown) => {
+      if (given === undefined) return {};
+      const rows = idsOfTexts(given, name);
+      if (rows.length === ids.length) return { [name]: rows };
+      throw new HeedError('SHAPE_MISMATCH', `${name}: got ${rows.length} rows; expected ${ids.length}, as inputIds`);
     };
+    return { inputIds: ids, ...beside('attentionMask', attentionMask), ...beside('tokenTypeIds', tokenTypeIds) };
   });
+}
+
+/** The second texts of the pairs whose first ones are `input`. */
+export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonly string[] | undefined {
+  const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
+  if (!pairs) return undefined;
+  if (!(typeof input === 'string' || Array.isArray(input)))
+    throw invalid('textPairs', 'texts beside token ids', 'it left out, or texts instead of { inputIds }');
+  const count = countTexts(input);
+  if (pairs.length === count) return pairs;
+  throw invalid('textPairs', `${pairs.length} texts`, `${count}, one for each of texts`);
 }
 
 /** Rows of what `readInput` gave, in order, made one at a time, so that a long list is not tokenized before the first text runs. */
 export function* rowsOf(input: ModelInput, options: InputOptions, context: InputContext): Generator<Row> {
-  const limit = lengthLimit(options, context);
-  const truncation = options.truncation ?? true;
+  const pairs = pairsOf(input, options);
   if (typeof input === 'string' || Array.isArray(input)) {
+    const limit = lengthLimit(options, context, context.maxLength);
     const list = typeof input === 'string' ? [input] : (input as readonly string[]);
-    const { textPairs } = options;
-    const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
-    if (pairs && pairs.length !== list.length) {
-      throw invalid('textPairs', `${pairs.length} texts`, `${list.length}, one for each of texts`);
-    }
     for (let n = 0; n < list.length; n++)
-      yield textRow(list[n]!, pairs?.[n], n, limit, truncation, options.prompt ?? '', context);
+      yield textRow(list[n]!, pairs?.[n], n, limit, options.truncation ?? true, options.prompt ?? '', context);
     return;
   }
+  // Ids are run as they are: the tokenizer's limit is for what it makes itself.
+  const limit = lengthLimit(options, context, Infinity);
   const ids = input as TokenIds;
-  const { inputIds } = ids;
-  for (const name of ['attentionMask', 'tokenTypeIds'] as const) {
-    if (ids[name] && ids[name].length !== inputIds.length) {
-      throw new HeedError(
-        'SHAPE_MISMATCH',
-        `${name}: got ${ids[name].length} rows; expected ${inputIds.length}, as inputIds`,
-      );
-    }
-  }
-  const width = inputIds.reduce((most, row) => Math.max(most, row.length), 0);
-  for (let n = 0; n < inputIds.length; n++) yield idsRow(n, ids, width, limit, truncation, context);
+  const width = ids.inputIds.reduce((most, row) => Math.max(most, row.length), 0);
+  for (let n = 0; n < ids.inputIds.length; n++)
+    yield idsRow(n, ids, width, limit, options.truncation ?? false, context);
 }
 
-function lengthLimit({ maxLength }: InputOptions, context: InputContext): number {
+function lengthLimit({ maxLength }: InputOptions, context: InputContext, fallback: number): number {
   const most = positionLimit(context.config);
-  if (maxLength === undefined) return Math.min(context.maxLength, most);
+  if (maxLength === undefined) return Math.min(fallback, most);
   if (!Number.isInteger(maxLength) || maxLength < 1 || maxLength > most) {
     throw new HeedError(
       'INVALID_ARGUMENT',
@@ -126,10 +132,10 @@ function lengthLimit({ maxLength }: InputOptions, context: InputContext): number
   return maxLength;
 }
 
-function tooLong(n: number, length: number, limit: number): HeedError {
+function tooLong(name: string, length: number, limit: number): HeedError {
   return new HeedError(
     'TOO_LONG',
-    `texts[${n}]: got ${length} tokens; expected at most ${limit}. Shorten it, or let it be cut with truncation: true`,
+    `${name}: got ${length} tokens; expected at most ${limit}. Shorten it, or let it be cut with truncation: true`,
   );
 }
 
@@ -149,7 +155,7 @@ function textRow(
     );
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
   if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
-    throw tooLong(n, tokens.length + cut, limit);
+    throw tooLong(`texts[${n}]`, tokens.length + cut, limit);
   const ids = tokens.map((token) => token.id);
   return {
     ids,
@@ -196,9 +202,12 @@ function idsRow(
   if (odd !== undefined) throw new HeedError('INVALID_ARGUMENT', `attentionMask[${n}]: got ${odd}; expected 0 or 1`);
 
   const seen = all.map((_, i) => i).filter((i) => !mask || mask[i] === 1);
-  const cut = Math.max(0, seen.length - limit);
-  if (cut > 0 && !truncation) throw tooLong(n, seen.length, limit);
-  const columns = seen.slice(0, limit);
+  // Padding before the text moves it to later positions, of which there may be too few for all of it.
+  const places = positionsOf(all, seen, config, padId);
+  const last = places?.findIndex((place) => place >= config.maxPositions) ?? -1;
+  const columns = seen.slice(0, last < 0 ? limit : Math.min(last, limit));
+  const cut = seen.length - columns.length;
+  if (cut > 0 && !truncation) throw tooLong(`inputIds[${n}]`, last < 0 ? seen.length : all.length, limit);
   const isRun = columns.every((column, i) => column === columns[0]! + i);
   if (!isRun && config.positions !== 'absolute') {
     throw new HeedError(
@@ -209,7 +218,7 @@ function idsRow(
   return {
     ids: columns.map((i) => all[i]!),
     types: types && columns.map((i) => types[i]!),
-    positions: positionsOf(all, columns, config, padId),
+    positions: places?.slice(0, columns.length) ?? null,
     columns,
     width,
     tokens: all.map((id) => tokenizer?.token(id) ?? String(id)),

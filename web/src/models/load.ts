@@ -49,7 +49,13 @@ export interface LoadedModel {
   integrity: Integrity;
 }
 
-export async function loadModel(core: Core, source: ModelSource, options: LoadModelOptions): Promise<LoadedModel> {
+/** `opened`: the source's folder, where it is open already. */
+export async function loadModel(
+  core: Core,
+  source: ModelSource,
+  options: LoadModelOptions,
+  opened?: ModelFolder,
+): Promise<LoadedModel> {
   const { dtype = 'fp32', onProgress, signal } = options;
   const integrity = new Integrity(options.integrity);
   signal?.throwIfAborted();
@@ -60,7 +66,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   let raw: RawEncoderModel | undefined;
   let folder: ModelFolder | undefined;
   try {
-    folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
+    folder = opened ?? (await openFolder(source, { ...options, signal: stop.signal, integrity }));
     const recipeRead = readRecipe(folder, stop.signal);
     recipeRead.catch(() => {}); // awaited below; until then another failure may come first
     const open = (path: string) => folder!.open(path, { signal: stop.signal });

@@ -104,15 +104,15 @@ export interface ModelConfig {
   unusedTensors: string[];
 }
 
-/** How many threads work at once, and why so many. */
-export interface Threads {
+/** How many workers a model runs in (0: in the calling thread), and why so many. */
+export interface Workers {
   readonly count: number;
   readonly reason: string;
 }
 
 export interface PretrainedModel {
   readonly config: ModelConfig;
-  readonly threads: Threads;
+  readonly workers: Workers;
   readonly disposed: boolean;
   encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult>;
   /** One vector per text: [N,E]. */

@@ -30,19 +30,20 @@ import type {
 } from './model.js';
 import { Breather, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, Recipe } from './sentence-transformers.js';
-import type { ModelSource } from './source.js';
+import type { ModelFolder, ModelSource } from './source.js';
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 
-/** Reads a model folder and gives its encoder, or throws one HeedError and leaves nothing behind. */
+/** Reads a model folder and gives its encoder, or throws one HeedError and leaves nothing behind. `folder`: the source, where it is open already. */
 export async function loadPretrained(
   runtime: Runtime,
   source: ModelSource,
   options: LoadModelOptions = {},
+  folder?: ModelFolder,
 ): Promise<PretrainedModel> {
   const read = readLoadOptions(options);
-  const loaded = await loadModel(runtime.core, source, read);
+  const loaded = await loadModel(runtime.core, source, read, folder);
   const parts = new Parts(loaded.raw);
   try {
     parts.vectorLayers = await loadVectorLayers(runtime.core, loaded, read.signal);
@@ -78,10 +79,7 @@ class Parts {
 
 class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly config: ModelConfig;
-  readonly threads = {
-    count: 1,
-    reason: 'the model runs in the calling thread; ask for `threads` to have several workers',
-  };
+  readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
   readonly #core: RawEncoderModelConfig;
   readonly #recipe: Recipe;
   readonly #context: InputContext;

@@ -1,13 +1,25 @@
 /** A pretrained encoder in a worker of its own: the same interface as in this thread, every call a message. */
-import { HeedError } from '../error.js';
+import { describe, HeedError, invalid } from '../error.js';
 import type { LoadModelOptions } from '../models/load.js';
-import type { CallOptions, ModelConfig, PretrainedModel } from '../models/model.js';
+import type { CallOptions, ModelConfig } from '../models/model.js';
 import { type ModelSource, portable } from '../models/source.js';
-import type { WasmModule } from '../module.js';
+import { moduleOf } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
+import type { RawObject, Runtime } from '../owned.js';
 import { nodeModule, registry, type SignalLike, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { type Answer, type Arguments, type Loaded, type Method, type Request, unpackError } from './protocol.js';
+import type { FileServer } from './files.js';
+import {
+  type Answer,
+  type Arguments,
+  type FileRequest,
+  type Loaded,
+  type Method,
+  type PackedError,
+  packError,
+  type Request,
+  unpackError,
+} from './protocol.js';
 import { type Called, RemoteModel } from './remote.js';
 
 interface Waiting {
@@ -19,64 +31,79 @@ interface Waiting {
 
 type NodeWorker = import('node:worker_threads').Worker;
 
-/** A worker and what is waited for from it. */
-class Connection {
-  private readonly waiting = new Map<number, Waiting>();
-  private nextId = 0;
-  /** Why it answers no more. */
-  private ended: HeedError | null = null;
+type Unsent<R> = R extends unknown ? Omit<R, 'id'> : never;
 
-  constructor(private readonly worker: WorkerLike) {
-    const failed = (what: string) =>
+/** A worker and what is waited for from it. */
+class Connection implements RawObject {
+  readonly #worker: WorkerLike;
+  readonly #owned: Set<RawObject>;
+  readonly #files: FileServer | null;
+  readonly #waiting = new Map<number, Waiting>();
+  #nextId = 0;
+  #reason: HeedError | null = null;
+
+  /** `owned`: what the runtime deletes when it is disposed of; `files`: what the worker loads from where it does not read the source itself. */
+  constructor(worker: WorkerLike, owned: Set<RawObject>, files: FileServer | null) {
+    this.#worker = worker;
+    this.#owned = owned;
+    this.#files = files;
+    owned.add(this);
+    const failed = (what: string, cause?: unknown) =>
       this.end(
         new HeedError(
           'WORKER_FAILED',
           `worker: ${what}; expected one that runs heed's worker.js. Load the model again, or without \`worker\``,
+          { cause },
         ),
       );
+    const unreadable = () => failed('a message could not be read');
+    // Listeners of the caller's stay as they are.
     if (typeof (worker as NodeWorker).on === 'function') {
       const node = worker as NodeWorker;
-      node.on('message', (answer: Answer) => this.receive(answer));
-      node.on('error', (error) => failed(`it failed (${error instanceof Error ? error.message : String(error)})`));
+      node.on('message', (answer: Answer) => this.#receive(answer));
+      node.on('messageerror', unreadable);
+      node.on('error', (error) => failed(`it failed (${describe(error)})`, error));
       node.on('exit', (code) => failed(`it ended (exit code ${code})`));
       node.unref(); // a process whose work is done may end
+      if (node.threadId === -1) failed('it has ended already');
     } else {
       const web = worker as Worker;
-      web.onmessage = ({ data }: MessageEvent<Answer>) => this.receive(data);
-      web.onerror = (event) => {
+      web.addEventListener('message', ({ data }: MessageEvent<Answer>) => this.#receive(data));
+      web.addEventListener('messageerror', unreadable);
+      web.addEventListener('error', (event) => {
         event.preventDefault();
-        failed(`it failed (${event.message ?? 'its script could not be loaded'})`);
-      };
-      web.onmessageerror = () => failed('a message could not be read');
+        failed(`it failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
+      });
     }
+  }
+
+  /** Why it answers no more. */
+  get ended(): HeedError | null {
+    return this.#reason;
   }
 
   /** Sends a request; its promise settles with the answer, with the signal's reason, or with the worker's end. */
   ask<T>(
-    make: (id: number) => Exclude<Request, { type: 'abort' }>,
+    request: Unsent<Extract<Request, { progress: boolean }>>,
     signal: SignalLike | undefined,
     onProgress: Waiting['onProgress'],
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.ended) throw this.ended;
+      if (this.#reason) throw this.#reason;
       signal?.throwIfAborted();
-      const id = this.nextId++;
-      const onAbort = () => {
-        this.post({ type: 'abort', id });
-        this.settle(id)?.reject(signal!.reason);
-      };
+      const id = this.#nextId++;
+      const onAbort = () => this.#abandon(id, signal!.reason);
       signal?.addEventListener('abort', onAbort);
       const release = () => signal?.removeEventListener('abort', onAbort);
-      this.waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, onProgress, release });
-      if (this.waiting.size === 1) (this.worker as NodeWorker).ref?.();
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, onProgress, release });
+      if (this.#waiting.size === 1) (this.#worker as NodeWorker).ref?.();
       try {
-        this.post(make(id));
+        this.#post({ ...request, id } as Request);
       } catch (cause) {
-        const what = cause instanceof Error ? cause.message : String(cause);
-        this.settle(id)?.reject(
+        this.#settle(id)?.reject(
           new HeedError(
             'INVALID_ARGUMENT',
-            `worker: got an argument that cannot be sent to a worker (${what}); expected plain data`,
+            `worker: got an argument that cannot be sent to a worker (${describe(cause)}); expected plain data`,
             { cause },
           ),
         );
@@ -84,36 +111,67 @@ class Connection {
     });
   }
 
+  /** Rejects what is pending with `reason`, and whatever is asked later. */
   end(reason: HeedError): void {
-    if (this.ended) return;
-    this.ended = reason;
-    for (const id of [...this.waiting.keys()]) this.settle(id)?.reject(reason);
-    void this.worker.terminate();
+    const alive = this.#reason === null;
+    if (alive || reason.code === 'DISPOSED') this.#reason = reason;
+    if (!alive) return;
+    this.#owned.delete(this);
+    for (const id of [...this.#waiting.keys()]) this.#settle(id)?.reject(reason);
+    void this.#worker.terminate();
   }
 
-  private post(request: Request): void {
-    this.worker.postMessage(request);
+  /** Disposes of it, for the runtime. */
+  delete(): void {
+    this.end(disposed());
   }
 
-  private receive(answer: Answer): void {
-    if (answer.type === 'progress') {
+  #post(request: Request): void {
+    this.#worker.postMessage(request);
+  }
+
+  #receive(answer: Answer): void {
+    // Other scripts in a worker of the caller's may send messages of their own.
+    const waiting = this.#waiting.get(answer?.id);
+    if (answer?.type === 'file') this.#serve(answer.id, answer.request);
+    else if (!waiting) return;
+    else if (answer.type === 'progress') {
       try {
-        this.waiting.get(answer.id)?.onProgress?.(answer.progress as never);
+        waiting.onProgress?.(answer.progress as never);
       } catch (error) {
-        this.post({ type: 'abort', id: answer.id });
-        this.settle(answer.id)?.reject(error);
+        this.#abandon(answer.id, error);
       }
-    } else if (answer.type === 'error') this.settle(answer.id)?.reject(unpackError(answer.error));
-    else this.settle(answer.id)?.resolve(answer.value);
+    } else if (answer.type === 'error') this.#settle(answer.id)?.reject(unpackError(answer.error));
+    else if (answer.type === 'result') this.#settle(answer.id)?.resolve(answer.value);
   }
 
-  private settle(id: number): Waiting | undefined {
-    const waiting = this.waiting.get(id);
+  #serve(id: number, request: FileRequest): void {
+    const send = (result: { value: unknown } | { error: PackedError }) => {
+      if (!this.#reason) this.#post({ type: 'file', id, ...result });
+    };
+    this.#files?.answer(request).then(
+      (value) => send({ value }),
+      (error) => send({ error: packError(error) }),
+    );
+  }
+
+  /** Rejects one request and tells the worker that nobody waits for it. */
+  #abandon(id: number, reason: unknown): void {
+    this.#settle(id)?.reject(reason);
+    this.#post({ type: 'abort', id });
+  }
+
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id);
     waiting?.release();
-    this.waiting.delete(id);
-    if (this.waiting.size === 0) (this.worker as NodeWorker).unref?.();
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) (this.#worker as NodeWorker).unref?.();
     return waiting;
   }
+}
+
+export function disposed(): HeedError {
+  return new HeedError('DISPOSED', 'PretrainedModel: got a call after dispose(); expected one before it');
 }
 
 /** Ends the workers of models that are forgotten without dispose(). */
@@ -142,24 +200,28 @@ function startWorker(): WorkerLike {
   }
 }
 
-/** Loads a model in a worker: heed's own, or one that the caller made and that runs heed's worker.js. */
+/** Workers that callers made and handed in: each runs one model. */
+const taken = new WeakSet<WorkerLike>();
+
+/** Loads a model in a worker: heed's own, or one that the caller made and that runs heed's worker.js. It reads the source itself, or (null) what `files` serves. */
 export async function loadInWorker(
-  wasm: WasmModule,
-  source: ModelSource,
+  runtime: Runtime,
+  given: ModelSource | null,
   { signal, onProgress, ...options }: LoadModelOptions,
   worker?: WorkerLike,
-): Promise<PretrainedModel> {
+  files: FileServer | null = null,
+): Promise<WorkerModel> {
   signal?.throwIfAborted();
-  const connection = new Connection(worker ?? startWorker());
+  const wasm = moduleOf(runtime.core);
+  const source = given && portable(given, options.remoteHost);
+  if (worker) {
+    if (taken.has(worker))
+      throw invalid('fromPretrained.worker', 'a Worker that was given before', 'one that runs no other model');
+    taken.add(worker);
+  }
+  const connection = new Connection(worker ?? startWorker(), runtime.owned, files);
   try {
-    const request = (id: number): Request & { type: 'load' } => ({
-      type: 'load',
-      id,
-      source: portable(source, options.remoteHost),
-      options,
-      wasm,
-      progress: onProgress !== undefined,
-    });
+    const request = { type: 'load', source, options, wasm, progress: onProgress !== undefined } as const;
     const { config } = await connection.ask<Loaded>(request, signal, onProgress);
     return new WorkerModel(connection, config);
   } catch (error) {
@@ -168,11 +230,10 @@ export async function loadInWorker(
   }
 }
 
-class WorkerModel extends RemoteModel {
+export class WorkerModel extends RemoteModel {
   readonly config: ModelConfig;
-  readonly threads = { count: 1, reason: 'the model runs in one worker; ask for `threads` to have several' };
+  readonly workers = { count: 1, reason: 'the model runs in one worker; `workers` starts a pool' };
   readonly #connection: Connection;
-  #disposed = false;
 
   constructor(connection: Connection, config: ModelConfig) {
     super();
@@ -182,16 +243,17 @@ class WorkerModel extends RemoteModel {
   }
 
   get disposed(): boolean {
-    return this.#disposed;
+    return this.#connection.ended?.code === 'DISPOSED';
+  }
+
+  /** Whether its worker ended by itself. */
+  get failed(): boolean {
+    return this.#connection.ended !== null && !this.disposed;
   }
 
   dispose(): void {
-    if (this.#disposed) return;
-    this.#disposed = true;
     forgotten?.unregister(this);
-    this.#connection.end(
-      new HeedError('DISPOSED', 'PretrainedModel: got a call after dispose(); expected one before it'),
-    );
+    this.#connection.delete();
   }
 
   protected call<M extends Method>(method: M, args: Arguments<M>): Called<M> {
@@ -201,14 +263,13 @@ class WorkerModel extends RemoteModel {
   async #ask(method: Method, args: readonly unknown[]): Promise<unknown> {
     const place = OPTIONS_PLACE[method];
     const { signal, onProgress, ...rest } = readCall(method, (place === null ? {} : args[place]) as object | undefined);
-    const request = (id: number): Request & { type: 'call' } => ({
+    const request = {
       type: 'call',
-      id,
       method,
       args: args.slice(0, place ?? 1),
       options: place === null ? null : rest,
       progress: onProgress !== undefined,
-    });
+    } as const;
     return revived(await this.#connection.ask(request, signal, onProgress));
   }
 }

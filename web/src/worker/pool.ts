@@ -1,70 +1,121 @@
 /**
- * A pretrained encoder in several workers at once. It needs no shared memory, hence no special headers of the host: every worker has a model of its own, and long lists of texts are
- * dealt out to them. A text's vector does not depend on where it was computed.
+ * A pretrained encoder in several workers at once. It needs no shared memory, hence no special headers of the host: each worker has a model of its own, and long lists of texts are
+ * divided among them. A text's vector does not depend on where it was computed.
  */
-import { describe, invalid } from '../error.js';
-import { countTexts, type ModelInput, readInput, type TokenIds } from '../models/input.js';
-import type { LoadModelOptions } from '../models/load.js';
-import type { EmbedOptions, ModelConfig, PretrainedModel, Threads } from '../models/model.js';
-import type { ModelSource } from '../models/source.js';
-import type { WasmModule } from '../module.js';
-import { nodeModule } from '../platform.js';
+import { HeedError } from '../error.js';
+import { countTexts, type ModelInput, pairsOf, readInput, type TokenIds } from '../models/input.js';
+import { Integrity } from '../models/integrity.js';
+import type { LoadModelOptions, LoadProgress } from '../models/load.js';
+import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
+import { type ModelFolder, type ModelSource, openFolder, portable } from '../models/source.js';
+import { integer, type Reader } from '../options.js';
+import type { Runtime } from '../owned.js';
+import { linkedAbort, nodeModule, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { loadInWorker, readCall } from './client.js';
+import { disposed, loadInWorker, readCall, type WorkerModel } from './client.js';
+import { type FileServer, serveFiles } from './files.js';
 import type { Arguments, Method } from './protocol.js';
 import { type Called, RemoteModel } from './remote.js';
 
-const MOST_THREADS = 64;
+const MAX_WORKERS = 64;
 
 /** How many workers to start, and why so many. */
-export function chooseThreads(asked: number | 'auto'): Threads {
-  if (asked !== 'auto') {
-    if (!Number.isInteger(asked) || asked < 1 || asked > MOST_THREADS)
-      throw invalid('fromPretrained.threads', describe(asked), `'auto' or a whole number from 1 to ${MOST_THREADS}`);
-    return { count: asked, reason: 'asked for' };
-  }
+export const poolSize: Reader<Workers> = (value, name) => {
+  if (value !== 'auto') return { count: integer(value, name, 1, MAX_WORKERS, "'auto' or "), reason: 'asked for' };
   const cores =
     nodeModule<typeof import('node:os')>('os')?.availableParallelism() ??
     (globalThis as { navigator?: { hardwareConcurrency?: number } }).navigator?.hardwareConcurrency;
   if (!cores) return { count: 1, reason: 'the engine does not say how many cores there are' };
   return { count: Math.min(cores, 8), reason: `${cores} cores${cores > 8 ? ', of which 8 are used' : ''}` };
-}
+};
 
 export async function loadPool(
-  wasm: WasmModule,
-  source: ModelSource,
-  { onProgress, ...options }: LoadModelOptions,
-  threads: Threads,
+  runtime: Runtime,
+  given: ModelSource,
+  { onProgress, signal, ...options }: LoadModelOptions,
+  workers: Workers,
 ): Promise<PretrainedModel> {
-  const loads = Array.from({ length: threads.count }, (_, i) =>
-    loadInWorker(wasm, source, i === 0 && onProgress ? { ...options, onProgress } : options),
-  );
-  const settled = await Promise.allSettled(loads);
-  const models = settled.flatMap((load) => (load.status === 'fulfilled' ? [load.value] : []));
-  const failed = settled.find((load) => load.status === 'rejected');
-  if (!failed) return new PoolModel(models, threads);
-  for (const model of models) model.dispose();
-  throw failed.reason;
+  const source = portable(given, options.remoteHost);
+  const load = (count: number, more: LoadModelOptions) => loadWorkers(runtime, source, { ...options, ...more }, count);
+  const { models, fingerprint } = await load(workers.count, {
+    ...(onProgress && { onProgress }),
+    ...(signal && { signal }),
+  });
+  const start = async (signal: SignalLike) => {
+    const again = await load(1, { signal });
+    if (again.fingerprint === fingerprint) return again.models[0]!;
+    again.models[0]!.dispose();
+    throw new HeedError(
+      'INVALID_FILE',
+      'source: got other files for a worker that replaces one which ended; expected those of the first load. Load the model again',
+    );
+  };
+  return new PoolModel(models, workers, start);
+}
+
+/** Loads the model into each of `count` workers. The files are read once, here; where one worker fails, all are stopped. */
+async function loadWorkers(
+  runtime: Runtime,
+  source: ModelSource,
+  { onProgress, signal, integrity: expected, ...options }: LoadModelOptions,
+  count: number,
+): Promise<{ models: WorkerModel[]; fingerprint: string }> {
+  const integrity = new Integrity(expected);
+  const { stop, unlink } = linkedAbort(signal);
+  let folder: ModelFolder | undefined;
+  let files: FileServer | undefined;
+  let loads: Promise<WorkerModel>[] = [];
+  const loaded = new Array<number>(count).fill(0);
+  try {
+    folder = await openFolder(source, { ...options, signal: stop.signal, integrity });
+    files = serveFiles(folder, count, stop.signal);
+    loads = loaded.map((_, i) => {
+      const onEach = (progress: LoadProgress) => {
+        loaded[i] = progress.loaded;
+        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // what all of them have
+      };
+      const each = { ...options, signal: stop.signal, ...(onProgress && { onProgress: onEach }) };
+      return loadInWorker(runtime, null, each, undefined, files);
+    });
+    const models = await Promise.all(loads);
+    integrity.requireAllFound();
+    return { models, fingerprint: await files.fingerprint() };
+  } catch (error) {
+    stop.abort(error);
+    files?.close();
+    for (const load of await Promise.allSettled(loads)) if (load.status === 'fulfilled') load.value.dispose();
+    await folder?.failed?.(error);
+    throw signal?.aborted ? signal.reason : error;
+  } finally {
+    unlink();
+  }
+}
+
+interface Slot {
+  model: WorkerModel;
+  /** Calls under way. */
+  busy: number;
+  /** Loads another model, as the worker of this one has ended. */
+  renewal: Promise<void> | null;
 }
 
 class PoolModel extends RemoteModel {
   readonly config: ModelConfig;
-  readonly #models: PretrainedModel[];
-  /** Calls under way in each. */
-  readonly #busy: number[];
+  readonly #slots: Slot[];
+  readonly #stop = new AbortController();
 
   constructor(
-    models: PretrainedModel[],
-    readonly threads: Threads,
+    models: WorkerModel[],
+    readonly workers: Workers,
+    private readonly start: (signal: SignalLike) => Promise<WorkerModel>,
   ) {
     super();
     this.config = models[0]!.config;
-    this.#models = models;
-    this.#busy = models.map(() => 0);
+    this.#slots = models.map((model) => ({ model, busy: 0, renewal: null }));
   }
 
   get disposed(): boolean {
-    return this.#models.every((model) => model.disposed);
+    return this.#slots.every(({ model }) => model.disposed);
   }
 
   protected call<M extends Method>(method: M, args: Arguments<M>): Called<M> {
@@ -76,14 +127,12 @@ class PoolModel extends RemoteModel {
   override async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
     const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
     const input = readInput(texts);
+    if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
     // Four shares for each: the last ones even out what the others took longer for.
-    const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.threads.count))));
+    const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
     if (total <= size) return this.#run((model) => model.embed(input, options));
-    const stop = new AbortController();
-    const onAbort = () => stop.abort(signal!.reason);
-    signal?.throwIfAborted();
-    signal?.addEventListener('abort', onAbort);
+    const { stop, unlink } = linkedAbort(signal);
     const parts: Tensor[] = [];
     let next = 0;
     let done = 0;
@@ -93,19 +142,24 @@ class PoolModel extends RemoteModel {
         next += size;
         const pairs = Array.isArray(textPairs) ? textPairs.slice(from, from + size) : textPairs;
         const share = { ...rest, ...(pairs !== undefined && { textPairs: pairs }), signal: stop.signal };
-        const vectors = await this.#run((model) => model.embed(shareOf(input, from, from + size), share));
+        const embed = this.#run((model) => model.embed(shareOf(input, from, from + size), share));
+        const vectors = await embed.catch((error: Error) => {
+          // Counted from the first text of the call rather than of the share.
+          error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${+n + from}`);
+          throw error;
+        });
         parts[from / size] = vectors;
         done += vectors.shape[0]!;
         onProgress?.({ done, total });
       }
     };
     try {
-      await Promise.all(this.#models.map(work));
+      await Promise.all(this.#slots.map(work));
     } catch (error) {
       stop.abort();
       throw error;
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      unlink();
     }
     const width = parts[0]!.shape[1]!;
     const data = new Float32Array(total * width);
@@ -116,18 +170,38 @@ class PoolModel extends RemoteModel {
   }
 
   dispose(): void {
-    for (const model of this.#models) model.dispose();
+    for (const { model } of this.#slots) model.dispose();
+    this.#stop.abort(disposed());
   }
 
-  /** In the worker that has least to do. */
+  /** In the worker that has least to do. One that has ended is replaced; until then its calls go to the others, or wait where there are none. */
   async #run<T>(call: (model: PretrainedModel) => Promise<T>): Promise<T> {
-    const at = this.#busy.indexOf(Math.min(...this.#busy));
-    this.#busy[at]!++;
-    try {
-      return await call(this.#models[at]!);
-    } finally {
-      this.#busy[at]!--;
+    for (const slot of this.#slots) if (slot.model.failed) this.#renew(slot);
+    const alive = this.#slots.filter(({ model }) => !model.failed);
+    if (alive.length === 0) {
+      await Promise.any(this.#slots.map(({ renewal }) => renewal)).catch(({ errors }: AggregateError) => {
+        throw errors[0];
+      });
+      return this.#run(call);
     }
+    const slot = alive.reduce((least, each) => (each.busy < least.busy ? each : least));
+    slot.busy++;
+    try {
+      return await call(slot.model);
+    } finally {
+      slot.busy--;
+    }
+  }
+
+  #renew(slot: Slot): void {
+    slot.renewal ??= this.start(this.#stop.signal)
+      .then((model) => {
+        slot.model = model;
+      })
+      .finally(() => {
+        slot.renewal = null;
+      });
+    slot.renewal.catch(() => {}); // the next call tries again
   }
 }
 

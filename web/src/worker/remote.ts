@@ -1,5 +1,5 @@
 /** A model that lives elsewhere: each of its methods is one call there. */
-import type { ModelConfig, PretrainedModel, Threads } from '../models/model.js';
+import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import { dispose } from '../platform.js';
 import type { Arguments, Method } from './protocol.js';
 
@@ -7,7 +7,7 @@ export type Called<M extends Method> = ReturnType<PretrainedModel[M]>;
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
-  abstract readonly threads: Threads;
+  abstract readonly workers: Workers;
   abstract readonly disposed: boolean;
   abstract dispose(): void;
 

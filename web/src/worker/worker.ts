@@ -5,6 +5,12 @@ import type { Request } from './protocol.js';
 
 interface Port {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Request }) => void): void;
+}
+
+/** Uncaught on purpose: the page hears of it as the worker's failure. It cannot be told which request was lost. */
+function onUnreadable(): never {
+  throw new Error('a message from the page could not be read');
 }
 
 const nodePort = nodeModule<typeof import('node:worker_threads')>('worker_threads')?.parentPort;
@@ -13,8 +19,10 @@ if (nodePort) {
     'message',
     makeHandler((answer, transfer) => nodePort.postMessage(answer, transfer)),
   );
+  nodePort.on('messageerror', onUnreadable);
 } else {
-  const port = globalThis as unknown as Port & { onmessage: (event: { data: Request }) => void };
+  const port = globalThis as unknown as Port;
   const handle = makeHandler((answer, transfer) => port.postMessage(answer, transfer));
-  port.onmessage = ({ data }) => handle(data);
+  port.addEventListener('message', ({ data }) => handle(data));
+  port.addEventListener('messageerror', onUnreadable);
 }

@@ -67,6 +67,18 @@ export const rows: Row[] = [
     'SHAPE_MISMATCH',
     /headMask: got shape \[3\]; expected .*2/,
   ],
+  [
+    'a head mask of NaN',
+    () => mha({ headMask: [1, Number.NaN] }),
+    'INVALID_ARGUMENT',
+    /headMask: got NaN at entry 1; expected finite factors/,
+  ],
+  [
+    'a head mask of infinity',
+    () => mha({ headMask: { data: Float32Array.of(Number.POSITIVE_INFINITY, 1), shape: [2] } }),
+    'INVALID_ARGUMENT',
+    /headMask: got Infinity at entry 0; expected finite factors/,
+  ],
   ['a mask of 2s', () => mha({ mask: [[2]] }), 'INVALID_ARGUMENT', /mask.*2.*; expected .*0/],
   ['a mask of fractions', () => mha({ mask: [[0.5]] }), 'INVALID_ARGUMENT', /mask.*0\.5/],
   [

@@ -25,6 +25,44 @@ describe('state dicts', () => {
     ],
   ];
 
+  it('with projections both packed and apart are refused', () => {
+    const options = { embedDim: 8, numHeads: 2, seed: 1 };
+    using together = new heed.MultiHeadAttention(options);
+    using square = new heed.MultiHeadAttention({ ...options, keyDim: 8, valueDim: 8 });
+    const separate = square.stateDict();
+    const packed = draw(2, 48, 8);
+    const both = { ...separate, in_proj_weight: packed };
+    const refused = (layer: typeof square, given: Anything, message: RegExp) => {
+      const before = layer.stateDict();
+      expect(caught(() => layer.loadStateDict(given))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        message: expect.stringMatching(message),
+      });
+      expect(layer.stateDict()).toEqual(before);
+    };
+    refused(square, both, /got a state dict that does not fit: unexpected 'in_proj_weight';/);
+    // What else is wrong is still listed.
+    const { 'out_proj.weight': _, ...incomplete } = both as Anything;
+    refused(square, incomplete, /missing 'out_proj\.weight' \[8, 16\]; unexpected 'in_proj_weight';/);
+    const { k_proj_weight: __, ...two } = both as Anything;
+    refused(square, two, /missing 'k_proj_weight' \[16, 8\]; unexpected 'in_proj_weight';/);
+    refused(
+      together,
+      { ...together.stateDict(), q_proj_weight: packed, k_proj_weight: packed, v_proj_weight: packed },
+      /unexpected 'q_proj_weight', 'k_proj_weight', 'v_proj_weight';/,
+    );
+    // Either form alone is taken.
+    const { q_proj_weight: q, k_proj_weight: k, v_proj_weight: v, ...rest } = separate;
+    expect([q, k, v].map((weight) => weight!.shape)).toEqual([
+      [16, 8],
+      [16, 8],
+      [16, 8],
+    ]);
+    square.loadStateDict({ ...rest, in_proj_weight: packed });
+    square.loadStateDict(separate);
+    expect(square.stateDict()).toEqual(separate);
+  });
+
   it.each(faults)('that are wrong are refused and change nothing: %s', (_, spoil, message) => {
     const target = new heed.EncoderLayer({ ...sizes, seed: 2 });
     const [before, output] = [target.stateDict(), target.forward(x).output.data];

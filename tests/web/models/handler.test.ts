@@ -1,0 +1,54 @@
+/** The worker's side of the protocol by itself. */
+import { readFileSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { HeedError } from '../../../web/src/error.js';
+import { makeHandler } from '../../../web/src/worker/handler.js';
+import { type Answer, packError, unpackError } from '../../../web/src/worker/protocol.js';
+import { tinyModel } from './tiny.js';
+
+test('a result that cannot be sent is answered with an error', async () => {
+  const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
+  const answers: Answer[] = [];
+  let refuses = false;
+  const handle = makeHandler((answer) => {
+    if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
+    answers.push(answer);
+  });
+  handle({ type: 'load', id: 0, source: tinyModel(), options: {}, wasm, progress: false });
+  await vi.waitFor(() => expect(answers).toHaveLength(1));
+  expect(answers[0]).toMatchObject({ type: 'result', id: 0 });
+  refuses = true;
+  handle({ type: 'call', id: 1, method: 'embed', args: ['a'], options: {}, progress: false });
+  await vi.waitFor(() => expect(answers).toHaveLength(2));
+  expect(answers[1]).toMatchObject({
+    type: 'error',
+    id: 1,
+    error: { code: 'INTERNAL', message: expect.stringContaining('no clone of it') },
+  });
+});
+
+test('errors are the same after a structured clone', () => {
+  const root = new RangeError('root');
+  const middle = new HeedError('NETWORK', 'middle', { cause: root });
+  const cross = (error: unknown) => unpackError(structuredClone(packError(error))) as HeedError;
+  const top = cross(new HeedError('NOT_FOUND', 'top', { cause: middle }));
+  expect(top).toBeInstanceOf(HeedError);
+  expect(top).toMatchObject({ name: 'HeedError', code: 'NOT_FOUND', message: 'top' });
+  expect(top.cause).toBeInstanceOf(HeedError);
+  expect(top.cause).toMatchObject({ code: 'NETWORK', message: 'middle', stack: middle.stack });
+  expect((top.cause as Error).cause).toMatchObject({ name: 'RangeError', message: 'root', stack: root.stack });
+
+  // What is no HeedError becomes one, with the original as its cause; causes may be anything.
+  const foreign = cross(root);
+  expect(foreign).toMatchObject({
+    code: 'INTERNAL',
+    message: 'worker: RangeError: root',
+    cause: { name: 'RangeError' },
+  });
+  expect(cross(new HeedError('INTERNAL', 'x', { cause: 'text' })).cause).toBe('text');
+  expect(cross(new HeedError('INTERNAL', 'x', { cause: () => 1 })).cause).toBe('a function');
+  expect(cross(new HeedError('INTERNAL', 'x', { cause: null })).cause).toBe('null');
+  const cycle = new Error('cycle');
+  cycle.cause = cycle;
+  expect(cross(cycle).message).toBe('worker: Error: cycle');
+});

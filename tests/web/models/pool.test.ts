@@ -1,0 +1,332 @@
+/** Pools of workers: files are read once for all, a worker that ends is replaced, and what fails or is disposed of leaves no worker behind. */
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import threads, { Worker } from 'node:worker_threads';
+import { type FromPretrainedOptions, type HeedError, type LoadProgress, load } from 'heed';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const texts = Array.from({ length: 200 }, (_, i) => `the quick brown fox ${i}`);
+const many = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`);
+const original = Worker.prototype.postMessage;
+
+/** The workers that heed started in this test. */
+let started: Worker[] = [];
+/** What the n-th of them runs in the place of heed's script. */
+let scripts: Record<number, string> = {};
+beforeEach(() => {
+  started = [];
+  scripts = {};
+  vi.spyOn(threads, 'Worker').mockImplementation(function (this: unknown, ...given: unknown[]) {
+    const script = scripts[started.length];
+    const made =
+      script === undefined
+        ? new Worker(...(given as ConstructorParameters<typeof Worker>))
+        : new Worker(script, { eval: true });
+    started.push(made);
+    return made;
+  } as never);
+});
+afterEach(() => vi.restoreAllMocks());
+
+const idle = 'setInterval(() => {}, 1000)';
+/** Resolves when all workers of this test have ended. */
+const allEnded = () =>
+  Promise.all(started.map((worker) => (worker.threadId === -1 ? undefined : once(worker, 'exit'))));
+
+describe('a worker of a pool that ends', () => {
+  test('is replaced, and draws no calls meanwhile', async () => {
+    using here = await heed.fromPretrained(tinyModel());
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    const expected = await here.embed(texts);
+    await started[0]!.terminate();
+    for (let i = 0; i < 4; i++) expect(await pool.embed('the fox')).toEqual(await here.embed('the fox'));
+    expect(started).toHaveLength(3);
+    // In the new one, too: the other is gone.
+    await started[1]!.terminate();
+    expect(await pool.embed(texts)).toEqual(expected);
+    expect(await pool.embed(texts)).toEqual(expected);
+    expect(started).toHaveLength(4);
+    expect(pool.workers.count).toBe(2);
+  });
+
+  test('is waited for where it was the last', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    const expected = await pool.embed(texts);
+    await Promise.all(started.map((worker) => worker.terminate()));
+    expect(await Promise.all([pool.embed(texts), pool.embed(texts)])).toEqual([expected, expected]);
+    expect(started).toHaveLength(4);
+  });
+
+  test('rejects what it was computing, and nothing else', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    const [first, second] = [pool.tokenize(many), pool.tokenize(many)];
+    await started[0]!.terminate();
+    await expect(first).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+    expect((await second).inputIds).toHaveLength(many.length);
+  });
+
+  test('is not replaced by a model from other files', async () => {
+    const files = tinyModel();
+    const weights = files['model.safetensors'] as Uint8Array;
+    const before = weights.slice();
+    using pool = await heed.fromPretrained(files, { workers: 2 });
+    const expected = await pool.embed(texts);
+    weights.fill(0x3c, weights.length - 1000);
+    await Promise.all(started.map((worker) => worker.terminate()));
+    const message = expect.stringMatching(/source: got other files .*; expected those of the first load/);
+    await expect(pool.embed('a')).rejects.toMatchObject({ code: 'INVALID_FILE', message });
+    weights.set(before);
+    expect(await pool.embed(texts)).toEqual(expected);
+  });
+
+  test('says so where it cannot be replaced', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
+    scripts = { 1: 'process.exit(3)' };
+    await started[0]!.terminate();
+    await expect(pool.embed('a')).rejects.toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringContaining('exit code 3'),
+    });
+    expect((await pool.embed('a')).shape).toEqual([1, 24]);
+  });
+});
+
+describe('dispose()', () => {
+  test('ends a replacement that is loading', async () => {
+    const pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
+    await started[0]!.terminate();
+    const pending = pool.embed('a');
+    await expect.poll(() => started.length).toBe(2);
+    pool.dispose();
+    await expect(pending).rejects.toMatchObject({ code: 'DISPOSED' });
+    expect(pool.disposed).toBe(true);
+    await expect(pool.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+    await allEnded();
+    expect(started).toHaveLength(2);
+  });
+
+  test.each([[{ worker: true }], [{ workers: 2 }]])('of the runtime ends %o, loading or loaded', async (options) => {
+    const own = await load();
+    const loading = own.fromPretrained(tinyModel(), options);
+    await expect.poll(() => started.length).toBeGreaterThan(0);
+    own.dispose();
+    await expect(loading).rejects.toMatchObject({ code: 'DISPOSED' });
+    const other = await load();
+    const model = await other.fromPretrained(tinyModel(), options);
+    other.dispose();
+    expect(model.disposed).toBe(true);
+    await expect(model.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+    await expect(other.fromPretrained(tinyModel(), options)).rejects.toMatchObject({ code: 'DISPOSED' });
+    await allEnded();
+  });
+});
+
+describe('a load of a pool', () => {
+  test('stops all workers where one fails', async () => {
+    scripts = { 0: idle, 1: 'process.exit(3)' };
+    await expect(heed.fromPretrained(tinyModel(), { workers: 3 })).rejects.toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringContaining('exit code 3'),
+    });
+    await allEnded();
+    expect(started).toHaveLength(3);
+  });
+
+  test('stops all workers when it is cancelled', async () => {
+    scripts = { 1: idle };
+    const stop = new AbortController();
+    const loading = heed.fromPretrained(tinyModel(), { workers: 2, signal: stop.signal });
+    await expect.poll(() => started.length).toBe(2);
+    stop.abort(new Error('enough'));
+    await expect(loading).rejects.toThrow('enough');
+    await allEnded();
+  });
+
+  describe('from a server', () => {
+    const files = tinyModel();
+    let server: Server;
+    let base: string;
+    let requests: string[] = [];
+    let broken = '';
+    beforeAll(async () => {
+      server = createServer((request, response) => {
+        const name = request.url!.slice('/model/'.length);
+        requests.push(name);
+        const file = files[name];
+        if (name === broken) response.writeHead(500).end();
+        else if (file === undefined) response.writeHead(404).end();
+        else response.end(typeof file === 'string' ? file : Buffer.from(file));
+      });
+      await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+      base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/model/`;
+    });
+    beforeEach(() => {
+      requests = [];
+      broken = '';
+    });
+    afterAll(() => server.close());
+
+    test('fetches each file once, and tells of its progress once', async () => {
+      using here = await heed.fromPretrained(files);
+      const alone: LoadProgress[] = [];
+      using _ = await heed.fromPretrained(base, { onProgress: (progress) => alone.push(progress) });
+      const fetched = [...requests].sort();
+      requests = [];
+      const seen: LoadProgress[] = [];
+      using pool = await heed.fromPretrained(base, { workers: 3, onProgress: (progress) => seen.push(progress) });
+      expect([...requests].sort()).toEqual(fetched);
+      expect(await pool.embed(texts)).toEqual(await here.embed(texts));
+      const loaded = seen.map((progress) => progress.loaded);
+      expect(loaded).toEqual([...new Set(loaded)].sort((a, b) => a - b));
+      expect(seen.at(-1)).toEqual(alone.at(-1));
+      expect(seen.at(-1)!.loaded).toBe(seen[0]!.total);
+      // A replacement reads them again.
+      await started[0]!.terminate();
+      await started[1]!.terminate();
+      await started[2]!.terminate();
+      expect(await pool.embed(texts)).toEqual(await here.embed(texts));
+    });
+
+    test('compares digests', async () => {
+      const digest = createHash('sha256')
+        .update(files['model.safetensors'] as Uint8Array)
+        .digest('hex');
+      const open = (integrity: Record<string, string>) => heed.fromPretrained(base, { workers: 2, integrity });
+      using pool = await open({ 'model.safetensors': `sha256-${digest}` });
+      expect((await pool.embed('a')).shape).toEqual([1, 24]);
+      await expect(open({ 'model.safetensors': `sha256-${'0'.repeat(64)}` })).rejects.toMatchObject({
+        code: 'INVALID_FILE',
+      });
+      await expect(open({ 'model.safetensor': `sha256-${digest}` })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+    });
+
+    test('fails as one, with what was wrong', async () => {
+      broken = 'model.safetensors';
+      await expect(heed.fromPretrained(base, { workers: 2 })).rejects.toMatchObject({ code: 'NETWORK' });
+      await expect(heed.fromPretrained(`${base}none/`, { workers: 2 })).rejects.toMatchObject({
+        code: 'NOT_FOUND',
+        message: expect.stringContaining('none/config.json'),
+      });
+      const onProgress = () => {
+        throw new Error('enough of it');
+      };
+      broken = '';
+      await expect(heed.fromPretrained(base, { workers: 2, onProgress })).rejects.toThrow('enough of it');
+      await allEnded();
+    });
+  });
+
+  test('copies no more than a chunk of large files at a time', async () => {
+    // As views of a buffer with much else in it, which a clone would copy, too.
+    const files = tinyModel();
+    const weights = files['model.safetensors'] as Uint8Array;
+    const large = new Uint8Array(2 ** 26);
+    large.set(weights, 100);
+    const source = { ...files, 'model.safetensors': large.subarray(100, 100 + weights.length) };
+    let most = 0;
+    const post = vi.spyOn(Worker.prototype, 'postMessage').mockImplementation(function (this: Worker, ...given) {
+      const { value } = given[0] as { value?: unknown };
+      if (value instanceof Uint8Array) most = Math.max(most, value.buffer.byteLength);
+      return original.apply(this, given);
+    });
+    using pool = await heed.fromPretrained(source, { workers: 2 });
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(2 ** 20);
+    post.mockRestore();
+    expect((await pool.embed('a')).shape).toEqual([1, 24]);
+  });
+});
+
+describe('options', () => {
+  const worker = new Worker(idle, { eval: true });
+  afterAll(() => worker.terminate());
+  const cases: [string, object, RegExp][] = [
+    ['threads', { threads: 2 }, /unknown option 'threads'; expected 'workers'/],
+    ['no workers', { workers: 0 }, /workers: got 0; expected 'auto' or an integer from 1 to 64/],
+    ['too many workers', { workers: 65 }, /workers: got 65/],
+    ['a word', { workers: 'all' }, /workers: got 'all'/],
+    ['workers beside worker: false', { workers: 2, worker: false }, /worker: got false together with `workers`/],
+    ['workers beside a Worker', { workers: 2, worker }, /worker: got a Worker together with `workers`/],
+    ['what is no Worker', { worker: { postMessage() {} } }, /worker: got an object; expected true, false or a Worker/],
+  ];
+  test.each(cases)('%s', async (_, options, message) => {
+    await expect(heed.fromPretrained(tinyModel(), options as FromPretrainedOptions)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringMatching(message),
+    });
+    expect(started).toHaveLength(0);
+  });
+
+  test('workers and worker: true are a pool', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2, worker: true });
+    expect(pool.workers).toEqual({ count: 2, reason: 'asked for' });
+  });
+
+  test('errors count texts from the first of the call', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    const list = texts.map((text, i) => (i === 150 ? 'a '.repeat(99) : text));
+    await expect(pool.embed(list, { truncation: false })).rejects.toMatchObject({
+      code: 'TOO_LONG',
+      message: expect.stringMatching(/^texts\[150\]: got 101 tokens/),
+    });
+  });
+
+  test('lists beside the texts are as long, though the texts are divided', async () => {
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
+    await expect(pool.embed(texts, { textPairs: [...texts, 'a'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    const inputIds = texts.map(() => [2, 5, 3]);
+    const attentionMask = [...inputIds, [1, 1, 1]].map(() => [1, 1, 1]);
+    await expect(pool.embed({ inputIds, attentionMask })).rejects.toMatchObject({ code: 'SHAPE_MISMATCH' });
+  });
+});
+
+describe('a Worker of the caller', () => {
+  const script = new URL('./worker.js', import.meta.resolve('heed'));
+
+  test('runs one model', async () => {
+    const worker = new Worker(script);
+    using model = await heed.fromPretrained(tinyModel(), { worker });
+    await expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('a Worker that was given before'),
+    });
+    expect((await model.embed('a')).shape).toEqual([1, 24]);
+  });
+
+  test('that has ended is refused', async () => {
+    const worker = new Worker(script);
+    await worker.terminate();
+    await expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+  });
+
+  test('killed for memory rejects what is pending, with the reason', async () => {
+    const worker = new Worker(
+      `require('node:worker_threads').parentPort.once('message', () => { const all = []; for (;;) all.push(new Array(1e5).fill(0.5)); })`,
+      { eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } },
+    );
+    const error = (await heed.fromPretrained(tinyModel(), { worker }).catch((e) => e)) as HeedError;
+    expect(error).toMatchObject({ code: 'WORKER_FAILED', message: expect.stringContaining('memory limit') });
+    expect(error.cause).toMatchObject({ code: 'ERR_WORKER_OUT_OF_MEMORY' });
+  });
+});
+
+test('errors keep their cause and their stack', async () => {
+  const files = { ...tinyModel(), 'tokenizer.json': '{ "model": { "type": "none" } }' };
+  const caught = async (options: object) => (await heed.fromPretrained(files, options).catch((e) => e)) as HeedError;
+  const here = await caught({});
+  expect(here.cause).toBeInstanceOf(Error);
+  for (const options of [{ worker: true }, { workers: 2 }]) {
+    const there = await caught(options);
+    expect(there).toMatchObject({ name: 'HeedError', code: 'INVALID_FILE', message: here.message });
+    expect(there.cause).toBeInstanceOf(Error);
+    expect((there.cause as Error).message).toBe((here.cause as Error).message);
+    expect((there.cause as Error).stack).toContain('dist/worker.js');
+    expect(there.stack).toContain('dist/worker.js');
+  }
+});

@@ -1,0 +1,64 @@
+/** The files of a model, read once for all workers of a pool. */
+import type { ModelFolder, OpenFile } from '../models/source.js';
+import type { SignalLike } from '../platform.js';
+import type { FileRequest } from './protocol.js';
+
+interface SharedFile {
+  about: Pick<OpenFile, 'name' | 'size'>;
+  chunks: AsyncIterator<Uint8Array>;
+  /** Chunks that some workers have not taken yet. */
+  held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
+  /** FNV-1a of what was read so far. */
+  hash: number;
+}
+
+export interface FileServer {
+  answer(request: FileRequest): Promise<unknown>;
+  /** The same for the same files, read by the same loader. It notices changes, not attacks: those are what `integrity` is for. */
+  fingerprint(): Promise<string>;
+  /** Stops reading. */
+  close(): void;
+}
+
+/** Serves a folder to as many workers: each opens the same files and reads each of their chunks once. */
+export function serveFiles(folder: ModelFolder, readers: number, signal: SignalLike): FileServer {
+  const files = new Map<string, Promise<SharedFile | null>>();
+
+  async function open(path: string, required: boolean): Promise<SharedFile | null> {
+    const file = await (folder.open as (...args: unknown[]) => Promise<OpenFile | null>)(path, { required, signal });
+    if (!file) return null;
+    const { name, size } = file;
+    return { about: { name, size }, chunks: file.chunks()[Symbol.asyncIterator](), held: new Map(), hash: 0x811c9dc5 };
+  }
+
+  async function next(file: SharedFile): Promise<Uint8Array | null> {
+    const { done, value } = await file.chunks.next();
+    if (done) return null;
+    for (const byte of value) file.hash = Math.imul(file.hash ^ byte, 0x01000193);
+    return new Uint8Array(value); // without the rest of a larger buffer, which a clone would copy, too
+  }
+
+  function take(file: SharedFile, chunk: number): Promise<Uint8Array | null> {
+    const held = file.held.get(chunk) ?? { next: next(file), readers };
+    file.held.set(chunk, held);
+    if (--held.readers === 0) file.held.delete(chunk);
+    return held.next;
+  }
+
+  return {
+    async answer({ path, nth, required, chunk }) {
+      const key = `${nth} ${path}`;
+      const opening = files.get(key) ?? open(path, required);
+      files.set(key, opening);
+      const file = await opening;
+      return chunk === undefined ? (file?.about ?? null) : take(file!, chunk);
+    },
+    async fingerprint() {
+      const read = [...files].map(async ([key, opening]) => `${key} ${(await opening)?.hash}`);
+      return (await Promise.all(read)).sort().join();
+    },
+    close() {
+      for (const opening of files.values()) opening.then((file) => file?.chunks.return?.()).catch(() => {});
+    },
+  };
+}
