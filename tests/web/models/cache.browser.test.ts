@@ -77,7 +77,8 @@ const kept = () =>
       const cache = await caches.open(name);
       for (const request of await cache.keys()) {
         const body = await (await cache.match(request))!.arrayBuffer();
-        paths.push([new URL(request.url).pathname, body.byteLength]);
+        // The others say that the server has no such file.
+        if (body.byteLength > 0) paths.push([new URL(request.url).pathname, body.byteLength]);
       }
     }
     return Object.fromEntries(paths);

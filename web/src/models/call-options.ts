@@ -1,5 +1,6 @@
 /** What the calls on a model take, each option checked where it is read. */
 import { describe, invalid } from '../error.js';
+import type { IntegrityOption } from '../io/integrity.js';
 import {
   callback,
   flag,
@@ -14,7 +15,6 @@ import {
   text,
   texts,
 } from '../options.js';
-import type { IntegrityOption } from './integrity.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions } from './model.js';
 import { POOLINGS, type Pooling } from './sentence-transformers.js';

@@ -1,9 +1,8 @@
 /** What a sentence-transformers folder says about turning rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
 import { HeedError } from '../error.js';
+import { type ModelFolder, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { parseJson, Settings } from './config.js';
-import type { ModelFolder } from './source.js';
-import { readAll } from './source.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
 /** 'mean_sqrt_len': the sum over the square root of the length; 'weighted_mean': the i-th token counts i times. */

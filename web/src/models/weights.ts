@@ -3,6 +3,7 @@
  */
 import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
+import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { type Family, type Place, placesOf } from './families.js';
@@ -16,7 +17,6 @@ import {
   type TensorEntry,
   widen,
 } from './safetensors.js';
-import { type ModelFolder, type OpenFile, readAll } from './source.js';
 
 /** A tensor that is not the encoder's: of a pooler or a task's head. */
 export interface HeadTensor {
@@ -49,7 +49,7 @@ export async function openWeights(
   const index = single ? null : await folder.open('model.safetensors.index.json', { signal });
   if (!index) {
     const only = single ?? (await folder.open('model.safetensors', { required: true, signal }));
-    return { files: [async () => only], size: only.size };
+    return { files: [async () => only], size: expectedSize(only) };
   }
   const settings = Settings.parse(await readAll(index), index.name);
   const map = settings.record('weight_map')?.entries() ?? [];
