@@ -144,6 +144,8 @@ export async function pipeline<T extends PipelineTask>(
   }
   const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
+  if (progress && 'onProgress' in rest)
+    throw invalid('pipeline.onProgress', 'it beside progress_callback', 'one of the two');
   if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
     throw new HeedError(
       'UNSUPPORTED',
@@ -151,21 +153,26 @@ export async function pipeline<T extends PipelineTask>(
     );
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load();
-  const model = await heed.fromPretrained(source, {
-    ...rest,
-    ...(progress && { onProgress: statusesFor(progress, name) }),
-  });
+  const statuses = progress && statusesFor(progress, name);
+  const model = await heed.fromPretrained(source, { ...rest, ...(statuses && { onProgress: statuses.onProgress }) });
+  statuses?.end();
   progress?.({ status: 'ready', task, model: name });
   const call = makers[task](model) as Pipelines[T];
   const end = () => model.dispose();
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 
-function statusesFor(report: (progress: PipelineProgress) => void, name: string): (progress: LoadProgress) => void {
-  const begun = new Set<string>();
-  return ({ file, fileLoaded, fileTotal }) => {
-    if (!begun.has(file)) {
-      begun.add(file);
+function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
+  let current: string | null = null;
+  // One file follows the other; a server may not tell where it ends.
+  const end = () => {
+    if (current !== null) report({ status: 'done', name, file: current });
+    current = null;
+  };
+  const onProgress = ({ file, fileLoaded, fileTotal }: LoadProgress) => {
+    if (file !== current) {
+      end();
+      current = file;
       report({ status: 'initiate', name, file });
       report({ status: 'download', name, file });
     }
@@ -178,8 +185,8 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
       loaded: fileLoaded,
       total,
     });
-    if (fileLoaded === fileTotal) report({ status: 'done', name, file });
   };
+  return { onProgress, end };
 }
 
 function pipelineTensor(tensor: Tensor): PipelineTensor {

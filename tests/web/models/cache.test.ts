@@ -6,7 +6,7 @@ import { load } from 'heed';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { writeSafetensors } from '../../../web/src/models/safetensors.js';
 import { bytesOf, expectClose, fixture, readSafetensors } from './fixtures.js';
-import { bert, cutOff, except, openServer, page, serving, status } from './server.js';
+import { type Answer, bert, cutOff, except, openServer, page, serving, status } from './server.js';
 
 const heed = await load();
 const server = await openServer();
@@ -133,6 +133,15 @@ describe('a file is missing', () => {
       });
     };
     await expectRight(model);
+  });
+
+  test.each([403, 200])('by status %i, with the other files kept', async (code) => {
+    const refused: Answer = (_, response) => response.writeHead(code, { 'content-type': 'text/html' }).end(page);
+    server.answer = except(/^(config\.json|model\.safetensors)$/, serving(bert), refused);
+    await expectRight(model, { cache });
+    const missing = readdirSync(cache).filter((name) => !kept().includes(name));
+    for (const name of missing) rmSync(join(cache, name));
+    await expectRight(model, { cache });
   });
 
   test('by status 403 for everything: the host cannot be reached', async () => {

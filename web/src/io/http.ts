@@ -7,15 +7,28 @@ import { type Found, fromStream, missing, type OpenFile } from './files.js';
  * Opens the files of one folder. 404 and 410 say that a file is missing. So do 403, which hosts that list nothing answer for what is not there, and an HTML page in the
  * file's place, but only where other files of the folder are served: else they are the answer of a host, or of a network, that lets nobody through.
  */
-export function httpFiles(): (url: URL, signal?: SignalLike) => Promise<Found> {
-  const answers: Promise<void>[] = [];
+export function httpFiles(): (url: URL, path: string, signal?: SignalLike) => Promise<Found> {
+  const answers: Promise<Response>[] = [];
   let served = false;
-  return async (url, signal) => {
-    const answer = request(url, signal);
-    const note = (response: Response) => {
-      if (isServed(response)) served = true;
-    };
-    answers.push(answer.then(note, () => {}));
+  const note = (response: Response) => {
+    if (isServed(response)) served = true;
+    return response;
+  };
+  let trial: Promise<unknown> | undefined;
+  /** Whether a file of the folder is served: one of those requested so far, or config.json, which every folder has. */
+  async function isFolderServed(url: URL, path: string, signal?: SignalLike): Promise<boolean> {
+    if (!served) await Promise.allSettled(answers);
+    const config = configBeside(url, path);
+    if (!served && config) {
+      trial ??= request(config, signal).then(note).then(discard);
+      await trial.catch(() => {});
+    }
+    signal?.throwIfAborted();
+    return served;
+  }
+  return async (url, path, signal) => {
+    const answer = request(url, signal).then(note);
+    answers.push(answer);
     let response: Response;
     try {
       response = await answer;
@@ -26,17 +39,19 @@ export function httpFiles(): (url: URL, signal?: SignalLike) => Promise<Found> {
     if (isServed(response)) return openResponse(url, response, signal);
     await discard(response);
     const { ok, status, statusText } = response;
-    if (ok || status === 403) {
-      // The answer may be among those under way.
-      if (!served) await Promise.all(answers);
-      signal?.throwIfAborted();
-    }
-    const isMissing = status === 404 || status === 410 || ((ok || status === 403) && served);
+    const isMissing =
+      status === 404 || status === 410 || ((ok || status === 403) && (await isFolderServed(url, path, signal)));
     if (ok) return { status: isMissing ? 'missing' : 'unreachable', error: pageError(url) };
     if (isMissing) return missing(`${url.href}: got status ${status}; expected the file`);
     const message = `${url.href}: got status ${status} ${statusText}; expected 200`;
     return { status: 'unreachable', error: new HeedError('NETWORK', message) };
   };
+}
+
+/** The address of config.json in the folder in which `url` is `path`; null where that cannot be told, or is `url`. */
+function configBeside(url: URL, path: string): URL | null {
+  if (path === 'config.json' || !url.pathname.endsWith(new URL(path, 'http://x').pathname)) return null;
+  return new URL(`${'../'.repeat(path.split('/').length - 1)}config.json${url.search}`, url);
 }
 
 async function request(

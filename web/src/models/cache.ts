@@ -23,7 +23,7 @@ export interface UrlFiles {
 interface Store {
   get(key: string): Promise<OpenFile | null>;
   /** Takes a file's chunks; what is not committed is not kept. */
-  writer(key: string, size: number | null): Promise<Writer>;
+  writer(key: string, file: Pick<OpenFile, 'size' | 'expectedSize'>): Promise<Writer>;
   remove(key: string): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export async function cachedFiles(files: UrlFiles, cache: CacheOption, integrity
       if (found.status === 'unreachable') return isMissing ? { ...found, status: 'missing' } : found;
       if (!isMissing)
         await store
-          .writer(key, 0)
+          .writer(key, { size: 0 })
           .then((writer) => writer.commit())
           .catch(() => {});
       return found;
@@ -79,7 +79,7 @@ function keyOf(url: URL, digest: string | null): string {
 /** Passes a file's chunks on and keeps them. Whoever reads stops early where the file is wrong, and then it is not kept; nor is it where it ended too soon. */
 async function* keeping(file: OpenFile, path: string, key: string, store: Store): AsyncIterable<Uint8Array> {
   const check = path.endsWith('.safetensors') ? new WeightsCheck(file.name) : new JsonCheck(file.name);
-  let writer: Writer | null = await store.writer(key, file.size).catch(() => null);
+  let writer: Writer | null = await store.writer(key, file).catch(() => null);
   let whole = false;
   try {
     for await (const chunk of file.chunks()) {
@@ -138,20 +138,26 @@ async function openStore(cache: CacheOption): Promise<Store | null> {
   return cacheStore(await caches.open(typeof cache === 'string' ? cache : 'heed'));
 }
 
+/** The header for a size that is not certain. */
+const EXPECTED = 'x-expected-length';
+
 function cacheStore(cache: Cache): Store {
   return {
     async get(key) {
       const response = await cache.match(key);
-      if (!response?.body) return null;
-      const size = response.headers.get('content-length');
-      return { name: key, size: size === null ? null : Number(size), chunks: () => streamChunks(key, response.body!) };
+      if (!response) return null;
+      const { headers, body } = response;
+      const length = (header: string) => (headers.has(header) ? Number(headers.get(header)) : null);
+      // Some engines give no body back where it has no bytes.
+      const size = body ? length('content-length') : 0;
+      return { name: key, size, expectedSize: length(EXPECTED), chunks: () => streamChunks(key, body!) };
     },
-    async writer(key, size) {
+    async writer(key, { size, expectedSize }) {
+      const headers = new Headers();
+      if (size !== null) headers.set('content-length', String(size));
+      else if (expectedSize) headers.set(EXPECTED, String(expectedSize));
       const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-      const stored = cache.put(
-        key,
-        new Response(readable, size === null ? {} : { headers: { 'content-length': String(size) } }),
-      );
+      const stored = cache.put(key, new Response(readable, { headers }));
       stored.catch(() => {}); // the writes fail then, too
       const writer = writable.getWriter();
       return {

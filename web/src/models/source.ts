@@ -190,7 +190,8 @@ function urlFiles(integrity: Integrity): UrlFiles {
   const openHttp = httpFiles();
   return {
     async open(url, path, signal) {
-      const file = url.protocol === 'file:' && fs ? await openPath(pathOf(url), signal) : await openHttp(url, signal);
+      const file =
+        url.protocol === 'file:' && fs ? await openPath(pathOf(url), signal) : await openHttp(url, path, signal);
       return isFile(file) ? integrity.checked(path, file) : file;
     },
   };
