@@ -5,6 +5,7 @@ import { describe, HeedError, invalid } from './error.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
+import { normalized } from './models/pretrained.js';
 import type { ModelSource } from './models/source.js';
 import {
   type Aggregation,
@@ -14,7 +15,7 @@ import {
   fillMask,
   type TaskOptions,
 } from './models/tasks.js';
-import { callback, nearest, plainOptions } from './options.js';
+import { callback, flag, nearest, plainOptions } from './options.js';
 import { dispose } from './platform.js';
 import { load } from './runtime.js';
 import type { NestedNumbers, Tensor } from './tensor.js';
@@ -201,6 +202,9 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
     const { pooling = 'none', normalize = false, ...call } = plainOptions('feature-extraction', options);
     if (pooling === 'none') {
       const { lastHiddenState } = await model.encode(texts, call);
+      const { data, shape } = lastHiddenState;
+      if (flag(normalize, 'normalize'))
+        for (let at = 0; at < data.length; at += shape[2]!) data.set(normalized(data.subarray(at, at + shape[2]!)), at);
       return pipelineTensor(lastHiddenState);
     }
     if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))
