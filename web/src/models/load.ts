@@ -1,11 +1,11 @@
 /** A model folder into a running encoder: configuration, tokenizer, recipe and weights, each checked, all or nothing. */
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { HeedError } from '../error.js';
+import { allocating, HeedError } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { type Family, familyOf } from './families.js';
+import { type Family, familyOf, placesOf } from './families.js';
 import { isHeadTensor } from './heads.js';
 import { type Recipe, readRecipe } from './sentence-transformers.js';
 import { type ModelSource, openFolder, type RemoteOptions } from './source.js';
@@ -98,7 +98,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
         `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`,
       );
     }
-    raw = new core.EncoderModel(config);
+    raw = makeEncoder(core, family, config);
     const tied = settings.flag('tie_word_embeddings', true);
     const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));
     for (const [i, openNext] of weights.files.entries()) {
@@ -131,6 +131,23 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   } finally {
     signal?.removeEventListener('abort', onAbort);
   }
+}
+
+/** The core makes all parameters at once; where it cannot, the message names the largest. */
+function makeEncoder(core: Core, family: Family, config: RawEncoderModelConfig): RawEncoderModel {
+  const { embedDim: e, vocabSize, maxPositions, feedForwardDim, gated, positions, int8 } = config;
+  const width = config.embeddingDim || e;
+  const shapes: Record<string, [number, number]> = {
+    'embeddings.word.weight': [vocabSize, width],
+    'embeddings.position.weight': [positions === 'rotary' ? 0 : maxPositions, width],
+    'layers.0.self_attn.in_proj_weight': [3 * e, e],
+    'layers.0.linear1.weight': [gated ? 2 * feedForwardDim : feedForwardDim, e],
+  };
+  const sizeOf = ([, [rows, columns]]: [string, [number, number]]) => rows * columns;
+  const largest = Object.entries(shapes).reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
+  const bytes = sizeOf(largest) * (int8 && largest[0] !== 'embeddings.position.weight' ? 1 : 4);
+  const name = [...placesOf(family, config)].find(([, { parameter }]) => parameter === largest[0])?.[0] ?? largest[0];
+  return allocating(name, largest[1], bytes, () => new core.EncoderModel(config));
 }
 
 class Progress {

@@ -77,7 +77,7 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
 
   if (own) {
     const settings = Settings.parse(own.bytes, own.name);
-    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1);
+    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
     recipe.lowerCase = settings.flag('do_lower_case', false);
   }
   if (prompts) readPrompts(Settings.parse(prompts.bytes, prompts.name), recipe);
