@@ -71,7 +71,7 @@ export function allocating<T>(parameter: string, shape: readonly number[], bytes
     if (!isRefused) throw cause;
     throw new HeedError(
       'OUT_OF_MEMORY',
-      `${parameter}: got shape [${shape.join(', ')}], which takes ${bytes} bytes; expected a model that fits into the memory`,
+      `${parameter}: got shape [${shape.join(', ')}], which takes ${bytes} bytes; expected no more than the memory holds`,
       { cause },
     );
   }

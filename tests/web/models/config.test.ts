@@ -77,7 +77,7 @@ describe('memory that is refused', () => {
     expect(await failure(withConfig(bert, sizes), { dtype })).toMatchObject({
       code: 'OUT_OF_MEMORY',
       message: expect.stringContaining(
-        `embeddings.word_embeddings.weight: got shape [16777216, 60000], which takes ${bytes} bytes; expected`,
+        `embeddings.word.weight: got shape [16777216, 60000], which takes ${bytes} bytes; expected`,
       ),
       cause: expect.any(HeedError),
     });

@@ -1,23 +1,45 @@
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { type LoadProgress, load } from 'heed';
-import { afterAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Sha256 } from '../../../web/src/io/sha256.js';
-import { expectClose, fixture, fixtures } from './fixtures.js';
-import { type Answer, bert, openServer, page, serving } from './server.js';
+import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 
 const heed = await load();
+const files = bytesOf(`${fixtures}bert`);
 const { expected, input } = fixture('bert');
 
-const server = await openServer();
+type Answer = (request: IncomingMessage, response: ServerResponse, name: string) => void;
+let answer: Answer;
+const asked: string[] = [];
+const server = createServer((request, response) => {
+  const name = decodeURIComponent(request.url!.split('?')[0]!.replace(/^\/model\//, ''));
+  asked.push(name);
+  // A kept connection that one test breaks would be the next one's.
+  response.shouldKeepAlive = false;
+  answer(request, response, name);
+});
+let base: string;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+});
 afterAll(() => server.close());
-const { base, asked } = server;
-const files = bert;
-const serve = serving(files);
+
+const serve: Answer = (_, response, name) => {
+  const bytes = files[name];
+  if (!bytes) return void response.writeHead(404, { 'content-type': 'text/plain' }).end('nothing here');
+  response
+    .writeHead(200, { 'content-length': bytes.length, 'content-type': 'application/octet-stream', etag: '"1"' })
+    .end(bytes);
+};
+const page = '<!DOCTYPE html><html><body>app</body></html>';
 
 async function expectRight(source: Parameters<typeof heed.fromPretrained>[0], options = {}): Promise<void> {
   using model = await heed.fromPretrained(source, options);
@@ -26,7 +48,7 @@ async function expectRight(source: Parameters<typeof heed.fromPretrained>[0], op
 
 describe('a folder URL', () => {
   test('with and without a slash, as string and as URL', async () => {
-    server.answer = serve;
+    answer = serve;
     await expectRight(`${base}model/`);
     await expectRight(`${base}model`);
     await expectRight(new URL(`${base}model`));
@@ -37,7 +59,7 @@ describe('a folder URL', () => {
   });
 
   test('reports progress with a total that is known at once', async () => {
-    server.answer = serve;
+    answer = serve;
     const seen: LoadProgress[] = [];
     await expectRight(`${base}model`, { onProgress: (p: LoadProgress) => seen.push(p) });
     const total = files['config.json']!.length + files['model.safetensors']!.length;
@@ -47,13 +69,13 @@ describe('a folder URL', () => {
   });
 
   test('on a server that answers missing files with its page', async () => {
-    server.answer = (request, response, name) =>
+    answer = (request, response, name) =>
       files[name] ? serve(request, response, name) : response.writeHead(200, { 'content-type': 'text/html' }).end(page);
     await expectRight(`${base}model`);
   });
 
   test('that is a page', async () => {
-    server.answer = (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(page);
+    answer = (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(page);
     await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
       code: 'NOT_FOUND',
       message: expect.stringMatching(/model\/config\.json.*HTML page/),
@@ -61,7 +83,7 @@ describe('a folder URL', () => {
   });
 
   test('whose weights are a page that claims to be bytes', async () => {
-    server.answer = (request, response, name) =>
+    answer = (request, response, name) =>
       name === 'model.safetensors'
         ? response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(page.repeat(100))
         : serve(request, response, name);
@@ -72,7 +94,7 @@ describe('a folder URL', () => {
   });
 
   test('that is not there', async () => {
-    server.answer = (_, response) => response.writeHead(404).end();
+    answer = (_, response) => response.writeHead(404).end();
     await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
       code: 'NOT_FOUND',
       message: expect.stringContaining('404'),
@@ -80,7 +102,7 @@ describe('a folder URL', () => {
   });
 
   test('on a server that fails', async () => {
-    server.answer = (_, response) => response.writeHead(500).end();
+    answer = (_, response) => response.writeHead(500).end();
     await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
       code: 'NETWORK',
       message: expect.stringContaining('500'),
@@ -90,7 +112,7 @@ describe('a folder URL', () => {
 
   test('whose connection breaks is taken up where it broke', async () => {
     let broken = 0;
-    server.answer = (request, response, name) => {
+    answer = (request, response, name) => {
       const bytes = files[name];
       if (name !== 'model.safetensors' || !bytes) return serve(request, response, name);
       const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);
@@ -109,7 +131,7 @@ describe('a folder URL', () => {
   });
 
   test('whose connection breaks for good', async () => {
-    server.answer = (request, response, name) => {
+    answer = (request, response, name) => {
       if (name !== 'model.safetensors') return serve(request, response, name);
       response.writeHead(200, { 'content-length': files[name]!.length });
       response.write(files[name]!.subarray(0, 30_000), () => setTimeout(() => response.destroy(), 20));
@@ -118,13 +140,13 @@ describe('a folder URL', () => {
       code: 'NETWORK',
       message: expect.stringMatching(/got 30000 of \d+ bytes/),
     });
-    server.answer = serve;
+    answer = serve;
     await expectRight(`${base}model`);
   });
 
   test('whose file changed while the connection was broken', async () => {
     let answers = 0;
-    server.answer = (request, response, name) => {
+    answer = (request, response, name) => {
       if (name !== 'model.safetensors') return serve(request, response, name);
       if (answers++ > 0) return void response.writeHead(200, { etag: '"2"' }).end(files[name]);
       response.writeHead(200, { 'content-length': files[name]!.length, etag: '"1"' });
@@ -138,7 +160,7 @@ describe('a folder URL', () => {
   });
 
   test('whose weights go on after their end', async () => {
-    server.answer = (request, response, name) =>
+    answer = (request, response, name) =>
       name === 'model.safetensors'
         ? void response.writeHead(200).end(Buffer.concat([files[name]!, new Uint8Array(3)])) // of a length not told before
         : serve(request, response, name);
@@ -169,7 +191,7 @@ describe('a folder URL', () => {
   });
 
   test('stops when the signal fires', async () => {
-    server.answer = (request, response, name) =>
+    answer = (request, response, name) =>
       name === 'model.safetensors'
         ? void response.writeHead(200).write(files[name]!.subarray(0, 1000))
         : serve(request, response, name);
@@ -179,10 +201,11 @@ describe('a folder URL', () => {
     await expect(heed.fromPretrained(`${base}model`, { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
       'no',
     );
+    server.closeAllConnections();
   });
 
   test('of a hub that the caller names', async () => {
-    server.answer = (request, response, name) => serve(request, response, name.replace('/org/name/resolve/main/', ''));
+    answer = (request, response, name) => serve(request, response, name.replace('/org/name/resolve/main/', ''));
     await expectRight('org/name', { remoteHost: base.slice(0, -1) });
     expect(asked.at(-1)).toContain('/org/name/resolve/main/');
   });
@@ -199,7 +222,7 @@ describe('integrity', () => {
   altered[altered.length - 4]! ^= 1;
 
   test('lets pass what is as it should be, from everywhere', async () => {
-    server.answer = serve;
+    answer = serve;
     await expectRight(files, { integrity });
     await expectRight(`${base}model`, { integrity });
     await expectRight(`${fixtures}bert`, { integrity });
@@ -219,21 +242,22 @@ describe('integrity', () => {
         message: expect.stringMatching(/model\.safetensors: got SHA-256 [\da-f]{64}; expected [\da-f]{64}/),
       });
     await expectRefused({ ...files, 'model.safetensors': altered });
-    server.answer = wrong;
+    answer = wrong;
     await expectRefused(`${base}model`, { cache });
+    // Entries without bytes say that a file is missing.
     expect(readdirSync(cache).filter((name) => statSync(join(cache, name)).size > 0)).toHaveLength(1); // config.json, which is as it should be
     await expectRefused(`${base}model`, { worker: true });
     // Kept without a digest, it is not what is asked for with one.
     (await heed.fromPretrained(`${base}model`, { cache })).dispose();
-    server.answer = serve;
+    answer = serve;
     await expectRight(`${base}model`, { cache, integrity });
-    server.answer = (_, response) => response.destroy();
+    answer = (_, response) => response.destroy();
     await expectRight(`${base}model`, { cache, integrity });
     // Spoilt where it is kept: refused once, fetched anew.
     const largest = () => readdirSync(cache).filter((name) => statSync(join(cache, name)).size === altered.length);
     for (const name of largest()) writeFileSync(join(cache, name), altered);
     await expectRefused(`${base}model`, { cache });
-    server.answer = serve;
+    answer = serve;
     await expectRight(`${base}model`, { cache, integrity });
     rmSync(cache, { recursive: true });
   });

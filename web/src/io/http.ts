@@ -92,19 +92,15 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
 }
 
 function openResponse(url: URL, response: Response, signal?: SignalLike): OpenFile {
-  const length = isEncoded(response) ? null : lengthOf(response);
+  const told = response.headers.get('content-length') ?? '';
+  const length = /^\d+$/.test(told) && !isEncoded(response) ? Number(told) : null;
   // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as they were sent, compressed or not.
   const size = response.type === 'cors' ? null : length;
-  return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, length, signal) };
+  return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, signal) };
 }
 
 function isEncoded({ headers }: Response): boolean {
   return !/^(identity)?$/i.test(headers.get('content-encoding') ?? '');
-}
-
-function lengthOf({ headers }: Response): number | null {
-  const length = headers.get('content-length') ?? '';
-  return /^\d+$/.test(length) ? Number(length) : null;
 }
 
 function tagOf({ headers }: Response): string | null {
@@ -118,7 +114,6 @@ async function* chunksOf(
   url: URL,
   first: Response,
   size: number | null,
-  expectedSize: number | null,
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
   const tag = tagOf(first);
@@ -158,7 +153,7 @@ async function* chunksOf(
     if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
     response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });
-    const resumes = isRest(response, at, expectedSize);
+    const resumes = isRest(response, at, size);
     if (response.status === 206 && !resumes) {
       await discard(response);
       response = await request(url, signal); // from the start, then
@@ -171,12 +166,9 @@ async function* chunksOf(
   }
 }
 
-/** Whether it carries the bytes from `at` on, of a file of that size. */
+/** Whether it says to carry the bytes from `at` on, of a file of that size. */
 function isRest(response: Response, at: number, size: number | null): boolean {
-  if (response.status !== 206 || isEncoded(response)) return false;
-  const range = response.headers.get('content-range');
-  // Another origin's is hidden from scripts unless the server exposes it; the length of the rest is not.
-  if (range === null && response.type === 'cors') return size !== null && at + (lengthOf(response) ?? NaN) === size;
-  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(range ?? '') ?? [];
-  return Number(start) === at && (total === '*' || size === null || Number(total) === size);
+  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
+  const isSame = Number(start) === at && (total === '*' || size === null || Number(total) === size);
+  return response.status === 206 && isSame && !isEncoded(response);
 }

@@ -57,11 +57,7 @@ function rotaryDimOf(s: Settings, keys: string[], headDim: number, fraction = 1)
   const dim = Math.floor(headDim * fraction);
   if (dim >= 2 && dim <= headDim && dim % 2 === 0) return dim;
   const key = s.keyOf(keys);
-  throw s.wrong(
-    key,
-    s.get(key),
-    `an even number of rotated columns, at most the ${headDim} of a head; that gives ${dim}`,
-  );
+  throw s.wrong(key, s.get(key), `an even number of rotated columns in heads of ${headDim}; that gives ${dim}`);
 }
 
 function bertSettings(s: Settings, positionOffset = 0): Partial<RawEncoderModelConfig> {

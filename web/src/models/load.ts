@@ -5,7 +5,7 @@ import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/fi
 import { Integrity } from '../io/integrity.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { type Family, familyOf, placesOf } from './families.js';
+import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
 import { type Recipe, readRecipe } from './sentence-transformers.js';
 import { type ModelSource, openFolder, type RemoteOptions } from './source.js';
@@ -98,7 +98,7 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
         `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`,
       );
     }
-    raw = makeEncoder(core, family, config);
+    raw = makeEncoder(core, config);
     const tied = settings.flag('tie_word_embeddings', true);
     const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));
     for (const [i, openNext] of weights.files.entries()) {
@@ -133,21 +133,15 @@ export async function loadModel(core: Core, source: ModelSource, options: LoadMo
   }
 }
 
-/** The core makes all parameters at once; where it cannot, the message names the largest. */
-function makeEncoder(core: Core, family: Family, config: RawEncoderModelConfig): RawEncoderModel {
-  const { embedDim: e, vocabSize, maxPositions, feedForwardDim, gated, positions, int8 } = config;
-  const width = config.embeddingDim || e;
-  const shapes: Record<string, [number, number]> = {
-    'embeddings.word.weight': [vocabSize, width],
-    'embeddings.position.weight': [positions === 'rotary' ? 0 : maxPositions, width],
-    'layers.0.self_attn.in_proj_weight': [3 * e, e],
-    'layers.0.linear1.weight': [gated ? 2 * feedForwardDim : feedForwardDim, e],
-  };
-  const sizeOf = ([, [rows, columns]]: [string, [number, number]]) => rows * columns;
-  const largest = Object.entries(shapes).reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
-  const bytes = sizeOf(largest) * (int8 && largest[0] !== 'embeddings.position.weight' ? 1 : 4);
-  const name = [...placesOf(family, config)].find(([, { parameter }]) => parameter === largest[0])?.[0] ?? largest[0];
-  return allocating(name, largest[1], bytes, () => new core.EncoderModel(config));
+/** The core makes all parameters at once; where it cannot, the message names the largest table or matrix. */
+function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel {
+  const { embedDim, embeddingDim, feedForwardDim, vocabSize, int8 } = config;
+  const words = [vocabSize, embeddingDim || embedDim] as const;
+  const linear = [(config.gated ? 2 : 1) * feedForwardDim, embedDim] as const;
+  const isTable = words[0] * words[1] > linear[0] * linear[1];
+  const shape = isTable ? words : linear;
+  const name = isTable ? 'embeddings.word.weight' : 'layers.0.linear1.weight';
+  return allocating(name, shape, shape[0] * shape[1] * (int8 ? 1 : 4), () => new core.EncoderModel(config));
 }
 
 class Progress {

@@ -3,7 +3,7 @@
  * free. One request, and nothing that a bundler could mistake for its own: some make modules of JSON files, some inline small ones as data: URLs.
  */
 import { HeedError } from '../error.js';
-import { folderOf, type ModelFolder, missing, type OpenFile } from '../io/files.js';
+import { folderOf, joined, type ModelFolder, missing, type OpenFile } from '../io/files.js';
 import type { Integrity } from '../io/integrity.js';
 import { memoryFile } from '../io/memory.js';
 import { headerLength, parseMetadata } from './safetensors.js';
@@ -20,10 +20,7 @@ export async function packedFolder(
     while (start.length < length) {
       const next = await chunks.next();
       if (next.done) return;
-      const longer = new Uint8Array(start.length + next.value.length);
-      longer.set(start);
-      longer.set(next.value, start.length);
-      start = longer;
+      start = joined([start, next.value]);
     }
   };
   const readFiles = async () => {

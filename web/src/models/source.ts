@@ -59,18 +59,19 @@ function plainUrl(source: UrlLike): UrlLike {
 }
 
 function asUrl(text: string, base?: string | URL, argument = 'source'): URL {
-  try {
-    return new URL(text, base);
-  } catch {
-    throw invalid(argument, describe(text), 'a valid URL');
-  }
+  return valid(argument, text, () => new URL(text, base));
 }
 
 function pathOf(url: URL): string {
+  return valid('source', url.href, () => nodeModule<typeof import('node:url')>('url')!.fileURLToPath(url));
+}
+
+/** What `body` makes of an address, or what is wrong with it in heed's words. */
+function valid<T>(argument: string, address: string, body: () => T): T {
   try {
-    return nodeModule<typeof import('node:url')>('url')!.fileURLToPath(url);
+    return body();
   } catch (cause) {
-    throw invalid('source', describe(url.href), `the URL of a file of this machine (${(cause as Error).message})`);
+    throw new HeedError('INVALID_ARGUMENT', `${argument}: got ${describe(address)}; expected a valid URL`, { cause });
   }
 }
 
@@ -88,35 +89,28 @@ export async function openFolder(
   }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
 ): Promise<ModelFolder> {
   const source = readSource(given);
-  const isHubId = typeof source === 'string' && HUB_ID.test(source);
-  if (revision !== undefined && !isHubId)
-    throw invalid('revision', describe(revision), "none: only a model of a hub ('org/name') has revisions");
   const context: FolderContext = { signal, integrity, urls: await cachedFiles(urlFiles(integrity), cache, integrity) };
-  if (typeof source !== 'string')
-    return isUrl(source) ? urlFolder(new URL(source.href), context) : recordFolder(source, context);
-  if (SCHEME.test(source)) return urlFolder(asUrl(source), context);
   const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
-  if (fs) {
-    const local = await pathFolder(source, context);
-    if (local && revision !== undefined)
-      throw invalid('revision', describe(revision), `none, as '${source}' is a folder here`);
-    if (local) return local;
-    if (!isHubId || !host) {
-      const hint = isHubId
-        ? "; for a model of the Hub, name the host to ask in `remoteHost` or in the environment's HF_ENDPOINT"
-        : '';
-      throw new HeedError(
-        'NOT_FOUND',
-        `source: got '${source}', which is no folder here; expected a folder's path or URL, or its files' bytes${hint}`,
-      );
-    }
-  }
-  if (isHubId && host) {
-    const path = `${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`;
+  const hubId = typeof source === 'string' && HUB_ID.test(source) ? source : null;
+  const local = fs && typeof source === 'string' && !SCHEME.test(source) ? await pathFolder(source, context) : null;
+  if (hubId && host && !local) {
+    const path = `${hubId}/resolve/${encodeURIComponent(revision ?? 'main')}/`;
     return urlFolder(asUrl(path, asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost')), context);
   }
   if (revision !== undefined)
-    throw invalid('revision', describe(revision), `none without \`remoteHost\`, as '${source}' is then a folder's URL`);
+    throw invalid('revision', describe(revision), "it with a model of a hub only: 'org/name' and `remoteHost`");
+  if (local) return local;
+  if (typeof source !== 'string')
+    return isUrl(source) ? urlFolder(new URL(source.href), context) : recordFolder(source, context);
+  if (fs && !SCHEME.test(source)) {
+    const hint = hubId
+      ? "; for a model of the Hub, name the host to ask in `remoteHost` or in the environment's HF_ENDPOINT"
+      : '';
+    throw new HeedError(
+      'NOT_FOUND',
+      `source: got '${source}', which is no folder here; expected a folder's path or URL, or its files' bytes${hint}`,
+    );
+  }
   return urlFolder(asUrl(source, globalThis.location?.href), context);
 }
 
