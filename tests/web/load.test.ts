@@ -230,11 +230,17 @@ describe('load', () => {
       [Uint8Array.of(1, 2, 3, 4), /got 4 bytes that are no WebAssembly/],
       [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), /does not start/],
       [await WebAssembly.compile(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), /does not start/],
+      // Imports a function that heed does not give.
+      [
+        Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 2, 7, 1, 1, 0x78, 1, 0x79, 0, 0),
+        /does not start/,
+      ],
     ];
     for (const [wasm, message] of cases) {
-      await expect(load({ build: 'simd128', wasm })).rejects.toThrow(
-        expect.objectContaining({ name: 'HeedError', code: 'LOAD_FAILED', message: expect.stringMatching(message) }),
-      );
+      const error = await load({ build: 'simd128', wasm }).catch((error: HeedError) => error as HeedError);
+      expect(error).toMatchObject({ name: 'HeedError', code: 'LOAD_FAILED', message: expect.stringMatching(message) });
+      // The engine's own words are the cause.
+      if (String(message).includes('start')) expect((error as HeedError).message).not.toMatch(/Error|undefined/);
     }
   });
 

@@ -62,6 +62,21 @@ export function calling<T>(what: string, body: () => T): T {
   }
 }
 
+/** Runs `body`, which makes room for a parameter, and says for which one where the memory is refused. */
+export function allocating<T>(parameter: string, shape: readonly number[], bytes: number, body: () => T): T {
+  try {
+    return body();
+  } catch (cause) {
+    const isRefused = cause instanceof RangeError || (cause instanceof HeedError && cause.code === 'OUT_OF_MEMORY');
+    if (!isRefused) throw cause;
+    throw new HeedError(
+      'OUT_OF_MEMORY',
+      `${parameter}: got shape [${shape.join(', ')}], which takes ${bytes} bytes; expected no more than the memory holds`,
+      { cause },
+    );
+  }
+}
+
 function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: string): HeedError {
   if (error instanceof HeedError) return error;
   if (error instanceof RangeError && !/call stack/i.test(error.message)) {

@@ -4,6 +4,7 @@ import { relaxedSimd, simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import { nodeModule, type ResponseLike, type UrlLike } from './platform.js';
+import { version } from './version.js';
 
 /** The two builds of the one source. */
 export type Build = 'relaxed-simd' | 'simd128';
@@ -59,13 +60,15 @@ export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
 export async function instantiate(build: Build, source: WasmSource | undefined): Promise<Core> {
   const module = await compile(source ?? shipped[build]());
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown) =>
+    const fail = (cause: unknown) =>
       reject(
-        new HeedError(
-          'LOAD_FAILED',
-          `load: the module does not start: ${describe(error)}; expected heed's own, of the same version`,
-          { cause: error },
-        ),
+        cause instanceof RangeError
+          ? new HeedError('OUT_OF_MEMORY', 'load: the engine refused the memory that the module starts with', { cause })
+          : new HeedError(
+              'LOAD_FAILED',
+              `wasm: got a WebAssembly module that does not start; expected heed's own, of version ${version}`,
+              { cause },
+            ),
       );
     createModule({
       HeedError,

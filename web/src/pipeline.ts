@@ -5,6 +5,7 @@ import { describe, HeedError, invalid } from './error.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
+import { normalized } from './models/pretrained.js';
 import type { ModelSource } from './models/source.js';
 import {
   type Aggregation,
@@ -14,7 +15,7 @@ import {
   fillMask,
   type TaskOptions,
 } from './models/tasks.js';
-import { callback, nearest, plainOptions } from './options.js';
+import { callback, flag, nearest, plainOptions } from './options.js';
 import { dispose } from './platform.js';
 import { load } from './runtime.js';
 import type { NestedNumbers, Tensor } from './tensor.js';
@@ -144,6 +145,8 @@ export async function pipeline<T extends PipelineTask>(
   }
   const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
+  if (progress && 'onProgress' in rest)
+    throw invalid('pipeline.onProgress', 'it beside progress_callback', 'one of the two');
   if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
     throw new HeedError(
       'UNSUPPORTED',
@@ -154,10 +157,9 @@ export async function pipeline<T extends PipelineTask>(
   const end = () => heed.dispose(); // and with it the model
   let model: PretrainedModel;
   try {
-    model = await heed.fromPretrained(source, {
-      ...rest,
-      ...(progress && { onProgress: statusesFor(progress, name) }),
-    });
+    const statuses = progress && statusesFor(progress, name);
+    model = await heed.fromPretrained(source, { ...rest, ...(statuses && { onProgress: statuses.onProgress }) });
+    statuses?.end();
     progress?.({ status: 'ready', task, model: name });
   } catch (error) {
     end();
@@ -167,11 +169,17 @@ export async function pipeline<T extends PipelineTask>(
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 
-function statusesFor(report: (progress: PipelineProgress) => void, name: string): (progress: LoadProgress) => void {
-  const begun = new Set<string>();
-  return ({ file, fileLoaded, fileTotal }) => {
-    if (!begun.has(file)) {
-      begun.add(file);
+function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
+  let current: string | null = null;
+  // One file follows the other; a server may not tell where it ends.
+  const end = () => {
+    if (current !== null) report({ status: 'done', name, file: current });
+    current = null;
+  };
+  const onProgress = ({ file, fileLoaded, fileTotal }: LoadProgress) => {
+    if (file !== current) {
+      end();
+      current = file;
       report({ status: 'initiate', name, file });
       report({ status: 'download', name, file });
     }
@@ -184,8 +192,8 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
       loaded: fileLoaded,
       total,
     });
-    if (fileLoaded === fileTotal) report({ status: 'done', name, file });
   };
+  return { onProgress, end };
 }
 
 function pipelineTensor(tensor: Tensor): PipelineTensor {
@@ -200,6 +208,9 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
     const { pooling = 'none', normalize = false, ...call } = plainOptions('feature-extraction', options);
     if (pooling === 'none') {
       const { lastHiddenState } = await model.encode(texts, call);
+      const { data, shape } = lastHiddenState;
+      if (flag(normalize, 'normalize'))
+        for (let at = 0; at < data.length; at += shape[2]!) data.set(normalized(data.subarray(at, at + shape[2]!)), at);
       return pipelineTensor(lastHiddenState);
     }
     if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))

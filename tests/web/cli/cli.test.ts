@@ -179,6 +179,15 @@ test('heed inspect says what a checkpoint is', async () => {
   expect(out).toMatch(/parameters +[\d,]+/);
 });
 
+test.each([
+  [['embed', '--normalize', '--no-normalize'], '--normalize: got it beside --no-normalize'],
+  [['search', 'fox', 'texts.txt', '--index', 'folder'], '--index: got it beside files'],
+  [['inspect', 'one', '--model', 'other'], '--model: got it beside a model'],
+])('refuses %j', async (args, message) => {
+  const { code, err } = await heed(args);
+  expect([code, err]).toEqual([1, `heed: ${message}; expected one of the two\n`]);
+});
+
 test('mistakes are one line and exit code 1', async () => {
   for (const args of [
     ['nope'],

@@ -176,9 +176,9 @@ describe('config.json', () => {
     ['no width', { hidden_size: undefined }, 'INVALID_FILE', /hidden_size/],
     ['a width in words', { hidden_size: '24' }, 'INVALID_FILE', /hidden_size/],
     ['a negative count', { num_hidden_layers: -1 }, 'INVALID_FILE', /num_hidden_layers/],
-    ['heads that do not divide', { num_attention_heads: 5 }, 'INVALID_ARGUMENT', /divisor/],
-    ['absurd layers', { num_hidden_layers: 1e9 }, 'INVALID_ARGUMENT', /numLayers/],
-    ['absurd widths', { vocab_size: 16777216, hidden_size: 60000, num_attention_heads: 10 }, 'OUT_OF_MEMORY', /MB/],
+    ['heads that do not divide', { num_attention_heads: 5 }, 'INVALID_FILE', /divisor/],
+    ['absurd layers', { num_hidden_layers: 1e9 }, 'INVALID_FILE', /num_hidden_layers/],
+    ['absurd widths', { vocab_size: 16777216, hidden_size: 60000, num_attention_heads: 10 }, 'OUT_OF_MEMORY', /bytes/],
     ['another activation', { hidden_act: 'mish' }, 'UNSUPPORTED', /mish.*gelu/],
     ['another width than the weights', { hidden_size: 27 }, 'INVALID_FILE', /config.json says/],
     ['more layers than the weights', { num_hidden_layers: 4 }, 'INVALID_FILE', /lacks/],
@@ -250,9 +250,32 @@ describe('the folder', () => {
 
   test('has a wrong tokenizer', async () => {
     const tiny = tinyModel();
-    expect(await failure({ ...tiny, 'tokenizer.json': '{}' })).toMatchObject({ code: 'INVALID_FILE' });
-    expect(await failure({ ...tiny, 'tokenizer.json': 'null' })).toMatchObject({ code: 'INVALID_FILE' });
-    const large = JSON.parse(tiny['tokenizer.json'] as string);
+    const json = JSON.parse(tiny['tokenizer.json'] as string);
+    const wrong = [
+      {},
+      null,
+      { ...json, model: 3 },
+      { ...json, model: { ...json.model, vocab: undefined } },
+      { ...json, model: { ...json.model, vocab: { a: null } } },
+      { ...json, model: { type: 'Unigram', vocab: [null] } },
+      { ...json, model: { type: 'BPE', vocab: {} } },
+      { ...json, model: { type: 'BPE', vocab: { a: 0 }, merges: 3 } },
+      { ...json, model: { vocab: {} } },
+      { ...json, added_tokens: [null] },
+      { ...json, pre_tokenizer: { type: 'Sequence', pretokenizers: [3] } },
+    ];
+    for (const tokenizer of wrong) {
+      const error = await failure({ ...tiny, 'tokenizer.json': JSON.stringify(tokenizer) });
+      expect(error).toMatchObject({ code: 'INVALID_FILE', message: expect.stringMatching(/^tokenizer\.json: /) });
+      expect(error.message).not.toMatch(/undefined or null|not iterable|is not a function|Cannot /);
+    }
+    expect((await failure({ ...tiny, 'tokenizer.json': '{}' })).message).toMatch(
+      /^tokenizer\.json: model: got nothing/,
+    );
+    expect((await failure({ ...tiny, 'tokenizer.json': JSON.stringify(wrong[3]) })).message).toBe(
+      'tokenizer.json: model: vocab: got nothing; expected tokens with their ids',
+    );
+    const large = json;
     for (let i = 0; i < 100; i++) large.model.vocab[`word${i}`] = 24 + i;
     expect(await failure({ ...tiny, 'tokenizer.json': JSON.stringify(large) })).toMatchObject({
       code: 'INVALID_FILE',

@@ -2,10 +2,12 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import type { LoadProgress } from 'heed';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { bytesOf, fixture, fixtures } from './fixtures.js';
+import { openServer } from './server.js';
 import { type Models, openSite, type Site } from './site.js';
 
 const files = bytesOf(`${fixtures}bert`);
@@ -94,7 +96,8 @@ const kept = () =>
       const cache = await caches.open(name);
       for (const request of await cache.keys()) {
         const body = await (await cache.match(request))!.arrayBuffer();
-        paths.push([new URL(request.url).pathname, body.byteLength]);
+        // The others say that the server has no such file.
+        if (body.byteLength > 0) paths.push([new URL(request.url).pathname, body.byteLength]);
       }
     }
     return Object.fromEntries(paths);
@@ -233,3 +236,46 @@ test('digests are checked in the page, too', async () => {
   expect(await embed({ integrity })).toMatchObject({ code: 'INVALID_FILE' });
   expect(Object.keys(await kept())).toEqual(['/models/bert/config.json']);
 });
+
+test.each([true, false])(
+  'compressed files of another origin, which a page is not told (compressed: %s)',
+  async (compressed) => {
+    const other = await openServer();
+    other.answer = (_, response, name) => {
+      const bytes = files[name];
+      const headers = {
+        'access-control-allow-origin': '*',
+        ...(compressed && bytes && { 'content-encoding': 'gzip' }),
+      };
+      const body = bytes && (compressed ? gzipSync(bytes) : bytes);
+      response.writeHead(bytes ? 200 : 404, { ...headers, 'content-length': body?.length ?? 0 }).end(body);
+    };
+    const context = await page.context().browser()!.newContext({ bypassCSP: true });
+    const visitor = await context.newPage();
+    await visitor.goto(site.origin);
+    await visitor.waitForFunction('globalThis.heed');
+    const load = () =>
+      visitor.evaluate(
+        async ({ url, input }) => {
+          const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
+          const seen: { loaded: number; total: number | null }[] = [];
+          const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
+            seen.push({ loaded, total });
+          const model = await (await load()).fromPretrained(url, { cache: true, onProgress });
+          const { data } = await model.embed(input, { pooling: 'mean', normalize: true });
+          return { vectors: [...data], seen };
+        },
+        { url: `${other.base}model`, input },
+      );
+    for (let visit = 0; visit < 2; visit++) {
+      const { vectors, seen } = await load();
+      expectRight({ vectors });
+      for (const { loaded, total } of seen) expect(loaded).toBeLessThanOrEqual(total!);
+      expect(seen.at(-1)!.loaded).toBe(seen.at(-1)!.total);
+      if (!compressed) expect(new Set(seen.map(({ total }) => total)).size).toBe(1);
+      other.answer = (_, response) => void response.destroy(); // what was kept serves from here on
+    }
+    await context.close();
+    other.close();
+  },
+);

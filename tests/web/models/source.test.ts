@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { type LoadProgress, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { Sha256 } from '../../../web/src/models/sha256.js';
+import { Sha256 } from '../../../web/src/io/sha256.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 
 const heed = await load();
@@ -226,71 +226,6 @@ describe('a folder URL', () => {
   });
 });
 
-describe('a cache', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'heed-cache-'));
-  afterAll(() => rmSync(folder, { recursive: true }));
-
-  test('keeps what was loaded, for when there is no connection', async () => {
-    answer = serve;
-    await expectRight(`${base}model`, { cache: folder });
-    expect(readdirSync(folder)).toHaveLength(2);
-    answer = (_, response) => response.destroy();
-    await expectRight(`${base}model`, { cache: folder });
-  });
-
-  test('keeps nothing that is broken', async () => {
-    const empty = join(folder, 'other');
-    const weights = files['model.safetensors']!;
-    const broken: Answer[] = [
-      (request, response, name) =>
-        name === 'model.safetensors'
-          ? response.writeHead(200).end(weights.subarray(0, 5000))
-          : serve(request, response, name),
-      (request, response, name) =>
-        name === 'config.json' ? response.writeHead(200).end('{"model_type":') : serve(request, response, name),
-      (request, response, name) =>
-        name === 'model.safetensors' ? response.writeHead(200).end(page.repeat(9)) : serve(request, response, name),
-    ];
-    for (const wrong of broken) {
-      answer = wrong;
-      await expect(heed.fromPretrained(`${base}model`, { cache: empty })).rejects.toMatchObject({ name: 'HeedError' });
-      answer = serve;
-      await expectRight(`${base}model`, { cache: empty });
-      rmSync(empty, { recursive: true });
-    }
-  });
-
-  test('whose file was spoilt is mended', async () => {
-    const spoilt = join(folder, 'spoilt');
-    answer = serve;
-    await expectRight(`${base}model`, { cache: spoilt });
-    const largest = readdirSync(spoilt).sort(
-      (a, b) => statSync(join(spoilt, b)).size - statSync(join(spoilt, a)).size,
-    )[0]!;
-    truncateSync(join(spoilt, largest), 3000);
-    await expect(heed.fromPretrained(`${base}model`, { cache: spoilt })).rejects.toMatchObject({
-      code: 'INVALID_FILE',
-    });
-    await expectRight(`${base}model`, { cache: spoilt });
-  });
-
-  test('is for folders: below a blob nothing lies', async () => {
-    for (const cache of [folder, false])
-      await expect(heed.fromPretrained('blob:x', { cache })).rejects.toMatchObject({
-        code: 'INVALID_ARGUMENT',
-        message: expect.stringContaining('source: '),
-      });
-  });
-
-  test("that cannot be written stands in nobody's way", async () => {
-    answer = serve;
-    await expectRight(`${base}model`, { cache: '/dev/null/heed' });
-    await expect(heed.fromPretrained(`${base}model`, { cache: 3 } as object)).rejects.toMatchObject({
-      code: 'INVALID_ARGUMENT',
-    });
-  });
-});
-
 describe('integrity', () => {
   const hash = (name: string) => createHash('sha256').update(files[name]!);
   const integrity = {
@@ -324,7 +259,8 @@ describe('integrity', () => {
     await expectRefused({ ...files, 'model.safetensors': altered });
     answer = wrong;
     await expectRefused(`${base}model`, { cache });
-    expect(readdirSync(cache)).toHaveLength(1); // config.json, which is as it should be
+    // Entries without bytes say that a file is missing.
+    expect(readdirSync(cache).filter((name) => statSync(join(cache, name)).size > 0)).toHaveLength(1); // config.json, which is as it should be
     await expectRefused(`${base}model`, { worker: true });
     // Kept without a digest, it is not what is asked for with one.
     (await heed.fromPretrained(`${base}model`, { cache })).dispose();

@@ -84,6 +84,11 @@ async function main(): Promise<void> {
     );
 }
 
+/** Refuses what says the same as `first` in another way. */
+function refuseBoth(first: string, second: string, given: boolean): void {
+  if (given) throw new HeedError('INVALID_ARGUMENT', `${first}: got it beside ${second}; expected one of the two`);
+}
+
 async function openModel(values: Values, source = values.model): Promise<PretrainedModel> {
   const heed = await load();
   const line = new ProgressLine('loading, bytes');
@@ -113,6 +118,7 @@ function embedOptions(values: Values): {
   dimensions?: number;
   prompt?: string;
 } {
+  refuseBoth('--normalize', '--no-normalize', Boolean(values.normalize && values['no-normalize']));
   const pooling = values.pooling?.split('+').map((name) => oneOf('--pooling', name, POOLINGS)!);
   const dimensions = count('--dimensions', values.dimensions);
   return {
@@ -185,6 +191,7 @@ async function search([query, ...files]: string[], values: Values): Promise<void
   if (query === undefined)
     throw new HeedError('INVALID_ARGUMENT', 'query: got none; expected heed search "what you look for" [files]');
   const topK = count('--top', values.top) ?? 10;
+  refuseBoth('--index', 'files', values.index !== undefined && files.length > 0);
   using model = await openModel(values);
   const options = { ...embedOptions(values), normalize: true };
   if (values.index !== undefined) {
@@ -234,7 +241,8 @@ async function makeIndex([file, ...others]: string[], values: Values): Promise<v
 }
 
 async function inspect([source]: string[], values: Values): Promise<void> {
-  using model = await openModel(values, source ?? values.model);
+  refuseBoth('--model', 'a model', values.model !== undefined && source !== undefined);
+  using model = await openModel(values, source);
   const { config } = model;
   const rows: [string, unknown][] = [
     ['family', config.family],

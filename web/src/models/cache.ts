@@ -1,21 +1,29 @@
 /**
- * Files of the net, kept: in the browser's Cache API, or in a folder in Node. Nothing is kept that was not received whole and found to be what it should be, and a cache that is full
- * or not there never stands in the way of a load.
+ * Files of the network, kept: in the browser's Cache API, or in a folder in Node. No file is kept that was not received whole and found to be what it should be, and a
+ * cache that is full or not there never stands in the way of a load.
  */
-import { guarded, HeedError } from '../error.js';
-import { nodeModule } from '../platform.js';
+import { HeedError } from '../error.js';
+import { type Found, isFile, joined, type OpenFile, streamChunks } from '../io/files.js';
+import type { Integrity } from '../io/integrity.js';
+import { fs, openPath } from '../io/node.js';
+import { nodeModule, type SignalLike } from '../platform.js';
 import { parseJson } from './config.js';
-import type { Integrity } from './integrity.js';
 import { headerLength, parseHeader } from './safetensors.js';
-import { fromStream, joined, type ModelFolder, type OpenFile, openPath } from './source.js';
 
 /** true: the browser's cache storage, in Node `~/.cache/heed`; a string: the name of the former, or another folder. */
 export type CacheOption = boolean | string;
 
+/** Files by their URLs; `path` is the file's name in the model's folder. */
+export interface UrlFiles {
+  open(url: URL, path: string, signal?: SignalLike): Promise<Found>;
+  /** To be called where the load that opened them failed. */
+  failed?(error: unknown): Promise<void>;
+}
+
 interface Store {
   get(key: string): Promise<OpenFile | null>;
   /** Takes a file's chunks; what is not committed is not kept. */
-  writer(key: string, size: number | null): Promise<Writer>;
+  writer(key: string, file: Pick<OpenFile, 'size' | 'expectedSize'>): Promise<Writer>;
   remove(key: string): Promise<void>;
 }
 
@@ -25,52 +33,53 @@ interface Writer {
   abort(): Promise<void>;
 }
 
-/** `folder`, whose files are kept when they were read to their end; null where there is nothing to keep them in. */
-export async function cachedFolder(
-  folder: ModelFolder,
-  cache: CacheOption,
-  integrity: Integrity,
-): Promise<ModelFolder> {
-  const store = await openStore(cache).catch(() => null);
-  if (!store) return folder;
-  const keyOf = (path: string) => {
-    const url = guarded('source', () => new URL(path, folder.label)); // nothing lies below a blob: or data: URL
-    // A file whose digest the caller names is another than the one that lay there before.
-    const digest = integrity.of(path);
-    if (digest !== null) url.searchParams.set('sha256', digest);
-    return url.href;
-  };
-  const get = (path: string) => store.get(keyOf(path)).catch(() => null);
+/**
+ * `files`, which are kept when they were read to their end. That a file is missing is kept as well, as an entry without bytes: where the server cannot be reached, a file
+ * is absent only if the server said so before.
+ */
+export async function cachedFiles(files: UrlFiles, cache: CacheOption, integrity: Integrity): Promise<UrlFiles> {
+  const store = cache === false ? null : await openStore(cache).catch(() => null);
+  if (!store) return files;
   const taken = new Set<string>();
-  async function open(path: string, options: { required?: boolean }): Promise<OpenFile | null> {
-    const key = keyOf(path);
-    const kept = await get(path);
-    if (kept) {
-      taken.add(key);
-      return integrity.checked(path, { ...kept, name: new URL(path, folder.label).href });
-    }
-    try {
-      const file = await folder.open(path, options);
-      return file && { ...file, chunks: () => keeping(file, path, key, store!) };
-    } catch (error) {
-      // Without a connection, a folder that is kept (every one has this file) is complete but for files that it never had.
-      const offline = error instanceof HeedError && error.code === 'NETWORK';
-      if (offline && !options.required && (await get('config.json'))) return null;
-      throw error;
-    }
-  }
-  // Kept files that are not what they should be, or no longer fit the others, are fetched anew by the next load.
-  const failed = async (error: unknown) => {
-    if (error instanceof HeedError && error.code === 'INVALID_FILE')
-      await Promise.allSettled(Array.from(taken, (key) => store.remove(key)));
+  return {
+    async open(url, path, signal) {
+      if (!/^https?:$/.test(url.protocol)) return files.open(url, path, signal);
+      const key = keyOf(url, integrity.of(path));
+      const kept = await store.get(key).catch(() => null);
+      const isMissing = kept?.size === 0;
+      if (kept && !isMissing) {
+        taken.add(key);
+        return integrity.checked(path, { ...kept, name: url.href });
+      }
+      const found = await files.open(url, path, signal);
+      if (isFile(found)) return { ...found, chunks: () => keeping(found, path, key, store) };
+      if (found.status === 'unreachable') return isMissing ? { ...found, status: 'missing' } : found;
+      if (!isMissing)
+        await store
+          .writer(key, { size: 0 })
+          .then((writer) => writer.commit())
+          .catch(() => {});
+      return found;
+    },
+    // Kept files that are not what they should be, or no longer fit the others, are fetched anew by the next load.
+    async failed(error) {
+      if (error instanceof HeedError && error.code === 'INVALID_FILE')
+        await Promise.allSettled(Array.from(taken, (key) => store.remove(key)));
+    },
   };
-  return { label: folder.label, open: open as ModelFolder['open'], failed };
+}
+
+/** The whole address, as a query may choose the file. A file whose digest the caller names is another than the one that lay there before. */
+function keyOf(url: URL, digest: string | null): string {
+  const key = new URL(url.href);
+  key.hash = '';
+  return digest === null ? key.href : `${key.href}${key.search ? '&' : '?'}sha256=${digest}`;
 }
 
 /** Passes a file's chunks on and keeps them. Whoever reads stops early where the file is wrong, and then it is not kept; nor is it where it ended too soon. */
 async function* keeping(file: OpenFile, path: string, key: string, store: Store): AsyncIterable<Uint8Array> {
   const check = path.endsWith('.safetensors') ? new WeightsCheck(file.name) : new JsonCheck(file.name);
-  let writer: Writer | null = await store.writer(key, file.size).catch(() => null);
+  let writer: Writer | null = await store.writer(key, file).catch(() => null);
   let whole = false;
   try {
     for await (const chunk of file.chunks()) {
@@ -124,26 +133,31 @@ class WeightsCheck {
 }
 
 async function openStore(cache: CacheOption): Promise<Store | null> {
-  const fs = nodeModule<typeof import('node:fs')>('fs')?.promises;
-  if (fs) return folderStore(fs, typeof cache === 'string' ? cache : undefined);
+  if (fs) return folderStore(typeof cache === 'string' ? cache : undefined);
   if (typeof caches === 'undefined') return null; // an insecure page has none
   return cacheStore(await caches.open(typeof cache === 'string' ? cache : 'heed'));
 }
+
+/** The header for a size that is not certain. */
+const EXPECTED = 'x-expected-length';
 
 function cacheStore(cache: Cache): Store {
   return {
     async get(key) {
       const response = await cache.match(key);
-      if (!response?.body) return null;
-      const size = response.headers.get('content-length');
-      return { name: key, size: size === null ? null : Number(size), chunks: () => fromStream(response.body!) };
+      if (!response) return null;
+      const { headers, body } = response;
+      const length = (header: string) => (headers.has(header) ? Number(headers.get(header)) : null);
+      // Some engines give no body back where it has no bytes.
+      const size = body ? length('content-length') : 0;
+      return { name: key, size, expectedSize: length(EXPECTED), chunks: () => streamChunks(key, body!) };
     },
-    async writer(key, size) {
+    async writer(key, { size, expectedSize }) {
+      const headers = new Headers();
+      if (size !== null) headers.set('content-length', String(size));
+      else if (expectedSize) headers.set(EXPECTED, String(expectedSize));
       const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-      const stored = cache.put(
-        key,
-        new Response(readable, size === null ? {} : { headers: { 'content-length': String(size) } }),
-      );
+      const stored = cache.put(key, new Response(readable, { headers }));
       stored.catch(() => {}); // the writes fail then, too
       const writer = writable.getWriter();
       return {
@@ -161,7 +175,7 @@ function cacheStore(cache: Cache): Store {
   };
 }
 
-function folderStore(fs: typeof import('node:fs').promises, given: string | undefined): Store {
+function folderStore(given: string | undefined): Store {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
   const { createHash, randomUUID } = nodeModule<typeof import('node:crypto')>('crypto')!;
   const folder = given ?? join(nodeModule<typeof import('node:os')>('os')!.homedir(), '.cache', 'heed');
@@ -169,29 +183,29 @@ function folderStore(fs: typeof import('node:fs').promises, given: string | unde
   return {
     async get(key) {
       const file = await openPath(place(key));
-      return typeof file === 'string' ? null : file;
+      return isFile(file) ? file : null;
     },
     async writer(key) {
-      await fs.mkdir(folder, { recursive: true });
+      await fs!.mkdir(folder, { recursive: true });
       // Under a name of its own until it is whole: other processes may be at it, too.
       const part = `${place(key)}.${randomUUID()}`;
-      const handle = await fs.open(part, 'wx');
+      const handle = await fs!.open(part, 'wx');
       return {
         async write(chunk) {
           await handle.writeFile(chunk);
         },
         async commit() {
           await handle.close();
-          await fs.rename(part, place(key));
+          await fs!.rename(part, place(key));
         },
         async abort() {
           await handle.close();
-          await fs.rm(part, { force: true });
+          await fs!.rm(part, { force: true });
         },
       };
     },
     async remove(key) {
-      await fs.rm(place(key), { force: true });
+      await fs!.rm(place(key), { force: true });
     },
   };
 }

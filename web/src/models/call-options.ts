@@ -1,5 +1,6 @@
 /** What the calls on a model take, each option checked where it is read. */
 import { describe, invalid } from '../error.js';
+import type { IntegrityOption } from '../io/integrity.js';
 import {
   callback,
   flag,
@@ -14,7 +15,7 @@ import {
   text,
   texts,
 } from '../options.js';
-import type { IntegrityOption } from './integrity.js';
+import type { ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions } from './model.js';
 import { POOLINGS, type Pooling } from './sentence-transformers.js';
@@ -52,6 +53,16 @@ export const embedSchema = {
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
 };
+/** Refuses options for texts beside token ids, which are run as they are. */
+export function requireTexts(
+  input: ModelInput,
+  options: { textPairs?: unknown; prompt?: unknown; promptName?: unknown },
+): void {
+  if (typeof input === 'string' || Array.isArray(input)) return;
+  for (const name of ['textPairs', 'prompt', 'promptName'] as const)
+    if (options[name] !== undefined) throw invalid(name, 'it beside token ids', 'it with texts only');
+}
+
 export const loadSchema = {
   dtype: optional(oneOf(['fp32', 'q8']), 'fp32' as const),
   onProgress: callback<NonNullable<LoadModelOptions['onProgress']>>,

@@ -1,6 +1,12 @@
 /** Reading a model folder's JSON files: every value is checked where it is read, and a wrong one names its file and key. */
 import { HeedError } from '../error.js';
 
+/** The core's bound on rows of a table, far beyond any published encoder. */
+const MAX_COUNT = 2 ** 24;
+
+/** A key, or several by which published files name the same. */
+type Keys = string | readonly string[];
+
 /** One JSON object of a model folder. Getters throw INVALID_FILE where a value is not what it must be. */
 export class Settings {
   constructor(
@@ -20,14 +26,16 @@ export class Settings {
     return Object.hasOwn(this.values, key) ? (this.values[key] ?? undefined) : undefined;
   }
 
-  /** A whole number >= `low` under the first of `keys` that is there. */
-  count(keys: string | string[], fallback?: number, low = 0): number {
-    return this.number(keys, fallback, (v) => Number.isSafeInteger(v) && v >= low, `a whole number of at least ${low}`);
+  /** A whole number from `low` to `high` under the first of `keys` that is there. */
+  count(keys: Keys, fallback?: number, low = 0, high = MAX_COUNT): number {
+    const expected = `a whole number from ${low} to ${high}`;
+    return this.number(keys, fallback, (v) => Number.isInteger(v) && v >= low && v <= high, expected);
   }
 
-  /** A finite positive number. */
-  positive(keys: string | string[], fallback?: number): number {
-    return this.number(keys, fallback, (v) => Number.isFinite(v) && v > 0, 'a positive number');
+  /** A number between `low` and `high`, both excluded, in single precision too. */
+  between(keys: Keys, low: number, high: number, fallback?: number): number {
+    const expected = high === Infinity ? `a finite number above ${low}` : `a number between ${low} and ${high}`;
+    return this.number(keys, fallback, (v) => Math.fround(v) > low && Math.fround(v) < high, expected);
   }
 
   flag(key: string, fallback: boolean): boolean {
@@ -57,14 +65,14 @@ export class Settings {
     return new HeedError('INVALID_FILE', `${this.file}: ${key}: got ${shown(got)}; expected ${expected}`);
   }
 
-  private number(
-    keys: string | string[],
-    fallback: number | undefined,
-    legal: (v: number) => boolean,
-    expected: string,
-  ): number {
+  /** The first of `keys` that is there. */
+  keyOf(keys: Keys): string {
     const names = typeof keys === 'string' ? [keys] : keys;
-    const key = names.find((name) => this.get(name) !== undefined) ?? names[0]!;
+    return names.find((name) => this.get(name) !== undefined) ?? names[0]!;
+  }
+
+  private number(keys: Keys, fallback: number | undefined, legal: (v: number) => boolean, expected: string): number {
+    const key = this.keyOf(keys);
     const value = this.get(key) ?? fallback;
     if (typeof value !== 'number' || !legal(value)) throw this.wrong(key, value, expected);
     return value;

@@ -7,6 +7,10 @@ import type { RawEncoderModelConfig } from '../core.js';
 import { HeedError } from '../error.js';
 import type { Settings } from './config.js';
 
+/** The core's bounds, far beyond any published encoder. */
+const MAX_WIDTH = 2 ** 16;
+const MAX_LAYERS = 1024;
+
 /** Where a checkpoint's tensor goes: a parameter of the core's `EncoderModel`, and the row at which it starts there. */
 export interface Place {
   parameter: string;
@@ -35,20 +39,41 @@ const key = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) =
 const value = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) => 2 * c.embedDim };
 const secondHalf = { name: 'linear1.', firstRow: (c: RawEncoderModelConfig) => c.feedForwardDim };
 
-function bertSettings(s: Settings): Partial<RawEncoderModelConfig> {
+/** The width and the number of heads, which divides it. */
+function widthOf(
+  s: Settings,
+  widthKeys: string | string[] = 'hidden_size',
+  headsKeys: string | string[] = 'num_attention_heads',
+): { embedDim: number; numHeads: number } {
+  const embedDim = s.count(widthKeys, undefined, 1, MAX_WIDTH);
+  const numHeads = s.count(headsKeys, undefined, 1, embedDim);
+  if (embedDim % numHeads !== 0)
+    throw s.wrong(s.keyOf(headsKeys), numHeads, `a divisor of ${s.keyOf(widthKeys)}, ${embedDim}`);
+  return { embedDim, numHeads };
+}
+
+/** The columns of a head that are rotated, in pairs. */
+function rotaryDimOf(s: Settings, keys: string[], headDim: number, fraction = 1): number {
+  const dim = Math.floor(headDim * fraction);
+  if (dim >= 2 && dim <= headDim && dim % 2 === 0) return dim;
+  const key = s.keyOf(keys);
+  throw s.wrong(key, s.get(key), `an even number of rotated columns in heads of ${headDim}; that gives ${dim}`);
+}
+
+function bertSettings(s: Settings, positionOffset = 0): Partial<RawEncoderModelConfig> {
   const kind = s.text('position_embedding_type', 'absolute');
   if (kind !== 'absolute')
     throw new HeedError('UNSUPPORTED', `${s.file}: position_embedding_type: got '${kind}'; expected 'absolute'`);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
-    embedDim: s.count('hidden_size', undefined, 1),
-    numLayers: s.count('num_hidden_layers'),
-    numHeads: s.count('num_attention_heads', undefined, 1),
-    feedForwardDim: s.count('intermediate_size', undefined, 1),
-    maxPositions: s.count('max_position_embeddings', 512, 1),
+    ...widthOf(s),
+    numLayers: s.count('num_hidden_layers', undefined, 0, MAX_LAYERS),
+    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
+    maxPositions: s.count('max_position_embeddings', 512, positionOffset + 1),
+    positionOffset,
     typeVocabSize: s.count('type_vocab_size', 2),
     activation: activation(s, 'hidden_act', 'gelu'),
-    eps: s.positive('layer_norm_eps', 1e-12),
+    eps: s.between('layer_norm_eps', 0, 1, 1e-12),
   };
 }
 
@@ -80,11 +105,12 @@ const bert: Family = {
 };
 
 /** Positions start behind the padding's: padding_idx + 1. */
-const roberta: Family = {
-  ...bert,
-  prefix: 'roberta.',
-  config: (s) => ({ ...bertSettings(s), positionOffset: s.count('pad_token_id', 1) + 1 }),
-};
+const paddedSettings = (s: Settings) => bertSettings(s, s.count('pad_token_id', 1) + 1);
+
+const roberta: Family = { ...bert, prefix: 'roberta.', config: paddedSettings };
+
+/** MPNet's, which its configuration does not name; a quarter of the buckets are for single distances below it. */
+const RELATIVE_DISTANCE = 128;
 
 export const FAMILIES: Record<string, Family> = {
   bert,
@@ -96,10 +122,9 @@ export const FAMILIES: Record<string, Family> = {
     prefix: 'distilbert.',
     config: (s) => ({
       vocabSize: s.count('vocab_size', undefined, 1),
-      embedDim: s.count('dim', undefined, 1),
-      numLayers: s.count('n_layers'),
-      numHeads: s.count('n_heads', undefined, 1),
-      feedForwardDim: s.count('hidden_dim', undefined, 1),
+      ...widthOf(s, 'dim', 'n_heads'),
+      numLayers: s.count('n_layers', undefined, 0, MAX_LAYERS),
+      feedForwardDim: s.count('hidden_dim', undefined, 1, 4 * MAX_WIDTH),
       maxPositions: s.count('max_position_embeddings', 512, 1),
       activation: activation(s, 'activation', 'gelu'),
       eps: 1e-12,
@@ -120,14 +145,18 @@ export const FAMILIES: Record<string, Family> = {
 
   mpnet: {
     prefix: 'mpnet.',
-    config: (s) => ({
-      ...bertSettings(s),
-      typeVocabSize: 0,
-      positions: 'relative',
-      positionOffset: s.count('pad_token_id', 1) + 1,
-      relativeBuckets: s.count('relative_attention_num_buckets', 32, 4),
-      relativeDistance: 128,
-    }),
+    config: (s) => {
+      const key = 'relative_attention_num_buckets';
+      const relativeBuckets = s.count(key, 32, 4, 4 * RELATIVE_DISTANCE - 2);
+      if (relativeBuckets % 2 !== 0) throw s.wrong(key, relativeBuckets, 'an even number');
+      return {
+        ...paddedSettings(s),
+        typeVocabSize: 0,
+        positions: 'relative',
+        relativeBuckets,
+        relativeDistance: RELATIVE_DISTANCE,
+      };
+    },
     modules: { ...bertModules, 'encoder.relative_attention_bias': 'relative_attention_bias.' },
     layerPrefix: 'encoder.layer.{i}.',
     layer: {
@@ -148,7 +177,7 @@ export const FAMILIES: Record<string, Family> = {
     prefix: 'electra.',
     config: (s) => {
       const config = bertSettings(s);
-      const width = s.count('embedding_size', config.embedDim, 1);
+      const width = s.count('embedding_size', config.embedDim, 1, MAX_WIDTH);
       return { ...config, embeddingDim: width === config.embedDim ? 0 : width };
     },
     modules: { ...bertModules, embeddings_project: 'embeddings.projection.' },
@@ -167,7 +196,7 @@ export const FAMILIES: Record<string, Family> = {
       return {
         ...bertSettings(s),
         activation: activation(s, 'hidden_act', 'gelu_new'),
-        embeddingDim: s.count('embedding_size', 128, 1),
+        embeddingDim: s.count('embedding_size', 128, 1, MAX_WIDTH),
         sharedLayers: true,
       };
     },
@@ -228,8 +257,7 @@ export const FAMILIES: Record<string, Family> = {
 };
 
 function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
-  const embedDim = s.count('hidden_size', undefined, 1);
-  const numHeads = s.count('num_attention_heads', undefined, 1);
+  const { embedDim, numHeads } = widthOf(s);
   const bias = s.flag('attention_bias', false);
   if (s.flag('mlp_bias', false) !== bias)
     throw new HeedError(
@@ -237,19 +265,23 @@ function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
       `${s.file}: mlp_bias: got ${!bias} with attention_bias ${bias}; expected the same in both`,
     );
   const rope = s.record('rope_parameters');
-  const globalBase = rope?.record('full_attention')?.positive('rope_theta') ?? s.positive('global_rope_theta', 160000);
-  const localBase = rope?.record('sliding_attention')?.positive('rope_theta') ?? s.positive('local_rope_theta', 10000);
+  const globalBase =
+    rope?.record('full_attention')?.between('rope_theta', 1, Infinity) ??
+    s.between('global_rope_theta', 1, Infinity, 160000);
+  const localBase =
+    rope?.record('sliding_attention')?.between('rope_theta', 1, Infinity) ??
+    s.between('local_rope_theta', 1, Infinity, 10000);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
     embedDim,
-    numLayers: s.count('num_hidden_layers'),
+    numLayers: s.count('num_hidden_layers', undefined, 0, MAX_LAYERS),
     numHeads,
-    feedForwardDim: s.count('intermediate_size', undefined, 1),
+    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
     maxPositions: s.count('max_position_embeddings', 8192, 1),
     activation: activation(s, 'hidden_activation', 'gelu'),
-    eps: s.positive('norm_eps', 1e-5),
+    eps: s.between('norm_eps', 0, 1, 1e-5),
     positions: 'rotary',
-    rotaryDim: Math.floor(embedDim / numHeads),
+    rotaryDim: rotaryDimOf(s, ['num_attention_heads'], embedDim / numHeads),
     rotaryBase: globalBase,
     localRotaryBase: localBase,
     window: Math.floor(s.count('local_attention', 128) / 2),
@@ -266,8 +298,9 @@ function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
 /** The period of global layers; newer configs list every layer's kind instead. */
 function globalEvery(s: Settings): number {
   const types = s.get('layer_types');
-  if (types === undefined) return s.count('global_attn_every_n_layers', 3, 1);
-  if (!Array.isArray(types)) throw s.wrong('layer_types', types, 'a list');
+  if (types === undefined) return s.count('global_attn_every_n_layers', 3, 1, MAX_LAYERS);
+  if (!Array.isArray(types) || types.length > MAX_LAYERS)
+    throw s.wrong('layer_types', types, `a list of at most ${MAX_LAYERS} entries`);
   const second = types.indexOf('full_attention', 1);
   const period = second < 0 ? Math.max(types.length, 1) : second;
   if (types.some((type, i) => type !== (i % period === 0 ? 'full_attention' : 'sliding_attention'))) {
@@ -280,8 +313,8 @@ function globalEvery(s: Settings): number {
 }
 
 function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
-  const embedDim = s.count(['n_embd', 'hidden_size'], undefined, 1);
-  const numHeads = s.count(['n_head', 'num_attention_heads'], undefined, 1);
+  const headsKeys = ['n_head', 'num_attention_heads'];
+  const { embedDim, numHeads } = widthOf(s, ['n_embd', 'hidden_size'], headsKeys);
   const kind = s.text('activation_function', 'swiglu');
   const bias = s.flag('qkv_proj_bias', false);
   const refused = [
@@ -295,13 +328,13 @@ function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
   ].filter(Boolean);
   if (refused.length > 0)
     throw new HeedError('UNSUPPORTED', `${s.file}: got ${refused.join(', ')}; expected the layout of nomic-embed-text`);
-  const fraction = s.positive('rotary_emb_fraction', 1);
+  const fraction = s.between('rotary_emb_fraction', 0, Infinity, 1);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
     embedDim,
-    numLayers: s.count(['n_layer', 'num_hidden_layers']),
+    numLayers: s.count(['n_layer', 'num_hidden_layers'], undefined, 0, MAX_LAYERS),
     numHeads,
-    feedForwardDim: s.count(['n_inner', 'intermediate_size'], 4 * embedDim, 1),
+    feedForwardDim: s.count(['n_inner', 'intermediate_size'], 4 * embedDim, 1, 4 * MAX_WIDTH),
     maxPositions: s.count(['n_positions', 'max_position_embeddings'], 2048, 1),
     typeVocabSize: s.count('type_vocab_size', 2),
     activation:
@@ -312,10 +345,10 @@ function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
           : kind === 'glu'
             ? 'sigmoid'
             : activation(s, 'activation_function', 'gelu'),
-    eps: s.positive(['layer_norm_epsilon', 'layer_norm_eps'], 1e-12),
+    eps: s.between(['layer_norm_epsilon', 'layer_norm_eps'], 0, 1, 1e-12),
     positions: 'rotary',
-    rotaryDim: Math.floor((embedDim / numHeads) * fraction),
-    rotaryBase: s.positive('rotary_emb_base', 10000),
+    rotaryDim: rotaryDimOf(s, ['rotary_emb_fraction', ...headsKeys], embedDim / numHeads, fraction),
+    rotaryBase: s.between('rotary_emb_base', 1, Infinity, 10000),
     bias,
     gated: kind === 'swiglu' || kind === 'geglu' || kind === 'glu',
   };

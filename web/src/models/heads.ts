@@ -2,7 +2,7 @@
  * What stands on top of the encoder for a task, as the published checkpoints have it: per family and task, the layers from a row of hidden states to its logits.
  */
 import type { Core, RawModule, RawTensor, RawTensorLayer } from '../core.js';
-import { HeedError } from '../error.js';
+import { allocating, HeedError } from '../error.js';
 import type { Settings } from './config.js';
 import { activation } from './families.js';
 import type { HeadTensor } from './weights.js';
@@ -155,12 +155,8 @@ export function makeDense(
       `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [out, in] and [out]`,
     );
   }
-  const layer = new core.Linear({
-    inFeatures: inFeatures!,
-    outFeatures: outFeatures!,
-    bias: bias !== undefined,
-    activation: phi,
-  });
+  const options = { inFeatures: inFeatures!, outFeatures: outFeatures!, bias: bias !== undefined, activation: phi };
+  const layer = allocating(`${name}.weight`, weight.shape, weight.data.byteLength, () => new core.Linear(options));
   fill(layer, { weight: weight.data, ...(bias && { bias: bias.data }) });
   return layer;
 }

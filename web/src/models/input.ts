@@ -95,8 +95,6 @@ export function readInput(input: unknown): ModelInput {
 export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonly string[] | undefined {
   const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
   if (!pairs) return undefined;
-  if (!(typeof input === 'string' || Array.isArray(input)))
-    throw invalid('textPairs', 'texts beside token ids', 'it left out, or texts instead of { inputIds }');
   const count = countTexts(input);
   if (pairs.length === count) return pairs;
   throw invalid('textPairs', `${pairs.length} texts`, `${count}, one for each of texts`);

@@ -3,22 +3,24 @@
  * free. One request, and nothing that a bundler could mistake for its own: some make modules of JSON files, some inline small ones as data: URLs.
  */
 import { HeedError } from '../error.js';
-import type { Integrity } from './integrity.js';
+import { folderOf, joined, type ModelFolder, missing, type OpenFile } from '../io/files.js';
+import type { Integrity } from '../io/integrity.js';
+import { memoryFile } from '../io/memory.js';
 import { headerLength, parseMetadata } from './safetensors.js';
-import { type ModelFolder, memoryFile, type OpenFile, openedFolder } from './source.js';
 
-/** Reads the header, and no more than the chunk in which it ends; the rest follows when the weights are read, once. */
-export async function packedFolder(file: OpenFile, integrity: Integrity): Promise<ModelFolder> {
+/** Reads the header, and no more than the chunk in which it ends; the rest follows when the weights are read, once. `onFailure` is called where the load fails. */
+export async function packedFolder(
+  file: OpenFile,
+  integrity: Integrity,
+  onFailure?: (error: unknown) => Promise<void>,
+): Promise<ModelFolder> {
   const chunks = file.chunks()[Symbol.asyncIterator]();
   let start = new Uint8Array(0);
   const readTo = async (length: number) => {
     while (start.length < length) {
       const next = await chunks.next();
       if (next.done) return;
-      const longer = new Uint8Array(start.length + next.value.length);
-      longer.set(start);
-      longer.set(next.value, start.length);
-      start = longer;
+      start = joined([start, next.value]);
     }
   };
   const readFiles = async () => {
@@ -32,19 +34,22 @@ export async function packedFolder(file: OpenFile, integrity: Integrity): Promis
       `${file.name}: got no 'config.json' in the header's metadata; expected a model packed into one file, or give the model's folder`,
     );
   };
-  const failed = async () => void (await chunks.return?.());
+  const failed = async (error: unknown) => {
+    await chunks.return?.();
+    await onFailure?.(error);
+  };
   const files = await readFiles().catch(async (error) => {
-    await failed();
+    await failed(error);
     throw error;
   });
   async function* all(): AsyncIterable<Uint8Array> {
     yield start;
     for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value;
   }
-  const folder = openedFolder(file.name, integrity, async (path) => {
-    if (path === 'model.safetensors') return { name: file.name, size: file.size, chunks: all };
-    if (Object.hasOwn(files, path)) return memoryFile(`${file.name}: ${path}`, files[path]!);
-    return `${file.name}: got no '${path}' in the header's metadata`;
-  });
-  return { ...folder, failed };
+  const find: Parameters<typeof folderOf>[1] = async (path) => {
+    if (path === 'model.safetensors') return { ...file, chunks: all };
+    if (Object.hasOwn(files, path)) return integrity.checked(path, memoryFile(`${file.name}: ${path}`, files[path]!));
+    return missing(`${file.name}: got no '${path}' in the header's metadata`);
+  };
+  return folderOf(file.name, find, failed);
 }

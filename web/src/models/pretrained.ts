@@ -1,10 +1,18 @@
 /** A pretrained encoder in this thread. Letters: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, HeedError, invalid } from '../error.js';
+import type { ModelFolder } from '../io/files.js';
 import { integer, listOf, oneOf, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { formatShape, Tensor } from '../tensor.js';
-import { callSchema, embedSchema, encodeSchema, readLoadOptions, tokenizeSchema } from './call-options.js';
+import {
+  callSchema,
+  embedSchema,
+  encodeSchema,
+  readLoadOptions,
+  requireTexts,
+  tokenizeSchema,
+} from './call-options.js';
 import { Chain, HEADS, type HeadContext, type HeadName, makeHead, makePooler } from './heads.js';
 import {
   countTexts,
@@ -30,7 +38,7 @@ import type {
 } from './model.js';
 import { Breather, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, Recipe } from './sentence-transformers.js';
-import type { ModelFolder, ModelSource } from './source.js';
+import type { ModelSource } from './source.js';
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
@@ -202,6 +210,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
     const prompt = this.#prompt(read);
     const given = readInput(input);
+    requireTexts(given, read);
     const skipped = this.#skippedBy(prompt, given);
     const total = countTexts(given);
     const out = new Float32Array(total * width);
@@ -318,6 +327,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async #allRows(input: ModelInput, options: InputOptions, breather: Breather): Promise<Row[]> {
+    requireTexts(input, options);
     const rows: Row[] = [];
     for (const row of rowsOf(input, options, this.#context)) {
       rows.push(row);
@@ -327,6 +337,8 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   #prompt({ prompt, promptName }: { prompt: string | undefined; promptName: string | undefined }): string {
+    if (prompt !== undefined && promptName !== undefined)
+      throw invalid('embed.promptName', `${describe(promptName)} beside \`prompt\``, 'one of the two');
     if (prompt !== undefined) return prompt;
     const name = promptName ?? this.#recipe.defaultPrompt;
     if (name === null) return '';
@@ -421,7 +433,7 @@ function firstRows(data: Float32Array, count: number, width: number, dim: number
 }
 
 /** As torch.nn.functional.normalize: a zero vector stays one. */
-function normalized(vector: Float32Array): Float32Array {
+export function normalized(vector: Float32Array): Float32Array {
   const norm = Math.max(Math.sqrt(vector.reduce((sum, v) => sum + v * v, 0)), 1e-12);
   return vector.map((v) => v / norm);
 }

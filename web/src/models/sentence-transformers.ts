@@ -1,9 +1,8 @@
 /** What a sentence-transformers folder says about turning rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
 import { HeedError } from '../error.js';
+import { type ModelFolder, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { parseJson, Settings } from './config.js';
-import type { ModelFolder } from './source.js';
-import { readAll } from './source.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
 /** 'mean_sqrt_len': the sum over the square root of the length; 'weighted_mean': the i-th token counts i times. */
@@ -78,7 +77,7 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
 
   if (own) {
     const settings = Settings.parse(own.bytes, own.name);
-    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1);
+    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
     recipe.lowerCase = settings.flag('do_lower_case', false);
   }
   if (prompts) readPrompts(Settings.parse(prompts.bytes, prompts.name), recipe);

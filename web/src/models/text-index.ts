@@ -4,10 +4,11 @@
  * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1), and `words.txt` with the texts, one a line.
  */
 import { guarded, HeedError } from '../error.js';
+import { type ModelFolder, readAll } from '../io/files.js';
 import { listOf, readOptions, text } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import { headerLength, parseHeader, writeSafetensors } from './safetensors.js';
-import { type ModelFolder, type ModelSource, openFolder, readAll } from './source.js';
+import { type ModelSource, openFolder } from './source.js';
 import { best, readRows, searchSchema } from './tasks.js';
 
 export interface TextHit {

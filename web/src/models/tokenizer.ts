@@ -10,7 +10,8 @@ import {
 } from '@huggingface/tokenizers';
 import { HeedError } from '../error.js';
 import { type Aligned, aligned, lowerCased, normalize, slice } from './alignment.js';
-import { parseJson, type Settings } from './config.js';
+import { Settings } from './config.js';
+import { reasonOf, requireVocabulary } from './vocabulary.js';
 
 export interface Token {
   id: number;
@@ -75,10 +76,12 @@ export class TextTokenizer {
     settings: Settings | undefined,
     private readonly lowerCase = false,
   ) {
-    const json = parseJson(bytes, file);
+    const given = Settings.parse(bytes, file);
+    requireVocabulary(given);
+    const json = Object.fromEntries(given.entries());
     const config = Object.fromEntries(settings?.entries() ?? []);
     try {
-      this.library = new Library(json as object, config);
+      this.library = new Library(json, config);
       const { pre_tokenizer: pre, post_processor: post, added_tokens = [], model } = json as Json;
       this.added = this.splitters(added_tokens);
       // These stand for themselves alone; the library would find them within words, too.
@@ -96,7 +99,7 @@ export class TextTokenizer {
     } catch (cause) {
       throw new HeedError(
         'INVALID_FILE',
-        `${file}: got a tokenizer that cannot be built (${(cause as Error).message}); expected Hugging Face's tokenizer.json`,
+        `${file}: got a tokenizer that cannot be built${reasonOf(cause)}; expected Hugging Face's tokenizer.json`,
         { cause },
       );
     }
@@ -139,7 +142,7 @@ export class TextTokenizer {
       if (cause instanceof HeedError) throw cause;
       throw new HeedError(
         'INVALID_FILE',
-        `${this.file}: got a tokenizer that fails on a text (${(cause as Error).message}); expected Hugging Face's tokenizer.json`,
+        `${this.file}: got a tokenizer that fails on a text${reasonOf(cause)}; expected Hugging Face's tokenizer.json`,
         { cause },
       );
     }

@@ -1,11 +1,11 @@
 /** sentence-transformers' layers behind the pooling, Dense and LayerNorm. */
 import type { Core, RawTensorLayer } from '../core.js';
 import { HeedError } from '../error.js';
+import type { ModelFolder } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Chain, makeDense, makeNorm } from './heads.js';
 import type { LoadedModel } from './load.js';
 import type { VectorLayer } from './sentence-transformers.js';
-import type { ModelFolder } from './source.js';
 import { type HeadTensor, WeightLoader } from './weights.js';
 
 /** torch.nn.LayerNorm's default; sentence-transformers names no other. */

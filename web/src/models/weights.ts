@@ -2,7 +2,8 @@
  * A checkpoint's tensors into the core's parameters, as the bytes arrive: rows are handed over as soon as they are whole, so that the peak stays near one copy.
  */
 import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { HeedError } from '../error.js';
+import { allocating, HeedError } from '../error.js';
+import { expectedSize, joined, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { type Family, type Place, placesOf } from './families.js';
@@ -16,7 +17,6 @@ import {
   type TensorEntry,
   widen,
 } from './safetensors.js';
-import { type ModelFolder, type OpenFile, readAll } from './source.js';
 
 /** A tensor that is not the encoder's: of a pooler or a task's head. */
 export interface HeadTensor {
@@ -49,7 +49,7 @@ export async function openWeights(
   const index = single ? null : await folder.open('model.safetensors.index.json', { signal });
   if (!index) {
     const only = single ?? (await folder.open('model.safetensors', { required: true, signal }));
-    return { files: [async () => only], size: only.size };
+    return { files: [async () => only], size: expectedSize(only) };
   }
   const settings = Settings.parse(await readAll(index), index.name);
   const map = settings.record('weight_map')?.entries() ?? [];
@@ -99,7 +99,8 @@ export class WeightLoader {
             'UNSUPPORTED',
             `${file.name}: tensor '${name}': got dtype ${dtype}; expected ${Object.keys(DTYPE_BYTES).join(', ')}`,
           );
-        tensors.set(name, { shape, data: widen(await reader.take(end - begin), dtype) });
+        const bytes = await reader.take(end - begin, { name, shape });
+        tensors.set(name, { shape, data: widened(bytes, dtype, { name, shape }) });
       }
       await reader.expectEnd();
       return tensors;
@@ -191,7 +192,7 @@ export class WeightLoader {
     const size = entry.end - entry.begin;
     if (task.kind === 'skip') return reader.skip(size);
     if (task.kind === 'keep') {
-      const data = widen(await reader.take(size), task.dtype);
+      const data = widened(await reader.take(size, entry), task.dtype, entry);
       if (task.name.endsWith('_scale')) this.scales.set(task.name, data);
       else this.heads.set(task.name, { shape: entry.shape, data });
       return;
@@ -206,7 +207,7 @@ export class WeightLoader {
       return;
     }
     // The scales may come before or after what they scale.
-    const bytes = await reader.take(size);
+    const bytes = await reader.take(size, entry);
     const write = () => {
       const scales = this.scales.get(scale)!;
       if (scales.length !== rows)
@@ -276,6 +277,12 @@ export class WeightLoader {
   }
 }
 
+type Named = Pick<TensorEntry, 'name' | 'shape'>;
+
+function widened(bytes: Uint8Array, dtype: Dtype, { name, shape }: Named): Float32Array {
+  return allocating(name, shape, (4 * bytes.length) / DTYPE_BYTES[dtype], () => widen(bytes, dtype));
+}
+
 /** Takes a stream of chunks apart into pieces of wanted sizes. */
 class ByteReader {
   private readonly iterator: AsyncIterator<Uint8Array>;
@@ -306,7 +313,8 @@ class ByteReader {
     );
   }
 
-  async take(size: number): Promise<Uint8Array> {
+  /** `of`: the tensor whose bytes they are. */
+  async take(size: number, of?: Named): Promise<Uint8Array> {
     if (this.chunk.length >= size) {
       const whole = this.chunk.subarray(0, size);
       this.chunk = this.chunk.subarray(size);
@@ -322,13 +330,7 @@ class ByteReader {
       missing -= part.length;
       this.chunk = this.chunk.subarray(part.length);
     }
-    const whole = new Uint8Array(size);
-    let at = 0;
-    for (const part of parts) {
-      whole.set(part, at);
-      at += part.length;
-    }
-    return whole;
+    return of ? allocating(of.name, of.shape, size, () => joined(parts)) : joined(parts);
   }
 
   /** `count` rows, handed on in as large groups as the chunks allow. */

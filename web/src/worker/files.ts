@@ -1,10 +1,10 @@
 /** The files of a model, read once for all workers of a pool. */
-import type { ModelFolder, OpenFile } from '../models/source.js';
+import type { ModelFolder, OpenFile } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import type { FileRequest } from './protocol.js';
 
 interface SharedFile {
-  about: Pick<OpenFile, 'name' | 'size'>;
+  about: Omit<OpenFile, 'chunks'>;
   chunks: AsyncIterator<Uint8Array>;
   /** Chunks that some workers have not taken yet. */
   held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
@@ -27,8 +27,13 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
   async function open(path: string, required: boolean): Promise<SharedFile | null> {
     const file = await (folder.open as (...args: unknown[]) => Promise<OpenFile | null>)(path, { required, signal });
     if (!file) return null;
-    const { name, size } = file;
-    return { about: { name, size }, chunks: file.chunks()[Symbol.asyncIterator](), held: new Map(), hash: 0x811c9dc5 };
+    const { name, size, expectedSize = null } = file;
+    return {
+      about: { name, size, expectedSize },
+      chunks: file.chunks()[Symbol.asyncIterator](),
+      held: new Map(),
+      hash: 0x811c9dc5,
+    };
   }
 
   async function next(file: SharedFile): Promise<Uint8Array | null> {

@@ -1,7 +1,8 @@
 /** The worker's side: one model, and the calls on it that are under way. */
+
+import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
-import type { ModelFolder, OpenFile, OpenOptions } from '../models/source.js';
 import { instantiate } from '../module.js';
 import { type Answer, type FileRequest, packError, type Request, unpackError } from './protocol.js';
 

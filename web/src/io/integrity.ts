@@ -1,7 +1,7 @@
 /** Files whose SHA-256 the caller knows: what a host serves is then what was meant, or the load fails. */
 import { describe, HeedError, invalid } from '../error.js';
+import type { OpenFile } from './files.js';
 import { sha256 } from './sha256.js';
-import type { OpenFile } from './source.js';
 
 /** By path below the model's folder: 'sha256-' and the digest in base64, as in a page's `integrity`, or in hex, as sha256sum and model hubs show it. */
 export type IntegrityOption = Readonly<Record<string, string>>;

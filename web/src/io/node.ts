@@ -1,0 +1,47 @@
+/** Files of this machine, in Node. */
+import { HeedError } from '../error.js';
+import { nodeModule, type SignalLike } from '../platform.js';
+import { type Found, missing, unreadable } from './files.js';
+
+/** Node's file system; null elsewhere. */
+export const fs = nodeModule<typeof import('node:fs')>('fs')?.promises;
+
+/** What lies at `path`; null where nothing does. @throws HeedError where that cannot be found out */
+export async function statusOf(path: string): Promise<import('node:fs').Stats | null> {
+  try {
+    return await fs!.stat(path);
+  } catch (cause) {
+    if (/^(ENOENT|ENOTDIR|ENAMETOOLONG|ERR_INVALID_ARG_VALUE)$/.test(String((cause as { code?: unknown }).code)))
+      return null;
+    throw unreadable(path, cause);
+  }
+}
+
+export async function openPath(path: string, signal?: SignalLike): Promise<Found> {
+  try {
+    const status = await statusOf(path);
+    if (status?.isFile()) return { name: path, size: status.size, chunks: () => pathChunks(path, signal) };
+    return missing(`${path}: got no such file; expected one`);
+  } catch (error) {
+    return { status: 'unreachable', error: error as HeedError };
+  }
+}
+
+async function* pathChunks(path: string, signal?: SignalLike): AsyncIterable<Uint8Array> {
+  let handle: Awaited<ReturnType<typeof import('node:fs/promises').open>> | undefined;
+  try {
+    handle = await fs!.open(path);
+    for (;;) {
+      signal?.throwIfAborted();
+      const buffer = new Uint8Array(1 << 20);
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } catch (cause) {
+    if (cause instanceof HeedError || signal?.aborted) throw cause;
+    throw unreadable(path, cause);
+  } finally {
+    await handle?.close();
+  }
+}
