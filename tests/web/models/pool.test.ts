@@ -317,7 +317,7 @@ describe('a Worker of the caller', () => {
 });
 
 test('errors keep their cause and their stack', async () => {
-  const files = { ...tinyModel(), 'tokenizer.json': '{ "model": { "type": "none" } }' };
+  const files = { ...tinyModel(), 'tokenizer.json': '{ "model": { "type": "none", "vocab": { "a": 0 } } }' };
   const caught = async (options: object) => (await heed.fromPretrained(files, options).catch((e) => e)) as HeedError;
   const here = await caught({});
   expect(here.cause).toBeInstanceOf(Error);
