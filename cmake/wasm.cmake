@@ -28,7 +28,7 @@ target_link_options(heed-flags INTERFACE
   -sMAXIMUM_MEMORY=4GB        # all that 32-bit addresses reach; the default is 2 GB
   -sABORTING_MALLOC=0         # memory that cannot be had is std::bad_alloc and then an error, not an abort
   -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
-  -sMALLOC=emmalloc           # 5 KB less than dlmalloc; activations live in an arena, so its speed does not matter
+  -sMALLOC=none               # heed-malloc, below
   -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
   # A JavaScript exception that leaves through wasm frames does not put the stack pointer back; module.ts does.
   -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
@@ -49,6 +49,23 @@ else()
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()
 
+# emmalloc is 5 KB smaller than dlmalloc, and activations live in an arena, so its speed does not matter. Its test whether
+# an allocation fits into a free region adds address and size, which wraps near 4 GB and then corrupts memory; ours compares
+# without the sum.
+set(emmalloc_overflows "payloadStartPtrAligned + size > payloadEndPtr")
+file(READ ${EMSCRIPTEN_ROOT_PATH}/system/lib/emmalloc.c emmalloc)
+string(FIND "${emmalloc}" "${emmalloc_overflows}" position)
+if(position EQUAL -1)
+  message(STATUS "emmalloc.c of this Emscripten has no such test and is used as it is")
+endif()
+string(REPLACE "${emmalloc_overflows}"
+  "payloadStartPtrAligned > payloadEndPtr || size > (size_t)(payloadEndPtr - payloadStartPtrAligned)"
+  emmalloc "${emmalloc}")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/emmalloc.c CONTENT "${emmalloc}" @ONLY)
+enable_language(C)
+add_library(heed-malloc OBJECT ${CMAKE_BINARY_DIR}/emmalloc.c)
+target_compile_options(heed-malloc PRIVATE -Oz -flto -fno-builtin -w)
+
 # EMBIND_AOT runs the module while linking, in Emscripten's own Node. Node 20 has relaxed SIMD behind a flag.
 execute_process(COMMAND ${EMSCRIPTEN_ROOT_PATH}/em-config NODE_JS OUTPUT_VARIABLE node OUTPUT_STRIP_TRAILING_WHITESPACE)
 string(REGEX REPLACE "^\\['|'.*$" "" node "${node}")
@@ -62,7 +79,7 @@ endif()
 
 function(heed_module name)
   add_executable(heed-${name} ${core_sources} ${binding_sources})
-  target_link_libraries(heed-${name} PRIVATE heed-flags)
+  target_link_libraries(heed-${name} PRIVATE heed-flags heed-malloc)
   target_compile_options(heed-${name} PRIVATE ${ARGN})
   target_link_options(heed-${name} PRIVATE ${ARGN})
   set_target_properties(heed-${name} PROPERTIES

@@ -10,6 +10,12 @@
 
 /// Instead of libc++abi's, which would bring printf into the module for a message that nothing here can cause.
 extern "C" [[noreturn]] void abort_message(const char*, ...) { __builtin_trap(); }
+/// Instead of libc's, which brings printf: embind writes the addresses of types with it, for messages about types that
+/// are not registered.
+extern "C" int siprintf(char* out, const char*, ...) {
+  *out = 0;
+  return 0;
+}
 
 namespace heed::bindings {
 
