@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/reference.h"
 #include "support.h"
 
 namespace heed {
@@ -14,14 +15,28 @@ TEST(PositionalEncoding, LiteralValues) {
   RowMajorMatrix y(3, 5);
   positionalEncoding(100, window(y));
   // Frequencies 1, 100^(-2/5), 100^(-4/5); an odd width ends with a sine.
-  RowMajorMatrix expected(3, 5);
-  for (Index i = 0; i < 3; ++i) {
-    const double p = static_cast<double>(i), w1 = std::pow(100, -0.4), w2 = std::pow(100, -0.8);
-    const double row[] = {std::sin(p), std::cos(p), std::sin(p * w1), std::cos(p * w1), std::sin(p * w2)};
-    for (Index c = 0; c < 5; ++c) expected(i, c) = static_cast<float>(row[c]);
-  }
   expectSame(y.topRows(1), matrix({{0, 1, 0, 1, 0}}));
-  expectNear(y, expected);
+  expectNear(y.rightCols(1),
+             matrix({{0}, {std::sin(std::pow(100.0f, -0.8f))}, {std::sin(2 * std::pow(100.0f, -0.8f))}}));
+  expectNear(y, reference::positionalEncoding(3, 5, 100).cast<float>());
+}
+
+TEST(PositionalEncoding, MatchesTheFormulaInDouble) {
+  for (const Index width : {1, 2, 7, 64}) {
+    RowMajorMatrix all(1500, width);
+    positionalEncoding(10000, window(all));
+    expectNear(all, reference::positionalEncoding(1500, width, 10000).cast<float>());
+  }
+}
+
+TEST(Rotary, MatchesTheFormulaInDouble) {
+  const RowMajorMatrix x = randomMatrix(9, 12, 1);
+  RowMajorMatrix y = x;
+  Rotary(6, 2000, 10000, Rotary::Pairing::kHalfSplit).rotate(window(y), 2, 1990);
+  for (Index h = 0; h < 2; ++h) {
+    expectNear(y.middleCols(6 * h, 6),
+               reference::rotary(x.middleCols(6 * h, 6).cast<double>(), 1990, 10000).cast<float>());
+  }
 }
 
 TEST(PositionalEncoding, StartsAnywhere) {

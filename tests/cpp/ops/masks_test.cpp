@@ -1,6 +1,6 @@
 #include <array>
 
-#include "attention_support.h"
+#include "ops/attention_support.h"
 
 /// What queries may see, and that the rest does not exist for them.
 namespace heed {
