@@ -10,6 +10,7 @@ import {
   filled,
   flag,
   keyMask,
+  manyRows,
   mask,
   number,
   options,
@@ -79,7 +80,7 @@ const functions: [string, fc.Arbitrary<unknown>[]][] = [
   [
     'linear',
     [
-      or(fc.oneof(rows(4), tensor(1))),
+      or(fc.oneof(manyRows(4), tensor(1))),
       options(
         {
           weight: fc.oneof(filled([3, 4]), tensor(2, 2)),
@@ -128,14 +129,18 @@ const layers: [string, fc.Arbitrary<unknown>, fc.Arbitrary<unknown>[]][] = [
       'inFeatures',
       'outFeatures',
     ]),
-    [or(rows(4))],
+    [or(manyRows(4))],
   ],
   [
     'LayerNorm',
     options({ normalizedShape: fc.constant(4), eps: number, seed: fc.nat() }, ['normalizedShape']),
-    [or(rows(4))],
+    [or(manyRows(4))],
   ],
-  ['BatchNorm', options({ numFeatures: fc.constant(4), eps: number, seed: fc.nat() }, ['numFeatures']), [or(rows(4))]],
+  [
+    'BatchNorm',
+    options({ numFeatures: fc.constant(4), eps: number, seed: fc.nat() }, ['numFeatures']),
+    [or(manyRows(4))],
+  ],
   ['Dropout', options({ p: rate, scaling: fc.constantFrom('inverted', 'none'), seed: fc.nat() }), [or(tensor())]],
   [
     'PositionalEncoding',

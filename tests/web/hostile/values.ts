@@ -176,6 +176,18 @@ export function rows(width: number): fc.Arbitrary<unknown> {
     .chain((leading) => filled([...leading, width]));
 }
 
+/** The same and now and then up to 2^20 rows, whose products with other counts leave 32 bits; for what works row by row. */
+export function manyRows(width: number): fc.Arbitrary<unknown> {
+  const many = fc.tuple(fc.integer({ min: 16, max: 20 }), fc.nat(2)).map(([bits, less]) => {
+    const data = new Float32Array((2 ** bits - less) * width);
+    return new Tensor(
+      data.map((_, i) => (i % 1009) - 504),
+      [data.length / width, width],
+    );
+  });
+  return fc.oneof({ weight: 40, arbitrary: rows(width) }, { weight: 1, arbitrary: many });
+}
+
 const maskShape = fc.oneof(fc.constantFrom([2, 2], [2], [1, 1], [2, 1, 1, 2], [1, 2, 1, 2]), shape(0, 5));
 export const mask = fc.oneof(
   maskShape.chain((extents) =>
