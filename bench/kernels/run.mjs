@@ -21,7 +21,7 @@ function compile(build) {
   const flags = build === 'relaxed-simd' ? ['-msimd128', '-mrelaxed-simd'] : ['-msimd128'];
   mkdirSync(`${root}build/bench-kernels`, { recursive: true });
   const out = `build/bench-kernels/${build}.wasm`;
-  const inputs = ['src/kernels', 'src/layers']
+  const inputs = ['src/gemm', 'src/kernels', 'src/layers']
     .flatMap((folder) => sources(`cpp/${folder}`))
     .filter((file) => file.endsWith('.cpp'));
   inputs.push('cpp/src/arena.cpp', 'cpp/src/error.cpp', 'cpp/src/tensor.cpp', 'bench/kernels/kernels.cpp');

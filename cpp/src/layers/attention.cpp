@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "check.h"
+#include "gemm/attention_products.h"
 #include "heed/dropout.h"
-#include "kernels/attention.h"
 #include "kernels/mask.h"
 #include "kernels/softmax.h"
 
@@ -123,9 +123,9 @@ class Head {
     auto* units = arena_.take<uint32_t>(rows * std::max(query.cols(), count));
     const Range features{0, keys_.depth}, columns{0, values_.columns};
 
-    std::array<float, kMostStripQueries> factors;
+    std::array<float, kMaxQueries> factors;
     factors.fill(scale);
-    multiplyStrip(query, keys_, {&features, 1}, strip.seen, factors.data(), a, units);
+    multiplyRowBlock(query, keys_, {&features, 1}, strip.seen, factors.data(), a, units);
     for (Index r = 0; r < rows; ++r) {
       float* row = a.data() + r * a.outerStride();
       forbid(strip, r, row);
@@ -138,14 +138,14 @@ class Head {
       if (options_.dropout > 0) dropWeights(strip, r, row);
       if (!values_.finite) {
         const std::span<const Range> exactly = gather(strip.seen, allowed, row);
-        multiplyStrip(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1},
-                      &factors[static_cast<size_t>(r)],
-                      view(output.data() + r * output.outerStride(), 1, output.cols()), units);
+        multiplyRowBlock(readOnly(view(row, 1, total(exactly))), values_, exactly, {&columns, 1},
+                         &factors[static_cast<size_t>(r)],
+                         view(output.data() + r * output.outerStride(), 1, output.cols()), units);
       }
     }
     if (values_.finite) {
-      multiplyStrip(readOnly(view(a.data(), rows, count, a.outerStride())), values_, strip.seen, {&columns, 1},
-                    factors.data(), output, units);
+      multiplyRowBlock(readOnly(view(a.data(), rows, count, a.outerStride())), values_, strip.seen, {&columns, 1},
+                       factors.data(), output, units);
     }
   }
 
@@ -153,8 +153,8 @@ class Head {
   /// A mask as it stands beside a strip of queries: for each of them a row of entries, one for each key within reach.
   struct StripMask {
     bool skips;  ///< says different things to different queries, and may hide panels from all of the strip
-    std::array<const uint8_t*, kMostStripQueries> allowed;  ///< one of the two kinds, the other null
-    std::array<const float*, kMostStripQueries> added;
+    std::array<const uint8_t*, kMaxQueries> allowed;  ///< one of the two kinds, the other null
+    std::array<const float*, kMaxQueries> added;
   };
 
   struct Strip {
@@ -221,7 +221,7 @@ class Head {
   /// A mask's entries for the keys within reach, one after the other.
   template <class T>
   const T* entries(const T* first, Index stride, const Range& reach) const {
-    if (stride == 1 && !chosen_.places) return first + reach.begin;
+    if (stride == 1 && !chosen_.indices) return first + reach.begin;
     T* row = arena_.take<T>(reach.count());
     for (Index k = reach.begin; k < reach.end; ++k) row[k - reach.begin] = first[chosen_[k] * stride];
     return row;
@@ -351,7 +351,7 @@ void attention(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value
   for (Index n = 0; n < queries.count(); ++n) {
     const Index num_keys = keys.length(n), first = queries.begin(n), length = queries.length(n);
     if (length == 0) continue;
-    const Index strips = queryStrips(length);
+    const Index strips = queryBlocks(length);
     for (Index h = 0; h < num_heads; ++h) {
       const Arena::Scope scope(arena);
       const Head head(n, h, part(key, keys.begin(n), keys.end(n), h, key_width),

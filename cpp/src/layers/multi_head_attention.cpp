@@ -4,7 +4,7 @@
 #include <array>
 
 #include "check.h"
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
 
 namespace heed {
 namespace {

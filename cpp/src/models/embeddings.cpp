@@ -1,7 +1,7 @@
 #include "models/embeddings.h"
 
 #include "check.h"
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
 
 namespace heed {
 namespace {
