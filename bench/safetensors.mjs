@@ -10,3 +10,23 @@ export function readSafetensors(bytes) {
   }
   return tensors;
 }
+
+/** The file of `tensors`, which have the form that readSafetensors() returns. */
+export function writeSafetensors(tensors) {
+  const header = {};
+  let size = 0;
+  for (const [name, { shape, data }] of Object.entries(tensors)) {
+    header[name] = { dtype: 'F32', shape, data_offsets: [size, size + data.byteLength] };
+    size += data.byteLength;
+  }
+  const json = JSON.stringify(header);
+  const text = new TextEncoder().encode(json.padEnd(Math.ceil(json.length / 8) * 8));
+  const bytes = new Uint8Array(8 + text.length + size);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
+  bytes.set(text, 8);
+  for (const [name, { data }] of Object.entries(tensors)) {
+    const at = 8 + text.length + header[name].data_offsets[0];
+    bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at);
+  }
+  return bytes;
+}

@@ -1,4 +1,4 @@
-# The core and its tests, natively. The kernels' WebAssembly intrinsics come from SIMDe here (see kernels/simd.h). Both builds'
+# The core and its tests, natively. The kernels' WebAssembly intrinsics come from SIMDe here (see gemm/simd.h). Both builds'
 # kernels are compiled, so that what the relaxed-SIMD module runs is tested under the same sanitizers; everything above
 # the kernels is the same in both and compiled once.
 
@@ -21,7 +21,7 @@ if(HEED_COVERAGE)
   target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
-file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/kernels/*.cpp cpp/src/ops/*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp cpp/src/ops/*.cpp)
 list(REMOVE_ITEM core_sources ${kernel_sources})
 
 add_library(heed-core OBJECT ${core_sources})

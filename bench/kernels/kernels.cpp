@@ -5,13 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "gemm/chunk.h"
+#include "gemm/weights/int8_steps.h"
 #include "heed/attention.h"
 #include "heed/encoder.h"
 #include "heed/norm.h"
-#include "kernels/activation.h"
-#include "kernels/matmul.h"
-#include "kernels/strips.h"
-#include "kernels/tile.h"
+#include "ops/activation.h"
 
 #define EXPORT(name) extern "C" __attribute__((export_name(#name)))
 
@@ -25,7 +24,7 @@ using FastInt8Step = NarrowDotStep;  // on x86 without AVX-VNNI
 using FastInt8Step = WideDotStep;
 #endif
 
-Arena arena;
+Context context;
 
 /// Bell-shaped (sums of four uniform draws), as trained weights and activations are.
 std::vector<float> numbers(Index count) {
@@ -41,8 +40,8 @@ std::vector<float> numbers(Index count) {
 
 struct {
   std::vector<float> a, c, bias;
-  std::vector<uint32_t> units;
-  PackedWeight weight;
+  std::vector<uint32_t> packed;
+  std::unique_ptr<PackedWeight> weight;
   Activation activation;
 } product;
 
@@ -60,19 +59,19 @@ struct {
 
 /// A step's own instructions, and no others but its broadcasts, all of one cache line: what a product would reach if
 /// its operands came for nothing. Four rows by eight columns, as in a tile. That the line stays the same is kept from
-/// the compiler, which would take the products out of the loop. `add` is given sums, four units and a column.
+/// the compiler, which would take the products out of the loop. `add` is given sums, four words and a column.
 template <class Add>
 int32_t runPeak(Index steps, const Add& add) {
   alignas(64) static const uint32_t line[16] = {0x3f800001, 0x3f800002, 0x3f800003, 0x3f800004};
-  const uint32_t* units = line;
+  const uint32_t* words = line;
   const v128_t columns[] = {simd::opaqueSplat(0x3f000000), simd::opaqueSplat(0x3e800000)};
   v128_t sums[4][2];
   for (auto& row : sums) row[0] = row[1] = simd::splat(0);
 #pragma clang loop unroll(disable)
   for (Index s = 0; s < steps; ++s) {
-    asm("" : "+r"(units));
+    asm("" : "+r"(words));
     for (int r = 0; r < 4; ++r) {
-      for (int i = 0; i < 2; ++i) sums[r][i] = add(sums[r][i], units + 4 * r, columns[i]);
+      for (int i = 0; i < 2; ++i) sums[r][i] = add(sums[r][i], words + 4 * r, columns[i]);
     }
   }
   for (auto& row : sums) sums[0][0] = wasm_i32x4_add(sums[0][0], wasm_i32x4_add(row[0], row[1]));
@@ -81,8 +80,8 @@ int32_t runPeak(Index steps, const Add& add) {
 
 template <class Step>
 int32_t runPeak(Index steps) {
-  return runPeak(steps, [step = Step()](v128_t sum, const uint32_t* units, v128_t column) {
-    return step.add(sum, wasm_v128_load32_splat(units), column);
+  return runPeak(steps, [step = Step()](v128_t sum, const uint32_t* words, v128_t column) {
+    return step.add(sum, wasm_v128_load32_splat(words), column);
   });
 }
 
@@ -94,9 +93,9 @@ EXPORT(peak) int32_t peak(int kind, Index steps) {
   if (kind == 0) return runPeak<FloatStep>(steps);
 #if defined(HEED_RELAXED_SIMD)
   if (kind == 3) {
-    return runPeak(steps, [step = NarrowDotStep()](v128_t sum, const uint32_t* units, v128_t column) {
-      v128_t pairs = simd::dot2(column, wasm_v128_load32_splat(units));
-      for (int n = 1; n < 4; ++n) pairs = wasm_i16x8_add(pairs, simd::dot2(column, wasm_v128_load32_splat(units + n)));
+    return runPeak(steps, [step = NarrowDotStep()](v128_t sum, const uint32_t* words, v128_t column) {
+      v128_t pairs = simd::dot2(column, wasm_v128_load32_splat(words));
+      for (int n = 1; n < 4; ++n) pairs = wasm_i16x8_add(pairs, simd::dot2(column, wasm_v128_load32_splat(words + n)));
       return step.widen(sum, pairs);
     });
   }
@@ -105,46 +104,38 @@ EXPORT(peak) int32_t peak(int kind, Index steps) {
   return runPeak<WideDotStep>(steps);
 #endif
 }
-EXPORT(int8Group) Index int8Group() { return kInt8Group; }
+EXPORT(int8Group) Index int8Group() { return kInt8StepValues; }
 
 EXPORT(prepareProduct) void prepareProduct(Index rows, Index depth, Index out, int is_int8, int activation) {
   product.a = numbers(rows * depth);
   product.c = numbers(rows * out);
   product.bias = numbers(out);
-  product.weight = PackedWeight(out, depth, is_int8 ? Precision::kInt8 : Precision::kFloat32);
-  product.weight.write(0, out, numbers(out * depth).data());
+  product.weight = PackedWeight::create(out, depth, is_int8 ? Precision::kInt8 : Precision::kFloat32);
+  product.weight->write(0, out, numbers(out * depth).data());
   product.activation = static_cast<Activation>(activation);
 }
 EXPORT(multiply) void multiply() {
-  const Index rows = static_cast<Index>(product.a.size()) / product.weight.in();
-  matmul(view(static_cast<const float*>(product.a.data()), rows, product.weight.in()), product.weight,
-         {.bias = product.bias.data(), .activation = product.activation},
-         view(product.c.data(), rows, product.weight.out()), arena);
+  const PackedWeight& weight = *product.weight;
+  const Index rows = static_cast<Index>(product.a.size()) / weight.in();
+  matmul(view(static_cast<const float*>(product.a.data()), rows, weight.in()), weight,
+         {.bias = product.bias.data(), .activation = product.activation}, view(product.c.data(), rows, weight.out()),
+         context);
 }
 
-/// The tiles of a product by themselves: its left operand is ready, and its sums stay where the tile leaves them. Rows
-/// in whole strips.
+/// The register tiles of a product by themselves: the left operand is packed, and the sums stay where the driver leaves
+/// them.
 EXPORT(prepareTiles) void prepareTiles(Index rows, Index depth, Index out, int is_int8) {
   prepareProduct(rows, depth, out, is_int8, 0);
-  const ConstMatrixView a = view(static_cast<const float*>(product.a.data()), rows, depth);
-  std::vector<RowQuantization> quantized(static_cast<size_t>(rows));
-  product.units.resize(static_cast<size_t>(rows * product.weight.steps()));
-  if (is_int8) {
-    quantizeStrips(a, Strips(rows), product.units.data(), quantized.data());
-  } else {
-    packStrips(a, Strips(rows), product.units.data());
-  }
+  const LeftForm& form = product.weight->leftForm();
+  product.packed.resize(static_cast<size_t>(form.words(rows, depth)));
+  form.pack(view(static_cast<const float*>(product.a.data()), rows, depth), RowBlocks(rows), product.packed.data());
 }
 EXPORT(multiplyTiles) void multiplyTiles() {
-  const PackedWeight& weight = product.weight;
-  const Index strip = kStripRows * weight.steps(), strips = static_cast<Index>(product.units.size()) / strip;
-  const bool is_int8 = weight.precision() == Precision::kInt8;
-  const auto multiply = is_int8 ? tile<FastInt8Step, kStripRows, 1> : tile<FloatStep, kStripRows, 1>;
-  for (Index p = 0; p < weight.panels(); ++p) {
-    for (Index i = 0; i < strips; ++i)
-      multiply(product.units.data() + i * strip, weight.panel(p), 0, weight.steps(),
-               product.c.data() + i * 8 * kStripRows, 0);
-  }
+  const PackedWeight& weight = *product.weight;
+  const LeftChunk left{0, RowBlocks(static_cast<Index>(product.a.size()) / weight.in()), product.packed.data()};
+  const bool is_int8 = weight.panelBytes() < weight.in() * FloatStep::kBytes;
+  const auto multiply = is_int8 ? multiplyPanels<FastInt8Step> : multiplyPanels<FloatStep>;
+  for (Index p = 0; p < weight.panels(); ++p) multiply(left, left.packed, weight, {p, p + 1}, product.c.data());
 }
 
 EXPORT(applyActivation) void applyActivation(int which) {
@@ -167,8 +158,8 @@ EXPORT(attention) void runAttention(int causal, Index window) {
   AttentionOptions options;
   options.causal = causal != 0;
   if (window >= 0) options.window = window;
-  attention(in(attend.q), in(attend.k), in(attend.v), attend.heads, attend.sequences, attend.sequences, options,
-            view(attend.out.data(), rows, width), nullptr, arena);
+  attention({in(attend.q), in(attend.k), in(attend.v), attend.sequences, attend.sequences}, attend.heads, options,
+            {view(attend.out.data(), rows, width)}, context);
 }
 
 EXPORT(prepareEncoder)
@@ -193,7 +184,7 @@ EXPORT(encode) void encode() {
   const Index rows = stack.sequences.totalRows(), width = static_cast<Index>(stack.x.size()) / rows;
   stack.x = stack.start;
   const MatrixView x = view(stack.x.data(), rows, width);
-  stack.encoder->forward(readOnly(x), stack.sequences, {}, x, {}, arena);
+  stack.encoder->forward(readOnly(x), stack.sequences, {}, x, {}, context);
 }
 /// One entry of the encoder's output, so that runs can be compared.
 EXPORT(probe) float probe(Index i) { return stack.x[static_cast<size_t>(i)]; }

@@ -21,10 +21,8 @@ function compile(build) {
   const flags = build === 'relaxed-simd' ? ['-msimd128', '-mrelaxed-simd'] : ['-msimd128'];
   mkdirSync(`${root}build/bench-kernels`, { recursive: true });
   const out = `build/bench-kernels/${build}.wasm`;
-  const inputs = ['src/kernels', 'src/layers']
-    .flatMap((folder) => sources(`cpp/${folder}`))
-    .filter((file) => file.endsWith('.cpp'));
-  inputs.push('cpp/src/arena.cpp', 'cpp/src/error.cpp', 'cpp/src/tensor.cpp', 'bench/kernels/kernels.cpp');
+  const inputs = sources('cpp/src').filter((file) => file.endsWith('.cpp'));
+  inputs.push('bench/kernels/kernels.cpp');
   const changed = (file) => statSync(`${root}${file}`, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   const newest = Math.max(...sources('cpp/src').concat(sources('cpp/include'), inputs).map(changed));
   if (changed(out) < newest) {

@@ -35,7 +35,7 @@ QUANTIZATION = {
 def quantize(weight: torch.Tensor, narrow: bool) -> tuple:
     """weight [rows, columns] -> int8 [rows, columns] and scale [rows,1] with weight ~ int8 * scale.
 
-    `narrow` makes rows of a factor as PackedWeight makes them (cpp/src/kernels/packed_weight.cpp): of each 16 columns, the
+    `narrow` makes rows of a factor as PackedWeight makes them (cpp/src/gemm/weights/int8.cpp): of each 16 columns, the
     8 that are added up in 16 bits (pairs of every fourth) stay below 32767 / 127 in sum, unless that costs too much.
     """
     scale = weight.abs().amax(1, keepdim=True).clamp_min(1e-12) / 127

@@ -1,7 +1,8 @@
 #include "heed/linear.h"
 
 #include "core/check.h"
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
+#include "gemm/weights/float32.h"
 
 namespace heed {
 namespace {
@@ -21,8 +22,7 @@ LinearOptions checked(const LinearOptions& options) {
 
 Linear::Linear(const LinearOptions& options)
     : options_(checked(options)),
-      weight_(
-          std::make_unique<PackedWeight>(options.out_features, options.in_features, options.precision, options.lookup)),
+      weight_(PackedWeight::create(options.out_features, options.in_features, options.precision, options.lookup)),
       bias_(options.bias ? static_cast<size_t>(options.out_features) : 0) {}
 
 Linear::~Linear() = default;
@@ -38,7 +38,7 @@ void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, con
     epilogue.residual = residual->data();
     epilogue.residual_stride = residual->outerStride();
   }
-  matmul(x, *weight_, epilogue, output, context.arena);
+  matmul(x, *weight_, epilogue, output, context);
 }
 
 std::vector<Parameter> Linear::ownParameters() {
@@ -62,9 +62,9 @@ void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activa
             Context& context) {
   requireShape("weight", weight, weight.rows(), x.cols());
   requireShape("output", readOnly(output), x.rows(), weight.rows());
-  PackedWeight packed(weight.rows(), weight.cols(), Precision::kFloat32);
+  Float32Weight packed(weight.rows(), weight.cols());
   for (Index row = 0; row < weight.rows(); ++row) packed.write(row, 1, weight.data() + row * weight.outerStride());
-  matmul(x, packed, {.bias = bias, .activation = activation}, output, context.arena);
+  matmul(x, packed, {.bias = bias, .activation = activation}, output, context);
 }
 
 }  // namespace heed

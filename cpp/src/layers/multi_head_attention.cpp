@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/check.h"
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
 
 namespace heed {
 namespace {
@@ -128,7 +128,7 @@ void MultiHeadAttention::project(ConstMatrixView query, ConstMatrixView key, Con
   requireShape("query", query, query.rows(), options_.embed_dim);
   requireShape("key", key, key.rows(), options_.key_input_dim);
   requireShape("value", value, value.rows(), options_.value_input_dim);
-  matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, context.arena);
+  matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, context);
 }
 
 void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Context& context) const {
@@ -140,7 +140,7 @@ void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView va
                                          Context& context) const {
   requireShape("key", key, key.rows(), options_.key_input_dim);
   requireShape("value", value, key.rows(), options_.value_input_dim);
-  if (sameRows(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, context.arena);
+  if (sameRows(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, context);
   k_proj_.forward(key, k, context);
   v_proj_.forward(value, v, context);
 }

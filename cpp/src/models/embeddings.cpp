@@ -1,7 +1,7 @@
 #include "models/embeddings.h"
 
 #include "core/check.h"
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
 
 namespace heed {
 namespace {

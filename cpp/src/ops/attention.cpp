@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/check.h"
-#include "kernels/attention.h"
+#include "gemm/attention_products.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/softmax.h"
@@ -32,7 +32,7 @@ struct Head {
         head_mask(head_mask) {}
 };
 
-using RowFactors = std::array<float, kMostStripQueries>;
+using RowFactors = std::array<float, kMaxQueries>;
 
 /// The softmax's row (S), zeros for the keys that were skipped.
 void writeWeights(const VisibleKeys& visible, const float* exponentials, float inverse_sum, float* weights,
@@ -67,7 +67,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
   // Scores: Q K^T / sqrt(Dk).
   RowFactors factors;
   factors.fill(head.scale);
-  multiplyStrip(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
+  multiplyRowBlock(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
   for (Index r = 0; r < rows; ++r) {
     float* row = scores.data() + r * scores.outerStride();
     // Bias and masks: + M.
@@ -85,14 +85,14 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
       visible.gather(allowed, row);
       Index count = 0;
       for (const Range& range : allowed) count += range.count();
-      multiplyStrip(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
-                    view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
+      multiplyRowBlock(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
+                       view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
     }
   }
   // Product with V, for the whole block.
   if (head.values.finite) {
-    multiplyStrip(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
-                  visible.ranges(), {&columns, 1}, factors.data(), output, packed);
+    multiplyRowBlock(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
+                     visible.ranges(), {&columns, 1}, factors.data(), output, packed);
   }
 }
 
@@ -164,7 +164,7 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   for (Index n = 0; n < input.queries.count(); ++n) {
     const Index first = input.queries.begin(n), num_queries = input.queries.length(n), num_keys = input.keys.length(n);
     if (num_queries == 0) continue;
-    const Index blocks = queryStrips(num_queries);
+    const Index blocks = queryBlocks(num_queries);
     context.executor.run(num_heads, context, [&](Index h, Context& task) {
       const Arena::Scope scope(task.arena);
       const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), h, key_width),

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "kernels/simd.h"
+#include "gemm/simd.h"
 
 /// Elementary functions of Floats. The error bounds are those that elementwise_test.cpp measures against double, with
 /// room.

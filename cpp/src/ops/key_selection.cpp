@@ -92,7 +92,7 @@ void VisibleKeys::gatherMasks(Arena& arena) {
 template <class T>
 const T* VisibleKeys::gatherRow(const T* row, Index stride, Arena& arena) const {
   const RowList& selected = selection_.selected();
-  if (stride == 1 && !selected.places) return row + reach_.begin;
+  if (stride == 1 && !selected.indices) return row + reach_.begin;
   T* gathered = arena.take<T>(reach_.count());
   for (Index k = reach_.begin; k < reach_.end; ++k) gathered[k - reach_.begin] = row[selected[k] * stride];
   return gathered;

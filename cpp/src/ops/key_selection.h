@@ -3,8 +3,8 @@
 #include <array>
 #include <span>
 
+#include "gemm/attention_products.h"
 #include "heed/attention.h"
-#include "kernels/attention.h"
 
 /// Which keys the queries of one head in one sequence may attend to, and what is skipped because of it.
 ///
@@ -38,7 +38,7 @@ class KeySelection {
 /// The selected keys beside a block of consecutive queries.
 class VisibleKeys {
  public:
-  /// Queries [first, first + count), count <= kMostStripQueries.
+  /// Queries [first, first + count), count <= kMaxQueries.
   VisibleKeys(const KeySelection& selection, Index first, Index count, Arena& arena);
 
   /// The panels of selected keys that some query of the block may attend to.
@@ -67,8 +67,8 @@ class VisibleKeys {
   /// A mask's entries for the keys within reach, a row per query.
   struct BlockMask {
     bool hides_panels;  ///< differs between queries, and may hide panels from all of the block
-    std::array<const uint8_t*, kMostStripQueries> allowed;  ///< one of the two kinds, the other null
-    std::array<const float*, kMostStripQueries> added;
+    std::array<const uint8_t*, kMaxQueries> allowed;  ///< one of the two kinds, the other null
+    std::array<const float*, kMaxQueries> added;
   };
   void gatherMasks(Arena& arena);
   template <class T>

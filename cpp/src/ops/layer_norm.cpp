@@ -1,7 +1,7 @@
 #include <cmath>
 
+#include "gemm/simd.h"
 #include "heed/norm.h"
-#include "kernels/simd.h"
 
 namespace heed {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/simd.h"
+#include "gemm/simd.h"
 
 namespace heed {
 namespace {

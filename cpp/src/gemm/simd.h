@@ -1,11 +1,11 @@
 #pragma once
 
-// The 128-bit vectors of WebAssembly, by the names of Clang's <wasm_simd128.h>. Natively SIMDe spells them in the
-// host's own instructions, so that the same kernels run under the sanitizers. What the two wasm builds do differently
-// is said here and in tile.h only.
+// The 128-bit vectors of WebAssembly under the names of Clang's <wasm_simd128.h>. Natively SIMDe implements them with
+// the host's instructions, so that the same kernels run under the sanitizers. The two wasm builds differ only here, in
+// tile.h and in weights/int8_steps.h.
 //
-// HEED_RELAXED_SIMD is set by the compiler for the relaxed build; a native build may define it to run that build's data
-// layout.
+// HEED_RELAXED_SIMD is defined where the compiler targets relaxed SIMD; a native build may define it to run that
+// build's data layout.
 #if defined(__wasm_simd128__)
 #include <wasm_simd128.h>
 #if defined(__wasm_relaxed_simd__)
@@ -19,8 +19,8 @@ using v128_t = simde_v128_t;
 
 #include <cstdint>
 
-/// Loops over the registers of a tile are written out whatever the optimization level: an array that is indexed lies in
-/// memory, at half the speed.
+/// Unrolls a loop over the registers of a tile at every optimization level: an array that is indexed at run time lies
+/// in memory, at half the speed.
 #define HEED_UNROLL _Pragma("clang loop unroll(full)")
 
 namespace heed::simd {
@@ -47,12 +47,11 @@ inline v128_t multiplySubtract(v128_t a, v128_t b, v128_t c) {
 #endif
 }
 
-/// The smaller / larger of a and b; which of them where one is NaN depends on the order: b < a ? b : a and a < b ? b :
-/// a, one instruction on x86.
+/// b < a ? b : a and a < b ? b : a, so that a is the result where one of them is NaN; one instruction on x86.
 inline v128_t minimum(v128_t a, v128_t b) { return wasm_f32x4_pmin(a, b); }
 inline v128_t maximum(v128_t a, v128_t b) { return wasm_f32x4_pmax(a, b); }
 
-/// mask ? a : b by bits; every lane of `mask` is all ones or all zeros.
+/// mask ? a : b, bit by bit; every lane of `mask` is all ones or all zeros.
 inline v128_t select(v128_t mask, v128_t a, v128_t b) {
 #if defined(__wasm_relaxed_simd__)
   return wasm_i32x4_relaxed_laneselect(a, b, mask);
@@ -61,8 +60,8 @@ inline v128_t select(v128_t mask, v128_t a, v128_t b) {
 #endif
 }
 
-/// Four times `x`, a value that the compiler knows nothing of: a constant it would make anew at each use in a loop,
-/// this stays in a register.
+/// Four times `x`, whose value is hidden from the compiler: it would build a constant again at each use in a loop; this
+/// stays in a register.
 inline v128_t opaqueSplat(int32_t x) {
   const volatile int32_t hidden = x;
   return wasm_i32x4_splat(hidden);

@@ -1,29 +1,25 @@
-#include "kernels/matmul.h"
+#include "gemm/gemm.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
+#include <memory>
 #include <vector>
+
+#include "gemm/random_floats.h"
+#include "gemm/weights/float32.h"
+#include "gemm/weights/int8.h"
 
 namespace heed {
 namespace {
-
-std::vector<float> randomFloats(Index count, unsigned seed, float scale = 1) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 struct Case {
   Index rows, depth, out;
 };
 
-// Heights around every strip, depths around every step and vector, widths around every panel.
+// Heights around those of row blocks and chunks, depths around those of k-steps and vectors, widths around panels.
 const Case kCases[] = {{1, 1, 1},    {1, 7, 9},    {1, 64, 40}, {1, 33, 32},  {2, 3, 17},  {2, 16, 32}, {3, 5, 8},
                        {4, 8, 7},    {5, 9, 26},   {6, 17, 10}, {7, 4, 3},    {8, 26, 16}, {9, 66, 5},  {11, 2, 24},
                        {13, 31, 18}, {26, 12, 34}, {127, 6, 8}, {129, 10, 9}, {257, 3, 5}};
@@ -43,9 +39,9 @@ struct Operands {
     return view(static_cast<const float*>(a.data()) + 1, shape.rows, shape.depth, a_stride);
   }
   MatrixView result() { return view(out.data(), shape.rows, shape.out, c_stride); }
-  PackedWeight weight(Precision precision) const {
-    PackedWeight packed(shape.out, shape.depth, precision);
-    packed.write(0, shape.out, w.data());
+  std::unique_ptr<PackedWeight> weight(Precision precision) const {
+    auto packed = PackedWeight::create(shape.out, shape.depth, precision);
+    packed->write(0, shape.out, w.data());
     return packed;
   }
   double exact(Index i, Index j) const {
@@ -64,10 +60,10 @@ std::string describe(const Case& c) {
 }
 
 TEST(Matmul, AgreesWithDouble) {
-  Arena arena;
+  Context context;
   for (const Case& c : kCases) {
     Operands o(c);
-    matmul(o.left(), o.weight(Precision::kFloat32), {}, o.result(), arena);
+    matmul(o.left(), *o.weight(Precision::kFloat32), {}, o.result(), context);
     for (Index i = 0; i < c.rows; ++i) {
       for (Index j = 0; j < c.out; ++j) {
         // Each of K additions errs by half an epsilon of a sum whose terms have magnitude 0.3.
@@ -81,13 +77,13 @@ TEST(Matmul, AgreesWithDouble) {
 }
 
 TEST(Matmul, AppliesBiasThenActivationThenResidual) {
-  Arena arena;
+  Context context;
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     for (const Case& c : kCases) {
       Operands o(c), plain(c);
-      const PackedWeight weight = o.weight(precision);
-      matmul(plain.left(), weight, {}, plain.result(), arena);
-      matmul(o.left(), weight, {o.bias.data(), Activation::kTanh, o.residual.data(), o.c_stride}, o.result(), arena);
+      const auto weight = o.weight(precision);
+      matmul(plain.left(), *weight, {}, plain.result(), context);
+      matmul(o.left(), *weight, {o.bias.data(), Activation::kTanh, o.residual.data(), o.c_stride}, o.result(), context);
       for (Index i = 0; i < c.rows; ++i) {
         for (Index j = 0; j < c.out; ++j) {
           const double expected =
@@ -101,28 +97,28 @@ TEST(Matmul, AppliesBiasThenActivationThenResidual) {
 }
 
 TEST(Matmul, AddsAResidualInPlace) {
-  Arena arena;
+  Context context;
   const Case c{7, 9, 11};
   Operands o(c), apart(c);
-  const PackedWeight weight = o.weight(Precision::kFloat32);
-  matmul(apart.left(), weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, apart.result(), arena);
-  matmul(o.left(), weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, o.result(), arena);
+  const auto weight = o.weight(Precision::kFloat32);
+  matmul(apart.left(), *weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, apart.result(), context);
+  matmul(o.left(), *weight, {nullptr, Activation::kIdentity, o.out.data(), o.c_stride}, o.result(), context);
   EXPECT_EQ(o.out, apart.out);
 }
 
 TEST(Matmul, GivesARowTheSameBitsWhereverItStands) {
-  Arena arena;
+  Context context;
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     const Case all{131, 37, 43};
     Operands o(all);
-    const PackedWeight weight = o.weight(precision);
+    const auto weight = o.weight(precision);
     const Epilogue epilogue{o.bias.data(), Activation::kGelu, nullptr, 0};
-    matmul(o.left(), weight, epilogue, o.result(), arena);
+    matmul(o.left(), *weight, epilogue, o.result(), context);
     for (Index rows = 1; rows <= 14; ++rows) {
       for (const Index first : {Index{0}, Index{5}, all.rows - rows}) {
         RowMajorMatrix part(rows, all.out);
-        matmul(view(o.left().data() + first * o.a_stride, rows, all.depth, o.a_stride), weight, epilogue,
-               view(part.data(), rows, all.out), arena);
+        matmul(view(o.left().data() + first * o.a_stride, rows, all.depth, o.a_stride), *weight, epilogue,
+               view(part.data(), rows, all.out), context);
         EXPECT_TRUE((part.array() == o.result().middleRows(first, rows).array()).all())
             << rows << " rows from " << first;
       }
@@ -137,10 +133,10 @@ TEST(Matmul, ReachesEveryRowOfLargeOperands) {
     std::vector<float> a(static_cast<size_t>(2 * rows)), out(static_cast<size_t>(3 * rows));
     for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 1009);
     const std::vector<float> w = {1, 0, 0, 1, 1, 1};
-    PackedWeight weight(3, 2, Precision::kFloat32);
+    Float32Weight weight(3, 2);
     weight.write(0, 3, w.data());
-    Arena arena;
-    matmul(view(static_cast<const float*>(a.data()), rows, 2), weight, {}, view(out.data(), rows, 3), arena);
+    Context context;
+    matmul(view(static_cast<const float*>(a.data()), rows, 2), weight, {}, view(out.data(), rows, 3), context);
     Index wrong = 0;
     for (Index i = 0; i < rows; ++i) {
       const float* x = &a[static_cast<size_t>(2 * i)];
@@ -151,27 +147,48 @@ TEST(Matmul, ReachesEveryRowOfLargeOperands) {
   }
 }
 
-TEST(Matmul, RunsSeveralProductsOfOneOperandAndMixesPrecisions) {
-  Arena arena;
-  const Case c{10, 20, 12};
-  Operands o(c), alone(c), quantized(c), quantized_alone(c);
-  const PackedWeight w = o.weight(Precision::kFloat32), w8 = o.weight(Precision::kInt8);
-  const Product products[] = {{&w, {}, o.result()}, {&w8, {}, quantized.result()}};
-  matmul(o.left(), products, arena);
-  matmul(o.left(), w, {}, alone.result(), arena);
-  matmul(o.left(), w8, {}, quantized_alone.result(), arena);
-  EXPECT_EQ(o.out, alone.out);
-  EXPECT_EQ(quantized.out, quantized_alone.out);
+// Weights of both formats in any order: each form of the left operand is packed once, at whatever place it comes first.
+TEST(Matmul, RunsSeveralProductsOfOneOperandAndMixesFormats) {
+  Context context;
+  constexpr Precision kFloat = Precision::kFloat32, kInt8 = Precision::kInt8;
+  const Precision orders[][4] = {
+      {kFloat, kInt8, kFloat, kInt8}, {kInt8, kInt8, kFloat, kFloat}, {kInt8, kFloat, kFloat, kInt8}};
+  for (const Index rows : {10, 131}) {  // one chunk and two
+    for (const auto& order : orders) {
+      std::vector<Operands> all, alone;
+      std::vector<std::unique_ptr<PackedWeight>> weights;
+      std::vector<Product> products;
+      for (size_t j = 0; j < std::size(order); ++j) {
+        const Case c{rows, 20, static_cast<Index>(7 + 3 * j)};
+        all.emplace_back(c, 10 * static_cast<unsigned>(j));
+        alone.emplace_back(c, 10 * static_cast<unsigned>(j));
+      }
+      for (size_t j = 0; j < std::size(order); ++j) {
+        weights.push_back(all[j].weight(order[j]));
+        products.push_back({weights[j].get(), {.bias = all[j].bias.data()}, all[j].result()});
+        matmul(all[0].left(), *weights[j], products[j].epilogue, alone[j].result(), context);
+      }
+      matmul(all[0].left(), products, context);
+      for (size_t j = 0; j < std::size(order); ++j)
+        EXPECT_EQ(all[j].out, alone[j].out) << rows << " rows, product " << j;
+    }
+  }
+}
+
+TEST(Matmul, LeavesOutProductsOfNothing) {
+  Context context;
+  const Case c{3, 4, 5};
+  matmul(Operands(c).left(), std::span<const Product>(), context);
 }
 
 TEST(Int8Matmul, AgreesWithTheSameIntegersInDouble) {
-  Arena arena;
+  Context context;
   for (const Case& c : kCases) {
     Operands o(c);
-    const PackedWeight weight = o.weight(Precision::kInt8);
-    matmul(o.left(), weight, {}, o.result(), arena);
+    const auto weight = o.weight(Precision::kInt8);
+    matmul(o.left(), *weight, {}, o.result(), context);
     std::vector<float> w(o.w.size());
-    weight.read(0, c.out, w.data());
+    weight->read(0, c.out, w.data());
     for (Index i = 0; i < c.rows; ++i) {
       const auto row = o.left().row(i);
       const float low = row.minCoeff(), scale = (row.maxCoeff() - low) / 127, inverse = scale > 0 ? 1 / scale : 0;
@@ -189,10 +206,10 @@ TEST(Int8Matmul, AgreesWithTheSameIntegersInDouble) {
 }
 
 TEST(Int8Matmul, IsCloseToTheExactProduct) {
-  Arena arena;
+  Context context;
   const Case c{16, 384, 64};
   Operands o(c);
-  matmul(o.left(), o.weight(Precision::kInt8), {}, o.result(), arena);
+  matmul(o.left(), *o.weight(Precision::kInt8), {}, o.result(), context);
   double error = 0, norm = 0;
   for (Index i = 0; i < c.rows; ++i) {
     for (Index j = 0; j < c.out; ++j) {
@@ -218,20 +235,20 @@ TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
                               {{-127, 127}, true},
                               {{-128}, true},
                               {{127, 127, -127, -127, 1, -1}, true}};
-  Arena arena;
+  Context context;
   constexpr Index kDepth = 3072, kRows = 13;
-  PackedWeight weight(1, kDepth, Precision::kInt8);
+  Int8Weight weight(1, kDepth);
   for (const auto& [pattern, is_wide] :
        patterns) {  // each over the last one: what is known of a row is forgotten with it
     std::vector<signed char> w(kDepth);
     for (size_t k = 0; k < w.size(); ++k) w[k] = pattern[(k / 4 * 2 + k % 2) % pattern.size()];
     const float one = 1;
     weight.writeInt8(0, 1, w.data(), &one);
-    EXPECT_EQ(weight.wide(0, 1), is_wide);
+    EXPECT_EQ(weight.isWide(0), is_wide);
     for (Index rows = 1; rows <= kRows; ++rows) {
       RowMajorMatrix a = RowMajorMatrix::Constant(rows, kDepth, 127), out(rows, 1);
       a.col(0).setZero();
-      matmul(view(static_cast<const float*>(a.data()), rows, kDepth), weight, {}, view(out.data(), rows, 1), arena);
+      matmul(view(static_cast<const float*>(a.data()), rows, kDepth), weight, {}, view(out.data(), rows, 1), context);
       double expected = 0;
       for (size_t k = 1; k < w.size(); ++k) expected += 127.0 * w[k];
       EXPECT_TRUE((out.array() == static_cast<float>(expected)).all()) << rows << " rows, expected " << expected;
@@ -240,7 +257,7 @@ TEST(Int8Matmul, HoldsTheExtremesWithoutSaturation) {
 }
 
 TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
-  Arena arena;
+  Context context;
   for (const Index depth : {5, 16, 22}) {
     RowMajorMatrix a = RowMajorMatrix::Constant(4, depth, 0.25f), out(4, 3);
     a.row(1).setZero();
@@ -248,9 +265,9 @@ TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
     a(3, 0) = std::numeric_limits<float>::infinity();
     const std::vector<signed char> w(static_cast<size_t>(3 * depth), 2);
     const float ones[] = {1, 1, 1};
-    PackedWeight weight(3, depth, Precision::kInt8);
+    Int8Weight weight(3, depth);
     weight.writeInt8(0, 3, w.data(), ones);
-    matmul(view(static_cast<const float*>(a.data()), 4, depth), weight, {}, view(out.data(), 4, 3), arena);
+    matmul(view(static_cast<const float*>(a.data()), 4, depth), weight, {}, view(out.data(), 4, 3), context);
     for (Index j = 0; j < 3; ++j) {
       EXPECT_NEAR(out(0, j), 0.5 * static_cast<double>(depth), 1e-5);
       EXPECT_EQ(out(1, j), 0.0f);
@@ -261,72 +278,15 @@ TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
 }
 
 TEST(Matmul, TakesEmptyOperands) {
-  Arena arena;
+  Context context;
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     float bias[3] = {1, 2, 3}, out[6] = {};
-    PackedWeight no_depth(3, 0, precision);
-    matmul(view(static_cast<const float*>(out), 2, 0), no_depth, {bias, Activation::kIdentity, nullptr, 0},
-           view(out, 2, 3), arena);
+    const auto no_depth = PackedWeight::create(3, 0, precision);
+    matmul(view(static_cast<const float*>(out), 2, 0), *no_depth, {bias, Activation::kIdentity, nullptr, 0},
+           view(out, 2, 3), context);
     if (precision == Precision::kFloat32) EXPECT_EQ(out[5], 3.0f);
-    PackedWeight weight(3, 4, precision);
-    matmul(view(static_cast<const float*>(out), 0, 4), weight, {}, view(out, 0, 3), arena);
-  }
-}
-
-TEST(PackedWeight, ReadsBackWhatWasWrittenByRowRanges) {
-  for (const Index out : {1, 7, 8, 19}) {
-    for (const Index in : {1, 3, 4, 9}) {
-      const std::vector<float> w = randomFloats(out * in, 5);
-      PackedWeight weight(out, in, Precision::kFloat32);
-      for (Index row = 0; row < out; row += 3) weight.write(row, std::min<Index>(3, out - row), w.data() + row * in);
-      std::vector<float> read(w.size());
-      weight.read(0, out, read.data());
-      EXPECT_EQ(read, w);
-      weight.read(out - 1, 1, read.data());
-      EXPECT_EQ(read[0], w[static_cast<size_t>((out - 1) * in)]);
-    }
-  }
-}
-
-TEST(PackedWeight, QuantizesRowByRow) {
-  constexpr Index kOut = 11, kIn = 13;
-  const std::vector<float> w = randomFloats(kOut * kIn, 6);
-  PackedWeight weight(kOut, kIn, Precision::kInt8);
-  weight.write(0, kOut, w.data());
-  std::vector<float> read(w.size());
-  weight.read(0, kOut, read.data());
-  for (Index r = 0; r < kOut; ++r) {
-    float largest = 0, eights[4] = {};  // the positive and the negative weights of a place in 16 bits
-    for (Index k = 0; k < kIn; ++k) {
-      const float x = w[static_cast<size_t>(r * kIn + k)];
-      largest = std::max(largest, std::fabs(x));
-      eights[k % 4 / 2 + (x < 0 ? 2 : 0)] += std::fabs(x);
-    }
-    const float narrow = *std::max_element(eights, eights + 4) / 254, step = std::max(largest / 127, narrow);
-    EXPECT_LT(narrow, 2.5f * largest / 127);
-    for (Index k = 0; k < kIn; ++k) {
-      const auto at = static_cast<size_t>(r * kIn + k);
-      EXPECT_NEAR(read[at], w[at], step * 0.501f);
-    }
-  }
-}
-
-TEST(PackedWeight, IsWideOnlyWhereNarrowRowsWouldLoseTooMuch) {
-  constexpr Index kOut = 64;
-  for (const Index in : {16, 100, 384, 3072}) {
-    PackedWeight weight(kOut, in, Precision::kInt8);
-    const std::vector<float> bell = randomFloats(kOut * in, 8), equal(static_cast<size_t>(in), -3);
-    weight.write(0, kOut, bell.data());
-    EXPECT_FALSE(weight.wide(0, weight.panels())) << in;
-    weight.write(10, 1, equal.data());
-    EXPECT_FALSE(weight.wide(0, 1));
-    EXPECT_TRUE(weight.wide(0, 2));
-    EXPECT_FALSE(weight.wide(2, 6));
-    std::vector<float> read(equal.size());
-    weight.read(10, 1, read.data());
-    for (const float x : read) EXPECT_NEAR(x, -3, 1e-6);
-    weight.write(10, 1, bell.data());
-    EXPECT_FALSE(weight.wide(1, 1));
+    const auto weight = PackedWeight::create(3, 4, precision);
+    matmul(view(static_cast<const float*>(out), 0, 4), *weight, {}, view(out, 0, 3), context);
   }
 }
 
@@ -337,32 +297,20 @@ TEST(Int8Matmul, MultipliesWidePanelsAmongOthers) {
   const auto row = [&](Index r) {
     return r == 0 || r == 30 || r == 39 || r == 90 || r == 199 ? equal.data() : bell.data() + r * kDepth;
   };
-  PackedWeight all(kOut, kDepth, Precision::kInt8);
+  Int8Weight all(kOut, kDepth);
   for (Index r = 0; r < kOut; ++r) all.write(r, 1, row(r));
-  EXPECT_TRUE(all.wide(3, 1) && all.wide(4, 1) && !all.wide(5, 1));
-  Arena arena;
+  EXPECT_TRUE(all.isWide(3) && all.isWide(4) && !all.isWide(5));
+  Context context;
   for (const Index rows : {1, 2, 6, 13}) {
     const std::vector<float> a = randomFloats(rows * kDepth, 10);
     RowMajorMatrix together(rows, kOut), alone(rows, 1);
-    matmul(view(a.data(), rows, kDepth), all, {}, view(together.data(), rows, kOut), arena);
+    matmul(view(a.data(), rows, kDepth), all, {}, view(together.data(), rows, kOut), context);
     for (Index r = 0; r < kOut; ++r) {
-      PackedWeight one(1, kDepth, Precision::kInt8);
+      Int8Weight one(1, kDepth);
       one.write(0, 1, row(r));
-      matmul(view(a.data(), rows, kDepth), one, {}, view(alone.data(), rows, 1), arena);
+      matmul(view(a.data(), rows, kDepth), one, {}, view(alone.data(), rows, 1), context);
       ASSERT_TRUE((together.col(r).array() == alone.col(0).array()).all()) << rows << " rows, output " << r;
     }
-  }
-}
-
-TEST(PackedWeight, KeepsInt8RowsExactlyInBothStores) {
-  const signed char rows[] = {-127, 0, 5, 127, 1, -1};
-  const float scales[] = {0.5f, 0.125f};
-  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
-    PackedWeight weight(2, 3, precision);
-    weight.writeInt8(0, 2, rows, scales);
-    std::vector<float> read(6);
-    weight.read(0, 2, read.data());
-    EXPECT_EQ(read, (std::vector<float>{-63.5f, 0, 2.5f, 15.875f, 0.125f, -0.125f}));
   }
 }
 

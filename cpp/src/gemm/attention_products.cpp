@@ -1,0 +1,102 @@
+#include "gemm/attention_products.h"
+
+#include <algorithm>
+
+#include "gemm/driver.h"
+#include "gemm/row_blocks.h"
+
+namespace heed {
+namespace {
+
+/// A sink that multiplies each row by its factor and writes it to the output.
+struct ScaledRows {
+  float* out;
+  Index stride;
+  Index columns;
+  const float* factors;
+
+  /// Panels beyond the last column go through a buffer. SpiderMonkey spills the sums where the stores themselves depend
+  /// on a branch; here only their address does.
+  template <int R, int P>
+  void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
+    float buffer[R * 8 * P];
+    const Index width = std::min<Index>(8 * P, columns - 8 * panel);
+    const bool whole = width == 8 * P;
+    float* const to = whole ? out + 8 * panel : buffer;
+    const Index step = whole ? stride : 8 * P;
+    HEED_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const v128_t factor = simd::splat(factors[r]);
+      HEED_UNROLL
+      for (int i = 0; i < 2 * P; ++i) simd::store(to + r * step + 4 * i, wasm_f32x4_mul(sums[r][i], factor));
+    }
+    for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
+  }
+};
+
+}  // namespace
+
+Index queryBlocks(Index queries) { return RowBlocks(queries).count; }
+
+Panels packKeys(ConstMatrixView key, const RowList& keys, Arena& arena) {
+  const Index num_keys = keys.count, width = key.cols(), stride = key.outerStride();
+  float* to = arena.take(8 * width * ((num_keys + 7) / 8));
+  const Panels panels{.data = to, .depth = width, .columns = num_keys, .finite = false};
+  for (Index first = 0; first < num_keys; first += 8, to += 8 * width) {
+    const Index count = std::min<Index>(8, num_keys - first);
+    const float* rows[8];
+    for (Index i = 0; i < count; ++i) rows[i] = key.data() + keys[first + i] * stride;
+    Index k = 0;
+    for (; count == 8 && k + 4 <= width; k += 4) {
+      HEED_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        v128_t four[4];
+        HEED_UNROLL
+        for (int i = 0; i < 4; ++i) four[i] = simd::load(rows[4 * half + i] + k);
+        simd::transpose4x4(four);
+        HEED_UNROLL
+        for (int i = 0; i < 4; ++i) simd::store(to + 8 * (k + i) + 4 * half, four[i]);
+      }
+    }
+    for (; k < width; ++k) {
+      for (Index i = 0; i < 8; ++i) to[8 * k + i] = i < count ? rows[i][k] : 0;
+    }
+  }
+  return panels;
+}
+
+Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena) {
+  const Index num_keys = keys.count, width = value.cols(), stride = value.outerStride();
+  float* to = arena.take(8 * num_keys * ((width + 7) / 8));
+  Panels panels{.data = to, .depth = num_keys, .columns = width, .finite = false};
+  v128_t not_finite = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
+  float part[8] = {};                  // the columns of the last panel, where they are fewer
+  for (Index first = 0; first < width; first += 8) {
+    for (Index j = 0; j < num_keys; ++j, to += 8) {
+      const float* from = value.data() + keys[j] * stride + first;
+      if (first + 8 > width) {
+        std::copy_n(from, width - first, part);
+        from = part;
+      }
+      for (int i = 0; i < 8; i += 4) {
+        const v128_t four = simd::load(from + i);
+        simd::store(to + i, four);
+        not_finite = wasm_v128_or(not_finite, wasm_f32x4_sub(four, four));
+      }
+    }
+  }
+  panels.finite = !wasm_v128_any_true(not_finite);
+  return panels;
+}
+
+void multiplyRowBlock(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
+                      std::span<const Range> columns, const float* factors, MatrixView out, uint32_t* words) {
+  static_assert(kBlockRows <= kMaxQueries);
+  if (a.rows() == 0) return;
+  packRows(a, RowBlocks(a.rows()), words);
+  const PanelSpan panels{reinterpret_cast<const std::byte*>(right.data), right.depth * FloatStep::kBytes};
+  multiplyRowBlock<FloatStep>(a.rows(), words, panels, rows, columns,
+                              ScaledRows{out.data(), out.outerStride(), out.cols(), factors});
+}
+
+}  // namespace heed

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <algorithm>
+
+#include "gemm/driver.h"
+#include "gemm/gemm.h"
+#include "gemm/row_blocks.h"
+#include "ops/activation.h"
+
+/// The product of a chunk of rows with one weight, as templates on the weight's format.
+/// Notation: T rows of the chunk; see tile.h for the terms.
+///
+/// A Format has
+///   weight                                   its PackedWeight
+///   multiplyPanels(left, panels, sums)       writes the sums (panels, T, 8) of a range of panels
+///   Columns<P>(format, panel)                what the epilogue needs to know of the columns of P panels, in registers
+///     .value(sum, left, row, i)              the product from the sums of row `row` in the i-th four of these columns
+namespace heed {
+
+/// Rows of a chunk: as many as keep the packed left operand in the second-level cache and the sums of a panel in the
+/// first.
+inline constexpr Index kChunkRows = 128;
+/// Sums that wait for their epilogue, and bytes of the panels that they come from, which each row block reads again.
+inline constexpr Index kMaxSums = 8 * 16 * kChunkRows;
+inline constexpr Index kMaxPanelBytes = 256 * 1024;
+
+/// Up to kChunkRows rows of the left operand, packed in some LeftForm.
+struct LeftChunk {
+  Index first_row;
+  RowBlocks blocks;
+  const uint32_t* packed;
+};
+
+/// Panels between two epilogues: the more, the less often one loop runs dry before the next begins. A multiple of the
+/// panels of the widest register tile, and of the two that fill a cache line of C.
+inline Index panelsAtOnce(Index rows, const PackedWeight& weight) {
+  const Index bytes = std::max<Index>(weight.panelBytes(), 1);  // 0 where K is
+  return std::max<Index>(std::min(kMaxSums / (8 * rows), kMaxPanelBytes / bytes) / 4, 2) * 4;
+}
+
+/// A sink that stores the sums for the epilogue: those of the first panel begin at `sums`, with 8 for each row of the
+/// block; those of the next panel follow `stride` floats later.
+struct SumsBuffer {
+  float* sums;
+  Index stride;
+
+  template <int R, int P>
+  void write(Index panel, const v128_t (&tile)[R][2 * P]) const {
+    float* to = sums + panel * stride;
+    HEED_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HEED_UNROLL
+      for (int i = 0; i < 2 * P; ++i) simd::store(to + i / 2 * stride + 8 * r + 4 * (i % 2), tile[r][i]);
+    }
+  }
+};
+
+/// All row blocks, whose words are at `words`, times a range of panels: sums (panels, T, 8).
+template <class Step>
+void multiplyPanels(const LeftChunk& left, const uint32_t* words, const PackedWeight& weight, Range panels,
+                    float* sums) {
+  const Range k[] = {{0, weight.steps()}}, columns[] = {{8 * panels.begin, 8 * panels.end}};
+  for (Index i = 0; i < left.blocks.count; ++i) {
+    const Index begin = left.blocks.begin(i);
+    multiplyRowBlock<Step>(left.blocks.height(i), words + begin * weight.steps(),
+                           {weight.panel(0), weight.panelBytes()}, std::span(k), columns,
+                           SumsBuffer{sums + 8 * begin, 8 * left.blocks.rows});
+  }
+}
+
+/// The epilogue of the columns of P panels, from sums (P, T, 8) to C.
+template <class Format, int P>
+class PanelEpilogue {
+ public:
+  PanelEpilogue(const Format& format, const Product& product, Index panel)
+      : columns_(format, panel),
+        epilogue_(product.epilogue),
+        out_(product.out),
+        column_(8 * panel),
+        width_(std::min<Index>(8 * P, format.weight.out() - column_)) {
+    float bias[8 * P] = {};
+    if (epilogue_.bias) std::copy_n(epilogue_.bias + column_, width_, bias);
+    HEED_UNROLL
+    for (int i = 0; i < kVectors; ++i) bias_[i] = simd::load(bias + 4 * i);
+  }
+
+  void run(const LeftChunk& left, float* sums) {
+    const Index rows = left.blocks.rows;
+    const bool is_identity = epilogue_.activation == Activation::kIdentity;
+    for (Index r = 0; r < rows; ++r) {
+      v128_t values[kVectors];
+      HEED_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        float* from = place(sums, rows, r, i);
+        values[i] = wasm_f32x4_add(columns_.value(simd::load(from), left, r, i), bias_[i]);
+        if (!is_identity) simd::store(from, values[i]);
+      }
+      if (is_identity) write(left.first_row + r, values);
+    }
+    if (is_identity) return;
+    activate(sums, 8 * P * rows, epilogue_.activation);
+    for (Index r = 0; r < rows; ++r) {
+      v128_t values[kVectors];
+      HEED_UNROLL
+      for (int i = 0; i < kVectors; ++i) values[i] = simd::load(place(sums, rows, r, i));
+      write(left.first_row + r, values);
+    }
+  }
+
+ private:
+  static constexpr int kVectors = 2 * P;
+  static float* place(float* sums, Index rows, Index r, int i) { return sums + 8 * (i / 2 * rows + r) + 4 * (i % 2); }
+
+  void write(Index row, const v128_t values[kVectors]) {
+    float* to = out_.data() + row * out_.outerStride() + column_;
+    const float* residual = epilogue_.residual;
+    if (residual) residual += row * epilogue_.residual_stride + column_;
+    if (width_ < 8 * P) {
+      float floats[8 * P];
+      HEED_UNROLL
+      for (int i = 0; i < kVectors; ++i) simd::store(floats + 4 * i, values[i]);
+      for (Index j = 0; j < width_; ++j) to[j] = residual ? residual[j] + floats[j] : floats[j];
+      return;
+    }
+    HEED_UNROLL
+    for (int i = 0; i < kVectors; ++i)
+      simd::store(to + 4 * i, residual ? wasm_f32x4_add(simd::load(residual + 4 * i), values[i]) : values[i]);
+  }
+
+  const typename Format::template Columns<P> columns_;
+  const Epilogue& epilogue_;
+  MatrixView out_;
+  const Index column_, width_;
+  v128_t bias_[kVectors];
+};
+
+/// PackedWeight::multiply() of a format.
+template <class Format>
+void multiplyChunk(const Format& format, const LeftChunk& left, const Product& product, float* sums) {
+  const Index rows = left.blocks.rows, panels = format.weight.panels();
+  for (Index p = 0, count; p < panels; p += count) {
+    count = std::min(panelsAtOnce(rows, format.weight), panels - p);
+    format.multiplyPanels(left, {p, p + count}, sums);
+    Index i = 0;
+    for (; i + 2 <= count; i += 2) PanelEpilogue<Format, 2>(format, product, p + i).run(left, sums + 8 * rows * i);
+    if (i < count) PanelEpilogue<Format, 1>(format, product, p + i).run(left, sums + 8 * rows * i);
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "gemm/range.h"
+#include "gemm/tile.h"
+
+/// The driver of every matrix product: one row block times ranges of columns, over ranges of k. See tile.h for the
+/// terms.
+namespace heed {
+
+/// The column panels of a right operand, `bytes` each, one after the other.
+struct PanelSpan {
+  const std::byte* data;
+  Index bytes;
+};
+
+/// One register tile over all of `k`, which are ranges of k-steps; the row block holds the words of these steps only.
+/// `sink.write(i, sums)` takes the sums of the panels [i, i + P), counted among those that are multiplied.
+///
+/// It is called through a pointer: inlined into the loop over panels, older versions of V8 spill the sums (fp32 takes
+/// 1.4 times as long in Node 20). A tile of one range of k (N = 1) has no loop over ranges, which would cost the short
+/// tiles of int8 some 5 %.
+template <class Step, int R, int P, size_t N, class Sink>
+void multiplyTile(const uint32_t* left, const std::byte* right, Index panel_bytes, std::span<const Range, N> k, Index i,
+                  const Sink& sink) {
+  v128_t sums[R][2 * P] = {};
+  for (const Range& range : k) {
+    accumulate<Step, R, P>(left, right + range.begin * Step::kBytes, panel_bytes, range.count(), sums);
+    left += R * range.count();
+  }
+  sink.template write<R, P>(i, sums);
+}
+
+/// Multiplies a row block of `rows` rows by the panels that hold `columns`. Each range of columns begins at a multiple
+/// of 8.
+template <class Step, size_t N, class Sink>
+void multiplyRowBlock(Index rows, const uint32_t* left, const PanelSpan& right, std::span<const Range, N> k,
+                      std::span<const Range> columns, const Sink& sink) {
+  struct Height {
+    decltype(&multiplyTile<Step, 1, 1, N, Sink>) several, one;
+    int panels;  // of `several`
+  };
+  // Low row blocks take several panels at once: alone, their few sums would leave the multipliers waiting for each
+  // other.
+  static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+    constexpr auto kPanels = [](int r) { return r == 1 ? 4 : r == 2 ? 2 : 1; };
+    return std::array{Height{multiplyTile<Step, kRow + 1, kPanels(kRow + 1), N, Sink>,
+                             multiplyTile<Step, kRow + 1, 1, N, Sink>, kPanels(kRow + 1)}...};
+  }(std::make_integer_sequence<int, kBlockRows>());
+
+  const Height height = kHeights[static_cast<size_t>(rows - 1)];
+  Index i = 0;
+  for (const Range& range : columns) {
+    const std::byte* panel = right.data + range.begin / 8 * right.bytes;
+    const Index end = i + (range.count() + 7) / 8;
+    for (; i + height.panels <= end; i += height.panels, panel += height.panels * right.bytes)
+      height.several(left, panel, right.bytes, k, i, sink);
+    for (; i < end; ++i, panel += right.bytes) height.one(left, panel, right.bytes, k, i, sink);
+  }
+}
+
+}  // namespace heed

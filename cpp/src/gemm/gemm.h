@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+
+#include "gemm/weights/packed_weight.h"
+#include "heed/activation.h"
+#include "heed/context.h"
+
+/// Products with packed weights: C = phi(A W^T + bias) + residual.
+/// Notation: A (T, K), W (M, K) as PyTorch stores it, C (T, M).
+namespace heed {
+
+/// What is done to the elements of A W^T before they are stored.
+struct Epilogue {
+  const float* bias = nullptr;  ///< (M) or null
+  Activation activation = Activation::kIdentity;
+  const float* residual = nullptr;  ///< (T, M), rows `residual_stride` floats apart, added after phi; may be C itself
+  Index residual_stride = 0;
+};
+
+/// One product of a left operand.
+struct Product {
+  const PackedWeight* weight;
+  Epilogue epilogue;
+  MatrixView out;  ///< C
+};
+
+/// Computes all `products` of one left operand a (T, K), which is packed once for each form that the weights' formats
+/// read. A row's result depends on that row and the weight alone, bit for bit, whatever T is and wherever the row
+/// stands.
+void matmul(ConstMatrixView a, std::span<const Product> products, Context& context);
+inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue& epilogue, MatrixView out,
+                   Context& context) {
+  const Product product{&weight, epilogue, out};
+  matmul(a, std::span(&product, 1), context);
+}
+
+}  // namespace heed

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+
+#include "gemm/simd.h"
+#include "heed/tensor.h"
+
+/// The inner loop of every matrix product C = A B, and the terms that all files of this folder use.
+///
+/// Notation: A (T, K), the left operand; B (K, M), the right operand, for a layer the transpose of its weight W (M, K);
+/// C (T, M).
+///
+/// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 2 in int8.
+/// - Word: the 4 bytes that one row of A contributes to a k-step: one float, four bytes or two 16-bit integers.
+/// - Row block: up to kBlockRows consecutive rows of A, interleaved, so that the loop walks one pointer. The words of
+///   Step::kGroup k-steps, a step group, stand side by side: with R rows, word n of row r is left[kGroup r + n] and
+///   the next group begins kGroup R words later.
+/// - Column panel: 8 consecutive columns of B, the last panel filled up with zeros. For each k-step in turn it holds
+///   the step's values of column 0, then of column 1, and so on: Step::kBytes bytes.
+/// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop walks along k.
+/// - Chunk (chunk.h): up to kChunkRows rows of A, which pass through a whole weight before the next rows are packed.
+///
+/// Every sum is one chain over k in ascending order in a lane of its own, so that neither the shape of a tile nor the
+/// place in it changes a bit of the result.
+namespace heed {
+
+/// Rows of the highest row block. WebAssembly sees 16 registers and V8 keeps one for itself: 6 x 8 sums, half a k-step
+/// of a panel and a broadcast word fill 15. Where a product needs a register before it is added (no fused
+/// multiply-add), one row less is faster: 49 instead of 29 GFLOP/s.
+#if defined(HEED_RELAXED_SIMD)
+inline constexpr int kBlockRows = 6;
+#else
+inline constexpr int kBlockRows = 5;
+#endif
+
+/// The k-step of a format. half() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
+/// these to four sums.
+struct FloatStep {
+  static constexpr Index kBytes = 32;
+  static constexpr int kGroup = 1;
+  static v128_t half(const std::byte* step, int which) { return simd::load(step + 16 * which); }
+  static v128_t add(v128_t sums, v128_t word, v128_t columns) { return simd::multiplyAdd(word, columns, sums); }
+};
+
+/// Adds one step group to a register tile. A Step without add() brings an overload of its own.
+template <int R, int P, class Step>
+  requires requires(const Step step, v128_t x) { step.add(x, x, x); }
+inline void addGroup(const Step& step, const uint32_t* left, const std::byte* right, Index panel_bytes,
+                     v128_t (&sums)[R][2 * P]) {
+#pragma clang loop unroll(disable)
+  for (int n = 0; n < Step::kGroup; ++n) {
+    v128_t columns[2 * P];
+    HEED_UNROLL
+    for (int i = 0; i < 2 * P; ++i) columns[i] = step.half(right + n * Step::kBytes + i / 2 * panel_bytes, i % 2);
+    HEED_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const v128_t word = wasm_v128_load32_splat(left + Step::kGroup * r + n);
+      HEED_UNROLL
+      for (int i = 0; i < 2 * P; ++i) sums[r][i] = step.add(sums[r][i], word, columns[i]);
+    }
+  }
+}
+
+/// Adds `steps` k-steps (whole groups) of a row block of R rows times P panels, which lie `panel_bytes` apart.
+template <class Step, int R, int P>
+inline void accumulate(const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
+                       v128_t (&sums)[R][2 * P]) {
+  const Step step;
+#pragma clang loop unroll(disable)
+  for (Index s = 0; s < steps; s += Step::kGroup) {
+    addGroup<R, P>(step, left, right, panel_bytes, sums);
+    left += Step::kGroup * R;
+    right += Step::kGroup * Step::kBytes;
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,300 @@
+#include "gemm/weights/int8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "gemm/chunk.h"
+#include "gemm/weights/int8_steps.h"
+#include "ops/elementwise.h"
+
+namespace heed {
+namespace {
+
+// The left operand.
+
+/// How a row was quantized: x = scale q + offset, q in 0..127.
+struct RowQuantization {
+  float scale;
+  float offset;
+};
+
+/// Maps the least of the values x onto 0 and the greatest onto 127. A row that holds an infinity or a NaN gets a scale
+/// of NaN.
+RowQuantization quantizationOf(const float* x, Index count) {
+  if (count == 0) return {0, 0};
+  constexpr int kChains = 4;
+  v128_t least[kChains], greatest[kChains], sum[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    least[i] = greatest[i] = simd::splat(x[0]);
+    sum[i] = simd::splat(0);
+  }
+  Index k = 0;
+  for (; k + 4 * kChains <= count; k += 4 * kChains) {
+    HEED_UNROLL
+    for (int i = 0; i < kChains; ++i) {
+      const v128_t four = simd::load(x + k + 4 * i);
+      least[i] = simd::minimum(least[i], four);
+      greatest[i] = simd::maximum(greatest[i], four);
+      sum[i] = wasm_f32x4_add(sum[i], four);
+    }
+  }
+  for (int i = 1; i < kChains; ++i) {
+    least[0] = simd::minimum(least[0], least[i]);
+    greatest[0] = simd::maximum(greatest[0], greatest[i]);
+    sum[0] = wasm_f32x4_add(sum[0], sum[i]);
+  }
+  float low = simd::horizontalMinimum(least[0]), high = simd::horizontalMaximum(greatest[0]),
+        total = simd::horizontalSum(sum[0]);
+  for (; k < count; ++k) {
+    low = std::min(low, x[k]);
+    high = std::max(high, x[k]);
+    total += x[k];
+  }
+  // 0 * total is 0, or NaN where a value was not finite.
+  return {(high - low) / 127 + 0 * total, low};
+}
+
+/// Quantizes 16 floats to 0..127. Adding 1.5 2^23 rounds; nothing is fused, so that both builds give the same.
+void quantize16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
+  const v128_t rounder = simd::constant<12582912.0f>();
+  v128_t q[4];
+  HEED_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_sub(simd::load(x + 4 * i), offset), inverse);
+    q[i] = wasm_i32x4_sub(wasm_f32x4_add(scaled, rounder), rounder);
+  }
+  const v128_t low = wasm_i16x8_narrow_i32x4(q[0], q[1]), high = wasm_i16x8_narrow_i32x4(q[2], q[3]);
+  if constexpr (kInt8StepValues == 4) {
+    simd::store(to, wasm_u8x16_narrow_i16x8(low, high));
+  } else {
+    simd::store(to, low);
+    simd::store(to + 4, high);
+  }
+}
+
+/// Writes a row's words, those of kInt8Values values at every `stride`-th place.
+void quantizeRow(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
+  const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
+  Index k = 0;
+  for (; k + kInt8Values <= count; k += kInt8Values, to += stride) quantize16(x + k, offset, inverse, to);
+  if (k == count) return;
+  float tail[kInt8Values];
+  std::fill_n(tail, kInt8Values, row.offset);
+  std::copy_n(x + k, count - k, tail);
+  quantize16(tail, offset, inverse, to);
+}
+
+/// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Steps(K)) in row blocks.
+constexpr Index kRowWords = sizeof(RowQuantization) / sizeof(uint32_t);
+
+void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to) {
+  constexpr Index kGroup = kInt8Values / kInt8StepValues;
+  auto* rows = reinterpret_cast<RowQuantization*>(to);
+  to += kRowWords * blocks.rows;
+  for (Index i = 0; i < blocks.count; ++i) {
+    const Index begin = blocks.begin(i), height = blocks.height(i);
+    for (Index r = 0; r < height; ++r) {
+      const float* row = a.data() + (begin + r) * a.outerStride();
+      rows[begin + r] = quantizationOf(row, a.cols());
+      quantizeRow(row, a.cols(), rows[begin + r], kGroup * height, to + begin * int8Steps(a.cols()) + kGroup * r);
+    }
+  }
+}
+
+// The weights.
+
+/// The greatest sum of 8 weights of one sign whose products with 127 fit into 16 bits.
+constexpr int kMaxNarrow = std::numeric_limits<int16_t>::max() / 127;
+
+/// Of each 16 values, the sums of the 8 whose products NarrowDotStep adds up in the same 16 bits: pairs of every
+/// fourth.
+template <class Load>
+v128_t sumEights(const Load& load) {
+  v128_t sums = load(0);
+  HEED_UNROLL
+  for (int i = 1; i < 4; ++i) sums = wasm_f32x4_add(sums, load(i));
+  return wasm_f32x4_add(sums, wasm_i32x4_shuffle(sums, sums, 1, 0, 3, 2));
+}
+
+/// Quantizes the weights x (count) of a row as Int8Weight says; returns the scale.
+float quantizeWeights(const float* x, Index count, bool full_range, signed char* to) {
+  v128_t largest = simd::splat(0), largest_eight = simd::splat(0);
+  v128_t not_finite = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
+  const auto examine16 = [&](const float* from) {
+    const v128_t zero = simd::splat(0);
+    const v128_t above = sumEights([&](int i) { return simd::maximum(simd::load(from + 4 * i), zero); });
+    const v128_t below = sumEights([&](int i) { return simd::minimum(simd::load(from + 4 * i), zero); });
+    largest_eight = simd::maximum(largest_eight, simd::maximum(above, wasm_f32x4_neg(below)));
+    HEED_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const v128_t four = simd::load(from + 4 * i);
+      largest = simd::maximum(largest, wasm_f32x4_abs(four));
+      not_finite = wasm_v128_or(not_finite, wasm_f32x4_sub(four, four));
+    }
+  };
+  Index k = 0;
+  for (; k + 16 <= count; k += 16) examine16(x + k);
+  float rest[16] = {};
+  std::copy_n(x + k, count - k, rest);
+  examine16(rest);
+  if (wasm_v128_any_true(not_finite)) {
+    std::fill_n(to, count, static_cast<signed char>(0));
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  // Rounding may add 4 to the sum of eight weights. Where a narrow row would lose more than a bit or so, as one of
+  // nearly equal weights would, it is better wide.
+  const float full = simd::horizontalMaximum(largest) / 127,
+              narrow = simd::horizontalMaximum(largest_eight) / (kMaxNarrow - 4),
+              scale = full_range || narrow > 2.5f * full ? full : std::max(full, narrow),
+              inverse = scale > 0 ? 1 / scale : 0;
+  const auto quantize16 = [inverse = simd::splat(inverse)](const float* from, signed char* to) {
+    v128_t four[4];
+    HEED_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const v128_t scaled = wasm_f32x4_mul(simd::load(from + 4 * i), inverse);
+      four[i] = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(scaled));
+    }
+    const v128_t low = wasm_i16x8_narrow_i32x4(four[0], four[1]), high = wasm_i16x8_narrow_i32x4(four[2], four[3]);
+    simd::store(to, wasm_i8x16_narrow_i16x8(low, high));
+  };
+  for (k = 0; k + 16 <= count; k += 16) quantize16(x + k, to + k);
+  signed char quantized[16];
+  quantize16(rest, quantized);
+  std::copy_n(quantized, count - k, to + k);
+  return scale;
+}
+
+/// Whether a row of integers, filled up to whole vectors, is wide.
+bool isWideRow(std::span<const signed char> x) {
+  const v128_t zero = wasm_i32x4_splat(0);
+  const auto eights = [](v128_t positive) {
+    const v128_t pairs = wasm_u16x8_extadd_pairwise_u8x16(positive);
+    const v128_t fours = wasm_i16x8_add(pairs, wasm_i32x4_shuffle(pairs, pairs, 2, 3, 0, 1));
+    return wasm_i16x8_add(fours, wasm_i32x4_shuffle(fours, fours, 1, 0, 3, 2));
+  };
+  v128_t largest = zero;
+  for (size_t k = 0; k < x.size(); k += 16) {
+    const v128_t w = simd::load(&x[k]);
+    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_max(w, zero)));
+    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_neg(wasm_i8x16_min(w, zero))));
+  }
+  return wasm_v128_any_true(wasm_i16x8_gt(largest, wasm_i16x8_splat(kMaxNarrow)));
+}
+
+// The product.
+
+/// The kernels for panels that are wide and for those that are not.
+struct Int8Kernels {
+  decltype(&multiplyPanels<FloatStep>) wide, narrow;
+};
+
+/// Bytes above 127 are outside the relaxed dot's contract, and what it makes of them shows how the engine implements
+/// it: VNNI takes them as they are, Arm as negative; x86 without VNNI adds pairs of products in saturating 16 bits. All
+/// agree on what is inside the contract. (V8 11, behind its flag and before it optimizes, adds the sums twice.)
+Int8Kernels fastestInt8() {
+#if defined(__wasm_relaxed_simd__)
+  const int32_t sum = wasm_i32x4_extract_lane(
+      simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)), 0);
+  if (sum == 4 * 127 * 255 || sum == -4 * 127) return {multiplyPanels<DotStep>, multiplyPanels<DotStep>};
+#endif
+#if defined(HEED_RELAXED_SIMD)
+  return {multiplyPanels<SplitDotStep>, multiplyPanels<NarrowDotStep>};  // natively too: these could overflow
+#else
+  return {multiplyPanels<WideDotStep>, multiplyPanels<WideDotStep>};
+#endif
+}
+
+/// int8 for multiplyChunk(): 32-bit integer sums, dequantized in the epilogue.
+struct Int8Format {
+  const Int8Weight& weight;
+
+  /// Each run of wide panels takes the slower kernel alone.
+  void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
+    static const Int8Kernels kernels = fastestInt8();
+    const uint32_t* words = left.packed + kRowWords * left.blocks.rows;
+    for (Index p = panels.begin, end; p < panels.end; p = end) {
+      const bool wide = weight.isWide(p);
+      for (end = p + 1; end < panels.end && weight.isWide(end) == wide;) ++end;
+      (wide ? kernels.wide : kernels.narrow)(left, words, weight, {p, end}, sums);
+      sums += 8 * left.blocks.rows * (end - p);
+    }
+  }
+
+  template <int P>
+  struct Columns {
+    v128_t scales[2 * P], sums[2 * P];
+
+    Columns(const Int8Format& format, Index panel) {
+      HEED_UNROLL
+      for (int i = 0; i < 2 * P; ++i) {
+        scales[i] = simd::load(format.weight.scales() + 8 * panel + 4 * i);
+        sums[i] = simd::load(format.weight.sums() + 8 * panel + 4 * i);
+      }
+    }
+    /// The sum of (s q + o) (t w) is t (s sum(q w) + o sum(w)); unfused, so that both builds give the same.
+    v128_t value(v128_t sum, const LeftChunk& left, Index row, int i) const {
+      const RowQuantization& quantized = reinterpret_cast<const RowQuantization*>(left.packed)[row];
+      const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), simd::splat(quantized.scale));
+      return wasm_f32x4_mul(wasm_f32x4_add(scaled, wasm_f32x4_mul(simd::splat(quantized.offset), sums[i])), scales[i]);
+    }
+  };
+};
+
+}  // namespace
+
+Int8Weight::Int8Weight(Index out, Index in, bool full_range)
+    : PackedWeight(out, in, int8Steps(in), 8 * kInt8StepValues),
+      full_range_(full_range),
+      scales_(static_cast<size_t>(8 * panels())),
+      sums_(scales_.size()),
+      wide_(static_cast<size_t>(panels())) {}
+
+void Int8Weight::write(Index first, Index count, const float* rows) {
+  std::vector<signed char> quantized(static_cast<size_t>(in()));
+  for (Index r = first; r < first + count; ++r, rows += in()) {
+    const float scale = quantizeWeights(rows, in(), full_range_, quantized.data());
+    writeInt8(r, 1, quantized.data(), &scale);
+  }
+}
+
+void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
+  std::vector<signed char> filled(static_cast<size_t>(steps() * kInt8StepValues));  // with zeros
+  for (Index r = first; r < first + count; ++r, rows += in(), ++scales) {
+    std::copy_n(rows, in(), filled.begin());
+    std::byte* to = row(r);
+    for (size_t k = 0; k < filled.size(); k += kInt8StepValues, to += stepBytes())
+      std::memcpy(to, &filled[k], kInt8StepValues);
+    scales_[static_cast<size_t>(r)] = *scales;
+    sums_[static_cast<size_t>(r)] = static_cast<float>(std::accumulate(filled.begin(), filled.end(), 0));
+    uint8_t& wide_rows = wide_[static_cast<size_t>(r / 8)];
+    const auto bit = static_cast<uint8_t>(1 << r % 8);
+    wide_rows = static_cast<uint8_t>(isWideRow(filled) ? wide_rows | bit : wide_rows & ~bit);
+  }
+}
+
+void Int8Weight::read(Index first, Index count, float* rows) const {
+  for (Index r = first; r < first + count; ++r) {
+    const std::byte* from = row(r);
+    const float scale = scales_[static_cast<size_t>(r)];
+    for (Index k = 0; k < in(); k += kInt8StepValues, from += stepBytes()) {
+      for (Index i = 0; i < std::min(kInt8StepValues, in() - k); ++i)
+        *rows++ = scale * static_cast<float>(static_cast<signed char>(from[i]));
+    }
+  }
+}
+
+const LeftForm& Int8Weight::leftForm() const {
+  static constexpr LeftForm kForm{[](Index rows, Index depth) { return rows * (kRowWords + int8Steps(depth)); },
+                                  packQuantizedRows};
+  return kForm;
+}
+
+void Int8Weight::multiply(const LeftChunk& left, const Product& product, float* sums) const {
+  multiplyChunk(Int8Format{*this}, left, product, sums);
+}
+
+}  // namespace heed

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "gemm/weights/packed_weight.h"
+
+namespace heed {
+
+/// int8: output row r of W is scales[r] times integers in -127..127. The left operand is quantized row by row to 7 bits
+/// when it is packed: x = s q + o with q in 0..127. With the sum of a row's integers, C = scales[r] (s sum(q w) + o
+/// sum(w)).
+///
+/// A row is *wide* if 8 of its weights of one sign whose products with 0..127 NarrowDotStep adds up in 16 bits may
+/// exceed these. Panels with a wide row take a slower kernel. A row is quantized to a smaller range where that keeps it
+/// from being wide, though not to less than -51..51; with `full_range`, as for embedding tables, whose rows are read
+/// one by one, never. A row that holds an infinity or a NaN gets the scale NaN, and all products with it are NaN.
+class Int8Weight final : public PackedWeight {
+ public:
+  /// Throws kOutOfMemory.
+  explicit Int8Weight(Index out, Index in, bool full_range = false);
+
+  /// Quantizes the rows.
+  void write(Index first, Index count, const float* rows) override;
+  /// Stores the integers and scales as they are.
+  void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
+  void read(Index first, Index count, float* rows) const override;
+
+  const LeftForm& leftForm() const override;
+  void multiply(const LeftChunk& left, const Product& product, float* sums) const override;
+
+  /// One for each output row, filled up with zeros to whole panels.
+  const float* scales() const { return scales_.data(); }
+  /// The sum of each output row's integers, filled up in the same way.
+  const float* sums() const { return sums_.data(); }
+  /// Whether a panel has a wide row.
+  bool isWide(Index panel) const { return wide_[static_cast<size_t>(panel)] != 0; }
+
+ private:
+  bool full_range_;
+  std::vector<float> scales_, sums_;
+  std::vector<uint8_t> wide_;  // one bit for each row of a panel
+};
+
+}  // namespace heed

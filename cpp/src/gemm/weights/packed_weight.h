@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "heed/module.h"
+#include "heed/tensor.h"
+
+/// The weights of matrix products C = A W^T, stored in the form in which they are multiplied.
+/// Notation: A (T, K), W (M, K) as PyTorch stores it, C (T, M). See gemm/tile.h for row block, panel and k-step.
+namespace heed {
+
+struct LeftChunk;
+struct Product;
+struct RowBlocks;
+
+/// A form in which weight formats read the left operand, such as fp32 rows. Formats that share a form share the
+/// address of its LeftForm, and a left operand is packed once for all of them.
+struct LeftForm {
+  /// Words of 4 bytes that `rows` rows of K values take.
+  Index (*words)(Index rows, Index depth);
+  void (*pack)(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to);
+};
+
+/// A weight W. Each format is a derived class in a file of its own that packs and unpacks rows, and multiplies by means
+/// of multiplyChunk() (gemm/chunk.h).
+class PackedWeight {
+ public:
+  /// A weight of zeros. `full_range`: see Int8Weight. Throws kOutOfMemory.
+  static std::unique_ptr<PackedWeight> create(Index out, Index in, Precision precision, bool full_range = false);
+  virtual ~PackedWeight() = default;
+
+  Index out() const { return out_; }  ///< M
+  Index in() const { return in_; }    ///< K
+
+  /// Stores output rows [first, first + count).
+  virtual void write(Index first, Index count, const float* rows) = 0;
+  /// The same for rows that are already int8: row r is scales[r] times its integers.
+  virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
+  /// Copies output rows out: exact in fp32, otherwise the values that the format represents.
+  virtual void read(Index first, Index count, float* rows) const = 0;
+
+  virtual const LeftForm& leftForm() const = 0;
+  /// C of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums floats.
+  virtual void multiply(const LeftChunk& left, const Product& product, float* sums) const = 0;
+
+  /// Column panels of W^T: 8 output rows of W each, the last one filled up with zeros.
+  Index panels() const { return (out_ + 7) / 8; }
+  Index panelBytes() const { return steps_ * step_bytes_; }
+  const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }
+  /// k-steps of a panel.
+  Index steps() const { return steps_; }
+
+ protected:
+  PackedWeight(Index out, Index in, Index steps, Index step_bytes);
+  PackedWeight(PackedWeight&&) noexcept = default;
+  PackedWeight& operator=(PackedWeight&&) noexcept = default;
+
+  Index stepBytes() const { return step_bytes_; }
+  /// The values of output row r in the first k-step of its panel; those of the next one follow stepBytes() later.
+  std::byte* row(Index r) { return storage_[0].bytes + r / 8 * panelBytes() + r % 8 * step_bytes_ / 8; }
+  const std::byte* row(Index r) const { return const_cast<PackedWeight*>(this)->row(r); }
+
+ private:
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+
+  Index out_, in_, steps_, step_bytes_;
+  std::vector<CacheLine> storage_;
+};
+
+}  // namespace heed
