@@ -1,9 +1,9 @@
 /**
- * How long the demo page's main thread is held while one types: the longest tasks in a trace of Chromium, in the thread's own time.
+ * Measures how long typing blocks the demo's main thread: the longest tasks in a Chromium trace, in CPU time of the thread.
  *
  *     node bench/page-responsiveness.mjs
  *
- * Prints its report; `npm run bench -- --only page` builds first and puts it into RESULTS.md.
+ * Prints the report; `npm run bench -- --only page` builds first and writes the report to RESULTS.md.
  */
 
 import { fileURLToPath } from 'node:url';
@@ -14,7 +14,7 @@ import { median } from './harness.mjs';
 const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
 const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
 
-/** What one does on the page; keys come at the pace of a fast typist. */
+/** The measured interactions, with keystrokes at the pace of a fast typist. */
 const scenarios = {
   async 'typing a sentence into “Your text”'(page) {
     await page.getByLabel('Your sentences').click();
@@ -32,7 +32,7 @@ const scenarios = {
   },
 };
 
-/** Milliseconds of the tasks of pages' main threads, longest first: their own time, without what other processes took. */
+/** Durations of the main threads' tasks in milliseconds of CPU time, longest first. */
 function longestTasks(trace) {
   const { traceEvents } = JSON.parse(trace.toString());
   const thread = ({ pid, tid }) => `${pid} ${tid}`;
@@ -62,7 +62,7 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
           categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
         });
         await act(page);
-        await page.waitForTimeout(500); // what the last key set off
+        await page.waitForTimeout(500); // tasks started by the last key
         longest[name].push(longestTasks(await browser.stopTracing()));
       }
       await page.close();
@@ -82,9 +82,9 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
 /** @returns {string} Markdown */
 export function pageReport({ rounds, rows }) {
   return [
-    '## The demo page while one types',
+    '## Responsiveness of the demo',
     '',
-    `Tasks of the main thread in Chromium, in the thread's own time, medians over ${rounds} rounds. From 50 ms on, one notices that a page is slow to answer.`,
+    `Main-thread tasks in Chromium while a user types, in CPU time of that thread; medians over ${rounds} rounds. Tasks of 50 ms or more make a page feel slow.`,
     '',
     '| | longest task, ms | tasks over 50 ms |',
     '| --- | --- | --- |',
