@@ -92,7 +92,7 @@ library; in Chromium, its WebAssembly build.`,
       parts.push(
         `### ${p.corpus.texts} real sentences of mixed lengths, ${p.place}`,
         table(
-          ['', 'texts/s', 'heed q8 relative to it'],
+          ['', 'texts/s', 'speedup of heed q8'],
           p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)]),
         ),
       );

@@ -1,4 +1,4 @@
-/** onnxruntime, in WebAssembly (`onnxruntime-web`) and native (`onnxruntime-node`): the same graphs, one thread unless told otherwise. */
+/** onnxruntime in WebAssembly (`onnxruntime-web`) and native (`onnxruntime-node`), with the same graphs, on one thread by default. */
 
 /**
  * @param {object} options
