@@ -31,7 +31,8 @@ struct EncoderLayerOptions {
   Index headWidth() const { return key_dim ? key_dim : embed_dim / std::max<Index>(num_heads, 1); }
 };
 
-/// Post-norm: a = LN(x + Dropout(MHA(x))); y = LN(a + FF(a)). Pre-norm: a = x + Dropout(MHA(LN(x))); y = a + FF(LN(a)).
+/// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
+/// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
 /// torch.nn.TransformerEncoderLayer with batch_first. Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*.
 class EncoderLayer final : public Module {
  public:

@@ -256,7 +256,7 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]",
               [&] { decoder.makeCache(window(narrow), context); });
   Decoder::Cache cache = other.makeCache(window(memory), context);
-  expectError(kInvalidArgument, "cache: got one of 1 layers",
+  expectError(kInvalidArgument, "cache: got a cache of 1 layers",
               [&] { decoder.step(window(target), cache, {}, window(y), context); });
   expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
               [&] { other.step(window(narrow), cache, {}, window(y5), context); });
@@ -266,7 +266,7 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
-  expectError(kUnsupported, "memory.rotary: got one in a step",
+  expectError(kUnsupported, "memory.rotary: got rotary positions in a step",
               [&] { other.step(window(target), cache, turned, window(y), context); });
 }
 

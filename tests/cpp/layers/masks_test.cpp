@@ -219,7 +219,7 @@ TEST(Mask, BroadcastsFromTheRight) {
   EXPECT_EQ(strides({2, 3, 4, 5}), (std::array<Index, 4>{60, 20, 5, 1}));
   for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 2, 4, 5}, Shape{1, 2, 3, 4, 5}, Shape{0}}) {
     expectError(ErrorCode::kShapeMismatch,
-                "mask: got shape " + shape.toString() + "; expected one that broadcasts to [2, 3, 4, 5]",
+                "mask: got shape " + shape.toString() + "; expected a shape that broadcasts to [2, 3, 4, 5]",
                 [&] { strides(shape); });
   }
 }
