@@ -71,7 +71,7 @@ describe('an edge runtime that can only use a compiled module', () => {
   });
 
   const workerd = brought('workerd/bin/workerd');
-  test.skipIf(!workerd)(workerd ? 'in workerd' : 'in workerd (skipped: `npm run test:bundlers` installs it)', async () => {
+  test.skipIf(!workerd)(workerd ? 'in workerd' : 'in workerd: `npm run test:bundlers` installs it', async () => {
     const port = await freePort();
     const scripts = fs.readdirSync(join(edge, 'heed')).filter((name) => name.endsWith('.js') && name !== 'cli.js');
     const modules = scripts.map((name) => `(name = "heed/${name}", esModule = embed "heed/${name}"),`).join('\n');
