@@ -1,4 +1,4 @@
-/** The size of the files that a page downloads for one encoder on one thread, without the model, raw and compressed with brotli (quality 11). */
+/** What a page has to fetch for one encoder on one thread, without the model, as brotli (quality 11) makes it. */
 
 import { readdir, readFile } from 'node:fs/promises';
 import { brotliCompressSync } from 'node:zlib';

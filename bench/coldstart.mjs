@@ -1,6 +1,6 @@
 /**
- * Measures one cold start in a fresh process: the model file is in memory, nothing has been imported. Prints the milliseconds from import to the first
- * vector and the peak memory of the process.    node bench/coldstart.mjs 'heed fp32' | 'heed q8' | 'onnxruntime-web fp32' | 'onnxruntime-web int8'
+ * One cold start in a process of its own: the model's bytes are in memory, nothing is imported. Prints the milliseconds from import to first vector and
+ * the process's peak memory.    node bench/coldstart.mjs 'heed fp32' | 'heed q8' | 'onnxruntime-web fp32' | 'onnxruntime-web int8'
  */
 
 import { readFile } from 'node:fs/promises';

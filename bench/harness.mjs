@@ -1,6 +1,6 @@
 /**
- * Interleaved timing. Every round runs each contestant once, in an order that rotates from round to round, so that noise of the machine affects all of
- * them. A speedup is the ratio of two times of the same round; the reports give the median of these ratios with its quartiles.
+ * Interleaved timing. Every round runs each contestant once, in an order that turns from round to round, so that whatever slows the machine slows all
+ * of them; speed is a ratio taken within the round, and what is reported is the median of those ratios with its quartiles.
  *
  * @typedef {{ name: string, run(batch: number[][]): Promise<Float32Array>, dispose(): unknown }} Contestant
  * @typedef {{ name: string, ms: number[] }} Timing `ms[round]`

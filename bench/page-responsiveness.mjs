@@ -1,9 +1,9 @@
 /**
- * Measures how long typing blocks the demo's main thread: the longest tasks in a Chromium trace, in CPU time of the thread.
+ * How long the demo page's main thread is held while one types: the longest tasks in a trace of Chromium, in the thread's own time.
  *
  *     node bench/page-responsiveness.mjs
  *
- * Prints the report; `npm run bench -- --only page` builds first and writes the report to RESULTS.md.
+ * Prints its report; `npm run bench -- --only page` builds first and puts it into RESULTS.md.
  */
 
 import { fileURLToPath } from 'node:url';
@@ -14,7 +14,7 @@ import { median } from './harness.mjs';
 const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
 const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
 
-/** The measured interactions, with keystrokes at the pace of a fast typist. */
+/** What one does on the page; keys come at the pace of a fast typist. */
 const scenarios = {
   async 'typing a sentence into “Your text”'(page) {
     await page.getByLabel('Your sentences').click();
@@ -32,7 +32,7 @@ const scenarios = {
   },
 };
 
-/** Durations of the main threads' tasks in milliseconds of CPU time, longest first. */
+/** Milliseconds of the tasks of pages' main threads, longest first: their own time, without what other processes took. */
 function longestTasks(trace) {
   const { traceEvents } = JSON.parse(trace.toString());
   const thread = ({ pid, tid }) => `${pid} ${tid}`;
@@ -62,7 +62,7 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
           categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
         });
         await act(page);
-        await page.waitForTimeout(500); // tasks started by the last key
+        await page.waitForTimeout(500); // what the last key set off
         longest[name].push(longestTasks(await browser.stopTracing()));
       }
       await page.close();

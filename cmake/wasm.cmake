@@ -27,9 +27,9 @@ target_link_options(heed-flags INTERFACE
   -sINITIAL_MEMORY=1MB        # stack and static data, with some reserve
   -sMAXIMUM_MEMORY=4GB        # the maximum with 32-bit addresses; the default is 2 GB
   -sABORTING_MALLOC=0         # failed allocations throw std::bad_alloc, which becomes an error, instead of aborting
-  -sSTACK_SIZE=256KB          # the default of 64 KB is tight for Eigen's temporaries
-  -sMALLOC=emmalloc           # 5 KB smaller than dlmalloc; its speed does not matter, because activations live in an arena
-  -sINCOMING_MODULE_JS_API=instantiateWasm # removes support for all other options from the glue, including printing
+  -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
+  -sMALLOC=emmalloc           # 5 KB less than dlmalloc; activations live in an arena, so its speed does not matter
+  -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
   # A JavaScript exception that unwinds WebAssembly frames does not restore the stack pointer; module.ts does.
   -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
   -sTEXTDECODER=2             # no fallback for TextDecoder, which exists everywhere
@@ -49,7 +49,7 @@ else()
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()
 
-# EMBIND_AOT runs the module at link time, in Emscripten's own Node. In Node 20, relaxed SIMD needs a flag.
+# EMBIND_AOT runs the module while linking, in Emscripten's own Node. Node 20 has relaxed SIMD behind a flag.
 execute_process(COMMAND ${EMSCRIPTEN_ROOT_PATH}/em-config NODE_JS OUTPUT_VARIABLE node OUTPUT_STRIP_TRAILING_WHITESPACE)
 string(REGEX REPLACE "^\\['|'.*$" "" node "${node}")
 execute_process(COMMAND ${node} --version OUTPUT_VARIABLE node_version OUTPUT_STRIP_TRAILING_WHITESPACE)

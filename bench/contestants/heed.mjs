@@ -1,4 +1,4 @@
-/** heed, through its public API. */
+/** heed, through its public face. */
 
 /**
  * @param {object} options

@@ -1,4 +1,4 @@
-/** onnxruntime in WebAssembly (`onnxruntime-web`) and native (`onnxruntime-node`), with the same graphs, on one thread by default. */
+/** onnxruntime, in WebAssembly (`onnxruntime-web`) and native (`onnxruntime-node`): the same graphs, one thread unless told otherwise. */
 
 /**
  * @param {object} options

@@ -1,4 +1,4 @@
-/** TensorFlow.js on its WebAssembly backend. The encoder is written with its operators, because no maintained converter exists. */
+/** TensorFlow.js on its WebAssembly backend: the same encoder written with its operators, as no converter for it is kept up. */
 
 import { readSafetensors } from '../safetensors.mjs';
 
@@ -15,7 +15,7 @@ export async function tfjsContestant({ tf, files }) {
   for (const [name, { data, shape }] of Object.entries(readSafetensors(files['model.safetensors']))) {
     const t = tf.tensor(data, shape);
     const isMatrix = shape.length === 2 && !name.startsWith('embeddings');
-    w[name] = isMatrix ? tf.transpose(t) : t; // [in,out], transposed once when loading
+    w[name] = isMatrix ? tf.transpose(t) : t; // [in,out], transposed once, at load
   }
 
   const linear = (x, name) => tf.add(tf.matMul(x, w[`${name}.weight`]), w[`${name}.bias`]);

@@ -66,8 +66,8 @@ class VisibleKeys {
  private:
   /// The entries of one mask for the keys in reach_, one row per query.
   struct BlockMask {
-    bool hides_panels;  ///< differs between queries, so it may hide panels from the whole block
-    std::array<const uint8_t*, kMostStripQueries> allowed;  ///< rows of a boolean mask; null for additive masks
+    bool hides_panels;  ///< differs between queries, and may hide panels from all of the block
+    std::array<const uint8_t*, kMostStripQueries> allowed;  ///< one of the two kinds, the other null
     std::array<const float*, kMostStripQueries> added;
   };
   void gatherMasks(Arena& arena);

@@ -46,7 +46,7 @@ TEST(Exp, HasTheLimitsThatSoftmaxNeeds) {
   EXPECT_TRUE(std::isnan(lane(simd::exp, std::nanf(""))));
 }
 
-TEST(Activations, AreWithinTheirErrorBounds) {
+TEST(Activations, AreWithinTheirBounds) {
   EXPECT_LT(worst(simd::sigmoid, exactSigmoid, -100, 100, 2e-7, 0), 1);
   EXPECT_LT(worst(simd::tanh, std::tanh, -12, 12, 3e-7, 0), 1);
   EXPECT_LT(worst(simd::erf, std::erf, -8, 8, 4e-7, 0), 1);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-/// softmax(Q K^T scale + M) V in double precision.
+/// softmax(Q K^T scale + M) V in double, term by term as the formula stands.
 Attended reference(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
                    const Sequences& queries, const Sequences& keys, const AttentionOptions& options) {
   const Index dk = q.cols() / heads, dv = v.cols() / heads;
