@@ -80,7 +80,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
     // Dropout.
     if (head.selection.options().dropout > 0) dropWeights(head, visible, first + r, context.random, row);
     float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
-    // Product with V, one query at a time and over its allowed keys only, because 0 times a non-finite value is NaN.
+    // Product with V for non-finite values: only over the allowed keys of each query, because 0 times NaN is NaN.
     if (!head.values.finite) {
       visible.gather(allowed, row);
       Index count = 0;
