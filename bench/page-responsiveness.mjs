@@ -82,9 +82,9 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
 /** @returns {string} Markdown */
 export function pageReport({ rounds, rows }) {
   return [
-    '## The demo page while one types',
+    '## Responsiveness of the demo',
     '',
-    `Tasks of the main thread in Chromium, in the thread's own time, medians over ${rounds} rounds. From 50 ms on, one notices that a page is slow to answer.`,
+    `Main-thread tasks in Chromium while a user types, in CPU time of that thread; medians over ${rounds} rounds. Tasks of 50 ms or more make a page feel slow.`,
     '',
     '| | longest task, ms | tasks over 50 ms |',
     '| --- | --- | --- |',

@@ -66,7 +66,7 @@ function chart({ place, latency }) {
   return [
     '```mermaid',
     'xychart-beta',
-    `  title "${shape.join(' x ')} tokens, ${place}: ms, less is better"`,
+    `  title "${shape.join(' x ')} tokens, ${place}: ms, lower is better"`,
     `  x-axis [${labels.join(', ')}]`,
     '  y-axis "ms"',
     `  bar [${shown.map((t) => median(t.ms).toFixed(1)).join(', ')}]`,
@@ -79,12 +79,12 @@ export function report(results) {
   const places = PLACES.map((key) => results[key]).filter(Boolean);
   const processor = places.find((p) => p.processor)?.processor ?? 'unknown processor';
   const parts = [
-    '# heed beside its peers',
-    `Measured on ${results.date}, ${processor}, by \`npm run bench\`. One thread. The encoder has MiniLM-L6's shape (6 layers, width 384, 12 heads, 1536) and the same
-random weights in every library; shapes are texts x tokens. All libraries take turns within one process or page, so that the machine's noise hits all of them; times are
-medians, ratios are medians over rounds with their quartiles, and each is against the fastest graph of that peer (its standard export or its fused operators).
-The cosine compares each output with heed's fp32 one: int8 differs because it rounds, fp32 must not. In Node transformers.js runs onnxruntime's native
-library, in Chromium its WebAssembly one.`,
+    '# heed compared with other libraries',
+    `Measured on ${results.date}, ${processor}, by \`npm run bench\`, on one thread. The encoder has MiniLM-L6's shape (6 layers, width 384, 12 heads, feed-forward width 1536) and the same
+random weights in every library. Shapes are texts x tokens. The libraries take turns within one process or page, so that noise of the machine affects all of them. Times are
+medians; ratios are medians over rounds with their quartiles, relative to the fastest graph of the other library (its standard export or its fused operators).
+The cosine compares each output with heed's fp32 output: int8 differs because of rounding, fp32 must not differ. In Node, transformers.js runs onnxruntime's native
+library; in Chromium, its WebAssembly build.`,
   ];
   for (const p of places) {
     parts.push(`## ${p.place}`, chart(p), latencyTable(p), speedupTable(p));
@@ -92,7 +92,7 @@ library, in Chromium its WebAssembly one.`,
       parts.push(
         `### ${p.corpus.texts} real sentences of mixed lengths, ${p.place}`,
         table(
-          ['', 'texts/s', 'heed q8 is times as fast'],
+          ['', 'texts/s', 'speedup of heed q8'],
           p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)]),
         ),
       );
@@ -102,19 +102,19 @@ library, in Chromium its WebAssembly one.`,
     const { rows, ratios } = results.start;
     parts.push(
       '## Cold start, Node 24',
-      "From import to the first vector of 16 tokens in a fresh process, the model's bytes already in memory. The peak is the process's resident memory, the bytes of the model file included.",
+      'Time from import to the first vector (16 tokens) in a fresh process, with the model file already in memory. The peak is the resident memory of the process, including the model file.',
       table(
         ['', 'ms', 'peak MB'],
         rows.map((r) => [r.name, r.ms.toFixed(0), r.peakMB.toFixed(0)]),
       ),
-      `heed starts ${ratios.fp32.toFixed(1)} times sooner in fp32 and ${ratios.int8.toFixed(1)} times sooner in int8.`,
+      `heed starts ${ratios.fp32.toFixed(1)} times as fast in fp32 and ${ratios.int8.toFixed(1)} times as fast in int8.`,
     );
   }
   if (results.bytes) {
     const kb = (n) => Math.round(n / 1024).toString();
     parts.push(
-      '## Bytes shipped',
-      'Code and WebAssembly that a page fetches for one encoder, without the model.',
+      '## Download size',
+      'JavaScript and WebAssembly that a page downloads for one encoder, without the model.',
       table(
         ['', 'KB', 'KB brotli'],
         results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)]),

@@ -1,4 +1,4 @@
-# The native builds use the newest Clang there is, the same compiler front end as Emscripten's.
+# Native builds use the newest installed Clang, the same front end as Emscripten's.
 foreach(version -21 -20 -19 "")
   find_program(HEED_CLANG clang++${version})
 endforeach()

@@ -1,6 +1,6 @@
-# The core and its tests, natively. The kernels' WebAssembly intrinsics come from SIMDe here (see gemm/simd.h). Both builds'
-# kernels are compiled, so that what the relaxed-SIMD module runs is tested under the same sanitizers; everything above
-# the kernels is the same in both and compiled once.
+# Native builds of the core and its tests. SIMDe provides the WebAssembly intrinsics (see gemm/simd.h). The code with SIMD
+# is compiled twice, with and without relaxed SIMD, so that the sanitizers check both variants; all other code is
+# compiled once.
 
 find_package(GTest REQUIRED)
 enable_testing()
@@ -14,7 +14,7 @@ if(HEED_INDEX32)
   target_compile_definitions(heed-flags INTERFACE EIGEN_DEFAULT_DENSE_INDEX_TYPE=int)
 endif()
 if(HEED_FUZZ)
-  target_compile_options(heed-flags INTERFACE -fsanitize=fuzzer-no-link) # tells libFuzzer which branches an input took
+  target_compile_options(heed-flags INTERFACE -fsanitize=fuzzer-no-link) # reports branch coverage to libFuzzer
 endif()
 if(HEED_COVERAGE)
   target_compile_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
@@ -40,7 +40,7 @@ function(heed_kernels name)
   if(test_sources)
     add_executable(heed-tests-${name})
     target_link_libraries(heed-tests-${name} PRIVATE heed-test-cases heed-core heed-kernels-${name} GTest::gtest_main)
-    # One process for all: starting one per test costs more than the tests.
+    # One process for all tests, because starting a process takes longer than most tests.
     add_test(NAME ${name} COMMAND heed-tests-${name} --gtest_brief=1)
   endif()
 endfunction()

@@ -1,51 +1,51 @@
-# The two modules, from one source: <build>/simd128/heed.{mjs,wasm} and <build>/relaxed-simd/heed.{mjs,wasm}. They carry the
-# same file name, so that their glue can be the same byte for byte and is shipped once.
+# Builds the two modules <build>/simd128/heed.{mjs,wasm} and <build>/relaxed-simd/heed.{mjs,wasm}. They have the same file
+# name, so that their JavaScript glue is identical and is shipped once.
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
-  # Every engine that has SIMD has these too: copies and fills, and conversions of floats, by one instruction each.
+  # Every engine with SIMD also supports bulk memory and saturating float conversions.
   -mbulk-memory -mnontrapping-fptoint
-  # No run-time type names: embind can tell types apart by address, and their mangled names are 2 KB of the download.
+  # No run-time type information: embind can identify types by address, and the mangled names take 2 KB of the download.
   -fno-rtti
-  # C++ exceptions as WebAssembly exceptions: the JavaScript-based scheme costs a third of the size and calls out at every
-  # throwing call. All engines that have SIMD and are still updated have them.
+  # Native WebAssembly exceptions, which all maintained engines with SIMD support. The JavaScript-based scheme makes the
+  # module a third larger and leaves WebAssembly on every call that may throw.
   -fwasm-exceptions)
-target_compile_definitions(heed-flags INTERFACE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0) # what -fno-rtti asks of embind
+target_compile_definitions(heed-flags INTERFACE EMSCRIPTEN_HAS_UNBOUND_TYPE_NAMES=0) # embind requires it with -fno-rtti
 target_link_options(heed-flags INTERFACE
   -fwasm-exceptions
   -fno-rtti
   -lembind                    # the bindings
-  -sMODULARIZE -sEXPORT_ES6   # a factory function in an ES module: several runtimes may live side by side
-  # No Node in the glue: web/src/module.ts brings the bytes (instantiateWasm), so the glue has no `import("node:…")` that a
-  # bundler would stumble over, and runs in Node all the same.
+  -sMODULARIZE -sEXPORT_ES6   # a factory function in an ES module, so that several runtimes can coexist
+  # No Node code in the glue: web/src/module.ts loads the bytes (instantiateWasm), so the glue runs in Node without an
+  # `import("node:…")`, which bundlers fail on.
   -sENVIRONMENT=web,worker
-  -sUSE_ES6_IMPORT_META=0     # nor a `new URL("heed.wasm", import.meta.url)` that a bundler would look for
-  -sDYNAMIC_EXECUTION=0       # no eval, no new Function: strict Content-Security-Policy
-  -sEMBIND_AOT                # embind's invokers written at link time instead, which needs no new Function and is faster
-  -sFILESYSTEM=0              # nothing reads files
-  -sALLOW_MEMORY_GROWTH       # memory starts small and follows the model
-  -sINITIAL_MEMORY=1MB        # the stack and static data, with a little room
-  -sMAXIMUM_MEMORY=4GB        # all that 32-bit addresses reach; the default is 2 GB
-  -sABORTING_MALLOC=0         # memory that cannot be had is std::bad_alloc and then an error, not an abort
+  -sUSE_ES6_IMPORT_META=0     # no `new URL("heed.wasm", import.meta.url)`, which bundlers would try to resolve
+  -sDYNAMIC_EXECUTION=0       # no eval and no new Function, for strict content security policies
+  -sEMBIND_AOT                # generates embind's invokers at link time, which needs no new Function and is faster
+  -sFILESYSTEM=0              # the module reads no files
+  -sALLOW_MEMORY_GROWTH       # memory grows with the model
+  -sINITIAL_MEMORY=1MB        # stack and static data, with some reserve
+  -sMAXIMUM_MEMORY=4GB        # the maximum with 32-bit addresses; the default is 2 GB
+  -sABORTING_MALLOC=0         # failed allocations throw std::bad_alloc, which becomes an error, instead of aborting
   -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
   -sMALLOC=none               # heed-malloc, below
   -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
-  # A JavaScript exception that leaves through wasm frames does not put the stack pointer back; module.ts does.
+  # A JavaScript exception that unwinds WebAssembly frames does not restore the stack pointer; module.ts does.
   -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
-  -sTEXTDECODER=2             # TextDecoder exists everywhere: no fallback
-  -sPOLYFILL=0                # nor for language features older than SIMD
+  -sTEXTDECODER=2             # no fallback for TextDecoder, which exists everywhere
+  -sPOLYFILL=0                # no polyfills for language features older than SIMD
   -sSUPPORT_LONGJMP=0)        # unused
 
 if(CMAKE_BUILD_TYPE STREQUAL Debug)
   target_link_options(heed-flags INTERFACE -sASSERTIONS=2 -sSAFE_HEAP=1 -sSTACK_OVERFLOW_CHECK=2)
 else()
-  # Bytes matter outside the kernels and time inside them: -O2 is 3 % faster in int8 than -Os, for 2 KB. What must be unrolled
-  # says so (HEED_UNROLL), whatever the level.
+  # Code outside the kernels is optimized for size, kernels for speed: -O2 is 3 % faster in int8 than -Os and 2 KB larger.
+  # Loops that must be unrolled are marked with HEED_UNROLL, independent of the level.
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
   file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp)
   list(APPEND kernel_sources cpp/src/ops/activation.cpp cpp/src/ops/layer_norm.cpp cpp/src/ops/mask.cpp cpp/src/ops/softmax.cpp)
   set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O2)
-  target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and small layers' functions inline across files
+  target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and inlines small functions across files
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()
 

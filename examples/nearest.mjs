@@ -1,4 +1,4 @@
-// Embeds sentences with the model that the package ships and prints each one's nearest neighbour.
+// Embeds sentences with the bundled model and prints the nearest neighbour of each.
 import { load } from 'heed';
 
 const sentences = [

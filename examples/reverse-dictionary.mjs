@@ -1,4 +1,4 @@
-// Describes things and prints the words that the shipped model finds for them among 20,000 common ones.
+// Reverse dictionary: for each description, prints the nearest of 20,000 common words, found with the bundled model.
 import { readFileSync } from 'node:fs';
 import { load, TextIndex } from 'heed';
 

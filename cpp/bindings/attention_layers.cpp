@@ -6,7 +6,7 @@
 #include "heed/multi_head_attention.h"
 #include "layers.h"
 
-/// Attention with parameters, and the encoder around it.
+/// Multi-head attention and the encoder.
 namespace heed::bindings {
 
 val writeAttended(const val& output, const val& weights) {
@@ -58,8 +58,8 @@ class BoundMultiHeadAttention : public BoundModule {
       const bool self = key.isNull() && value.isNull();
       if (self && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
         refuse(ErrorCode::kShapeMismatch, "key", "none",
-               "one of width " + std::to_string(o.key_input_dim) + " and a value of width " +
-                   std::to_string(o.value_input_dim) + ", since they differ from query's");
+               "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
+                   std::to_string(o.value_input_dim) + ", because they differ from the query's width");
       }
       const Batch k = key.isNull() ? q : readBatch("key", key, o.key_input_dim);
       const Batch v = value.isNull() ? k : readBatch("value", value, o.value_input_dim);
@@ -71,7 +71,7 @@ class BoundMultiHeadAttention : public BoundModule {
       requireSameCount("value", v, q);
       if (v.length != k.length) {
         refuse(ErrorCode::kShapeMismatch, "value", std::to_string(v.length) + " rows",
-               std::to_string(k.length) + ", one for each key");
+               std::to_string(k.length) + ", one per key");
       }
       MultiHeadCallOptions call = readCallOptions(options);
       const std::vector<Mask> masks =

@@ -8,7 +8,7 @@
 
 #include "core/check.h"
 
-/// Instead of libc++abi's, which would bring printf into the module for a message that nothing here can cause.
+/// Replaces libc++abi's function, which would link printf into the module for a message that cannot occur here.
 extern "C" [[noreturn]] void abort_message(const char*, ...) { __builtin_trap(); }
 /// Instead of libc's, which brings printf: embind writes the addresses of types with it, for messages about types that
 /// are not registered.
@@ -31,8 +31,8 @@ void raise(const char* code, const std::string& message) {
 
 namespace {
 
-/// What a call took from the arena, given back; of a call that took a lot the memory itself, too, so that weights may
-/// have it.
+/// Releases the arena memory that a call took. After calls that took a lot, also frees the memory, so that weights can
+/// use it.
 class CallScope {
  public:
   ~CallScope() {
@@ -58,11 +58,11 @@ void runGuarded(void (*body)(void*), void* argument) {
     code = errorCodeName(error.code());
     message = error.what();
   } catch (const std::bad_alloc&) {
-    message = "memory: the engine refused to grow it; expected room for the sizes asked for";
-  } catch (const std::length_error&) {  // what a std::vector throws beyond the address space
-    message = "memory: got a size beyond 32-bit addresses; expected room for the sizes asked for";
+    message = "memory: got an allocation that failed; expected enough free memory for the requested sizes";
+  } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
+    message = "memory: got a size beyond 32-bit addresses; expected sizes that fit into 4 GB";
   }
-  raise(code, message);  // outside the handlers, so that the C++ exception is gone when JavaScript's is thrown
+  raise(code, message);  // outside the handlers, so that the C++ exception is freed before JavaScript's is thrown
 }
 
 Shape readShape(const val& array) {
@@ -78,7 +78,7 @@ template <class T>
 T* copyIn(const val& array, Index count) {
   if (array["length"].as<double>() != static_cast<double>(count)) {
     refuse(ErrorCode::kShapeMismatch, "data", std::to_string(array["length"].as<unsigned>()) + " values",
-           std::to_string(count) + " as the shape says");
+           std::to_string(count) + ", the number of elements of its shape");
   }
   T* data = arena().take<T>(count);
   val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
@@ -186,7 +186,7 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
 void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name) {
   if (batch.count == other.count && batch.batched == other.batched) return;
   refuse(ErrorCode::kShapeMismatch, argument, "a batch of " + std::to_string(batch.count),
-         std::to_string(other.count) + ", as " + name + "'s");
+         std::to_string(other.count) + ", as in " + name);
 }
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
@@ -228,14 +228,14 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
   pairing_ = readPairing(options);
   if (dim_ % 2 != 0 || dim_ > head_dim) {
     refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim_),
-           "an even number up to the head's width, " + std::to_string(head_dim));
+           "an even number up to the width of a head, " + std::to_string(head_dim));
   }
 }
 
 const Rotary* RotaryOption::tables(Index length, Index first) {
   if (!given_) return nullptr;
   if (!tables_ || tables_->maxLength() - length < first) {
-    // Rounded up, so that a text that grows by a word does not make new tables each time.
+    // Rounded up, so that slightly longer texts do not need new tables.
     const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
     const Index rounded =
         static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));

@@ -15,23 +15,25 @@
 #include "heed/positional_encoding.h"
 #include "heed/tensor.h"
 
-/// Between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into arrays that
-/// JavaScript owns; a view of the memory lives for one copy only, since the next allocation may move what it shows.
+/// Conversions between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into
+/// arrays that JavaScript owns. A view of WebAssembly memory is used for one copy only, because growing the memory
+/// invalidates it.
+/// Notation: N sequences, L queries, S keys, H heads, E width.
 namespace heed::bindings {
 
 using emscripten::val;
 
-/// The module's context: WebAssembly here is one thread.
+/// The context of the module, which runs on one thread.
 Context& context();
 inline Arena& arena() { return context().arena; }
 
-/// Throws the JavaScript HeedError class that the TypeScript API gave to the module.
+/// Throws a JavaScript HeedError, whose class the TypeScript API sets on the module.
 [[noreturn]] void raise(const char* code, const std::string& message);
 
-/// Runs `body(argument)` within an arena scope; what the core throws leaves as a HeedError.
+/// Calls `body(argument)` within an arena scope and rethrows C++ exceptions as HeedErrors.
 void runGuarded(void (*body)(void*), void* argument);
 
-/// The same for any callable. Only a thunk is instantiated for each: the handlers exist once.
+/// The same for any callable, with its result. Only a small thunk is instantiated per type, not the exception handlers.
 template <class Body>
 auto guarded(Body body) {
   using Result = decltype(body());
@@ -52,12 +54,12 @@ auto guarded(Body body) {
   }
 }
 
-/// A tensor in the arena.
+/// A tensor whose data is in the arena.
 struct Input {
   Shape shape;
   float* data;
 
-  /// All axes but the last as rows.
+  /// The tensor as a matrix whose columns are its last axis.
   ConstMatrixView matrix() const { return view(static_cast<const float*>(data), shape.rows(), shape[-1]); }
 };
 
@@ -76,13 +78,13 @@ std::optional<Index> readWindow(const val& options);
 Activation readActivation(const val& options);
 DropoutScaling readScaling(const val& options);
 
-/// A RawMask called `argument`, its data in the arena; nothing where it is null.
+/// Reads a RawMask with its data in the arena; nothing if it is null. `argument` is its name for errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);
-/// `options[mask]` and `options[key_mask]`, those of them that are given; the latter is [N, S].
+/// Reads `options[mask]` and `options[key_mask]`, if they are given; the latter has the shape [N, S].
 std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask);
-/// causal and window of RawLayerAttentionOptions.
+/// Reads causal and window of RawLayerAttentionOptions.
 MultiHeadCallOptions readCallOptions(const val& options);
-/// headMask, of shape [H] or [N, H]; empty where it is null.
+/// Reads headMask, [H] or [N, H]; empty if it is null.
 std::span<const float> readHeadMask(const val& options, Index num_sequences, Index num_heads);
 
 /// A batch [N, L, E] or one sequence [L, E].
@@ -102,17 +104,18 @@ struct Batch {
 /// Throws kShapeMismatch naming `argument` unless the tensor is [N, L, width] or [L, width].
 Batch readBatch(const char* argument, const val& tensor, Index width);
 
-/// `batch` has as many sequences as `other`, which the caller knows as `name`, and both are batched or neither is.
+/// Requires `batch` and `other`, the argument `name`, to have the same number of sequences and to be both batched or
+/// both unbatched.
 void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name = "query");
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
 EncoderLayerOptions readEncoderLayerOptions(const val& options);
 
-/// A layer's rotary option: tables are made when the first call shows how long texts are, and again when one is longer.
+/// The rotary option of a layer. Its tables are computed on the first call and recomputed for longer sequences.
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// For `length` positions from `first`; null where the option is null.
+  /// Tables for `length` positions from `first`; null if the option is null.
   const Rotary* tables(Index length, Index first = 0);
 
  private:

@@ -7,11 +7,11 @@
 #include "heed/transformer.h"
 #include "layers.h"
 
-/// The decoder, step by step too, and the complete Transformer.
+/// The decoder, with step-by-step decoding, and the Transformer.
 namespace heed::bindings {
 namespace {
 
-/// Keys and values of a batch on their way through decoding.
+/// The cache of a batch during decoding.
 class BoundDecoderCache {
  public:
   double length() const { return static_cast<double>(length_); }
@@ -30,7 +30,7 @@ class Stepping {
  public:
   Stepping(Decoder& decoder, Index width, RotaryOption& rotary) : decoder_(decoder), width_(width), rotary_(rotary) {}
 
-  /// The cache of a memory; `masks` holds its key mask or nothing.
+  /// Makes the cache for a memory; `masks` contains its key mask or is empty.
   BoundDecoderCache* makeCache(const Batch& memory, const std::vector<Mask>& masks) const {
     BoundDecoderCache made;
     made.cache_ = decoder_.makeCache(memory.rows, context(), memory.count);
@@ -45,14 +45,14 @@ class Stepping {
     return new BoundDecoderCache(std::move(made));
   }
 
-  /// The output of the next rows of the sequences that `cache` keeps.
+  /// Computes the output for the next rows of the cached sequences.
   val step(const val& target, BoundDecoderCache& cache) const {
     const Batch t = readBatch("target", target, width_);
     if (t.count != cache.count_ || t.batched != cache.batched_) {
       const std::string w = std::to_string(width_);
       refuseShape("target", t.shape(width_),
                   (cache.batched_ ? "[" + std::to_string(cache.count_) + ", L, " : std::string("[L, ")) + w +
-                      "], as the cache's memory");
+                      "], like the memory of the cache");
     }
     MatrixView output = arena().matrix(t.rows.rows(), width_);
     DecoderCallOptions call;
@@ -73,7 +73,7 @@ class Stepping {
   RotaryOption& rotary_;
 };
 
-/// The key mask [N, S] of a cache's memory, or nothing.
+/// Reads the key mask [N, S] of a cache's memory, or nothing.
 std::vector<Mask> readCacheMask(const val& key_mask, const Batch& memory, Index heads) {
   auto mask = readMask("keyMask", key_mask);
   if (!mask) return {};

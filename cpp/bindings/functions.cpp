@@ -117,8 +117,7 @@ val rotaryOf(const val& tensor, const val& options) {
   });
 }
 
-/// [H, L, S] from the bias by distance that `make` gives; its table is never made for a result that is empty or cannot
-/// be addressed.
+/// Expands the bias that `make` computes to [H, L, S]. `make` is not called for results that are empty or too large.
 template <class Make>
 val expanded(Index heads, Index queries, Index keys, Make make) {
   const Shape shape{heads, queries, keys};

@@ -3,11 +3,11 @@
 #include "heed/encoder.h"
 #include "module.h"
 
-/// The layers as classes of JavaScript. Each reads its options, runs the core's layer and writes its results; no
-/// arithmetic of its own.
+/// The layers as JavaScript classes. Each reads its options, runs a layer of the core and converts its results; there
+/// is no arithmetic here.
 namespace heed::bindings {
 
-/// What a class registers as its constructor.
+/// The constructor to register for a class.
 template <class T>
 T* make(const val& options) {
   return guarded([&] { return new T(options); });
@@ -16,13 +16,13 @@ T* make(const val& options) {
 /// RawAttended: { output, weights }.
 val writeAttended(const val& output, const val& weights);
 
-/// What an encoder computed, in the arena; the weights of each layer [N, H, L, L], or none.
+/// Results of an encoder in the arena; weights [N, H, L, L] per layer, or none.
 struct EncoderRun {
   MatrixView output;
   std::vector<std::pair<Shape, float*>> weights;
 };
 EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary);
-/// The list of these weights, null where they were not asked for.
+/// The weights as a JavaScript array, or null if they were not requested.
 val writeWeights(const EncoderRun& run);
 
 }  // namespace heed::bindings

@@ -47,7 +47,7 @@ EncoderModelConfig readConfig(const val& config) {
           .precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32};
 }
 
-/// Copies an Int32Array, or nothing where it is null.
+/// Copies an Int32Array; empty if it is null.
 std::vector<int32_t> readIntegers(const val& array) {
   if (array.isNull()) return {};
   std::vector<int32_t> values(array["length"].as<size_t>());
@@ -55,8 +55,8 @@ std::vector<int32_t> readIntegers(const val& array) {
   return values;
 }
 
-/// One batch on its way through the layers. Its rows are its own, not the arena's: the calls of several batches may
-/// alternate.
+/// A batch between the layers of a model. It owns its hidden states instead of taking them from the arena, because the
+/// calls of several batches may alternate.
 class BoundEncoding {
  public:
   BoundEncoding(std::shared_ptr<EncoderModel> model, const TokenBatch& batch)
@@ -132,7 +132,7 @@ class BoundEncoderModel : public BoundModule {
   }
 
  private:
-  std::shared_ptr<EncoderModel> model_;  // shared with the batches under way
+  std::shared_ptr<EncoderModel> model_;  // shared with the batches in progress
 };
 
 BoundEncoderModel* makeEncoderModel(const val& config) {

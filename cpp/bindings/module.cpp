@@ -10,10 +10,10 @@
 namespace heed::bindings {
 namespace {
 
-/// Rows that are converted at a time, so that a large matrix takes no second copy of itself.
+/// Values that are converted at a time, to avoid a second copy of a large matrix.
 constexpr Index kChunkValues = 1 << 16;
 
-/// IEEE half to single. Subnormal halves are normal singles: scaling by a power of two is exact.
+/// Converts fp16 to fp32. Scaling by a power of two is exact also for subnormal values, which are normal in fp32.
 float widenHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, rest = half & 0x7fffu;
   float value;
@@ -46,7 +46,7 @@ const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
   if (index >= parameters_.size()) {
     refuse(ErrorCode::kInvalidArgument, "parameter", "index " + std::to_string(index),
-           "one below " + std::to_string(parameters_.size()));
+           "an index below " + std::to_string(parameters_.size()));
   }
   return parameters_[index];
 }

@@ -8,7 +8,7 @@
 
 namespace heed::bindings {
 
-/// RawModule: what every bound class that owns parameters shares. A bound class derives from it and registers as
+/// RawModule: the base of every bound class that owns parameters. Subclasses register as
 /// `class_<Bound, base<BoundModule>>`.
 class BoundModule {
  public:
@@ -17,7 +17,7 @@ class BoundModule {
 
   val parameters();
   val readParameter(unsigned index);
-  /// F16 and BF16 are widened exactly; I8 comes with one scale per row.
+  /// Writes rows from `first_row` on. F16 and BF16 are converted exactly; I8 needs one scale per row.
   void writeParameter(unsigned index, double first_row, const val& bytes, const std::string& dtype, const val& scales);
   void setTraining(bool training) { module().setTraining(training); }
   void seed(const val& seed) { module().seed(readSeed(seed)); }

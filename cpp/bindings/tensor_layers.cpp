@@ -6,7 +6,7 @@
 #include "heed/norm.h"
 #include "layers.h"
 
-/// The layers from one tensor to one tensor.
+/// Layers that map one tensor to one tensor.
 namespace heed::bindings {
 namespace {
 
@@ -16,7 +16,7 @@ class BoundTensorLayer : public BoundModule {
   virtual val forward(const val& x) = 0;
 
  protected:
-  /// Reads x, checks its width, and writes what `run` puts into the output rows.
+  /// Reads x, checks its width, calls run(input, output) and returns the output.
   template <class Run>
   val mapped(const val& tensor, Index in, Index out, Run run) {
     return guarded([&] {

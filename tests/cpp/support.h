@@ -10,7 +10,7 @@
 #include "heed/random.h"
 #include "heed/tensor.h"
 
-/// What the layers' tests share: random inputs, tolerances, expected errors.
+/// Shared by the tests of layers: random inputs, tolerances, expected errors.
 namespace heed::test {
 
 inline MatrixView window(RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
@@ -24,7 +24,7 @@ inline RowMajorMatrix randomMatrix(Index rows, Index columns, uint64_t seed) {
   return m;
 }
 
-/// Rows of the given literals.
+/// A matrix with the given rows.
 inline RowMajorMatrix matrix(std::initializer_list<std::initializer_list<float>> rows) {
   RowMajorMatrix m(static_cast<Index>(rows.size()), static_cast<Index>(rows.begin()->size()));
   Index i = 0;
@@ -34,7 +34,7 @@ inline RowMajorMatrix matrix(std::initializer_list<std::initializer_list<float>>
   return m;
 }
 
-/// |got - expected| <= 1e-5 + 1e-4 |expected|, everywhere.
+/// Expects |got - expected| <= 1e-5 + 1e-4 |expected| for all entries.
 inline void expectNear(const RowMajorMatrix& got, const RowMajorMatrix& expected) {
   ASSERT_EQ(got.rows(), expected.rows());
   ASSERT_EQ(got.cols(), expected.cols());
@@ -45,7 +45,7 @@ inline void expectNear(const RowMajorMatrix& got, const RowMajorMatrix& expected
   }
 }
 
-/// The same bits.
+/// Expects bit-identical matrices.
 inline void expectSame(const RowMajorMatrix& got, const RowMajorMatrix& expected) {
   ASSERT_EQ(got.rows(), expected.rows());
   ASSERT_EQ(got.cols(), expected.cols());
@@ -54,7 +54,7 @@ inline void expectSame(const RowMajorMatrix& got, const RowMajorMatrix& expected
   }
 }
 
-/// `call` throws an Error of `code` whose message starts with `start`.
+/// Expects `call` to throw an Error with `code` whose message starts with `start`.
 template <class Call>
 void expectError(ErrorCode code, const std::string& start, const Call& call) {
   try {
@@ -93,7 +93,7 @@ inline void zero(Module& module, const std::string& name) {
   write(module, name, RowMajorMatrix::Zero(values.rows(), values.cols()));
 }
 
-/// Every parameter uniform in [-0.5, 0.5).
+/// Sets every parameter to uniform draws from [-0.5, 0.5).
 inline void fillRandomly(Module& module, uint64_t seed) {
   for (const Parameter& p : module.parameters()) {
     const RowMajorMatrix values = 0.5f * randomMatrix(1, p.shape.size(), seed++);

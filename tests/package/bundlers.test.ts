@@ -1,5 +1,5 @@
-// The bundlers and frameworks that the repository does not use itself, each with a tiny app built from the packed tarball
-// and run in Chromium. They live in bundlers/, a package of its own, which tools/test.mjs installs.
+// Bundlers and frameworks that the repository does not use itself: each builds a tiny app from the packed tarball, which
+// then runs in Chromium. bundlers/ is a separate npm package that contains them; tools/test.mjs installs it.
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser?.close());
 
-// Below bundlers/, so that the apps find the frameworks by Node's own resolution.
+// Inside bundlers/, so that the apps can resolve the frameworks.
 const installApp = (name: string) => install(name, name, join(bundlers, 'apps'));
 
 async function check(folder: string, base = '/') {

@@ -1,4 +1,4 @@
-// The package as users get it: packed, and installed with --ignore-scripts into an empty folder.
+// Packs the package and installs it with --ignore-scripts in an empty folder, as users do.
 import { execFile } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,11 +12,11 @@ export const apps = join(root, 'tests/package/apps');
 
 const exec = promisify(execFile);
 
-/** Runs a program to its end and returns what it printed; its output is in the error when it fails. */
+/** Runs a program and returns its standard output. If it fails, the error contains its output. */
 export async function run(program: string, args: string[], options: { cwd: string; env?: Record<string, string> }) {
   try {
     const env = { ...process.env, ...options.env };
-    // What vitest sets would make bundlers believe that they run in a test.
+    // With these variables, which Vitest sets, bundlers would build for tests.
     delete env.NODE_ENV;
     delete env.VITEST;
     const { stdout } = await exec(program, args, { ...options, env: { ...env, ...options.env }, maxBuffer: 1 << 26 });
@@ -32,13 +32,13 @@ export const runNode = (args: string[], options: { cwd: string; env?: Record<str
 
 export interface Packed {
   files: { path: string; size: number }[];
-  /** A fresh folder outside the repository, where no bundler finds the repository's own configuration. */
+  /** A new folder outside the repository, so that bundlers do not find the repository's configuration. */
   place: string;
-  /** The node_modules that npm made when it installed the tarball. */
+  /** The node_modules folder after installing the tarball. */
   installed: string;
 }
 
-/** `npm pack`, and `npm install --ignore-scripts` in an empty folder. */
+/** Runs `npm pack`, then `npm install --ignore-scripts` in an empty folder. */
 export async function pack(): Promise<Packed> {
   const place = fs.mkdtempSync(join(tmpdir(), 'heed-package-'));
   const printed = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', place], { cwd: root });
@@ -52,8 +52,8 @@ export async function pack(): Promise<Packed> {
 }
 
 /**
- * An empty folder with what npm installed there, and a copy of `app` (a folder of tests/package/apps) with the shared
- * smoke.js in it. `parent`: where the folder is made.
+ * Creates the folder `parent`/`name` with the installed package and, if given, a copy of `app` (a folder in
+ * tests/package/apps) with the shared smoke.js.
  */
 export function install(name: string, app?: string, parent = inject('packed').place): string {
   const folder = join(parent, name);
@@ -75,8 +75,8 @@ declare module 'vitest' {
 }
 
 /**
- * The documented line for bundlers that leave `new URL('./file', import.meta.url)` alone (esbuild, Rollup):
- * `cp -r node_modules/heed/dist/{*.wasm,*.js,model} out/`, keeping what the bundler itself wrote.
+ * Copies heed's files for bundlers that do not process `new URL('./file', import.meta.url)` (esbuild, Rollup), like
+ * `cp -r node_modules/heed/dist/{*.wasm,*.js,model} out/`, but without overwriting the bundler's output.
  */
 export function copyRuntime(folder: string, out: string) {
   fs.cpSync(join(folder, 'node_modules/heed/dist'), out, { recursive: true, force: false });

@@ -1,4 +1,5 @@
-// The installed package in Node: ES modules, CommonJS, worker threads, the command line, and newer Nodes where there are any.
+// The installed package in Node: ES modules, CommonJS, worker threads, the command line, and newer versions of Node if
+// they are installed.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -10,7 +11,7 @@ beforeAll(async () => {
   for (const [name, text] of Object.entries(kScripts)) fs.writeFileSync(join(folder, name), text);
 });
 
-// The same work in each, printed as JSON.
+// All scripts do the same and print their results as JSON.
 const body = `
 const heed = await load();
 const model = await heed.fromPretrained();
@@ -28,7 +29,7 @@ const kScripts: Record<string, string> = {
     ${body} parentPort.postMessage(result);`,
 };
 
-// What 1 and 0 attend to, by hand: softmax([1/sqrt(2), 0]).
+// The expected weights, computed by hand: softmax([1/sqrt(2), 0]).
 const weight = 1 / (1 + Math.exp(-Math.SQRT1_2));
 const attended = [weight * 1 + (1 - weight) * 3, weight * 2 + (1 - weight) * 4];
 
@@ -47,11 +48,11 @@ describe.each(nodes())('Node $version', ({ program, supportsRequire }) => {
   test.each(scripts)('%s', async (name) => check(await run(program, ['--no-warnings', name], { cwd: folder })));
 });
 
-test('the command line starts', async () => {
+test('the command line runs', async () => {
   expect(await runNode([join(folder, 'node_modules/.bin/heed'), '--help'], { cwd: folder })).toMatch(/heed/);
 });
 
-/** This Node, and those that the bundlers' tests bring (see bundlers.test.ts). */
+/** The running Node, and those that are installed for the bundler tests (see bundlers.test.ts). */
 function nodes() {
   const extra = ['node-22', 'node-24'].map((name) =>
     join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/node'),

@@ -1,4 +1,4 @@
-// Opens a built app in Chromium and takes what smoke.js left there.
+// Opens a built app in Chromium and reads the result of its smoke.js.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { install, runNode } from './installed.js';
@@ -11,7 +11,7 @@ export interface Smoke {
   error: string;
 }
 
-/** The result in Node, which the other places must agree with. */
+/** The result in Node, with which all other environments must agree. */
 export async function expectedResult(): Promise<Smoke> {
   const folder = install('expected', 'plain');
   const script = `import * as heed from 'heed'; import { smoke } from './smoke.js'; console.log(JSON.stringify(await smoke(heed, { worker: false })));`;
@@ -20,7 +20,7 @@ export async function expectedResult(): Promise<Smoke> {
 
 const flat = (rows: number[][]) => rows.flat();
 
-/** Engines may fuse a multiplication and an addition: equal up to fp32's rounding, not to the bit. */
+/** Compares up to fp32 rounding, because engines may fuse a multiplication and an addition. */
 function expectClose(actual: number[][], expected: number[][]) {
   expect(flat(actual).length).toBe(flat(expected).length);
   for (const [i, x] of flat(actual).entries()) {
@@ -38,7 +38,7 @@ export function checkResult(answer: { result?: Smoke; failure?: string }, expect
   if (worker) expectClose(result.workerVectors!, expected.vectors);
 }
 
-/** Opens `url` and checks what the app there computed. */
+/** Opens `url` and checks the app's result. */
 export async function checkPage(
   browser: Browser | BrowserContext,
   url: string,

@@ -1,5 +1,5 @@
-// The installed package in the places of the web that need no more than a static server, and through the two bundlers that
-// the repository itself uses. The other bundlers are in bundlers.test.ts.
+// The installed package in web environments that need only a static server, and with the two bundlers that the repository
+// uses itself. For other bundlers see bundlers.test.ts.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { build as esbuild } from 'esbuild';
@@ -42,7 +42,7 @@ test.each(['worker', 'service-module'])('%s', async (kind) => {
   await checkPage(browser, `${server.url}workers.html?kind=${kind}`, expected, { worker: false });
 });
 
-test('a classic service worker, bundled into one script', async () => {
+test('a classic service worker, bundled as one script', async () => {
   await esbuild({
     entryPoints: [join(plain, 'answer.js')],
     outfile: join(plain, 'classic.js'),
@@ -83,7 +83,7 @@ test('esbuild', async () => {
   expect(server.missing).toEqual([]);
 });
 
-test('Vite, built, under a sub-path', async () => {
+test('a Vite build, under a sub-path', async () => {
   const root = install('vite', 'vite');
   await viteBuild({ root, configFile: false, base: '/some/where/', logLevel: 'error', build: { outDir: 'out' } });
   await using server = await serve(join(root, 'out'), { base: '/some/where/' });

@@ -1,5 +1,5 @@
-// The installed package in runtimes other than Node and the browser: Deno, Bun, and two that get a compiled module and may compile none.
-// Deno, Bun and workerd come with the bundlers' packages (tests/package/bundlers); what is not there is skipped.
+// The installed package in runtimes other than Node and browsers: Deno, Bun, and two that cannot compile WebAssembly and
+// receive a compiled module. tests/package/bundlers installs Deno, Bun and workerd; without them, their tests are skipped.
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { createServer } from 'node:net';
@@ -31,7 +31,7 @@ describe.each([
 ])('%s', (name, path, args) => {
   const program = brought(path);
   test.skipIf(!program)(
-    program ? 'runs the package' : `is not there: \`npm run test:bundlers\` brings ${name}`,
+    program ? 'runs the package' : `skipped: \`npm run test:bundlers\` installs ${name}`,
     async () => {
       const printed = await run(program!, args, { cwd: folder, env: { NO_COLOR: '1' } });
       checkResult({ result: JSON.parse(printed.trim().split('\n').at(-1)!) }, expected, false);
@@ -39,14 +39,14 @@ describe.each([
   );
 });
 
-describe('an edge runtime, with a compiled module and no other way to one', () => {
+describe('an edge runtime that can only use a compiled module', () => {
   let edge: string;
   beforeAll(async () => {
     edge = install('edge', 'edge');
     const dist = join(edge, 'node_modules/heed/dist');
     fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
     fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
-    // The shipped model's folder, unpacked (web/src/models/packed.ts): its small files lie in the header's metadata.
+    // The bundled model stores the folder's small files in the metadata of the safetensors header.
     fs.copyFileSync(join(dist, 'model/model.safetensors'), join(edge, 'model.safetensors'));
     const weights = fs.readFileSync(join(edge, 'model.safetensors'));
     const header = JSON.parse(weights.toString('utf8', 8, 8 + Number(weights.readBigUInt64LE(0))));
@@ -63,7 +63,7 @@ describe('an edge runtime, with a compiled module and no other way to one', () =
     fs.writeFileSync(join(edge, 'package.json'), JSON.stringify({ type: 'module' }));
   });
 
-  test('in a context of Node', async () => {
+  test('in a Node vm context', async () => {
     const printed = await runNode(['--no-warnings', '--experimental-vm-modules', 'inside.mjs'], { cwd: edge });
     const { refused, result } = JSON.parse(printed);
     expect(refused).toBe('CompileError');
@@ -71,7 +71,7 @@ describe('an edge runtime, with a compiled module and no other way to one', () =
   });
 
   const workerd = brought('workerd/bin/workerd');
-  test.skipIf(!workerd)(workerd ? 'in workerd' : 'in workerd: `npm run test:bundlers` brings it', async () => {
+  test.skipIf(!workerd)(workerd ? 'in workerd' : 'in workerd: `npm run test:bundlers` installs it', async () => {
     const port = await freePort();
     const scripts = fs.readdirSync(join(edge, 'heed')).filter((name) => name.endsWith('.js') && name !== 'cli.js');
     const modules = scripts.map((name) => `(name = "heed/${name}", esModule = embed "heed/${name}"),`).join('\n');
@@ -97,7 +97,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Asks until the server is up. */
+/** Requests `url` until the server answers. */
 async function ask(url: string): Promise<{ result?: Smoke; failure?: string }> {
   for (;;) {
     const response = await fetch(url).catch(() => null);

@@ -1,4 +1,4 @@
-// A static server as hosts run them: right MIME types, a base path, extra headers, 404 for what is not there.
+// A static server with MIME types, a base path, extra headers, and 404 for missing files.
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ const kTypes: Record<string, string> = {
 
 export interface Served extends AsyncDisposable {
   url: string;
-  /** Paths that were asked for and not there. */
+  /** Requested paths that do not exist. */
   missing: string[];
 }
 

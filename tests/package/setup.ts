@@ -1,4 +1,4 @@
-// Packs once for all the files of this folder.
+// Packs the package once for all test files in this folder.
 import * as fs from 'node:fs';
 import type { TestProject } from 'vitest/node';
 import { pack } from './installed.js';

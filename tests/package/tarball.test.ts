@@ -12,7 +12,7 @@ beforeAll(async () => {
   manifest = JSON.parse(fs.readFileSync(join(heed, 'package.json'), 'utf8'));
 });
 
-test('needs no other package and runs nothing at installation', () => {
+test('has no dependencies and no install scripts', () => {
   for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies', 'bundledDependencies']) {
     expect(manifest[field]).toBeUndefined();
   }
@@ -21,7 +21,7 @@ test('needs no other package and runs nothing at installation', () => {
   }
 });
 
-test('carries the files that its manifest names, and neither sources nor native binaries', () => {
+test('contains the files that its manifest names, but no sources and no native binaries', () => {
   const names = inject('packed').files.map(({ path }) => path);
   for (const needed of [
     'LICENSE',
@@ -45,7 +45,7 @@ test('carries the files that its manifest names, and neither sources nor native 
   for (const target of targets) expect(fs.existsSync(join(heed, JSON.parse(target))), target).toBe(true);
 });
 
-test('says which compiler, flags and sources its modules come from', () => {
+test('records the compiler, flags and sources of its modules', () => {
   const { version, compiler, sources, modules } = JSON.parse(fs.readFileSync(join(heed, 'dist/wasm.json'), 'utf8'));
   expect(version).toBe(manifest.version);
   expect(compiler).toEqual({
@@ -62,7 +62,7 @@ test('says which compiler, flags and sources its modules come from', () => {
   }
 });
 
-test('holds no eval, no URL of another host and no path of the machine that built it', () => {
+test('contains no eval, no URL of another host and no path of the build machine', () => {
   for (const file of fs.readdirSync(join(heed, 'dist')).filter((name) => name.endsWith('.js'))) {
     const code = fs.readFileSync(join(heed, 'dist', file), 'utf8');
     expect(code, file).not.toMatch(/\bnew Function\b|[^.\w]eval\((?!\))/);

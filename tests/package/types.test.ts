@@ -1,4 +1,4 @@
-// The packed declarations, compiled by a user under the strictest settings.
+// Compiles code that uses the packed type declarations, with the strictest compiler settings.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, test } from 'vitest';
@@ -8,14 +8,14 @@ let folder: string;
 beforeAll(async () => {
   folder = install('types');
   fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${use}`);
-  // CommonJS takes the package by import(), or by require() where TypeScript knows that Node can.
+  // CommonJS modules load the package with import().
   fs.writeFileSync(
     join(folder, 'common.cts'),
     `export async function main() { const heed = await import('heed');\n${use.replace('export ', '')} }`,
   );
 });
 
-// One use of each part of the face, results annotated: a wrong type does not compile.
+// Uses each part of the API with annotated results, so that a wrong type is a compile error.
 const use = `
 export async function use() {
   const runtime = await heed.load({ build: 'simd128' });

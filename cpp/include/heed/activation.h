@@ -6,7 +6,7 @@
 
 namespace heed {
 
-/// phi of a time-distributed layer.
+/// An elementwise nonlinearity phi.
 enum class Activation {
   kIdentity,
   kRelu,      ///< max(0, x)
@@ -17,10 +17,11 @@ enum class Activation {
   kSilu,  ///< x sigmoid(x)
 };
 
-/// Throws Error(kInvalidArgument), listing the names, for a name that is none of them.
+/// The activation with the given lower-case name ("relu", "gelu_tanh", ...). Throws kInvalidArgument for an unknown
+/// name; the message lists the names.
 Activation activationNamed(std::string_view name);
 
-/// x <- phi(x), element by element.
+/// x <- phi(x), elementwise.
 void activate(MatrixView x, Activation activation);
 
 }  // namespace heed

@@ -8,19 +8,20 @@
 
 namespace heed {
 
-/// Bump allocator for activations and scratch. Memory handed out stays in place until the scope that it was taken in
-/// closes; after the first calls have shown how much is needed, a call allocates nothing. One arena serves one thread.
+/// Bump allocator for activations and scratch memory. Memory stays valid until the end of the scope in which it was
+/// taken. After the first calls, the arena holds as much memory as a call needs, and no further call allocates. Not
+/// thread-safe.
 class Arena {
  public:
-  /// Uninitialised room for `count` values, aligned to 64 bytes. Throws Error(kOutOfMemory).
+  /// Uninitialized memory for `count` values, aligned to 64 bytes. Throws kOutOfMemory.
   template <class T = float>
   T* take(Index count) {
     return static_cast<T*>(takeBytes(checkedBytes(count, sizeof(T))));
   }
-  /// An uninitialised (rows, columns) matrix.
+  /// An uninitialized (rows, columns) matrix.
   MatrixView matrix(Index rows, Index columns);
 
-  /// Gives back, when destroyed, all that was taken since it was made.
+  /// Its destructor releases everything that was taken since its construction.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), block_(arena.block_), used_(arena.used_) {}
@@ -34,9 +35,9 @@ class Arena {
     size_t used_;
   };
 
-  /// Bytes held from the system, in use or not.
+  /// Bytes allocated from the system, whether in use or not.
   size_t capacity() const;
-  /// Frees everything where more than `bytes` are held; only while nothing is taken.
+  /// Frees all memory if the capacity exceeds `bytes`. Call it only when nothing is taken.
   void trim(size_t bytes);
 
  private:
@@ -50,9 +51,9 @@ class Arena {
   void release(size_t block, size_t used);
 
   std::vector<Block> blocks_;
-  size_t block_ = 0;  // the block that is being filled
-  size_t used_ = 0;   // bytes of it in use
-  size_t peak_ = 0;   // the most bytes that were ever in use: the size of the one block that replaces several
+  size_t block_ = 0;  // the current block
+  size_t used_ = 0;   // bytes in use in the current block
+  size_t peak_ = 0;   // the maximum of bytes in use: the size of the block that replaces several
 };
 
 }  // namespace heed

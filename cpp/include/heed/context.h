@@ -6,33 +6,33 @@ namespace heed {
 
 struct Context;
 
-/// Runs the independent tasks of an operation: today one after the other on the calling thread.
+/// Runs the independent tasks of an operation, currently one after the other on the calling thread.
 class Executor {
  public:
-  /// task(i, context) for each i in [0, count). Tasks may run in any order and write to disjoint results; scratch is
-  /// taken from the context that a task is given.
+  /// Calls task(i, context) for each i in [0, count). Tasks may run in any order and must write to disjoint memory. A
+  /// task takes scratch memory only from the context that it receives.
   template <class Task>
   void run(Index count, Context& context, const Task& task) const {
     for (Index i = 0; i < count; ++i) task(i, context);
   }
 };
 
-/// Where a call's sequences and rows stand in the whole batch. Dropout's draws are keyed by absolute places, so that a
-/// part of a batch draws what the whole batch would.
+/// The position of a call's first sequence and row in the whole batch. Dropout draws depend on absolute positions, so
+/// that computing a part of a batch gives the same draws as computing the whole batch.
 struct RandomState {
   Index first_sequence = 0;
   Index first_row = 0;
 };
 
-/// What operations compute with: scratch memory, threads, and the state of random draws. A context serves one call at a
-/// time.
+/// The resources of a call: scratch memory, an executor, and the state of random draws. A context must not be used by
+/// two calls at the same time.
 struct Context {
   Arena arena;
   Executor executor;
   RandomState random;
 };
 
-/// Puts the random state of a context back at its end.
+/// Restores the random state of a context at the end of a scope.
 class RandomScope {
  public:
   explicit RandomScope(Context& context) : context_(context), before_(context.random) {}

@@ -2,56 +2,58 @@
 
 #include "heed/encoder.h"
 
+/// Notation: N sequences, L_n target rows and S_n memory rows of sequence n, E width of the model, H heads, Dk and Dv
+/// width of one head's keys and values.
 namespace heed {
 
-/// Masks of one decoder call: over the target itself, and over the memory.
+/// Options of one decoder call: for the self-attention over the target and the cross-attention to the memory.
 struct DecoderCallOptions {
   MultiHeadCallOptions self;
   MultiHeadCallOptions memory;
 };
 
-/// Room for the weights of one decoder layer; each null or as AttentionOutput's.
+/// Attention weights of one decoder layer; each pointer is null or as in AttentionOutput.
 struct DecoderWeights {
   float* self = nullptr;
   float* memory = nullptr;
 };
 
-/// What a decoder reads: target (sum L_n, E), and memory (sum S_n, E), the encoder's output.
+/// Inputs of a decoder: target (sum L_n, E) and memory (sum S_n, E), the output of the encoder.
 struct DecoderInput {
   ConstMatrixView target, memory;
   const Sequences& targets;   ///< L_n
   const Sequences& memories;  ///< S_n
 };
 
-/// Keys and values of N equally long sequences in one layer, kept between steps of decoding.
+/// Keys and values of one layer for N sequences of equal length, kept between decoding steps.
 struct DecoderLayerCache {
-  /// Rows of N sequences that grow at their ends: those of sequence n begin at row n capacity.
+  /// The rows of N sequences, to which rows can be appended; those of sequence n begin at row n * capacity.
   struct GrowingRows {
     std::vector<float> values;
     Index capacity = 0;
   };
   Index count = 1;                              ///< N
-  Index length = 0;                             ///< rows decoded so far, of each
-  GrowingRows self_key, self_value;             ///< (length, H Dk) and (length, H Dv) of each
+  Index length = 0;                             ///< rows decoded so far, per sequence
+  GrowingRows self_key, self_value;             ///< (length, H Dk) and (length, H Dv) per sequence
   std::vector<float> memory_key, memory_value;  ///< (N S, H Dk) and (N S, H Dv), projected once
 };
 
-/// Causal self-attention, cross-attention to the encoder's output, feed-forward; each with its residual and norm, pre-
-/// or post-norm (torch.nn.TransformerDecoderLayer, batch_first). Parameters self_attn.*, multihead_attn.*, linear1.*,
-/// linear2.*, norm1.*, norm2.*, norm3.*.
+/// Self-attention, cross-attention to the encoder's output and feed-forward, each with a residual connection and a
+/// norm, pre- or post-norm (torch.nn.TransformerDecoderLayer with batch_first). Parameters: self_attn.*,
+/// multihead_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, norm3.*.
 class DecoderLayer final : public Module {
  public:
   explicit DecoderLayer(const EncoderLayerOptions& options);
-  /// output (sum L_n, E), which may be the target.
+  /// output (sum L_n, E) may be the same memory as the target. Throws kShapeMismatch.
   void forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output, DecoderWeights weights,
                Context& context);
 
   using Cache = DecoderLayerCache;
-  /// memory (N S, E), N = `count`.
+  /// Projects memory (N S, E), N = `count` sequences of S rows, to keys and values. Throws kShapeMismatch.
   Cache makeCache(ConstMatrixView memory, Context& context, Index count = 1);
-  /// The next rows of each sequence, target (N L_new, E), given all before them; equals the rows of a full causal pass.
-  /// Self-attention is causal whatever `options` says; its masks broadcast to (N, H, L_new, length + L_new), the
-  /// memory's to (N, H, L_new, S). A step that throws leaves the cache as it was.
+  /// Computes the next rows of each sequence, target (N L_new, E); they equal those of a full causal pass. The
+  /// self-attention is always causal; its masks broadcast to (N, H, L_new, length + L_new), those of the memory to
+  /// (N, H, L_new, S). A step that throws leaves the cache unchanged.
   void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
             DecoderWeights weights, Context& context);
 
@@ -59,7 +61,7 @@ class DecoderLayer final : public Module {
 
  private:
   std::vector<Child> children() override;
-  /// The three blocks; `self_attention` and `cross_attention` take (in, out, residual) as residualBlock()'s block.
+  /// Runs the three blocks. `self_attention` and `cross_attention` are blocks as residualBlock() calls them.
   template <class SelfAttention, class CrossAttention>
   void blocks(ConstMatrixView target, const SelfAttention& self_attention, const CrossAttention& cross_attention,
               MatrixView output, Context& context);
@@ -75,11 +77,12 @@ class DecoderLayer final : public Module {
   Dropout dropout1_, dropout2_, dropout3_;
 };
 
-/// N decoder layers and an optional final norm (torch.nn.TransformerDecoder). Parameters layers.0.*, ..., norm.*.
+/// A stack of decoder layers and an optional final norm (torch.nn.TransformerDecoder). Parameters: layers.0.*, ...,
+/// norm.*.
 class Decoder final : public Module {
  public:
   Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
-  /// `weights` empty, or one entry per layer.
+  /// `weights` is empty or has one entry per layer.
   void forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
                std::span<const DecoderWeights> weights, Context& context);
   using Cache = std::vector<DecoderLayerCache>;

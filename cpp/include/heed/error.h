@@ -6,22 +6,23 @@
 
 namespace heed {
 
-/// What kind of mistake an Error reports. The names cross to JavaScript as they are (`HeedError.code`).
+/// The kind of an Error. JavaScript receives its name as `HeedError.code`.
 enum class ErrorCode {
-  kInvalidArgument,  ///< a value outside its legal range
-  kShapeMismatch,    ///< shapes that do not fit each other
+  kInvalidArgument,  ///< a value outside its valid range
+  kShapeMismatch,    ///< incompatible shapes
   kOutOfMemory,      ///< the engine refused to grow the memory, or a size exceeds what 32-bit memory can hold
-  kInvalidFile,      ///< bytes from outside that are not what they claim to be
-  kUnsupported,      ///< legal, but not something heed implements
+  kInvalidFile,      ///< a file whose content is invalid
+  kUnsupported,      ///< valid, but not implemented
 };
 
 /// "INVALID_ARGUMENT", "SHAPE_MISMATCH", ...
 const char* errorCodeName(ErrorCode code);
 
-/// A number for a message, to six decimals. (std::to_string of a float would bring all of printf into the module.)
+/// Formats a number for a message, with at most six decimals. (std::to_string of a float would link all of printf into
+/// the module.)
 std::string numberText(double value);
 
-/// The one exception type of the core. The message reads `argument: got X; expected Y`.
+/// The only exception type of the core. The message reads `argument: got X; expected Y`.
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}

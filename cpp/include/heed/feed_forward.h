@@ -3,6 +3,7 @@
 #include "heed/dropout.h"
 #include "heed/linear.h"
 
+/// Notation: T rows, E width of the model, F width of the hidden layer.
 namespace heed {
 
 struct FeedForwardOptions {
@@ -11,17 +12,17 @@ struct FeedForwardOptions {
   Activation activation = Activation::kRelu;
   float dropout = 0;
   bool bias = true;
-  bool gated = false;  ///< phi(W_1a x) * (W_1b x) between the two products (Shazeer 2020, arXiv:2002.05202): linear1 is
-                       ///< (2 F, E), the activated half first
+  bool gated = false;  ///< hidden layer phi(W_1a x) * (W_1b x) (Shazeer 2020, arXiv:2002.05202); linear1.weight is then
+                       ///< (2F, E), the activated half first
   Precision precision = Precision::kFloat32;
 };
 
-/// W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position. Parameters linear1.{weight (F, E), bias}, linear2.{weight (E,
-/// F), bias}.
+/// W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position. Parameters: linear1.weight (F, E), linear1.bias (F),
+/// linear2.weight (E, F), linear2.bias (E).
 class FeedForward : public Module {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
-  /// x, output (T, E); `residual` (T, E) is added where given (may be output itself).
+  /// x and output (T, E). `residual` (T, E) is null or is added to the output; it may be the same memory as output.
   void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
 

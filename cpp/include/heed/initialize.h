@@ -6,17 +6,17 @@
 
 namespace heed {
 
-/// How matrices start.
+/// How matrices are initialized.
 enum class Initialization {
-  kByLayer,  ///< as each PyTorch layer's constructor does
-  kXavier,   ///< every matrix Xavier-uniform, as torch.nn.Transformer does
+  kByLayer,  ///< as in the constructors of PyTorch's layers
+  kXavier,   ///< all matrices Xavier-uniform, as in torch.nn.Transformer
 };
 
-/// Gives every parameter of `module` the value that PyTorch's module of the same name starts with, drawn from `seed`:
+/// Initializes every parameter of `module` as PyTorch's module of the same name does, with draws from `seed`:
 ///
 ///   Linear                weight and bias uniform in +-1 / sqrt(in)
 ///   MultiHeadAttention    projections Xavier-uniform, in_proj_weight as one matrix; biases 0; out_proj.weight as
-///                         Linear's
+///                         in Linear
 ///   LayerNorm, BatchNorm  weight 1, bias 0, running mean 0 and variance 1
 ///   learned positions     normal with deviation 1, as torch.nn.Embedding
 void initialize(Module& module, uint64_t seed, Initialization initialization = Initialization::kByLayer);

@@ -10,7 +10,8 @@ namespace heed {
 
 class PackedWeight;
 
-/// The most inputs of a layer with int8 weights: as many products of 7 and 8 bits add up in 32 bits.
+/// The maximum number of inputs of a layer with int8 weights: the sum of this many products of 7-bit and 8-bit values
+/// fits into 32 bits.
 inline constexpr Index kMostInt8Inputs = 1 << 17;
 
 struct LinearOptions {
@@ -19,11 +20,11 @@ struct LinearOptions {
   bool bias = true;
   Activation activation = Activation::kIdentity;
   Precision precision = Precision::kFloat32;
-  bool lookup = false;  ///< rows are mostly read one by one, as an embedding's: int8 keeps its full range for them
+  bool lookup = false;  ///< an embedding table, whose rows are mostly read one by one: int8 rows use the full range
 };
 
-/// The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. torch.nn.Linear, followed
-/// by phi. Parameters: weight (out, in), bias (out).
+/// The time-distributed layer z(x)_u = phi(w_0 + W x_u), with the same weights at every position u: torch.nn.Linear
+/// followed by phi. Parameters: weight (out, in), bias (out). T is the number of rows.
 class Linear : public Module {
  public:
   explicit Linear(const LinearOptions& options);
@@ -31,13 +32,14 @@ class Linear : public Module {
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
 
-  /// x (T, in) -> output (T, out); with `residual` (T, out), output = phi(...) + residual (which may be output itself).
+  /// x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be the same memory as
+  /// output. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr) const;
 
   const LinearOptions& options() const { return options_; }
   const PackedWeight& weight() const { return *weight_; }
   const float* bias() const { return options_.bias ? bias_.data() : nullptr; }
-  /// The parameters alone, for modules that list them under names of their own: weight and, where there is one, bias.
+  /// weight and, if there is one, bias. Public for modules that list them under other names.
   std::vector<Parameter> ownParameters() override;
 
  private:
@@ -46,8 +48,8 @@ class Linear : public Module {
   std::vector<float> bias_;
 };
 
-/// x W^T + b with weights that the caller holds; `weight` (out, in), `bias` (out) or null. Packs the weight anew on
-/// each call.
+/// output (T, out) = phi(x W^T + b) with the caller's `weight` (out, in) and `bias` (out) or null. Packs the weight on
+/// every call. Throws kShapeMismatch.
 void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
             Context& context);
 

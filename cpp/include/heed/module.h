@@ -9,81 +9,82 @@
 
 namespace heed {
 
-/// What a parameter is to its module.
+/// The role of a parameter.
 enum class ParameterKind {
   kWeight,
   kBias,
-  kBuffer,  ///< kept and saved, but not trained: batch norm's moving averages
+  kBuffer,  ///< saved but not trained, such as batch norm's moving averages
 };
 
-/// How a parameter starts, as in the constructors of PyTorch's modules.
+/// How a parameter is initialized.
 struct InitialValue {
   enum class Kind { kConstant, kUniform, kNormal };
   Kind kind = Kind::kConstant;
-  float value = 0;  ///< the constant; the bound of a uniform draw from [-value, value); the deviation of a normal one
+  float value = 0;  ///< the constant, the bound of uniform draws from [-value, value), or a standard deviation
 
   static InitialValue constant(float value) { return {Kind::kConstant, value}; }
   static InitialValue uniform(float bound) { return {Kind::kUniform, bound}; }
   static InitialValue normal() { return {Kind::kNormal, 1}; }
   /// Xavier-uniform for a weight (out, in): bound sqrt(6 / (in + out)) (Glorot, Bengio 2010).
   static InitialValue xavier(Index out, Index in);
-  /// torch.nn.Linear's, for weight and bias: bound 1 / sqrt(in).
+  /// As in torch.nn.Linear, for weight and bias: uniform with bound 1 / sqrt(in).
   static InitialValue linear(Index in);
 };
 
-/// One named weight of a module. It is read and written by ranges of rows (the first axis), so that a loader can stream
-/// it, write q, k and v into their thirds of `in_proj_weight`, and a packed or int8 weight can convert row by row.
+/// A named parameter of a module. It is read and written by ranges of rows (along the first axis), so that files can be
+/// streamed, q, k and v can be written into their thirds of `in_proj_weight`, and weights can be packed or quantized
+/// row by row.
 struct Parameter {
-  std::string name;  ///< PyTorch's, e.g. "self_attn.in_proj_weight"
+  std::string name;  ///< as in PyTorch, e.g. "self_attn.in_proj_weight"
   Shape shape;
   ParameterKind kind = ParameterKind::kWeight;
   InitialValue initial;
-  /// Copies rows [first, first + count) out, row-major fp32.
+  /// Copies rows [first, first + count) to `out`, row-major in fp32.
   std::function<void(Index first, Index count, float* out)> read;
-  /// Copies rows [first, first + count) in.
+  /// Sets rows [first, first + count).
   std::function<void(Index first, Index count, const float* in)> write;
-  /// Copies rows in that are stored as int8 with one scale per row (value = scales[row] * in[row, :]). Empty for
-  /// parameters that have no int8 form.
+  /// Sets rows that are given as int8 with one scale per row: value = scales[row] * in[row, :]. Empty for parameters
+  /// without an int8 format.
   std::function<void(Index first, Index count, const signed char* in, const float* scales)> writeInt8;
 
-  /// Elements of one row; 1 for a vector.
+  /// The number of elements in a row; 1 for vectors.
   Index rowSize() const;
 };
 
-/// How a module stores and multiplies by its matrices. Everything else is fp32 in both.
+/// How a module stores its matrices and multiplies by them. Everything else is fp32.
 enum class Precision {
   kFloat32,
-  kInt8,  ///< weights int8 per output row, activations quantized per row at run time
+  kInt8,  ///< weights quantized per output row, activations quantized per row at run time
 };
 
-/// Something that owns parameters, as torch.nn.Module: it lists its own parameters and its children, and everything
-/// that concerns all parameters or all modules walks that list.
+/// The base of all layers and models, like torch.nn.Module. A subclass lists its own parameters and its children;
+/// everything that concerns all parameters or all modules walks this tree.
 class Module {
  public:
   virtual ~Module() = default;
 
-  /// Every parameter of this module and its children, names joined by dots ("layers.0.norm1.weight"). Handles stay
-  /// valid as long as the module.
+  /// All parameters of this module and its children, with names joined by dots ("layers.0.norm1.weight"). They stay
+  /// valid as long as the module exists.
   std::vector<Parameter> parameters();
-  /// Number of scalars in all parameters, buffers included.
+  /// The number of scalars in all parameters, including buffers.
   int64_t parameterCount();
-  /// Training mode: dropout draws. Modules start in evaluation mode; torch.nn.Module starts in training mode.
+  /// Switches training mode, in which dropout is active. Unlike torch.nn.Module, modules start in evaluation mode.
   void setTraining(bool training);
   bool training() const { return training_; }
-  /// Starts the draws of all dropout in this module and its children anew. Modules with several of them call it in their
-  /// constructor, so that no two start alike.
+  /// Seeds the dropout of this module and all its children, each with a different stream. Modules with several dropout
+  /// layers call it in their constructor.
   void seed(uint64_t seed);
 
  protected:
-  /// A module inside this one; an empty name adds nothing to the names of its parameters.
+  /// A module inside this one. With an empty name, the names of its parameters get no prefix.
   struct Child {
     std::string name;
     Module* module;
   };
   virtual std::vector<Child> children() { return {}; }
-  /// This module's parameters without its children's.
+  /// The parameters of this module, without those of its children.
   virtual std::vector<Parameter> ownParameters() { return {}; }
-  /// Starts this module's own draws anew; modules that draw nothing ignore it.
+  /// Seeds the draws of this module itself, if it has any.
   virtual void seedOwn(uint64_t) {}
 
  private:
@@ -91,7 +92,7 @@ class Module {
   bool training_ = false;
 };
 
-/// A parameter that is a plain row-major array; vectors have shape {size}, and a "row" of theirs is one element.
+/// A parameter stored as a plain row-major array. Vectors have the shape {size} and rows of one element.
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial);
 
 }  // namespace heed

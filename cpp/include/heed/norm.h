@@ -5,9 +5,9 @@
 /// Notation: T rows, E features.
 namespace heed {
 
-/// gamma (x - mean) / sqrt(variance + eps) + delta over each row, variance with 1/E (Ba, Kiros, Hinton 2016,
-/// arXiv:1607.06450). `weight` (gamma), `bias` (delta): (E) or null. x and output (T, E) may be the same. Sums are
-/// taken in one fixed order, wherever a row lies.
+/// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + delta, where the variance divides by E (Ba, Kiros,
+/// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (delta) are (E) or null. x and output (T, E) may be the
+/// same. The order of summation does not depend on the row's position in memory.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
 struct LayerNormOptions {
@@ -21,7 +21,7 @@ struct LayerNormOptions {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const LayerNormOptions& options);
-  /// x, output (T, E), which may be the same.
+  /// x and output (T, E) may be the same. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output) const;
   const LayerNormOptions& options() const { return options_; }
 
@@ -37,13 +37,13 @@ struct BatchNormOptions {
   float eps = 1e-5f;
 };
 
-/// torch.nn.BatchNorm1d in inference, beside layer norm for contrast: each feature over the batch, gamma (x - mean) /
-/// sqrt(variance + eps) + delta with the moving averages of training (Ioffe, Szegedy 2015, arXiv:1502.03167).
-/// Parameters: weight, bias; buffers: running_mean, running_var; all (E).
+/// torch.nn.BatchNorm1d in evaluation mode: normalizes each feature with the moving averages of training, gamma (x -
+/// mean) / sqrt(variance + eps) + delta (Ioffe, Szegedy 2015, arXiv:1502.03167). Parameters: weight, bias; buffers:
+/// running_mean, running_var; all (E).
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(const BatchNormOptions& options);
-  /// x, output (T, E), features last; they may be the same.
+  /// x and output (T, E) may be the same. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output) const;
   const BatchNormOptions& options() const { return options_; }
 

@@ -5,25 +5,25 @@
 
 #include "heed/tensor.h"
 
-/// Notation: N sequences, L rows of one sequence, E columns.
+/// Notation: N sequences, L rows per sequence, E columns.
 namespace heed {
 
-/// How a sequence's rows x_1 .. x_L become one vector (the modes of Reimers, Gurevych 2019, arXiv:1908.10084, and of
-/// Muennighoff 2022, arXiv:2202.08904).
+/// How the rows x_1 .. x_L of a sequence are combined into one vector (the modes of Reimers, Gurevych 2019,
+/// arXiv:1908.10084, and Muennighoff 2022, arXiv:2202.08904).
 enum class Pooling {
   kMean,            ///< sum x_i / L
   kCls,             ///< x_1
   kLast,            ///< x_L
-  kMax,             ///< column by column
+  kMax,             ///< maximum of each column
   kMeanSqrtLength,  ///< sum x_i / sqrt(L)
   kWeightedMean,    ///< sum i x_i / sum i
 };
-/// By the names "mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"; throws Error(kInvalidArgument), which
-/// lists them, for any other.
+/// The mode with the name "mean", "cls", "last", "max", "mean_sqrt_len" or "weighted_mean". Throws kInvalidArgument for
+/// other names; the message lists the valid ones.
 Pooling poolingNamed(std::string_view name);
-/// One vector per sequence: output (N, E), zeros for a sequence of no rows. `skipped` (N), or empty, says how many rows
-/// at each sequence's beginning (those of a prompt) the means and the maximum leave out; L is then what remains, i
-/// still counts from the sequence's first row.
+/// Pools each sequence to one vector: output (N, E), zeros for empty sequences. `skipped` (N), or empty, is the number
+/// of rows at the beginning of each sequence (those of a prompt) that the means and the maximum leave out. L is then
+/// the number of remaining rows; i still counts from the first row of the sequence. Throws kShapeMismatch.
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output);
 

@@ -5,37 +5,37 @@
 #include "heed/module.h"
 #include "heed/tensor.h"
 
-/// How an encoder learns about order, which attention itself does not depend on.
+/// Positional encodings add information about order, which attention by itself ignores.
 /// Notation: T rows of all sequences, L positions, E width of the encoding, D width of x, H heads, Dh width of one
 /// head.
 namespace heed {
 
-/// output(i, 2k) = sin(i base^(-2k/E)), output(i, 2k + 1) = cos of the same (Vaswani et al. 2017, arXiv:1706.03762,
-/// section 3.5). output (L, E), E may be odd. Row i is position `first_position + i`. Throws kInvalidArgument for a
-/// base that is not a finite number > 0.
+/// Sinusoidal encodings: output(i, 2k) = sin(p base^(-2k/E)), output(i, 2k + 1) = cos(p base^(-2k/E)) for the position
+/// p = first_position + i (Vaswani et al. 2017, arXiv:1706.03762, section 3.5). output is (L, E); E may be odd. Throws
+/// kInvalidArgument if the base is not finite or not positive.
 void positionalEncoding(double base, MatrixView output, Index first_position = 0);
 
 struct PositionalEncodingOptions {
   enum class Mode {
-    kAdd,     ///< output = x + row, which needs D = E
-    kConcat,  ///< output = [x, row]
+    kAdd,     ///< output = x + encoding; requires D = E
+    kConcat,  ///< output = [x, encoding]
   };
   Index embed_dim;
   Index max_length;
   double base = 10000;
   Mode mode = Mode::kAdd;
-  bool learned = false;  ///< a table of parameters (torch.nn.Embedding) in place of the sinusoids
+  bool learned = false;  ///< a table of parameters (torch.nn.Embedding) instead of sinusoids
 };
 
-/// Adds or appends the i-th of `max_length` rows to the i-th row of every sequence. Parameter `weight` (max_length, E)
-/// where learned, else none.
+/// Adds or appends the encoding of position i to row i of every sequence. Parameter: weight (max_length, E) if learned,
+/// otherwise none.
 class PositionalEncoding : public Module {
  public:
   explicit PositionalEncoding(const PositionalEncodingOptions& options);
-  /// x (T, D) -> output (T, outputWidth(D)); where rows are added, both may be the same. Throws kShapeMismatch for a
-  /// sequence longer than max_length.
+  /// x (T, D), output (T, outputWidth(D)); they may be the same in mode kAdd. Throws kShapeMismatch for sequences
+  /// longer than max_length.
   void forward(ConstMatrixView x, const Sequences& sequences, MatrixView output) const;
-  /// D, or D + E where rows are appended. Throws kShapeMismatch for a D that does not fit.
+  /// The width of the output: D, or D + E in mode kConcat. Throws kShapeMismatch if D differs from E in mode kAdd.
   Index outputWidth(Index width) const;
   const PositionalEncodingOptions& options() const { return options_; }
 
@@ -46,21 +46,22 @@ class PositionalEncoding : public Module {
   std::vector<float> rows_;  // (max_length, E)
 };
 
-/// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): the pair k of a head's features turns by i
-/// base^(-2k/D) at position i, so that the product of a query and a key depends on their distance alone. D: the
-/// features of a head that turn.
+/// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): at position i, pair k of a head's features is rotated
+/// by the angle i base^(-2k/D), so that the dot product of a query and a key depends only on their distance. D is the
+/// number of rotated features per head.
 class Rotary {
  public:
   enum class Pairing {
     kHalfSplit,    ///< features (k, k + D/2): GPT-NeoX, ModernBERT, NomicBERT
     kInterleaved,  ///< features (2k, 2k + 1): the paper, GPT-J
   };
-  /// Tables for positions 0 .. max_length - 1 of `dim` = D features, an even number > 0.
+  /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. Throws kInvalidArgument if D is not even
+  /// and positive.
   Rotary(Index dim, Index max_length, double base, Pairing pairing);
 
   Index maxLength() const { return max_length_; }
-  /// Turns the first D features of every head of x (rows, H Dh) in place; row r stands at position first_position + r.
-  /// Throws kShapeMismatch where Dh < D, kInvalidArgument for positions from max_length on.
+  /// Rotates the first D features of every head of x (rows, H Dh) in place; row r has the position first_position + r.
+  /// Throws kShapeMismatch if Dh < D, kInvalidArgument for positions >= max_length.
   void rotate(MatrixView x, Index num_heads, Index first_position = 0) const;
 
  private:

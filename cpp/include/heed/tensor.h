@@ -8,13 +8,13 @@
 
 #include "heed/error.h"
 
-/// Shapes and views. heed's data is row-major fp32; a view never owns what it shows.
-/// Letters: T rows of all sequences together, E columns, N sequences, L rows of one sequence.
+/// Shapes and views. Data is row-major fp32; views do not own it.
+/// Notation: N sequences, L rows of one sequence, T rows of all sequences together, E columns.
 namespace heed {
 
 using Index = Eigen::Index;
 
-/// The extents of a tensor, outermost first.
+/// The extents of a tensor, outermost axis first.
 class Shape {
  public:
   Shape() = default;
@@ -22,11 +22,11 @@ class Shape {
   explicit Shape(std::vector<Index> extents) : extents_(std::move(extents)) {}
 
   Index rank() const { return static_cast<Index>(extents_.size()); }
-  /// Extent of `axis`; negative axes count from the last, as in PyTorch.
+  /// Extent of `axis`; negative axes count from the end, as in PyTorch.
   Index operator[](Index axis) const { return extents_[static_cast<size_t>(axis < 0 ? axis + rank() : axis)]; }
-  /// Number of elements. Throws kOutOfMemory where that many floats cannot be addressed.
+  /// Number of elements. Throws kOutOfMemory if that many floats cannot be addressed.
   Index size() const;
-  /// Product of all extents but the last: the rows of the tensor seen as a matrix.
+  /// Product of all extents but the last: the number of rows of the tensor viewed as a matrix.
   Index rows() const;
   const std::vector<Index>& extents() const { return extents_; }
   /// "[2, 3, 8]"
@@ -39,8 +39,8 @@ class Shape {
 };
 
 using RowMajorMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-/// A (rows, columns) window on floats whose rows lie `outerStride()` floats apart, so that one head's columns are a
-/// view too.
+/// A (rows, columns) view of floats whose rows are `outerStride()` floats apart, so that the columns of one head can be
+/// viewed, too.
 using MatrixView = Eigen::Map<RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using ConstMatrixView = Eigen::Map<const RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using VectorView = Eigen::Map<Eigen::VectorXf>;
@@ -54,27 +54,28 @@ inline ConstMatrixView view(const float* data, Index rows, Index columns, Index 
   return ConstMatrixView(data, rows, columns, Eigen::OuterStride<>(stride));
 }
 inline ConstMatrixView view(const float* data, Index rows, Index columns) { return view(data, rows, columns, columns); }
-/// The same window, read-only.
+/// The same view, read-only.
 inline ConstMatrixView readOnly(const MatrixView& m) { return view(m.data(), m.rows(), m.cols(), m.outerStride()); }
 
-/// Where part i of `count` rows begins that are cut into `parts` as evenly as can be; part `parts` begins at the end.
+/// The first row of part i if `rows` rows are divided into `parts` parts of nearly equal size. Returns `rows` for
+/// i = parts.
 inline Index evenPart(Index rows, Index parts, Index i) { return rows / parts * i + std::min(i, rows % parts); }
 
-/// Where the rows of each of N sequences lie in a matrix of T concatenated rows: sequence n is rows [begin(n), end(n)).
-/// A padded batch is never built; a batch [N, L, E] is the case where all lengths are L.
+/// The row ranges of N sequences in a matrix of T concatenated rows: sequence n has the rows [begin(n), end(n)). There
+/// is no padding; a batch [N, L, E] is the special case in which all sequences have L rows.
 class Sequences {
  public:
   /// N sequences of `length` rows each.
   static Sequences uniform(Index count, Index length);
-  /// One sequence per entry of `lengths`. Throws kInvalidArgument for a negative length, kOutOfMemory where the rows
-  /// cannot be counted.
+  /// One sequence per entry of `lengths`. Throws kInvalidArgument for negative lengths, kOutOfMemory if the number of
+  /// rows overflows Index.
   static Sequences ofLengths(const std::vector<Index>& lengths);
 
   Index count() const { return static_cast<Index>(offsets_.size()) - 1; }
   Index begin(Index n) const { return offsets_[static_cast<size_t>(n)]; }
   Index end(Index n) const { return offsets_[static_cast<size_t>(n) + 1]; }
   Index length(Index n) const { return end(n) - begin(n); }
-  /// T, the rows of all sequences together.
+  /// T, the number of rows of all sequences.
   Index totalRows() const { return offsets_.back(); }
   Index maxLength() const;
 

@@ -2,16 +2,17 @@
 
 #include "heed/decoder.h"
 
+/// Notation: S_n source rows and L_n target rows of sequence n, E width of the model.
 namespace heed {
 
-/// The complete encoder-decoder (Vaswani et al. 2017, arXiv:1706.03762, figure 1), both stacks with their final norms:
-/// torch.nn.Transformer, batch_first. Parameters encoder.*, decoder.*.
+/// The complete encoder-decoder model (Vaswani et al. 2017, arXiv:1706.03762, figure 1), both stacks with final norms:
+/// torch.nn.Transformer with batch_first. Parameters: encoder.*, decoder.*.
 class Transformer final : public Module {
  public:
   Transformer(const EncoderLayerOptions& options, Index num_encoder_layers, Index num_decoder_layers);
 
-  /// source (sum S_n, E), target and output (sum L_n, E): the encoder's output is the decoder's memory. Callers that
-  /// want the weights or the memory run the two stacks themselves.
+  /// source (sum S_n, E), target and output (sum L_n, E). The encoder's output is the decoder's memory. To get
+  /// attention weights or the memory, run encoder() and decoder() separately.
   void forward(ConstMatrixView source, ConstMatrixView target, const Sequences& sources, const Sequences& targets,
                const EncoderCallOptions& encoder_options, const DecoderCallOptions& decoder_options, MatrixView output,
                Context& context);

@@ -15,8 +15,8 @@ constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kSmallestBlock = 256 * 1024;
 
 [[noreturn]] void refuseBytes(size_t bytes) {
-  refuse(ErrorCode::kOutOfMemory, "memory", "a need for " + std::to_string(bytes) + " more bytes",
-         "the engine to grant them");
+  refuse(ErrorCode::kOutOfMemory, "memory", "an allocation of " + std::to_string(bytes) + " bytes, which failed",
+         "enough free memory");
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ void* Arena::takeBytes(size_t bytes) {
 void Arena::release(size_t block, size_t used) {
   block_ = block;
   used_ = used;
-  // A call that needed several blocks gets one that holds all of it the next time: nothing is left over between blocks,
-  // and no further call allocates.
+  // If a call needed several blocks, the next call gets a single block of their total size. Then no memory is wasted
+  // between blocks, and no further call allocates.
   if (block == 0 && used == 0 && blocks_.size() > 1) blocks_.clear();
 }
 

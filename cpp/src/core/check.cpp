@@ -16,7 +16,7 @@ void refuseShape(const std::string& argument, const Shape& got, const std::strin
 
 void refuseMemory(const std::string& what, const Shape& shape, double bytes) {
   refuse(ErrorCode::kOutOfMemory, what, "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes",
-         "a size that the memory, which ends at 4 GB, has room for");
+         "a size that fits into 4 GB of memory");
 }
 
 void requireAtLeast(const char* argument, Index got, Index least) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Elementary functions in double, for what is computed once at construction. In WebAssembly they are the engine's own,
-/// JavaScript's Math, which is as exact and saves 3 KB of the download.
+/// Elementary functions in double precision, for tables that are computed once. In WebAssembly they call JavaScript's
+/// Math, which is as accurate as libm and saves 3 KB of the download.
 namespace heed::elementary {
 
 double sin(double x);

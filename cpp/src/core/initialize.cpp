@@ -10,7 +10,7 @@ namespace heed {
 namespace {
 
 float normal(Generator& generator) {
-  // Box, Muller 1958; 1 - u lies in (0, 1], so the logarithm is finite.
+  // Box-Muller (1958); 1 - u lies in (0, 1], so the logarithm is finite.
   const double radius = std::sqrt(-2 * elementary::log(1 - generator.uniform()));
   return static_cast<float>(radius * elementary::cos(2 * std::numbers::pi * generator.uniform()));
 }
@@ -36,7 +36,7 @@ void initialize(Module& module, uint64_t seed, Initialization initialization) {
     const InitialValue initial = is_matrix && initialization == Initialization::kXavier
                                      ? InitialValue::xavier(parameter.shape[0], parameter.shape[1])
                                      : parameter.initial;
-    // Row by row, so that the memory needed does not grow with the parameter.
+    // Row by row, so that the extra memory does not grow with the parameter.
     std::vector<float> row(static_cast<size_t>(parameter.rowSize()));
     for (Index i = 0; i < parameter.shape[0]; ++i) {
       for (float& value : row) value = draw(initial, generator);

@@ -43,7 +43,7 @@ void Module::setTraining(bool training) {
 
 void Module::seed(uint64_t seed) {
   seedOwn(seed);
-  Generator streams(seed);  // one for each child: they must not drop the same entries
+  Generator streams(seed);  // one seed per child, so that two children do not drop the same entries
   for (const Child& child : children()) child.module->seed(streams.fork());
 }
 

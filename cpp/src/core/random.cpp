@@ -42,7 +42,7 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key) {
     const uint64_t a = kMultipliers[0] * counter[0], b = kMultipliers[1] * counter[2];
     counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ low, static_cast<uint32_t>(b),
                static_cast<uint32_t>(a >> 32) ^ counter[3] ^ high, static_cast<uint32_t>(a)};
-    low += 0x9e3779b9;  // the golden ratio and sqrt(3) - 1, Weyl sequences
+    low += 0x9e3779b9;  // Weyl sequences with the golden ratio and sqrt(3) - 1
     high += 0xbb67ae85;
   }
   return counter;

@@ -9,7 +9,7 @@ namespace heed {
 
 namespace {
 
-/// Product of extents[0 .. count); zero wins over every overflow.
+/// Product of the first `count` extents; 0 if one of them is 0, even if the others would overflow.
 Index product(const Shape& shape, Index count) {
   constexpr Index kMostFloats = std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(float));
   const auto end = shape.extents().begin() + count;

@@ -10,8 +10,8 @@ namespace {
 
 using GrowingRows = DecoderLayerCache::GrowingRows;
 
-/// Puts the next rows of each of `count` sequences, `fresh` (count L_new, width) without gaps, after their first
-/// `before`.
+/// Appends rows to each of `count` sequences that have `before` rows so far. `fresh` (count L_new, width) has
+/// contiguous rows.
 void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before) {
   const Index width = fresh.cols(), added = fresh.rows() / count;
   if (before + added > kept.capacity) {
@@ -28,7 +28,7 @@ void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before)
   }
 }
 
-/// The first `length` rows of each of `count` sequences, one after the other.
+/// The first `length` rows of each of `count` sequences, concatenated.
 ConstMatrixView joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
   if (count == 1) return view(kept.values.data(), length, width);
   MatrixView all = arena.matrix(count * length, width);
@@ -103,8 +103,8 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
                         DecoderWeights weights, Context& context) {
   requireShape("target", target, target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
-    refuse(ErrorCode::kUnsupported, "memory.rotary", "one in a step",
-           "none: the cache holds the memory's keys as they are");
+    refuse(ErrorCode::kUnsupported, "memory.rotary", "rotary positions in a step",
+           "none, because the cache holds unrotated keys of the memory");
   blocks(
       target,
       [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
@@ -199,8 +199,8 @@ void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOption
                    Context& context) {
   requireShape("output", readOnly(output), target.rows(), target.cols());
   if (cache.size() != layers_.size()) {
-    refuse(ErrorCode::kInvalidArgument, "cache", "one of " + std::to_string(cache.size()) + " layers",
-           "one that this decoder made");
+    refuse(ErrorCode::kInvalidArgument, "cache", "a cache of " + std::to_string(cache.size()) + " layers",
+           "a cache made by this decoder");
   }
   const Index before = cache.empty() ? 0 : cache[0].length;
   if (output.data() != target.data()) output = target;

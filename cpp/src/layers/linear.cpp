@@ -13,7 +13,7 @@ LinearOptions checked(const LinearOptions& options) {
   requireRoom("weight", {options.out_features, options.in_features});
   if (options.precision == Precision::kInt8 && options.in_features > kMostInt8Inputs) {
     refuse(ErrorCode::kUnsupported, "inFeatures", std::to_string(options.in_features),
-           "at most " + std::to_string(kMostInt8Inputs) + " in int8, whose products are added in 32 bits");
+           "at most " + std::to_string(kMostInt8Inputs) + " in int8, because sums of products must fit into 32 bits");
   }
   return options;
 }

@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-/// The options with their defaults filled in.
+/// Checks the options and fills in defaults.
 MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   requireAtLeast("embedDim", o.embed_dim, 1);
   requireAtLeast("numHeads", o.num_heads, 1);
@@ -26,7 +26,7 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   if (o.value_dim == 0) o.value_dim = o.embed_dim / o.num_heads;
   if (o.key_input_dim == 0) o.key_input_dim = o.embed_dim;
   if (o.value_input_dim == 0) o.value_input_dim = o.embed_dim;
-  // Also bounds each factor, so that their products below cannot overflow.
+  // These checks also bound each factor, so that their products below cannot overflow.
   requireRoom("q_proj_weight", {o.num_heads, o.key_dim, o.embed_dim});
   requireRoom("k_proj_weight", {o.num_heads, o.key_dim, o.key_input_dim});
   requireRoom("v_proj_weight", {o.num_heads, o.value_dim, o.value_input_dim});
@@ -46,17 +46,17 @@ Product product(const Linear& linear, MatrixView out) {
   return {&linear.weight(), {.bias = linear.bias(), .activation = linear.options().activation}, out};
 }
 
-/// Whether both show the same rows, so that one packing serves both.
+/// Whether both are the same view, so that it can be packed once for both.
 bool sameRows(ConstMatrixView a, ConstMatrixView b) {
   return a.data() == b.data() && a.rows() == b.rows() && a.cols() == b.cols() && a.outerStride() == b.outerStride();
 }
 
-/// The three parameters as one with their rows one after the other: PyTorch's in_proj_weight and in_proj_bias.
+/// One parameter with the rows of three, one after the other: PyTorch's in_proj_weight and in_proj_bias.
 Parameter stacked(std::string name, InitialValue initial, std::array<Parameter, 3> parts) {
   std::vector<Index> extents = parts[0].shape.extents();
   extents[0] = parts[0].shape[0] + parts[1].shape[0] + parts[2].shape[0];
   const Index row = parts[0].rowSize();
-  // Calls f(part, first row in the part, rows, rows before) for each part that [first, first + count) touches.
+  // Calls f(part, first row within the part, rows, preceding rows) for each part that overlaps [first, first + count).
   const auto each = [parts](Index first, Index count, auto f) {
     Index begin = 0;
     for (const Parameter& part : parts) {

@@ -2,7 +2,7 @@
 
 #include "heed/encoder.h"
 
-/// What encoder and decoder layers share: their parts' options, and the residual connection around each block.
+/// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
 
 inline MultiHeadAttentionOptions attentionOptions(const EncoderLayerOptions& o) {
@@ -29,11 +29,11 @@ inline LayerNormOptions normOptions(const EncoderLayerOptions& o) {
   return {.normalized_shape = o.embed_dim, .eps = o.eps, .elementwise_affine = true, .bias = o.norm_bias};
 }
 
-/// The residual connection of a block f with its norm and dropout, as options say.
+/// A block f with residual connection, norm and dropout.
 ///
-/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null, x and
-/// output (T, E) may be the same. `block(in, out, residual)` writes f(in) + residual to out, where residual is a matrix
-/// or null; in, residual and out may be the same.
+/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null. x and
+/// output (T, E) may be the same. `block(in, out, residual)` must write f(in) + residual to out, where residual is a
+/// matrix or null; in, residual and out may be the same.
 template <class Block>
 void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
                    Context& context, const Block& block) {
@@ -50,7 +50,7 @@ void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, Con
     dropout.forward(readOnly(y), y, context);
     output = x + y;
   } else {
-    block(in, output, &x);  // the block's last product adds x on its way to memory
+    block(in, output, &x);  // the last product of the block adds x, which saves a pass over memory
   }
   if (norm && !norm_first) norm->forward(readOnly(output), output);
 }

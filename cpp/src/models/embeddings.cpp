@@ -6,7 +6,7 @@
 namespace heed {
 namespace {
 
-/// Every entry of `values` (T) lies in [0, limit); the message counts texts and tokens from 0.
+/// Requires every entry of `values` (T) to be in [0, limit). The message counts texts and tokens from 0.
 void requireBelow(const char* argument, const std::vector<int32_t>& values, Index limit, const Sequences& sequences) {
   for (Index n = 0; n < sequences.count(); ++n) {
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {

@@ -6,7 +6,7 @@
 
 namespace heed {
 
-/// LN(word[id] + token_type[type] + position[p]), then the projection to E where the tables are narrower.
+/// LN(word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
 ///
 /// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.
 /// Parameters word.weight (V, D), position.weight (P, D), token_type.weight (types, D), norm.*, projection.* (E, D).
@@ -26,7 +26,7 @@ class EncoderModel::Embeddings : public Module {
 
   const EncoderModelConfig config_;
   Index width_;                    // D
-  Linear word_;                    // packed like any weight, so that it may be int8 and may serve as output layer
+  Linear word_;                    // packed like other weights, so that it can be int8 and serve as the output layer
   std::vector<float> position_;    // (P, D), or empty
   std::vector<float> token_type_;  // (types, D), or empty
   std::optional<LayerNorm> norm_;

@@ -9,12 +9,12 @@
 namespace heed {
 namespace {
 
-/// Bounds far beyond any published encoder, yet small enough that no product of two of them overflows: what they let
-/// through is judged by its bytes.
+/// Limits far above any published encoder, but small enough that products of two of them do not overflow.
+/// Configurations within them are then checked for their total size.
 constexpr Index kMaxWidth = 1 << 16;
 constexpr Index kMaxRows = 1 << 24;
 
-/// A wasm memory ends at 4 GB; natively the same bound keeps an absurd file from eating the machine.
+/// WebAssembly memory is limited to 4 GB. In native builds, the limit keeps absurd files from exhausting the machine.
 constexpr double kMaxBytes = 4.0 * 1024 * 1024 * 1024;
 
 void validate(const EncoderModelConfig& c) {
@@ -46,7 +46,7 @@ void validate(const EncoderModelConfig& c) {
     require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
     require_range("rotaryDim % 2", c.rotary_dim % 2, 0, 0);
     if (!(c.rotary_base > 1 && c.local_rotary_base > 1))
-      refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", "at most 1", "a larger number");
+      refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", "a number <= 1", "a number > 1");
   }
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
@@ -81,11 +81,11 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
 
 }  // namespace
 
-/// Rotary tables and score biases by distance, the same in all layers but for ModernBERT's two bases.
+/// Rotary tables and relative position biases, shared by all layers except for ModernBERT's two rotary bases.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
   std::vector<float> relative_table;  // (buckets, H)
-  PositionBias relative;              // computed from the table after each write to it
+  PositionBias relative;              // recomputed from the table after each write
 };
 
 EncoderModel::EncoderModel(const EncoderModelConfig& config)
@@ -117,7 +117,7 @@ EncoderModel::~EncoderModel() = default;
 void EncoderModel::updateRelativeBias() {
   const ConstMatrixView table =
       view(static_cast<const float*>(positions_->relative_table.data()), config_.relative_buckets, config_.num_heads);
-  // Distances from relative_distance on share the last bucket, and DistanceBias clamps there.
+  // Distances from relative_distance on share the last bucket, and PositionBias clamps larger ones.
   positions_->relative = relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
 }
 

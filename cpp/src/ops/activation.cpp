@@ -1,3 +1,4 @@
+/// Elementwise activations y = phi(x); their formulas are in ops/elementwise.h.
 #include "heed/activation.h"
 
 #include <cstring>
@@ -11,7 +12,7 @@ namespace heed {
 
 namespace {
 
-/// phi of N vectors at a time.
+/// Applies phi to N vectors at a time.
 template <int N, class Phi>
 void apply(float* x, Index count, const Phi& phi) {
   Index i = 0;
@@ -46,7 +47,8 @@ void activate(float* x, Index count, Activation activation) {
     case Activation::kRelu:
       return apply<2>(x, count, [](const auto& y) { return simd::relu(y); });
     case Activation::kGelu:
-      return apply<4>(x, count, [](const auto& y) { return simd::gelu(y); });  // its division takes longest
+      return apply<4>(x, count,
+                      [](const auto& y) { return simd::gelu(y); });  // four vectors hide the latency of its division
     case Activation::kGeluTanh:
       return apply<2>(x, count, [](const auto& y) { return simd::geluTanh(y); });
     case Activation::kTanh:

@@ -4,7 +4,7 @@
 
 namespace heed {
 
-/// phi of `count` floats that lie together, in place.
+/// Applies phi to `count` contiguous floats in place.
 void activate(float* x, Index count, Activation activation);
 
 }  // namespace heed

@@ -1,5 +1,5 @@
-/// softmax(Q K^T / sqrt(Dk) + M) V, head by head and block of queries by block of queries: attendBlock() is the
-/// formula. Which keys a block may see, and what is skipped because of it, is decided in key_selection.h.
+/// Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V. attendBlock() computes this formula for one head and
+/// one block of queries; key_selection.h decides which keys a block may attend to and which work can be skipped.
 #include "heed/attention.h"
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 namespace heed {
 namespace {
 
-/// One head in one sequence: its keys and values packed for the two products.
+/// One head of one sequence, with keys and values packed for the two products.
 struct Head {
   KeySelection selection;
   Panels keys, values;  // of the selected keys
-  float scale;          // 1 / sqrt(Dk), unless given
+  float scale;          // 1 / sqrt(Dk) by default
   float head_mask;
 
   Head(Index n, Index h, ConstMatrixView key, ConstMatrixView value, const AttentionOptions& options, float scale,
@@ -34,14 +34,14 @@ struct Head {
 
 using RowFactors = std::array<float, kMaxQueries>;
 
-/// The softmax's row (S), zeros for the keys that were skipped.
+/// Writes one row of the softmax, (S), with zeros for skipped keys.
 void writeWeights(const VisibleKeys& visible, const float* exponentials, float inverse_sum, float* weights,
                   Index num_keys) {
   std::fill_n(weights, num_keys, 0.0f);
   visible.forEach([&](Index key, Index column) { weights[key] = inverse_sum * exponentials[column]; });
 }
 
-/// Inverted dropout on the weights of query i, drawn by the place of query and key among all positions.
+/// Inverted dropout on the weights of query i. The draws depend on the absolute positions of query and key.
 void dropWeights(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* weights) {
   const AttentionOptions& options = head.selection.options();
   const float kept = keptScale(options.dropout, DropoutScaling::kInverted);
@@ -52,7 +52,7 @@ void dropWeights(const Head& head, const VisibleKeys& visible, Index i, const Ra
   });
 }
 
-/// Queries [first, first + rows) of a head: a few at a time, so that their scores stay in the cache. query (rows, Dk),
+/// Computes queries [first, first + rows) of a head, few enough that their scores stay in the cache. query (rows, Dk),
 /// output (rows, Dv), weights null or (rows, S).
 void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixView output, float* weights,
                  Context& context) {
@@ -74,13 +74,13 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
     visible.addBiasAndMasks(r, row);
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
     const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
-    // Softmax. The division by the sum is left to the product with V, whose rows are shorter.
+    // Softmax. The product with V includes the division by the sum, because its rows are shorter.
     const float sum = exponentials(row, scores.cols()), inverse_sum = sum == 0 ? 0 : 1 / sum;
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
     if (head.selection.options().dropout > 0) dropWeights(head, visible, first + r, context.random, row);
     float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
-    // Product with V, where zero times a value that is not finite would not vanish: with the allowed keys alone.
+    // Product with V for non-finite values: only over the allowed keys of each query, because 0 times NaN is NaN.
     if (!head.values.finite) {
       visible.gather(allowed, row);
       Index count = 0;
@@ -89,7 +89,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
                        view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
     }
   }
-  // Product with V, for the whole block.
+  // Product with V for the whole block.
   if (head.values.finite) {
     multiplyRowBlock(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
                      visible.ranges(), {&columns, 1}, factors.data(), output, packed);
@@ -113,12 +113,12 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireShape("output", output, queries.totalRows(), value.cols());
   if (keys.count() != queries.count()) {
     refuse(ErrorCode::kShapeMismatch, "key", std::to_string(keys.count()) + " sequences",
-           std::to_string(queries.count()) + ", as many as queries");
+           std::to_string(queries.count()) + ", as in query");
   }
   if (options.scale && !std::isfinite(*options.scale))
     refuse(ErrorCode::kInvalidArgument, "scale", numberText(*options.scale), "a finite number");
   if (options.window) requireAtLeast("window", *options.window, 0);
-  // Sums of positions, distances and window radii stay within Index.
+  // Keeps sums of positions, distances and window radii within Index.
   constexpr Index kMostPositions = std::numeric_limits<Index>::max() / 4;
   requireRange("queryOffset", options.query_offset, 0,
                kMostPositions - std::min(kMostPositions, std::max(queries.maxLength(), keys.maxLength())));
@@ -131,7 +131,8 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireRate("dropout", options.dropout);
 }
 
-/// Rows [begin, end) of one head's columns; for no rows, which may lie nowhere, no address is formed.
+/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because theirs may be out of
+/// bounds.
 template <class View>
 View headRows(View all, Index begin, Index end, Index h, Index width) {
   const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;

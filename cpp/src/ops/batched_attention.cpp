@@ -10,7 +10,7 @@ Shape leadingAxes(const Shape& shape) {
   return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
 }
 
-/// Leading axes, then `rows` and `columns`.
+/// The shape of matrices (rows, columns) with these leading axes.
 Shape matrices(const Shape& leading, Index rows, Index columns) {
   std::vector<Index> extents = leading.extents();
   extents.push_back(rows);
@@ -18,7 +18,7 @@ Shape matrices(const Shape& leading, Index rows, Index columns) {
   return Shape(std::move(extents));
 }
 
-/// Where the b-th matrix of the leading axes begins in a tensor with these strides.
+/// The offset of the b-th matrix, counted over the leading axes, in a tensor with these strides.
 Index matrixOffset(const Shape& leading, const std::vector<Index>& strides, Index b) {
   Index offset = 0;
   for (Index axis = leading.rank() - 1; axis >= 0; --axis) {
@@ -60,10 +60,10 @@ void BatchedAttention::forward(const float* query, const float* key, const float
   std::optional<std::vector<Index>> mask_strides;
   if (mask) {
     Shape shape = mask->shape;
-    // A mask [N, 1, L, S], as for several heads, beside scores [N, L, S].
+    // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
     if (weights_.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
     mask_strides = broadcastStrides(shape, weights_);
-    if (!mask_strides) refuseShape(mask->argument, mask->shape, "one that broadcasts to " + weights_.toString());
+    if (!mask_strides) refuseShape(mask->argument, mask->shape, "a shape that broadcasts to " + weights_.toString());
   }
   const Sequences queries = Sequences::uniform(1, num_queries), keys = Sequences::uniform(1, num_keys);
   const RandomScope random(context);

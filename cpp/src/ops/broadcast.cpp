@@ -35,7 +35,7 @@ Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Sh
                      const std::array<Index, 4>& target) {
   const Shape scores{target[0], target[1], target[2], target[3]};
   const auto strides = broadcastStrides(shape, scores);
-  if (!strides) refuseShape(argument, shape, "one that broadcasts to " + scores.toString());
+  if (!strides) refuseShape(argument, shape, "a shape that broadcasts to " + scores.toString());
   return {kind, data, {(*strides)[0], (*strides)[1], (*strides)[2], (*strides)[3]}};
 }
 

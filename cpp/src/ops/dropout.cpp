@@ -1,13 +1,13 @@
+/// Dropout: y = Z * x or Z * x / (1 - p), where the entries of Z are Bernoulli(1 - p). DropoutRow::drops() is the draw.
 #include "heed/dropout.h"
 
 #include "core/check.h"
 
-/// Z * x, Z Bernoulli(1 - p), or Z * x / (1 - p).
 namespace heed {
 
 DropoutRow::DropoutRow(const DropoutKey& key, Index sequence, Index head, Index row)
     : counter_{0, static_cast<uint32_t>(row), static_cast<uint32_t>(head), static_cast<uint32_t>(sequence)} {
-  // A key for each step, drawn from the seed, leaves the whole counter to the entry's place.
+  // The step selects a Philox key, so that the counter can hold the position of the entry.
   const auto step = philox({static_cast<uint32_t>(key.step), static_cast<uint32_t>(key.step >> 32), 0, 0}, key.seed);
   key_ = uint64_t{step[1]} << 32 | step[0];
   words_ = philox(counter_, key_);

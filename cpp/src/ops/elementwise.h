@@ -4,12 +4,11 @@
 
 #include "gemm/simd.h"
 
-/// Elementary functions of Floats. The error bounds are those that elementwise_test.cpp measures against double, with
-/// room.
+/// Elementary functions of SIMD vectors. elementwise_test.cpp checks the error bounds against double precision.
 namespace heed::simd {
 
-/// Coefficients, to be broadcast from memory by one instruction each. From splat() V8 would make a vector anew at every
-/// use, in four or five instructions; so the compiler must not know what the table holds.
+/// Coefficients that are broadcast from memory by one instruction each. For constants in splat(), V8 would build a
+/// vector at every use, in four or five instructions; the asm statement hides the table's values from the compiler.
 template <size_t N>
 class Table {
  public:
@@ -20,20 +19,20 @@ class Table {
   const float* values_;
 };
 
-/// N vectors of four floats, to be computed with in lockstep: of two, neither waits for its own last step alone, and a
-/// coefficient is loaded once for both.
+/// N vectors of four floats, computed in lockstep: their instructions interleave, which hides latency, and each
+/// coefficient is loaded once for all of them.
 template <int N>
 struct Floats {
   v128_t vectors[N];
 
   Floats() = default;
   /// The same vector N times.
-  Floats(v128_t x) {  // NOLINT(google-explicit-constructor): coefficients mix with what they are multiplied by
+  Floats(v128_t x) {  // NOLINT(google-explicit-constructor): lets coefficients be operands
     HEED_UNROLL
     for (v128_t& vector : vectors) vector = x;
   }
 
-  /// f of each vector, and of those in the same place.
+  /// Applies f to corresponding vectors of x and the others.
   template <class F, class... Others>
   friend Floats each(const F& f, const Floats& x, const Others&... others) {
     Floats y;
@@ -82,55 +81,56 @@ void store(float* to, const Floats<N>& x) {
   for (int i = 0; i < N; ++i) store(to + 4 * i, x.vectors[i]);
 }
 
-/// x four times.
+/// A vector of four equal floats.
 template <float kX>
 v128_t constant() {
   static constexpr float kValues[] = {kX};
   return Table(kValues)[0];
 }
 
-// The least argument, log2 e, what rounds, ln 2 in two parts, q's coefficients from the highest power on, 1.
+// The least argument, log2 e, the rounding constant, ln 2 in two parts, the coefficients of q from the highest
+// power, 1.
 inline constexpr float kExp[] = {
     -88.029692f,   1.44269504f,  12582912.0f,  0.693359375f, -2.12194440e-4f, 0.00138145395f, 0.00836874545f,
     0.0416683890f, 0.166665211f, 0.499999940f, 1.0f};
 
-/// e^x within 2e-7 e^x, for x up to 88.3; 0 below -87.7 (so for -inf), NaN for NaN.
+/// e^x with relative error 2e-7 for x up to 88.3; 0 below -87.7, including -infinity; NaN for NaN.
 template <int N>
 Floats<N> exp(const Floats<N>& x) {
   const Table c(kExp);
-  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 2^23 rounds to an integer, which then stands in the sum's low bits:
-  // shifted by 23 they are what 2^n adds to a float's exponent.
+  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer n, which is then in the low bits of the
+  // sum. Shifted by 23, these bits add n to the exponent of a float.
   const v128_t rounder = c[2], one = c[10];
   const Floats<N> y = maximum(x, c[0]);
   const Floats<N> shifted = multiplyAdd(y, c[1], rounder);
   const Floats<N> n = shifted - rounder;
-  // ln 2 in two parts (Cody, Waite 1980); n times the first is exact.
+  // ln 2 in two parts (Cody, Waite 1980); the product of n and the first part is exact.
   const Floats<N> r = multiplySubtract(n, c[4], multiplySubtract(n, c[3], y));
-  // e^r = 1 + r + r^2 q(r), q minimax in the relative error; by even and odd powers (Estrin), as a chain would wait for
-  // each of its steps.
+  // e^r = 1 + r + r^2 q(r) with a minimax polynomial q, evaluated by even and odd powers (Estrin), which has a shorter
+  // dependency chain than Horner's scheme.
   const Floats<N> r2 = r * r;
   const Floats<N> high = multiplyAdd(r2, c[5], multiplyAdd(r, c[6], c[7]));
   const Floats<N> q = multiplyAdd(r2, high, multiplyAdd(r, c[8], c[9]));
-  // 2^n: one's bits are those of 2^0. The least argument has n = -127, which makes it 0.
+  // 2^n, from the bits of 1 = 2^0. For the least argument, n = -127 gives 0.
   const Floats<N> power = each([one](v128_t s) { return wasm_i32x4_add(wasm_i32x4_shl(s, 23), one); }, shifted);
   return multiplyAdd(r2, q, r + one) * power;
 }
 
-/// 1 / (1 + e^-x) within 2e-7. Beyond -88.3 e^-x would overflow; as it is, the quotient stays that small.
+/// 1 / (1 + e^-x) with error 2e-7. The argument of exp is clamped at 88.3, so that e^-x does not overflow.
 template <int N>
 Floats<N> sigmoid(const Floats<N>& x) {
   const v128_t one = constant<1.0f>();
   return Floats<N>(one) / (exp(minimum(Floats<N>(splat(0)) - x, constant<88.3f>())) + one);
 }
 
-/// tanh x = 2 sigmoid(2x) - 1 within 3e-7 (absolute: small x lose relative accuracy).
+/// tanh x = 2 sigmoid(2x) - 1 with absolute error 3e-7; small x lose relative accuracy.
 template <int N>
 Floats<N> tanh(const Floats<N>& x) {
   const Floats<N> y = sigmoid(x + x);
   return y + y - splat(1.0f);
 }
 
-// The range, then the coefficients of the numerator and the denominator, highest power first.
+// The range, then the coefficients of the numerator and of the denominator, highest power first.
 inline constexpr float kErf[] = {4.0f,
                                  -4.0f,
                                  -2.72614225801306e-10f,
@@ -146,7 +146,7 @@ inline constexpr float kErf[] = {4.0f,
                                  -7.37332916720468e-03f,
                                  -1.42647390514189e-02f};
 
-/// erf x within 4e-7: the odd rational approximation of Eigen and XLA, which reaches 1 at 4.
+/// erf x with error 4e-7: the odd rational approximation of Eigen and XLA, which reaches 1 at x = 4.
 template <int N>
 Floats<N> erf(const Floats<N>& any) {
   const Table c(kErf);
@@ -158,15 +158,16 @@ Floats<N> erf(const Floats<N>& any) {
   return x * p / q;
 }
 
-/// x Phi(x) within 1e-6 + 4e-7 x Phi(x). Below -8 the product is 0 to that accuracy, and large x would only magnify
-/// erf's last bit.
+/// x Phi(x) with error 1e-6 + 4e-7 x Phi(x). x is clamped at -8, where the result is 0 to that accuracy, because a
+/// larger |x| would only magnify the rounding error of erf.
 template <int N>
 Floats<N> gelu(const Floats<N>& any) {
   const Floats<N> x = maximum(any, constant<-8.0f>()), half = x * constant<0.5f>();
   return multiplyAdd(half, erf(x * constant<0.707106781f>()), half);
 }
 
-/// GELU's tanh form, x (1 + tanh(y)) / 2 = x sigmoid(2y) with y = sqrt(2 / pi) (x + 0.044715 x^3), with gelu's bound.
+/// The tanh approximation of GELU, x (1 + tanh(y)) / 2 = x sigmoid(2y) with y = sqrt(2 / pi) (x + 0.044715 x^3); error
+/// as for gelu().
 template <int N>
 Floats<N> geluTanh(const Floats<N>& x) {
   constexpr float kSlope = 2 * 0.797884561f;

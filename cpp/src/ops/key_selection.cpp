@@ -15,18 +15,18 @@ bool forbids(const Mask& mask, Index at) {
   return static_cast<const float*>(mask.data)[at] == kForbidden;
 }
 
-/// Where the entries of a mask for query i of sequence n and head h begin.
+/// The offset of a mask's first entry for query i of sequence n and head h.
 Index firstEntry(const Mask& mask, Index n, Index h, Index i) {
   return n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2];
 }
 
-/// The keys that the query at `position` sees by causality, keys 0 .. position, and by the window, |position - j| <=
-/// window.
+/// The keys that the query at `position` may attend to: keys 0 .. position if causal, and |position - j| <= window.
 Range causalAndWindow(Index position, Index num_keys, const AttentionOptions& options) {
   Range range{0, num_keys};
   if (options.causal) range.end = std::min(range.end, position + 1);
   if (options.window) {
-    const Index radius = std::min(*options.window, position + num_keys);  // equivalent to any larger one; no overflow
+    const Index radius =
+        std::min(*options.window, position + num_keys);  // larger radii are equivalent but could overflow
     range.begin = std::max<Index>(range.begin, position - radius);
     range.end = std::min(range.end, position + radius + 1);
   }
@@ -71,7 +71,7 @@ void VisibleKeys::gatherMasks(Arena& arena) {
   size_t count = 0;
   for (const Mask& mask : masks) {
     const bool boolean = mask.kind == Mask::Kind::kBoolean, same = sameForAllQueries(mask);
-    if (boolean && same) continue;  // what it forbids is not among the selected keys
+    if (boolean && same) continue;  // the keys that it forbids are not selected
     BlockMask& block = gathered[count++];
     block = {.hides_panels = !same, .allowed = {}, .added = {}};
     for (Index r = 0; r < rows_; ++r) {

@@ -6,23 +6,23 @@
 #include "gemm/attention_products.h"
 #include "heed/attention.h"
 
-/// Which keys the queries of one head in one sequence may attend to, and what is skipped because of it.
+/// Decides which keys the queries of one head of one sequence may attend to, and which work is skipped.
 ///
-/// Forbidden work is left out in three steps. Keys that masks hide from all queries, such as padding, are not packed
-/// (KeySelection); from there on keys are counted among the selected ones. A block of queries passes over the panels of
-/// 8 selected keys that none of its queries may see (VisibleKeys). Within a panel, forbidden keys are computed and get
-/// the score -infinity.
+/// 1. KeySelection leaves out keys that masks hide from all queries, such as padding. They are not packed, and the
+///    following steps count keys among the selected ones.
+/// 2. VisibleKeys skips, for a block of queries, the panels of 8 selected keys that none of its queries may attend to.
+/// 3. Within the remaining panels, scores of forbidden keys are computed and then set to -infinity.
 namespace heed {
 
-/// The keys that some query may attend to, as far as the masks that are the same for all queries tell.
+/// The keys that are left after applying the masks that are the same for all queries.
 class KeySelection {
  public:
-  /// For sequence n and head h; what it takes from `arena` must outlive it.
+  /// For sequence n and head h. Takes memory from `arena` that must stay valid as long as this object.
   KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, Arena& arena);
 
   const RowList& selected() const { return selected_; }
   Index numKeys() const { return num_keys_; }
-  /// The selected keys that query i may attend to as far as causality and the window tell.
+  /// The range of selected keys that causality and the window allow for query i.
   Range visibleTo(Index i) const;
 
   const AttentionOptions& options() const { return options_; }
@@ -35,7 +35,7 @@ class KeySelection {
   RowList selected_;
 };
 
-/// The selected keys beside a block of consecutive queries.
+/// The selected keys that a block of consecutive queries may attend to.
 class VisibleKeys {
  public:
   /// Queries [first, first + count), count <= kMaxQueries.
@@ -43,13 +43,13 @@ class VisibleKeys {
 
   /// The panels of selected keys that some query of the block may attend to.
   std::span<const Range> ranges() const { return ranges_; }
-  /// Keys in them: the columns of the block's scores.
+  /// The number of keys in ranges(), which is the number of columns of the block's scores.
   Index count() const { return count_; }
 
-  /// scores <- scores + bias + masks for query r of the block, -infinity where it may not attend to the key.
+  /// Adds bias and masks to the scores of query r of the block; scores of forbidden keys become -infinity.
   void addBiasAndMasks(Index r, float* scores) const;
 
-  /// f(key, column) for each column of the scores; `key` counts among all keys of the sequence.
+  /// Calls f(key, column) for each column of the scores; `key` is an index into all keys of the sequence.
   template <class F>
   void forEach(const F& f) const {
     Index column = 0;
@@ -58,13 +58,13 @@ class VisibleKeys {
     }
   }
 
-  /// The selected keys whose score, in `scores` after addBiasAndMasks(), is not -infinity.
+  /// The selected keys whose score is not -infinity after addBiasAndMasks().
   std::span<const Range> allowed(const float* scores, Arena& arena) const;
-  /// Moves the columns of `allowed` to the front of their row.
+  /// Moves the columns of the `allowed` keys to the front of the row.
   void gather(std::span<const Range> allowed, float* row) const;
 
  private:
-  /// A mask's entries for the keys within reach, a row per query.
+  /// The entries of one mask for the keys in reach_, one row per query.
   struct BlockMask {
     bool hides_panels;  ///< differs between queries, and may hide panels from all of the block
     std::array<const uint8_t*, kMaxQueries> allowed;  ///< one of the two kinds, the other null
@@ -78,7 +78,7 @@ class VisibleKeys {
 
   const KeySelection& selection_;
   Index first_, rows_;
-  Range reach_;  // selected keys that causality and the window show to some query, from a panel's first on
+  Range reach_;  // selected keys that causality and the window allow for some query, rounded down to a panel's start
   std::span<const BlockMask> masks_;
   std::span<const Range> ranges_;
   Index count_ = 0;

@@ -1,3 +1,4 @@
+/// Layer norm of each row: y_j = weight_j (x_j - mean) / sqrt(variance + eps) + bias_j.
 #include <cmath>
 
 #include "gemm/simd.h"
@@ -6,7 +7,7 @@
 namespace heed {
 namespace {
 
-/// Sum of f over `count` floats, in several chains, as each addition waits for the one before it.
+/// Sum of f(x) over `count` floats, in several chains, because each addition depends on the previous one of its chain.
 template <class F>
 float sum(const float* x, Index count, const F& f) {
   constexpr int kChains = 4;
@@ -25,9 +26,9 @@ float sum(const float* x, Index count, const F& f) {
 }
 
 void normalizeRow(const float* x, Index width, const float* weight, const float* bias, float eps, float* output) {
-  // Two passes: the mean of squares minus the square of the mean would lose all digits where the mean is large. The
-  // mean is taken from the first feature on, which makes it exact for a constant row: there 1 / sqrt(eps) would magnify
-  // its last bit.
+  // Two passes, because the mean of squares minus the square of the mean would lose all digits if the mean is large.
+  // The mean is computed from differences to the first feature. It is then exact for constant rows, where 1 / sqrt(eps)
+  // would magnify a rounding error.
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
   const float mean = x[0] + sum(x, width, [first](v128_t four) { return wasm_f32x4_sub(four, first); }) / count;

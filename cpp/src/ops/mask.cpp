@@ -7,7 +7,7 @@
 namespace heed {
 namespace {
 
-/// Calls f(i) for each i from 0 to count by fours, then g(i) for each of those that are left over.
+/// Calls f(i) for every group of four indices below `count`, then g(i) for each remaining index.
 template <class F, class G>
 void byFours(Index count, const F& f, const G& g) {
   Index i = 0;

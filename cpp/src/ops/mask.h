@@ -5,18 +5,18 @@
 
 #include "heed/tensor.h"
 
-/// Masks beside one query's scores: a byte for each key, 0 where it is forbidden, or a float that is added to the
-/// score, -infinity where the key is forbidden.
+/// Masks for the scores of one query: one byte per key, 0 if the key is forbidden, or one float per key, which is added
+/// to the score and is -infinity if the key is forbidden.
 namespace heed {
 
-/// The score of a forbidden key, and what an additive mask holds for it.
+/// The score of a forbidden key and its entry in an additive mask.
 inline constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-/// Whether all of `count` keys are forbidden.
+/// Whether all `count` keys are forbidden.
 bool allForbidden(const uint8_t* allowed, Index count);
 bool allForbidden(const float* added, Index count);
 
-/// scores <- -infinity where a key is forbidden, whatever the score was, NaN too; else scores + added.
+/// Sets scores of forbidden keys to -infinity, even if they are NaN, and adds `added` to the others.
 void applyMask(const uint8_t* allowed, Index count, float* scores);
 void applyMask(const float* added, Index count, float* scores);
 

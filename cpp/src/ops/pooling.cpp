@@ -1,3 +1,4 @@
+/// Pooling of a sequence's rows to one vector: y = sum_i w_i x_i / sum_i w_i, and variants.
 #include "heed/pooling.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kNames{"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
 
-/// sum w_i x_i / divisor, row after row, so that a text's vector does not depend on how Eigen would split the sum.
+/// Row n of output = sum w_i x_i / divisor, added row by row, so that the result does not depend on how Eigen splits
+/// sums.
 template <class Weight>
 void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float divisor, MatrixView output, Index n) {
   auto vector = output.row(n);
@@ -66,7 +68,7 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         break;
       case Pooling::kWeightedMean: {
         const auto place = [first](Index i) { return static_cast<float>(i - first + 1); };
-        // skip + 1, skip + 2, ... end - first; in double, as 46,341 places sum up to more than 32 bits hold
+        // The sum of skip + 1 .. end - first; in double, because the sum over 46,341 tokens exceeds 32 bits.
         const double places = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
         weigh(hidden, begin, end, place, static_cast<float>(places), output, n);
         break;

@@ -1,3 +1,4 @@
+/// Score biases that depend on the distance j - i: ALiBi, -slope |j - i|, and T5's learned buckets.
 #include <algorithm>
 #include <cstdlib>
 
@@ -5,11 +6,10 @@
 #include "core/elementary.h"
 #include "heed/attention.h"
 
-/// Score biases by distance: ALiBi's -slope |i - j|, and T5's learned buckets of j - i.
 namespace heed {
 namespace {
 
-/// 2^(-8 / heads), 2^(-16 / heads), ...: a geometric series that ends at 2^-8.
+/// The geometric series 2^(-8 / heads), 2^(-16 / heads), ..., 2^-8.
 std::vector<float> alibiSlopes(Index heads) {
   std::vector<float> slopes;
   for (Index h = 1; h <= heads; ++h)
@@ -18,16 +18,16 @@ std::vector<float> alibiSlopes(Index heads) {
   return slopes;
 }
 
-/// Bucket of the key that lies `distance` = j - i after the query, as transformers'
-/// T5Attention._relative_position_bucket counts it: half of a side's buckets hold one distance each, the others reach
-/// to `bucket_distance` in equal logarithmic steps, and the last holds all beyond.
+/// The bucket of `distance` = j - i, as in T5Attention._relative_position_bucket of transformers: on each side, half of
+/// the buckets hold one distance each, the others grow logarithmically up to `bucket_distance`, and the last one holds
+/// all larger distances.
 Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, bool bidirectional) {
   const Index side = bidirectional ? num_buckets / 2 : num_buckets;
   const Index first = bidirectional && distance > 0 ? side : 0;
   const Index steps = bidirectional ? std::abs(distance) : std::max<Index>(-distance, 0);
   const Index exact = side / 2;
   if (steps < exact) return first + steps;
-  // In fp32, rounded where the published code rounds: at a bucket's edge the last bit decides.
+  // In fp32 and rounded as in the published code, because rounding decides at the boundaries of buckets.
   const auto logarithm = [](double x) { return static_cast<float>(elementary::log(x)); };
   const float ratio = static_cast<float>(steps) / static_cast<float>(exact);
   const float whole = logarithm(static_cast<double>(bucket_distance) / static_cast<double>(exact));
@@ -35,9 +35,10 @@ Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, b
   return first + std::min(side - 1, exact + static_cast<Index>(step));
 }
 
-/// No values yet, but checked to have room for them.
+/// A bias without values, after checking that they fit into memory.
 PositionBias emptyBias(const char* what, Index num_heads, Index max_distance) {
-  requireRoom(what, {num_heads, 2, std::max<Index>(max_distance, 1)});  // before 2 max_distance + 1 can overflow
+  requireRoom(what,
+              {num_heads, 2, std::max<Index>(max_distance, 1)});  // checked before 2 max_distance + 1 could overflow
   return {max_distance, {}};
 }
 
@@ -47,8 +48,8 @@ PositionBias alibiBias(Index num_heads, Index max_distance) {
   requireAtLeast("numHeads", num_heads, 1);
   requireAtLeast("maxDistance", max_distance, 0);
   PositionBias bias = emptyBias("alibi", num_heads, max_distance);
-  // Where H is no power of two, the paper's code takes the series of the power below it and fills up with every other
-  // slope of the next one.
+  // If H is not a power of two, the paper's code uses the slopes for the next smaller power and adds every other slope
+  // for the next larger one.
   Index power = 1;
   while (2 * power <= num_heads) power *= 2;
   std::vector<float> slopes = alibiSlopes(power);

@@ -1,5 +1,5 @@
-/// Rotary positions: the pair (a, b) of features k turns to (a cos - b sin, a sin + b cos) by the angle i base^(-2k /
-/// D).
+/// Rotary positions: pair k of a head's features, (a, b), becomes (a cos t - b sin t, a sin t + b cos t) with the angle
+/// t = i base^(-2k / D) at position i.
 #include "core/check.h"
 #include "core/elementary.h"
 #include "heed/positional_encoding.h"

@@ -1,3 +1,4 @@
+/// Softmax: y_j = e^(x_j - max) / sum_k e^(x_k - max).
 #include "ops/softmax.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ float exponentials(float* x, Index count) {
       simd::horizontalMaximum(simd::maximum(simd::maximum(maxima[0], maxima[1]), simd::maximum(maxima[2], maxima[3])));
   for (; j < count; ++j) highest = std::max(highest, x[j]);
 
-  // Only -inf, or NaN, which no maximum sees: left unshifted, the former sum to 0 and the latter to NaN.
+  // If all entries are -infinity (or NaN, which maximum() ignores), they are not shifted: then -infinity gives 0
+  // instead of NaN, and NaN stays NaN.
   const v128_t shift = simd::splat(highest == kLowest ? 0 : highest);
   simd::Floats<2> sums(simd::splat(0));
   for (j = 0; j + 8 <= count; j += 8) {

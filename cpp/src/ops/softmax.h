@@ -4,11 +4,12 @@
 
 namespace heed {
 
-/// x <- e^(x - max) over `count` floats in place (the shift keeps them finite); returns their sum, 0 where every entry
-/// is -inf: a query that may attend to nothing. NaN stays NaN.
+/// Softmax without its division: x <- e^(x - max) for `count` floats in place, where subtracting the maximum avoids
+/// overflow. Returns the sum, which is 0 if all entries are -infinity (a query whose keys are all masked). NaN stays
+/// NaN.
 float exponentials(float* x, Index count);
 
-/// x <- e^(x - max) / sum of the same; where every entry is -inf, all zeros.
+/// Softmax: x <- e^(x - max) / sum, in place; all zeros if all entries are -infinity.
 void softmaxRow(float* x, Index count);
 
 }  // namespace heed

@@ -8,7 +8,7 @@ namespace heed {
 namespace {
 
 TEST(Generator, IsXoshiro128PlusPlusSeededBySplitMix64) {
-  // From the authors' C sources, seed 0: SplitMix64 gives e220a8397b1dcdaf, 6e789e6aa1b965f4 and so the state below.
+  // From the authors' C sources: for seed 0, SplitMix64 returns e220a8397b1dcdaf, 6e789e6aa1b965f4, hence this state.
   uint32_t s[4] = {0x7b1dcdaf, 0xe220a839, 0xa1b965f4, 0x6e789e6a};
   const auto rotate = [](uint32_t x, int k) { return (x << k) | (x >> (32 - k)); };
   Generator generator(0);
@@ -25,8 +25,8 @@ TEST(Generator, IsXoshiro128PlusPlusSeededBySplitMix64) {
   }
 }
 
-TEST(Philox, GivesThePublishedWords) {
-  // Random123's known answers for philox4x32, 10 rounds.
+TEST(Philox, MatchesThePublishedVectors) {
+  // Random123's known-answer vectors for philox4x32 with 10 rounds.
   const auto words = [](std::array<uint32_t, 4> counter, uint64_t key) { return philox(counter, key); };
   using Words = std::array<uint32_t, 4>;
   EXPECT_EQ(words({0, 0, 0, 0}, 0), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -50,7 +50,7 @@ TEST(Generator, UniformHasTheMomentsOfTheUniformDistribution) {
   EXPECT_NEAR(squares / count, 1.0 / 3, 4 * std::sqrt(4.0 / 45 / count));
 }
 
-TEST(Generator, SeedsReproduceAndDiffer) {
+TEST(Generator, EqualSeedsReproduceAndDifferentSeedsDiffer) {
   Generator a(5), b(5), c(6);
   const uint32_t first = a.next();
   EXPECT_EQ(first, b.next());

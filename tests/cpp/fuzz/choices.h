@@ -13,7 +13,7 @@
 
 namespace heed::fuzz {
 
-/// Takes choices from the fuzzer's bytes; zeros when they are used up.
+/// Decodes choices from the fuzzer's bytes; returns zeros when they are used up.
 class Choices {
  public:
   Choices(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -24,12 +24,12 @@ class Choices {
     return *data_++;
   }
   bool flag() { return byte() % 2 == 1; }
-  /// Mostly small and legal; now and then absurd.
+  /// Mostly small and valid, sometimes absurd.
   Index extent(Index usual) {
     constexpr auto kMost = std::numeric_limits<Index>::max();
     constexpr Index kAbsurd[] = {0,
                                  -1,
-                                 1 << 10,  // legal; more takes minutes under sanitizers
+                                 1 << 10,  // valid; larger values take minutes under sanitizers
                                  static_cast<Index>(std::min<int64_t>(int64_t{1} << 31, kMost)),
                                  static_cast<Index>(std::min<int64_t>(int64_t{1} << 40, kMost)),
                                  kMost,
@@ -38,7 +38,7 @@ class Choices {
     return b < 250 ? 1 + b % usual : kAbsurd[(b - 250 + byte()) % 7];
   }
   Index length(Index most) { return byte() % (most + 1); }
-  /// Mostly in [-4, 4); now and then whatever the bits say.
+  /// Mostly in [-4, 4), sometimes arbitrary bits.
   float number() {
     const uint8_t b = byte();
     if (b < 252) return static_cast<float>(b) / 32 - 4;
@@ -52,7 +52,7 @@ class Choices {
   Activation activation() { return static_cast<Activation>(byte() % 7); }
   RowMajorMatrix matrix(Index rows, Index columns) {
     RowMajorMatrix m(rows, columns);
-    // Finite values of a few bytes, so that short inputs still fill large matrices with something.
+    // Finite values from a few bytes, so that short inputs can fill large matrices.
     Generator generator(byte());
     for (Index i = 0; i < m.size(); ++i) m.data()[i] = 8 * generator.uniform() - 4;
     return m;

@@ -12,7 +12,7 @@
 namespace heed::fuzz {
 namespace {
 
-/// Options of one attention call with all that they point to.
+/// Options of one attention call and the data that they refer to.
 struct Call {
   MultiHeadCallOptions options;
   std::vector<uint8_t> allowed;
@@ -87,7 +87,7 @@ EncoderLayerOptions layerOptions(Choices& choose) {
   return o;
 }
 
-/// A width that fits, or now and then one that does not.
+/// Usually a matching width, sometimes another one.
 Index width(Choices& choose, Index fits) { return choose.byte() < 240 ? fits : choose.length(30); }
 
 void requireFinite(const RowMajorMatrix& m, bool finite) {
@@ -167,8 +167,7 @@ void fuzzDecoder(Choices& choose, Context& context) {
   const bool finite = self.finite && cross.finite && o.eps > 1e-12f;
   requireFinite(y, finite);
 
-  // A plain causal pass must be what steps of any size give, in fp32 (int8 rounds what it is given, and so magnifies
-  // the last bit).
+  // A causal pass must equal steps of any size, in fp32 (int8 quantizes its inputs, which magnifies rounding errors).
   options = {};
   options.self.causal = true;
   decoder.setTraining(false);
@@ -236,7 +235,7 @@ void fuzzPieces(Choices& choose, Context& context) {
   }
 }
 
-/// Row counts up to 2^20, whose products with other counts leave 32 bits. A row's result is the same alone.
+/// Row counts up to 2^20, whose products with other sizes exceed 32 bits. Each row must give the same result alone.
 void fuzzManyRows(Choices& choose, Context& context) {
   const Index rows = (Index{1} << (12 + choose.byte() % 9)) - choose.byte() % 3, in = 1 + choose.byte() % 3,
               out = 1 + choose.byte() % 3;
@@ -251,7 +250,7 @@ void fuzzManyRows(Choices& choose, Context& context) {
   const Index row = (Index{choose.byte()} << 12 | choose.byte()) % rows;
   layer.forward(view(x.data() + row * in, 1, in), window(one), context);
   if (!(one.array() == y.row(row).array()).all()) broken("a row of many is the row alone");
-  // Many queries, few keys: what attention gives a row is the same alone, too.
+  // Many queries and few keys; each query must give the same result alone.
   const RowMajorMatrix keys = choose.matrix(1 + choose.length(4), in);
   RowMajorMatrix attended(rows, in), alone(1, in);
   AttentionOptions options;

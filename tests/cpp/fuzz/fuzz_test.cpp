@@ -13,7 +13,7 @@ TEST(Fuzz, RandomCallsGiveAResultOrAnError) {
   std::vector<uint8_t> bytes(200);
   for (int run = 0; run < 3000; ++run) {
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(generator.next() >> 24);
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());  // aborts where a promise is broken
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());  // aborts if a property is violated
   }
 }
 

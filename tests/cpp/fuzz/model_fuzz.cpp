@@ -49,8 +49,8 @@ EncoderModelConfig configOf(Choices& choose) {
   return c;
 }
 
-/// Writes every parameter in ranges of rows, as fp32 or, where it has that form, as int8 with scales; says whether all
-/// are finite and of a size that real weights have.
+/// Writes every parameter in ranges of rows, as fp32 or, if it has an int8 format, as int8 with scales. Returns whether
+/// all values are finite and of realistic magnitude.
 bool writeWeights(Choices& choose, EncoderModel& model) {
   bool tame = true;
   for (const Parameter& p : model.parameters()) {
@@ -123,7 +123,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
   return hidden;
 }
 
-/// Text n of a batch by itself.
+/// A batch that contains only text n.
 TokenBatch alone(const TokenBatch& batch, Index n) {
   const auto part = [&](const std::vector<int32_t>& values) {
     if (values.empty()) return values;
@@ -155,7 +155,7 @@ void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& seq
 void fuzzModel(Choices& choose, Context& context) {
   const EncoderModelConfig config = configOf(choose);
   EncoderModel model(config);
-  // A norm that divides by next to nothing makes of finite numbers what it likes.
+  // A norm that divides by a tiny number can turn finite numbers into infinities.
   const bool tame = writeWeights(choose, model) && config.eps > 1e-13f;
   const TokenBatch batch = batchOf(choose, config);
   std::vector<float> scale;

@@ -4,9 +4,9 @@
 
 namespace heed::fuzz {
 
-/// A pretrained encoder's configuration, weights and tokens, as a model folder and its caller would give them: makes
-/// the model, writes its parameters row range by row range, runs texts through it and pools them. Aborts where a text's
-/// numbers depend on the texts beside it, or finite weights give something else than finite numbers.
+/// Fuzzes a pretrained encoder: decodes a configuration, weights and tokens, makes the model, writes its parameters in
+/// ranges of rows, runs texts and pools them. Aborts if the result for a text depends on other texts of the batch, or
+/// if finite weights give non-finite numbers.
 void fuzzModel(Choices& choose, Context& context);
 
 }  // namespace heed::fuzz

@@ -48,14 +48,14 @@ RowMajorMatrix steps(Decoder& decoder, const RowMajorMatrix& target, const RowMa
   return y;
 }
 
-TEST(DecoderLayer, IsThreeBlocks) {
+TEST(DecoderLayer, ComposesThreeBlocks) {
   for (const bool norm_first : {false, true}) {
     DecoderLayer layer(with([=](auto& o) { o.norm_first = norm_first; }));
     fillRandomly(layer, 1);
     const RowMajorMatrix x = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
     const Sequences l = Sequences::uniform(1, 4), s = Sequences::uniform(1, 5);
     Context context;
-    // The same blocks by themselves, with this layer's parameters.
+    // The same blocks as separate layers with the same parameters.
     MultiHeadAttention self({.embed_dim = 6, .num_heads = 2}), cross({.embed_dim = 6, .num_heads = 2});
     FeedForward feed({.embed_dim = 6, .feed_forward_dim = 10});
     for (const char* name : {"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}) {
@@ -92,7 +92,7 @@ TEST(DecoderLayer, IsThreeBlocks) {
   }
 }
 
-TEST(DecoderLayer, ParametersAreInPyTorchsOrder) {
+TEST(DecoderLayer, ParametersHavePyTorchsOrder) {
   DecoderLayer layer(kSmall);
   std::vector<std::string> expected;
   for (const std::string attention : {"self_attn.", "multihead_attn."}) {
@@ -108,7 +108,7 @@ TEST(DecoderLayer, ParametersAreInPyTorchsOrder) {
   EXPECT_EQ(names(layer), expected);
 }
 
-TEST(Decoder, LaterTargetsDoNotMatterWhereCausal) {
+TEST(Decoder, CausalOutputDoesNotDependOnLaterTargets) {
   Decoder decoder(kSmall, 2, true);
   fillRandomly(decoder, 1);
   RowMajorMatrix target = randomMatrix(7, 6, 2);
@@ -156,7 +156,7 @@ TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
   expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
 }
 
-TEST(Decoder, StepsOfABatchGiveTheBitsOfStepsAlone) {
+TEST(Decoder, BatchedStepsAreBitIdenticalToSingleSteps) {
   Decoder decoder(with([](auto& o) { o.num_heads = 3, o.key_dim = 4, o.value_dim = 5; }), 2, true);
   fillRandomly(decoder, 1);
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kHalfSplit);
@@ -189,7 +189,7 @@ TEST(Decoder, StepsOfABatchGiveTheBitsOfStepsAlone) {
   }
 }
 
-TEST(Decoder, AFailedStepLeavesTheCacheAsItWas) {
+TEST(Decoder, FailedStepLeavesTheCacheUnchanged) {
   Decoder decoder(kSmall, 2, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
@@ -204,7 +204,7 @@ TEST(Decoder, AFailedStepLeavesTheCacheAsItWas) {
   step(0, 2);
   const std::vector<float> three(3, 1.0f);
   DecoderCallOptions broken;
-  broken.memory.head_mask = three;  // found out after the first layer's self-attention has written its rows
+  broken.memory.head_mask = three;  // detected after the first layer's self-attention has written to the cache
   expectError(ErrorCode::kShapeMismatch, "headMask: got shape [3]", [&] { step(2, 2, broken); });
   EXPECT_EQ(cache[0].length, 2);
   step(2, 2);
@@ -244,7 +244,7 @@ TEST(Decoder, DropoutIsSeeded) {
   expectSame(run(decoder, target, memory), first);
 }
 
-TEST(Decoder, RefusesWhatDoesNotFit) {
+TEST(Decoder, RejectsIncompatibleArguments) {
   using enum ErrorCode;
   Decoder decoder(kSmall, 2, false), other(kSmall, 1, false);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
@@ -256,7 +256,7 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]",
               [&] { decoder.makeCache(window(narrow), context); });
   Decoder::Cache cache = other.makeCache(window(memory), context);
-  expectError(kInvalidArgument, "cache: got one of 1 layers",
+  expectError(kInvalidArgument, "cache: got a cache of 1 layers",
               [&] { decoder.step(window(target), cache, {}, window(y), context); });
   expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
               [&] { other.step(window(narrow), cache, {}, window(y5), context); });
@@ -266,11 +266,11 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
-  expectError(kUnsupported, "memory.rotary: got one in a step",
+  expectError(kUnsupported, "memory.rotary: got rotary positions in a step",
               [&] { other.step(window(target), cache, turned, window(y), context); });
 }
 
-TEST(Transformer, IsTheEncodersOutputInTheDecodersMemory) {
+TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {
   Transformer transformer(kSmall, 2, 1);
   fillRandomly(transformer, 1);
   const std::vector<std::string> all = names(transformer);

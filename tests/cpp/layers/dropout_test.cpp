@@ -9,7 +9,7 @@ namespace {
 
 using namespace test;
 
-TEST(Dropout, KeepsAboutOneMinusPOfAMillion) {
+TEST(Dropout, KeepsAboutOneMinusPOfAMillionEntries) {
   for (const float p : {0.1f, 0.5f, 0.9f}) {
     const RowMajorMatrix x = RowMajorMatrix::Ones(1000, 1000);
     RowMajorMatrix y(1000, 1000);
@@ -19,7 +19,7 @@ TEST(Dropout, KeepsAboutOneMinusPOfAMillion) {
   }
 }
 
-TEST(Dropout, InvertedDividesWhatItKeeps) {
+TEST(Dropout, InvertedScalingDividesKeptEntries) {
   const RowMajorMatrix x = randomMatrix(7, 9, 1);
   RowMajorMatrix plain(7, 9), inverted(7, 9);
   dropout(window(x), 0.2f, DropoutScaling::kNone, {.seed = 3}, window(plain));
@@ -29,7 +29,7 @@ TEST(Dropout, InvertedDividesWhatItKeeps) {
   EXPECT_TRUE((plain.array() == 0).any());
 }
 
-TEST(Dropout, WorksInPlaceAndByRowsOfViews) {
+TEST(Dropout, WorksInPlaceAndOnStridedViews) {
   RowMajorMatrix x = randomMatrix(4, 6, 1), y(4, 3);
   const RowMajorMatrix left = x.leftCols(3);
   dropout(window(left), 0.5f, DropoutScaling::kInverted, {.seed = 3}, window(y));
@@ -40,7 +40,7 @@ TEST(Dropout, WorksInPlaceAndByRowsOfViews) {
   expectSame(x.rightCols(3), right);
 }
 
-TEST(Dropout, DrawsAnewInTrainingAndIsTheIdentityOtherwise) {
+TEST(Dropout, DrawsOnEveryTrainingCallAndIsTheIdentityOtherwise) {
   Dropout layer({.p = 0.5f});
   const RowMajorMatrix x = randomMatrix(10, 10, 1);
   RowMajorMatrix first(10, 10), second(10, 10);
@@ -60,7 +60,7 @@ TEST(Dropout, DrawsAnewInTrainingAndIsTheIdentityOtherwise) {
   EXPECT_EQ(layer.parameterCount(), 0);
 }
 
-TEST(Dropout, AtRateOneGivesZeros) {
+TEST(Dropout, RateOneGivesZeros) {
   const RowMajorMatrix x = randomMatrix(3, 5, 1);
   for (const DropoutScaling scaling : {DropoutScaling::kInverted, DropoutScaling::kNone}) {
     RowMajorMatrix y(3, 5);
@@ -69,7 +69,7 @@ TEST(Dropout, AtRateOneGivesZeros) {
   }
 }
 
-TEST(Dropout, DrawsFollowFromTheEntrysPlace) {
+TEST(Dropout, DrawsDependOnTheEntrysPosition) {
   const RowMajorMatrix ones = RowMajorMatrix::Ones(9, 13);
   RowMajorMatrix all(9, 13), part(4, 6);
   const DropoutKey key{.seed = 7, .step = 3};
@@ -81,7 +81,7 @@ TEST(Dropout, DrawsFollowFromTheEntrysPlace) {
     DropoutRow draws(key, 0, 0, 8);
     EXPECT_EQ(draws.drops(column, 0.5f), all(8, column) == 0);
   }
-  // Another seed, step, sequence, head or row: other draws.
+  // A different seed, step, sequence, head or row gives different draws.
   const auto drawn = [](const DropoutKey& k, Index sequence, Index head, Index row) {
     DropoutRow draws(k, sequence, head, row);
     std::string bits;
@@ -97,7 +97,7 @@ TEST(Dropout, DrawsFollowFromTheEntrysPlace) {
   EXPECT_NE(drawn(key, 0, 0, 1), bits);
 }
 
-TEST(Dropout, RefusesRatesOutsideZeroToOne) {
+TEST(Dropout, RejectsRatesOutsideZeroToOne) {
   const RowMajorMatrix x = randomMatrix(2, 2, 1);
   RowMajorMatrix y(2, 2), wide(2, 3);
   for (const float p : {-0.1f, 1.1f, 2.0f, std::nanf("")}) {

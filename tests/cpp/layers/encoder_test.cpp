@@ -53,7 +53,7 @@ RowMajorMatrix fed(Module& layer, const RowMajorMatrix& x) {
   return affine(affine(x, "linear1").cwiseMax(0.0f), "linear2");
 }
 
-TEST(FeedForward, LiteralValues) {
+TEST(FeedForward, MatchesHandComputedValues) {
   FeedForward layer({.embed_dim = 1, .feed_forward_dim = 2});
   write(layer, "linear1.weight", matrix({{1}, {-1}}));
   write(layer, "linear1.bias", matrix({{0, 1}}));
@@ -97,7 +97,7 @@ TEST(FeedForward, DropoutDrawsInTrainingOnly) {
   expectSame(second, first);
 }
 
-TEST(EncoderLayer, PostNormIsTheBlockOfThePaper) {
+TEST(EncoderLayer, PostNormMatchesThePaper) {
   EncoderLayer layer(kSmall);
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(7, 6, 2);
@@ -105,7 +105,7 @@ TEST(EncoderLayer, PostNormIsTheBlockOfThePaper) {
   expectNear(run(layer, x), normed(a + fed(layer, a), layer, "norm2"));
 }
 
-TEST(EncoderLayer, PreNormKeepsTheResidualStreamBare) {
+TEST(EncoderLayer, PreNormDoesNotNormalizeTheResidual) {
   EncoderLayer layer(with([](auto& o) { o.norm_first = true; }));
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(7, 6, 2);
@@ -113,7 +113,7 @@ TEST(EncoderLayer, PreNormKeepsTheResidualStreamBare) {
   expectNear(run(layer, x), a + fed(layer, normed(a, layer, "norm2")));
 }
 
-TEST(EncoderLayer, WithoutAnAttentionNormTheAttentionSeesTheInputItself) {
+TEST(EncoderLayer, WithoutAttentionNormAttentionReadsTheInputDirectly) {
   EncoderLayer layer(with([](auto& o) { o.norm_first = true, o.attention_norm = false; }));
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(7, 6, 2), a = x + attended(layer, x);
@@ -121,7 +121,7 @@ TEST(EncoderLayer, WithoutAnAttentionNormTheAttentionSeesTheInputItself) {
   for (const std::string& name : names(layer)) EXPECT_NE(name.substr(0, 5), "norm1");
 }
 
-TEST(EncoderLayer, BlocksThatGiveNothingLeaveTheIdentityOrTheNorms) {
+TEST(EncoderLayer, ZeroBlocksLeaveTheIdentityOrTheNorms) {
   for (const bool norm_first : {false, true}) {
     EncoderLayer layer(with([=](auto& o) { o.norm_first = norm_first; }));
     fillRandomly(layer, 1);
@@ -136,7 +136,7 @@ TEST(EncoderLayer, BlocksThatGiveNothingLeaveTheIdentityOrTheNorms) {
   }
 }
 
-TEST(EncoderLayer, ATextsResultIsTheSameAloneAndInARaggedBatch) {
+TEST(EncoderLayer, ResultDoesNotDependOnOtherSequences) {
   for (const bool norm_first : {false, true}) {
     EncoderLayer layer(with([=](auto& o) {
       o.norm_first = norm_first, o.embed_dim = 20, o.feed_forward_dim = 37, o.activation = Activation::kGelu;
@@ -178,8 +178,8 @@ TEST(EncoderLayer, WorksInPlace) {
   }
 }
 
-TEST(EncoderLayer, DropoutReachesEveryBlockAndKeepsTheExpectation) {
-  // Pre-norm with blocks that give constants: output = x + Z_1 c_1 + Z_2 c_2 with Z in {0, 2}.
+TEST(EncoderLayer, DropoutAppliesToEveryBlockAndPreservesTheExpectation) {
+  // Pre-norm with blocks that return constants: output = x + Z_1 c_1 + Z_2 c_2 with Z in {0, 2}.
   EncoderLayer layer(with([](auto& o) { o.norm_first = true, o.dropout = 0.5f; }));
   for (const char* name : {"self_attn.out_proj.weight", "linear2.weight"}) zero(layer, name);
   write(layer, "self_attn.out_proj.bias", RowMajorMatrix::Constant(6, 1, 1));
@@ -194,7 +194,7 @@ TEST(EncoderLayer, DropoutReachesEveryBlockAndKeepsTheExpectation) {
   }
 }
 
-TEST(EncoderLayer, ParametersAreInPyTorchsOrder) {
+TEST(EncoderLayer, ParametersHavePyTorchsOrder) {
   EncoderLayer layer(kSmall);
   EXPECT_EQ(names(layer),
             (std::vector<std::string>{
@@ -205,7 +205,7 @@ TEST(EncoderLayer, ParametersAreInPyTorchsOrder) {
   for (const std::string& name : names(bare)) EXPECT_EQ(name.find("bias"), std::string::npos) << name;
 }
 
-TEST(Encoder, IsItsLayersOneAfterTheOtherAndTheFinalNorm) {
+TEST(Encoder, ComposesItsLayersAndTheFinalNorm) {
   Encoder encoder(kSmall, 3, true);
   fillRandomly(encoder, 1);
   const RowMajorMatrix x = randomMatrix(5, 6, 2);
@@ -229,7 +229,7 @@ TEST(Encoder, IsItsLayersOneAfterTheOtherAndTheFinalNorm) {
   EXPECT_EQ(Encoder(kSmall, 2, false).finalNorm(), nullptr);
 }
 
-TEST(Encoder, LayersMayHaveUnlikeHeads) {
+TEST(Encoder, LayersMayHaveDifferentNumbersOfHeads) {
   const std::vector<Index> heads = {3, 1};
   Encoder encoder(with([](auto& o) { o.key_dim = 4, o.value_dim = 2; }), 2, false, heads);
   fillRandomly(encoder, 1);
@@ -244,9 +244,9 @@ TEST(Encoder, LayersMayHaveUnlikeHeads) {
               [&] { Encoder wrong(kSmall, 3, false, heads); });
 }
 
-TEST(Encoder, SeedsReproduceAndLayersDrawApart) {
+TEST(Encoder, SeedsAreReproducibleAndLayersDrawIndependently) {
   Encoder encoder(with([](auto& o) { o.dropout = 0.5f, o.norm_first = true; }), 2, false);
-  for (Index i = 0; i < 2; ++i) {  // each layer adds Z_i alone
+  for (Index i = 0; i < 2; ++i) {  // each layer adds only Z_i
     for (const char* name : {"self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear2.weight"})
       zero(encoder.layer(i), name);
     write(encoder.layer(i), "linear2.bias", RowMajorMatrix::Ones(6, 1));
@@ -261,10 +261,10 @@ TEST(Encoder, SeedsReproduceAndLayersDrawApart) {
   encoder.seed(9);
   encoder.forward(window(x), s, {}, window(again), {}, context);
   expectSame(again, y);
-  EXPECT_TRUE((y.array() == 2).any());  // kept in one layer and dropped in the other
+  EXPECT_TRUE((y.array() == 2).any());  // kept in one layer, dropped in the other
 }
 
-TEST(EncoderLayer, RefusesWhatMakesNoSense) {
+TEST(EncoderLayer, RejectsInvalidArguments) {
   using enum ErrorCode;
   const auto make = [](auto change) { return [=] { EncoderLayer layer(with(change)); }; };
   expectError(kInvalidArgument, "embedDim: got 0", make([](auto& o) { o.embed_dim = 0; }));

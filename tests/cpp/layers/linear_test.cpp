@@ -12,7 +12,7 @@ constexpr Index kMost = std::numeric_limits<Index>::max();
 
 using namespace test;
 
-TEST(Linear, LiteralValues) {
+TEST(Linear, MatchesHandComputedValues) {
   Linear layer({.in_features = 2, .out_features = 3, .activation = Activation::kRelu});
   write(layer, "weight", matrix({{1, 2}, {3, 4}, {-5, -6}}));
   write(layer, "bias", matrix({{0.5f, -1, 0}}));
@@ -35,7 +35,7 @@ TEST(Linear, AddsTheResidualAfterTheActivationAlsoInPlace) {
   expectNear(sum, plain + residual);
 }
 
-TEST(Linear, EveryPositionIsOnItsOwn) {
+TEST(Linear, PositionsAreIndependent) {
   Linear layer({.in_features = 13, .out_features = 11, .activation = Activation::kGelu});
   fillRandomly(layer, 1);
   const RowMajorMatrix x = randomMatrix(17, 13, 2);
@@ -87,12 +87,12 @@ TEST(Linear, Int8StaysNearFloat32) {
   fp32.forward(window(x), window(expected), context);
   int8.forward(window(x), window(got), context);
   EXPECT_LT((got - expected).cwiseAbs().maxCoeff(),
-            0.06f);  // 64 products, each off by some 1/254 of its weight and 1/127 of its activation
+            0.06f);  // 64 products, with errors of about 1/254 of the weight and 1/127 of the activation
   EXPECT_GT((got - expected).cwiseAbs().maxCoeff(), 0);
 }
 
-TEST(Linear, AddsTheMostInt8ProductsWithoutOverflow) {
-  // Activations of 127 steps times weights of +-128 steps; all products have one sign.
+TEST(Linear, AddsTheMaximumOfInt8ProductsWithoutOverflow) {
+  // Quantized activations of 127 times weights of +-128, all products with the same sign.
   const Index width = kMostInt8Inputs;
   for (const signed char step : {127, -128}) {
     Linear layer({.in_features = width, .out_features = 1, .bias = false, .precision = Precision::kInt8});
@@ -100,14 +100,14 @@ TEST(Linear, AddsTheMostInt8ProductsWithoutOverflow) {
     const float scale = 1;
     layer.parameters()[0].writeInt8(0, 1, weights.data(), &scale);
     RowMajorMatrix x = RowMajorMatrix::Ones(1, width), y(1, 1);
-    x(0, 0) = 0;  // the offset, so that each 1 is 127 steps
+    x(0, 0) = 0;  // the zero point, so that 1 is quantized to 127
     Context context;
     layer.forward(readOnly(window(x)), window(y), context);
     EXPECT_NEAR(y(0, 0) / (static_cast<float>(width - 1) * step), 1, 1e-4);
   }
 }
 
-TEST(Linear, ShowsNaNWeightsInBothPrecisions) {
+TEST(Linear, PropagatesNaNWeightsInBothPrecisions) {
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     for (const float odd : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
       Linear layer({.in_features = 20, .out_features = 3, .bias = false, .precision = precision});
@@ -126,9 +126,9 @@ TEST(Linear, ShowsNaNWeightsInBothPrecisions) {
   }
 }
 
-TEST(Linear, ALookupTableKeepsTheFullRangeOfInt8) {
-  // Weights are coarsened for the faster kernel where eight of one sign stand together; a table that is read row by row
-  // is not.
+TEST(Linear, LookupTablesUseTheFullRangeOfInt8) {
+  // Weights for matrix products are quantized more coarsely where eight neighbours have the same sign; lookup tables
+  // are not.
   const auto error = [](bool lookup) {
     Linear layer({.in_features = 64, .out_features = 8, .precision = Precision::kInt8, .lookup = lookup});
     const RowMajorMatrix weight = randomMatrix(8, 64, 3);
@@ -139,7 +139,7 @@ TEST(Linear, ALookupTableKeepsTheFullRangeOfInt8) {
   EXPECT_GT(error(false), 1.2f / 254);
 }
 
-TEST(Linear, RefusesWhatMakesNoSense) {
+TEST(Linear, RejectsInvalidArguments) {
   using enum ErrorCode;
   expectError(kInvalidArgument, "inFeatures: got 0; expected at least 1",
               [] { Linear layer({.in_features = 0, .out_features = 1}); });

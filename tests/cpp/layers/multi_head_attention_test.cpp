@@ -42,7 +42,7 @@ RowMajorMatrix affine(const RowMajorMatrix& x, const RowMajorMatrix& w, const Ro
   return reference::linear(x.cast<double>(), w.cast<double>(), b.cast<double>().transpose()).cast<float>();
 }
 
-TEST(MultiHeadAttention, IsTheConcatenationOfItsHeads) {
+TEST(MultiHeadAttention, ConcatenatesItsHeads) {
   auto mha = random({.embed_dim = 12, .num_heads = 3});
   const RowMajorMatrix x = randomMatrix(5, 12, 7), w = read(mha, "in_proj_weight"), b = read(mha, "in_proj_bias");
   const RowMajorMatrix q = affine(x, w.topRows(12), b.topRows(12)),
@@ -57,7 +57,7 @@ TEST(MultiHeadAttention, IsTheConcatenationOfItsHeads) {
   expectNear(run(mha, x).output, affine(heads, read(mha, "out_proj.weight"), read(mha, "out_proj.bias")));
 }
 
-TEST(MultiHeadAttention, ParametersAreNamedAsPyTorchNamesThem) {
+TEST(MultiHeadAttention, ParametersHavePyTorchsNames) {
   MultiHeadAttention packed({.embed_dim = 6, .num_heads = 2}),
       wide({.embed_dim = 6, .num_heads = 2, .key_dim = 6, .value_dim = 5}),
       cross({.embed_dim = 6, .num_heads = 3, .key_input_dim = 4, .value_input_dim = 5, .bias = false});
@@ -107,8 +107,8 @@ TEST(MultiHeadAttention, PermutingKeysAndValuesTogetherChangesNothing) {
   expectNear(run(mha, q, turned, turned).output, run(mha, q, kv, kv).output);
 }
 
-TEST(MultiHeadAttention, SharedInputsGiveWhatCopiesGive) {
-  // One view thrice is packed once; the bits must not tell.
+TEST(MultiHeadAttention, SharedInputsEqualCopies) {
+  // The same view as query, key and value is packed once; the result must be bit-identical.
   auto mha = random({.embed_dim = 10, .num_heads = 2, .activation = Activation::kTanh});
   const RowMajorMatrix x = randomMatrix(9, 10, 3), y = x, z = x;
   expectSame(run(mha, x, x, x).output, run(mha, x, y, z).output);
@@ -125,7 +125,7 @@ TEST(MultiHeadAttention, ProjectionsMayBeNonlinear) {
 }
 
 TEST(MultiHeadAttention, HeadsMayHaveAnyWidth) {
-  // The lecture's form: every head of full width, so the output matrix is n_h q x q.
+  // Every head has the full width q, so the output matrix is n_h q x q.
   auto mha =
       random({.embed_dim = 5, .num_heads = 3, .key_dim = 5, .value_dim = 4, .key_input_dim = 7, .value_input_dim = 2});
   const RowMajorMatrix q = randomMatrix(4, 5, 2), k = randomMatrix(6, 7, 3), v = randomMatrix(6, 2, 4);
@@ -174,9 +174,9 @@ TEST(MultiHeadAttention, AddsTheResidual) {
   expectNear(sum, plain + x);
 }
 
-TEST(MultiHeadAttention, RotaryMakesScoresDependOnDistance) {
-  // The same word everywhere: without positions each output is the same; with rotation the weights depend on j - i
-  // alone.
+TEST(MultiHeadAttention, RotaryScoresDependOnlyOnDistance) {
+  // With the same word at every position, all outputs are equal without rotation, and the weights depend only on j - i
+  // with rotation.
   auto mha = random({.embed_dim = 8, .num_heads = 1});
   zero(mha, "in_proj_bias");
   const RowMajorMatrix x = randomMatrix(1, 8, 2).replicate(6, 1);
@@ -204,7 +204,7 @@ TEST(MultiHeadAttention, DropoutDrawsInTrainingOnly) {
   expectSame(run(mha, x).output, plain);
 }
 
-TEST(MultiHeadAttention, TakesNoMemoryOnceWarm) {
+TEST(MultiHeadAttention, DoesNotAllocateAfterWarmUp) {
   auto mha = random({.embed_dim = 64, .num_heads = 4});
   const RowMajorMatrix x = randomMatrix(700, 64, 2);
   RowMajorMatrix y(700, 64);
@@ -220,7 +220,7 @@ TEST(MultiHeadAttention, TakesNoMemoryOnceWarm) {
   EXPECT_EQ(context.arena.capacity(), held);
 }
 
-TEST(MultiHeadAttention, RefusesOptionsThatMakeNoSense) {
+TEST(MultiHeadAttention, RejectsInvalidOptions) {
   using enum ErrorCode;
   const auto make = [](MultiHeadAttentionOptions options) { return [options] { MultiHeadAttention mha(options); }; };
   expectError(kInvalidArgument, "embedDim: got 0; expected at least 1", make({.embed_dim = 0, .num_heads = 1}));
@@ -240,7 +240,7 @@ TEST(MultiHeadAttention, RefusesOptionsThatMakeNoSense) {
   EXPECT_NO_THROW(make({.embed_dim = 8, .num_heads = 3, .key_dim = 2, .value_dim = 5})());
 }
 
-TEST(MultiHeadAttention, RefusesShapesThatDoNotFit) {
+TEST(MultiHeadAttention, RejectsIncompatibleShapes) {
   using enum ErrorCode;
   auto mha = random({.embed_dim = 8, .num_heads = 2, .key_input_dim = 6, .value_input_dim = 4});
   const RowMajorMatrix q = randomMatrix(3, 8, 1), k = randomMatrix(5, 6, 1), v = randomMatrix(5, 4, 1);

@@ -17,13 +17,13 @@ RowMajorMatrix normed(const RowMajorMatrix& x, float eps = 1e-5f) {
   return y;
 }
 
-TEST(LayerNorm, LiteralValues) {
-  // Mean 2, variance 2/3 (by 1/E, not 1/(E-1)).
+TEST(LayerNorm, MatchesHandComputedValues) {
+  // Mean 2, variance 2/3 (divided by E, not E - 1).
   const float z = std::sqrt(1.5f);
   expectNear(normed(matrix({{1, 2, 3}}), 0), matrix({{-z, 0, z}}));
 }
 
-TEST(LayerNorm, MatchesTheFormulaInDoubleAtEveryWidth) {
+TEST(LayerNorm, MatchesTheFormulaAtEveryWidth) {
   for (Index width = 1; width <= 37; ++width) {
     const RowMajorMatrix x = 10 * randomMatrix(3, width, 1), gamma = randomMatrix(1, width, 2),
                          delta = randomMatrix(1, width, 3);
@@ -41,14 +41,14 @@ TEST(LayerNorm, ConstantRowsGiveTheBias) {
   expectSame(normed(RowMajorMatrix::Constant(2, 7, 3.7f)), RowMajorMatrix::Zero(2, 7));
 }
 
-TEST(LayerNorm, KeepsItsDigitsWhereTheMeanIsLarge) {
+TEST(LayerNorm, StaysAccurateForLargeMeans) {
   const RowMajorMatrix x = randomMatrix(1, 64, 1);
   const RowMajorMatrix y = normed(((x.array() * 64).round() / 64 + 4096).matrix()),
                        expected = normed(((x.array() * 64).round() / 64).matrix());
   expectNear(y, expected);
 }
 
-TEST(LayerNorm, ARowsResultDoesNotDependOnItsPlace) {
+TEST(LayerNorm, ResultDoesNotDependOnTheRowsAddress) {
   const RowMajorMatrix x = randomMatrix(9, 7, 1);
   const RowMajorMatrix all = normed(x);
   for (Index i = 0; i < 9; ++i) expectSame(normed(x.row(i)), all.row(i));
@@ -61,7 +61,7 @@ TEST(LayerNorm, WorksInPlace) {
   expectSame(x, expected);
 }
 
-TEST(LayerNorm, ParametersAreThoseAskedFor) {
+TEST(LayerNorm, HasTheRequestedParameters) {
   LayerNorm both({.normalized_shape = 3}), weight({.normalized_shape = 3, .bias = false}),
       none({.normalized_shape = 3, .elementwise_affine = false});
   EXPECT_EQ(names(both), (std::vector<std::string>{"weight [3]", "bias [3]"}));
@@ -70,7 +70,7 @@ TEST(LayerNorm, ParametersAreThoseAskedFor) {
   expectSame(read(both, "weight"), RowMajorMatrix::Ones(3, 1));
 }
 
-TEST(BatchNorm, LiteralValues) {
+TEST(BatchNorm, MatchesHandComputedValues) {
   BatchNorm norm({.num_features = 2, .eps = 0});
   write(norm, "running_mean", matrix({{1, 2}}));
   write(norm, "running_var", matrix({{4, 0.25f}}));
@@ -81,7 +81,7 @@ TEST(BatchNorm, LiteralValues) {
   expectNear(x, matrix({{2.5f, 1}, {0.5f, -1}}));
 }
 
-TEST(BatchNorm, ATextsResultDependsOnTheMovingAveragesOnly) {
+TEST(BatchNorm, ResultDependsOnTheMovingAveragesOnly) {
   BatchNorm norm({.num_features = 5});
   fillRandomly(norm, 1);
   write(norm, "running_var", randomMatrix(5, 1, 9).cwiseAbs());
@@ -94,7 +94,7 @@ TEST(BatchNorm, ATextsResultDependsOnTheMovingAveragesOnly) {
   EXPECT_EQ(names(norm), (std::vector<std::string>{"weight [5]", "bias [5]", "running_mean [5]", "running_var [5]"}));
 }
 
-TEST(Norms, RefuseWhatMakesNoSense) {
+TEST(Norms, RejectInvalidArguments) {
   const float infinite = std::numeric_limits<float>::infinity();
   for (const float eps : {-1.0f, infinite, std::nanf("")}) {
     expectError(ErrorCode::kInvalidArgument, "eps: got ", [&] { LayerNorm norm({.normalized_shape = 3, .eps = eps}); });

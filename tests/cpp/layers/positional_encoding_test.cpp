@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-TEST(PositionalEncoding, LiteralValues) {
+TEST(PositionalEncoding, MatchesHandComputedValues) {
   RowMajorMatrix y(3, 5);
   positionalEncoding(100, window(y));
   // Frequencies 1, 100^(-2/5), 100^(-4/5); an odd width ends with a sine.
@@ -39,14 +39,14 @@ TEST(Rotary, MatchesTheFormulaInDouble) {
   }
 }
 
-TEST(PositionalEncoding, StartsAnywhere) {
+TEST(PositionalEncoding, StartsAtAnyPosition) {
   RowMajorMatrix all(9, 6), rest(5, 6);
   positionalEncoding(10000, window(all));
   positionalEncoding(10000, window(rest), 4);
   expectSame(rest, all.bottomRows(5));
 }
 
-TEST(PositionalEncoding, DotProductsDependOnTheDistanceAndAreLargestAtNone) {
+TEST(PositionalEncoding, DotProductsDependOnTheDistanceAndPeakAtZero) {
   RowMajorMatrix y(50, 64);
   positionalEncoding(10000, window(y));
   const RowMajorMatrix dots = y * y.transpose();
@@ -74,7 +74,7 @@ TEST(PositionalEncoding, AddsOrAppendsToEverySequence) {
   expectSame(added, x + expected);
 }
 
-TEST(PositionalEncoding, LearnedRowsAreAParameter) {
+TEST(PositionalEncoding, LearnedTableIsAParameter) {
   PositionalEncoding learned({.embed_dim = 4, .max_length = 6, .learned = true}),
       fixed({.embed_dim = 4, .max_length = 6});
   EXPECT_EQ(names(learned), std::vector<std::string>{"weight [6, 4]"});
@@ -86,7 +86,7 @@ TEST(PositionalEncoding, LearnedRowsAreAParameter) {
   expectSame(y, x + table.topRows(3));
 }
 
-TEST(PositionalEncoding, RefusesWhatMakesNoSense) {
+TEST(PositionalEncoding, RejectsInvalidArguments) {
   using enum ErrorCode;
   RowMajorMatrix y(4, 4);
   for (const double base : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
@@ -107,7 +107,7 @@ TEST(PositionalEncoding, RefusesWhatMakesNoSense) {
               [&] { layer.forward(window(narrow), Sequences::uniform(1, 3), window(y)); });
 }
 
-TEST(Rotary, LiteralValues) {
+TEST(Rotary, MatchesHandComputedValues) {
   // Two pairs at position 2: angles 2 and 2 / sqrt(100) = 0.2.
   RowMajorMatrix half = matrix({{1, 0, 0, 1}}), interleaved = half;
   Rotary(4, 3, 100, Rotary::Pairing::kHalfSplit).rotate(window(half), 1, 2);
@@ -117,7 +117,7 @@ TEST(Rotary, LiteralValues) {
   expectNear(interleaved, matrix({{c1, s1, -s2, c2}}));  // pairs (0, 1) and (2, 3)
 }
 
-TEST(Rotary, TurnsEveryHeadAlikeAndLeavesTheRest) {
+TEST(Rotary, RotatesEveryHeadEquallyAndLeavesOtherFeatures) {
   const RowMajorMatrix head = randomMatrix(5, 7, 1);
   RowMajorMatrix two(5, 14), one = head;
   two << head, head;
@@ -127,10 +127,10 @@ TEST(Rotary, TurnsEveryHeadAlikeAndLeavesTheRest) {
   expectSame(two.leftCols(7), one);
   expectSame(two.rightCols(7), one);
   expectSame(one.rightCols(3), head.rightCols(3));
-  expectSame(one.topRows(1), head.topRows(1));  // position 0 does not turn
+  expectSame(one.topRows(1), head.topRows(1));  // position 0 is not rotated
 }
 
-TEST(Rotary, ProductsDependOnTheDistanceAlone) {
+TEST(Rotary, DotProductsDependOnlyOnDistance) {
   for (const auto pairing : {Rotary::Pairing::kHalfSplit, Rotary::Pairing::kInterleaved}) {
     const Rotary rotary(6, 100, 50, pairing);
     const auto dot = [&](Index i, Index j) {
@@ -144,14 +144,14 @@ TEST(Rotary, ProductsDependOnTheDistanceAlone) {
   }
 }
 
-TEST(Rotary, KeepsLengths) {
+TEST(Rotary, PreservesLengths) {
   RowMajorMatrix x = randomMatrix(40, 8, 1);
   const RowMajorMatrix before = x.rowwise().norm();
   Rotary(8, 40, 10000, Rotary::Pairing::kInterleaved).rotate(window(x), 1);
   expectNear(x.rowwise().norm(), before);
 }
 
-TEST(Rotary, RefusesWhatMakesNoSense) {
+TEST(Rotary, RejectsInvalidArguments) {
   using enum ErrorCode;
   const auto make = [](Index dim, Index length, double base) {
     return [=] { Rotary(dim, length, base, Rotary::Pairing::kHalfSplit); };

@@ -84,7 +84,7 @@ std::vector<EncoderModelConfig> architectures() {
   return {tinyConfig(), rotary, relative, factored, int8};
 }
 
-TEST(EncoderModel, GivesATextTheSameBitsAloneAndInABatch) {
+TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
   const std::vector<std::vector<int32_t>> texts = {
       {1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {3, 2, 1, 0, 36, 35, 34}};
   for (const EncoderModelConfig& config : architectures()) {
@@ -110,7 +110,7 @@ TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
   }
 }
 
-TEST(EncoderModel, RefusesConfigsThatMakeNoSense) {
+TEST(EncoderModel, RejectsInvalidConfigs) {
   const auto codeWith = [](const std::function<void(EncoderModelConfig&)>& change) {
     EncoderModelConfig config = tinyConfig();
     change(config);
@@ -134,7 +134,7 @@ TEST(EncoderModel, RefusesConfigsThatMakeNoSense) {
             ErrorCode::kOutOfMemory);
 }
 
-TEST(EncoderModel, RefusesTokensOutsideItsTables) {
+TEST(EncoderModel, RejectsTokensOutsideItsTables) {
   EncoderModel model(tinyConfig());
   const auto codeFor = [&](const TokenBatch& batch) { return codeOf([&] { run(model, batch); }); };
   EXPECT_EQ(codeFor(batchOf({{1, 37}})), ErrorCode::kInvalidArgument);
@@ -150,7 +150,7 @@ TEST(EncoderModel, RefusesTokensOutsideItsTables) {
   EXPECT_EQ(codeFor(positions), ErrorCode::kShapeMismatch);
 }
 
-TEST(EncoderModel, GivesTheSameWithPositionsSpeltOut) {
+TEST(EncoderModel, ExplicitPositionsEqualTheDefault) {
   EncoderModelConfig config = tinyConfig();
   config.position_offset = 2;
   EncoderModel model(config);
@@ -163,7 +163,7 @@ TEST(EncoderModel, GivesTheSameWithPositionsSpeltOut) {
   EXPECT_FALSE((run(model, batch).array() == counted.array()).all());
 }
 
-TEST(EncoderModel, RunsOnNoTextsAndOnTextsOfNoTokens) {
+TEST(EncoderModel, AcceptsEmptyBatchesAndEmptyTexts) {
   EncoderModel model(tinyConfig());
   fillRandomly(model, 5);
   EXPECT_EQ(run(model, batchOf({})).rows(), 0);
@@ -177,7 +177,7 @@ std::vector<float> pooled(Pooling pooling, const std::vector<Index>& skipped = {
   return out;
 }
 
-TEST(Pool, TakesMeansFirstLastAndMaximum) {
+TEST(Pool, ComputesMeansFirstLastAndMaximum) {
   const float root = std::sqrt(3.0f);
   EXPECT_EQ(pooled(Pooling::kMean), (std::vector<float>{2, 4, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kCls), (std::vector<float>{1, 5, 0, 0, 7, 7}));
@@ -187,7 +187,7 @@ TEST(Pool, TakesMeansFirstLastAndMaximum) {
   EXPECT_EQ(pooled(Pooling::kWeightedMean), (std::vector<float>{13.0f / 6, 27.0f / 6, 0, 0, 7, 7}));
 }
 
-TEST(Pool, ShowsANaNInAnyRow) {
+TEST(Pool, PropagatesNaNInAnyRow) {
   for (Index odd = 0; odd < 3; ++odd) {
     RowMajorMatrix rows = RowMajorMatrix::Ones(3, 2), out(1, 2);
     rows(odd, 1) = std::nanf("");
@@ -200,8 +200,8 @@ TEST(Pool, ShowsANaNInAnyRow) {
   }
 }
 
-TEST(Pool, WeighsMoreTokensThan32BitsCountPlacesOf) {
-  // sum i = 100,000 * 100,001 / 2 is beyond 2^32.
+TEST(Pool, WeightedMeanOfManyTokensDoesNotOverflow) {
+  // sum i = 100,000 * 100,001 / 2 exceeds 2^32.
   const RowMajorMatrix rows = RowMajorMatrix::Constant(100'000, 1, 2);
   RowMajorMatrix out(1, 1);
   pool(view(static_cast<const float*>(rows.data()), rows.rows(), rows.cols()), Sequences::uniform(1, rows.rows()), {},
@@ -209,7 +209,7 @@ TEST(Pool, WeighsMoreTokensThan32BitsCountPlacesOf) {
   EXPECT_NEAR(out(0, 0), 2, 1e-2);
 }
 
-TEST(Pool, LeavesOutThePrompt) {
+TEST(Pool, SkipsThePrompt) {
   EXPECT_EQ(pooled(Pooling::kMean, {2, 0, 0}), (std::vector<float>{2, 8, 0, 0, 7, 7}));
   EXPECT_EQ(pooled(Pooling::kMax, {1, 0, 1}), (std::vector<float>{3, 8, 0, 0, 0, 0}));
   EXPECT_EQ(pooled(Pooling::kWeightedMean, {1, 5, 0}), (std::vector<float>{12.0f / 5, 22.0f / 5, 0, 0, 7, 7}));
@@ -217,7 +217,7 @@ TEST(Pool, LeavesOutThePrompt) {
   EXPECT_EQ(codeOf([] { pooled(Pooling::kMean, {1}); }), ErrorCode::kShapeMismatch);
 }
 
-TEST(Pool, IsNamed) {
+TEST(Pool, HasNames) {
   EXPECT_EQ(poolingNamed("weighted_mean"), Pooling::kWeightedMean);
   EXPECT_EQ(poolingNamed("mean"), Pooling::kMean);
   EXPECT_EQ(codeOf([] { poolingNamed("sum"); }), ErrorCode::kInvalidArgument);

@@ -20,7 +20,7 @@ struct Attended {
 inline Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMajorMatrix& v, Index heads,
                        const Sequences& queries, const Sequences& keys, const AttentionOptions& options = {}) {
   Context context;
-  // Starts as NaN: whatever is not written shows.
+  // Initialized with NaN, so that entries that are not written show up.
   Attended result{RowMajorMatrix::Constant(q.rows(), v.cols(), std::nanf("")), {}};
   result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
   attention({window(q), window(k), window(v), queries, keys}, heads, options,

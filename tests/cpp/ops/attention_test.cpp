@@ -67,7 +67,7 @@ void expectNear(const Attended& got, const Attended& expected) {
     ASSERT_NEAR(got.weights[i], expected.weights[i], 1e-5 + 1e-4 * expected.weights[i]) << i;
 }
 
-TEST(Attention, LiteralValues) {
+TEST(Attention, MatchesHandComputedValues) {
   // Scores 0 and ln 3 after scaling by 1 / sqrt(1): weights 1/4 and 3/4.
   const Attended a = attend(matrix({{1}}), matrix({{0}, {std::log(3.0f)}}), matrix({{4, 8}, {8, 0}}));
   EXPECT_NEAR(a.weights[0], 0.25, 1e-6);
@@ -105,7 +105,7 @@ TEST(Attention, MatchesTheFormulaAtAwkwardSizes) {
 }
 
 TEST(Attention, MatchesTheFormulaWithEveryCombinationOfOptions) {
-  // Three sequences of unlike lengths, one of them empty; bits of `choice` switch the options on.
+  // Three sequences of different lengths, one of them empty. The bits of `choice` enable the options.
   const Index heads = 2;
   const Sequences queries = Sequences::ofLengths({5, 0, 9, 1}), keys = Sequences::ofLengths({7, 3, 9, 0});
   const RowMajorMatrix q = 2 * randomMatrix(15, heads * 5, 1), k = 2 * randomMatrix(19, heads * 5, 2),
@@ -181,7 +181,7 @@ TEST(Attention, NoKeysGiveZeros) {
   expectSame(attend(randomMatrix(2, 4, 1), none, none).output, RowMajorMatrix::Zero(2, 4));
 }
 
-TEST(Attention, NotANumberIsNotHidden) {
+TEST(Attention, PropagatesNaN) {
   RowMajorMatrix q = randomMatrix(2, 4, 1);
   q(0, 2) = std::nanf("");
   const Attended a = attend(q, randomMatrix(5, 4, 2), randomMatrix(5, 4, 3));
@@ -189,8 +189,8 @@ TEST(Attention, NotANumberIsNotHidden) {
   EXPECT_FALSE(std::isnan(a.output(1, 0)));
 }
 
-TEST(Attention, ResultIsTheSameAloneAndAmongOthers) {
-  // Bit for bit: lengths that are no multiples of any tile, and rows that start at odd places.
+TEST(Attention, ResultDoesNotDependOnOtherSequences) {
+  // Bit-identical, for lengths that are not multiples of a tile and rows at unaligned addresses.
   const Index heads = 3;
   const std::vector<Index> lengths = {1, 7, 4, 13, 6, 33};
   const Sequences all = Sequences::ofLengths(lengths);
@@ -214,7 +214,7 @@ TEST(Attention, ResultIsTheSameAloneAndAmongOthers) {
   }
 }
 
-TEST(Attention, AskingForWeightsDoesNotChangeTheOutput) {
+TEST(Attention, ReturningWeightsDoesNotChangeTheOutput) {
   const RowMajorMatrix q = randomMatrix(19, 10, 1), k = randomMatrix(23, 10, 2), v = randomMatrix(23, 6, 3);
   Context context;
   RowMajorMatrix out(19, 6);
@@ -237,7 +237,7 @@ TEST(Attention, ReadsAndWritesStridedViews) {
   EXPECT_TRUE((out.rightCols(3).array() == 5).all());
 }
 
-TEST(Attention, HeadScaleOfZeroSwitchesAHeadOff) {
+TEST(Attention, HeadMaskOfZeroSwitchesAHeadOff) {
   const RowMajorMatrix q = randomMatrix(4, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 6, 3);
   const Sequences s = Sequences::uniform(1, 4);
   const std::vector<float> factors = {1, 0};
@@ -246,10 +246,10 @@ TEST(Attention, HeadScaleOfZeroSwitchesAHeadOff) {
   const Attended plain = attend(q, k, v, 2, s, s), off = attend(q, k, v, 2, s, s, options);
   expectSame(off.output.leftCols(3), plain.output.leftCols(3));
   expectSame(off.output.rightCols(3), RowMajorMatrix::Zero(4, 3));
-  EXPECT_EQ(off.weights, plain.weights);  // weights are those before the factors
+  EXPECT_EQ(off.weights, plain.weights);  // weights are those before the head mask
 }
 
-TEST(Attention, DropoutKeepsTheExpectationAndReproduces) {
+TEST(Attention, DropoutPreservesTheExpectationAndIsReproducible) {
   const Index l = 200;
   const RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = RowMajorMatrix::Ones(l, 1);
   AttentionOptions options;
@@ -262,12 +262,12 @@ TEST(Attention, DropoutKeepsTheExpectationAndReproduces) {
   expectSame(first.output, again.output);
   EXPECT_NE(first.output, other.output);
   EXPECT_EQ(first.weights, attend(q, k, v).weights);  // weights are those before dropout
-  // Each output is a sum over weights of 1 or 0 / 0.75; 40,000 draws of about equal weight.
+  // Each output is a weighted sum of 0 or 1 / 0.75: 40,000 draws of about equal weight.
   EXPECT_NEAR(first.output.mean(), 1, 4 * std::sqrt(0.25 / 0.75 / (l * l)) * 1.1);
 }
 
-TEST(Attention, DropsTheSameWeightsWhateverIsSkipped) {
-  // With the identity for values the output is the weights after dropout.
+TEST(Attention, DropoutDoesNotDependOnWhatIsSkipped) {
+  // If the values are the identity matrix, the output is the weights after dropout.
   const Index l = 37;
   const RowMajorMatrix q = randomMatrix(l, 4, 1), v = RowMajorMatrix::Identity(l, l);
   AttentionOptions options;
@@ -296,7 +296,7 @@ TEST(Attention, DropsTheSameWeightsWhateverIsSkipped) {
   AttentionOptions masked = options;
   masked.masks = {&mask, 1};
   expectDraws(masked);
-  // A part of the queries, as in a step with a cache.
+  // Only some of the queries, as in a decoding step.
   AttentionOptions later = options;
   later.query_offset = 30;
   const RowMajorMatrix end = q.bottomRows(7);
@@ -306,7 +306,7 @@ TEST(Attention, DropsTheSameWeightsWhateverIsSkipped) {
   }
 }
 
-TEST(Attention, DropsTheSameWeightsInAPartOfTheBatch) {
+TEST(Attention, DropoutOfAPartEqualsThatOfTheBatch) {
   const RowMajorMatrix q = randomMatrix(20, 6, 1), later = q.bottomRows(10);
   AttentionOptions options;
   options.dropout = 0.4f;
@@ -319,8 +319,8 @@ TEST(Attention, DropsTheSameWeightsInAPartOfTheBatch) {
   expectSame(part, whole.bottomRows(10));
 }
 
-TEST(Attention, ReachesEveryQueryOfALongSequence) {
-  const Index l = 150'000;  // strips times queries are beyond 32 bits
+TEST(Attention, ComputesEveryQueryOfALongSequence) {
+  const Index l = 150'000;  // the number of row blocks times the number of queries exceeds 32 bits
   const RowMajorMatrix q = randomMatrix(l, 2, 1), k = randomMatrix(3, 2, 2), v = randomMatrix(3, 2, 3);
   const RowMajorMatrix out = attend(q, k, v).output;
   for (const Index i : {Index{0}, l / 2, Index{103'000}, l - 1}) {
@@ -331,14 +331,14 @@ TEST(Attention, ReachesEveryQueryOfALongSequence) {
   EXPECT_LE(out.maxCoeff(), v.maxCoeff() + 1e-6f);
 }
 
-TEST(Attention, WithDropoutOneGivesZeros) {
+TEST(Attention, DropoutRateOneGivesZeros) {
   const RowMajorMatrix q = randomMatrix(5, 4, 1);
   AttentionOptions options;
   options.dropout = 1;
   expectSame(attend(q, q, q, options).output, RowMajorMatrix::Zero(5, 4));
 }
 
-TEST(Attention, TakesNoMemoryThatGrowsWithLTimesS) {
+TEST(Attention, MemoryDoesNotGrowWithLTimesS) {
   const Index l = 600;
   const RowMajorMatrix q = randomMatrix(l, 4, 1);
   RowMajorMatrix out(l, 4);
@@ -348,7 +348,7 @@ TEST(Attention, TakesNoMemoryThatGrowsWithLTimesS) {
   EXPECT_LT(context.arena.capacity(), static_cast<size_t>(l * l) * sizeof(float));
 }
 
-TEST(Attention, RefusesShapesThatDoNotFit) {
+TEST(Attention, RejectsIncompatibleShapes) {
   const RowMajorMatrix q = randomMatrix(3, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 9, 3);
   const Sequences l = Sequences::uniform(1, 3), s = Sequences::uniform(1, 4);
   using enum ErrorCode;
@@ -366,7 +366,7 @@ TEST(Attention, RefusesShapesThatDoNotFit) {
               [&] { attend(q, k, v, 3, l, Sequences::uniform(2, 2)); });
 }
 
-TEST(Attention, RefusesOptionsThatMakeNoSense) {
+TEST(Attention, RejectsInvalidOptions) {
   const RowMajorMatrix x = randomMatrix(3, 6, 1);
   const Sequences s = Sequences::uniform(1, 3);
   const auto with = [&](auto change) {

@@ -17,7 +17,7 @@ using Function = Four (*)(const Four&);
 
 float lane(Function f, float x) { return wasm_f32x4_extract_lane(f(simd::splat(x)).vectors[0], 2); }
 
-/// The largest |f(x) - reference(x)| / (absolute + relative |reference(x)|) over a dense walk of [low, high].
+/// The maximum of |f(x) - reference(x)| / (absolute + relative |reference(x)|) on a dense grid over [low, high].
 double worst(Function f, double (*reference)(double), float low, float high, double absolute, double relative) {
   double worst = 0;
   constexpr int kSteps = 200'000;
@@ -31,7 +31,7 @@ double worst(Function f, double (*reference)(double), float low, float high, dou
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(Exp, IsWithinItsBound) {
+TEST(Exp, IsWithinItsErrorBound) {
   EXPECT_LT(worst(simd::exp, std::exp, -87.2f, 88.2f, 0, 2e-7), 1);
   EXPECT_LT(worst(simd::exp, std::exp, -1, 1, 0, 2e-7), 1);
 }
@@ -52,7 +52,7 @@ TEST(Activations, AreWithinTheirBounds) {
   EXPECT_LT(worst(simd::geluTanh, reference::geluTanh, -12, 12, 1e-6, 4e-7), 1);
 }
 
-TEST(Activations, AreSaneFarOut) {
+TEST(Activations, HaveCorrectLimits) {
   for (const Function f : {&simd::gelu<1>, &simd::geluTanh<1>, &simd::silu<1>, &simd::relu<1>}) {
     EXPECT_EQ(lane(f, 1e4f), 1e4f);
     EXPECT_NEAR(lane(f, -1e4f), 0, 1e-6);
@@ -70,7 +70,7 @@ TEST(Activations, StayBoundedWhereExpWouldOverflow) {
   }
 }
 
-TEST(Activate, TreatsEveryLengthAndPlaceAlike) {
+TEST(Activate, DoesNotDependOnLengthOrAddress) {
   for (const Index columns : {1, 3, 4, 5, 7, 8, 9, 26}) {
     std::vector<float> storage(static_cast<size_t>(3 * (columns + 3) + 1));
     for (size_t i = 0; i < storage.size(); ++i) storage[i] = static_cast<float>(i % 13) * 0.37f - 2.0f;
@@ -84,7 +84,7 @@ TEST(Activate, TreatsEveryLengthAndPlaceAlike) {
   }
 }
 
-TEST(Activate, NamesWhatIsLegal) {
+TEST(Activate, ErrorListsTheNames) {
   EXPECT_EQ(activationNamed("gelu_tanh"), Activation::kGeluTanh);
   try {
     activationNamed("gleu");

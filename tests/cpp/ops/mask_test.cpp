@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(MaskKernels, ForbidWhatTheyForbidAndNoMore) {
+TEST(MaskKernels, ChangeExactlyTheForbiddenScores) {
   for (Index count = 0; count < 20; ++count) {
     for (Index from = 0; from < 4; ++from) {
       std::vector<uint8_t> allowed;
@@ -37,7 +37,7 @@ TEST(MaskKernels, ForbidWhatTheyForbidAndNoMore) {
   }
 }
 
-TEST(MaskKernels, TellWhetherAnythingIsAllowed) {
+TEST(MaskKernels, DetectFullyForbiddenRanges) {
   for (Index count = 0; count < 12; ++count) {
     std::vector<uint8_t> allowed(static_cast<size_t>(count), 0);
     std::vector<float> added(allowed.size(), -kInfinity);

@@ -2,14 +2,14 @@
 
 #include "ops/attention_support.h"
 
-/// What queries may see, and that the rest does not exist for them.
+/// Masks: which keys a query may attend to, and that other keys have no effect.
 namespace heed {
 namespace {
 
 using namespace test;
 
-TEST(Attention, ForbiddenEntriesDoNotExist) {
-  // -inf, a boolean mask, and not having the key at all are one thing.
+TEST(Attention, ForbiddenKeysHaveNoEffect) {
+  // An additive mask of -infinity, a boolean mask and removing the key are equivalent.
   const RowMajorMatrix q = randomMatrix(3, 4, 1), k = randomMatrix(5, 4, 2), v = randomMatrix(5, 4, 3);
   const uint8_t allowed[] = {1, 1, 1, 0, 0};
   const float added[] = {0, 0, 0, -kInfinity, -kInfinity};
@@ -25,8 +25,8 @@ TEST(Attention, ForbiddenEntriesDoNotExist) {
   }
 }
 
-TEST(Attention, LowestFloatForbidsAsInPyTorch) {
-  // Added to every key it swallows the scores and leaves an even average; added to some, it forbids these.
+TEST(Attention, LowestFloatMasksAsInPyTorch) {
+  // Added to all keys, it absorbs the scores and gives a uniform average; added to some keys, it masks them.
   const float lowest = std::numeric_limits<float>::lowest();
   const RowMajorMatrix q = randomMatrix(1, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
   const std::array<Index, 4> target{1, 1, 1, 3};
@@ -51,7 +51,7 @@ TEST(Attention, FullyMaskedQueriesGiveZeros) {
   test::expectNear(a.output.bottomRows(1), v.topRows(1));
 }
 
-TEST(Attention, CausalQueriesDoNotSeeLaterKeys) {
+TEST(Attention, CausalQueriesDoNotAttendToLaterKeys) {
   const Index l = 13;
   RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
   AttentionOptions options;
@@ -62,10 +62,10 @@ TEST(Attention, CausalQueriesDoNotSeeLaterKeys) {
   const RowMajorMatrix after = attend(q, k, v, options).output;
   expectSame(after.topRows(l - 5), before.topRows(l - 5));
   EXPECT_TRUE(after.bottomRows(5).array().isNaN().all());
-  expectSame(before.topRows(1), randomMatrix(l, 4, 3).topRows(1));  // the first query sees one key
+  expectSame(before.topRows(1), randomMatrix(l, 4, 3).topRows(1));  // the first query attends to one key
 }
 
-TEST(Attention, WindowedQueriesDoNotSeeFarKeys) {
+TEST(Attention, WindowedQueriesDoNotAttendToDistantKeys) {
   const Index l = 40;
   RowMajorMatrix q = randomMatrix(l, 4, 1), k = randomMatrix(l, 4, 2), v = randomMatrix(l, 4, 3);
   AttentionOptions options;
@@ -89,7 +89,8 @@ struct SomeMasks {
     for (uint8_t& x : allowed_keys) x = generator.uniform() < 0.7f;
     for (Index i = 0; i < added.size(); ++i)
       added.data()[i] = generator.uniform() < 0.7f ? generator.uniform() : -kInfinity;
-    for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = i / 9 / 5 == i % 9 / 8;  // the last key, or all others
+    for (size_t i = 0; i < blocks.size(); ++i)
+      blocks[i] = i / 9 / 5 == i % 9 / 8;  // either only the last key or all others
   }
   std::vector<Mask> choose(int choice) const {
     using enum Mask::Kind;
@@ -108,8 +109,8 @@ struct SomeMasks {
   std::vector<uint8_t> blocks;
 };
 
-TEST(Attention, ForbiddenNotANumbersDoNotSpread) {
-  // One key and its value are spoilt. A query that may not see them gives the same bits as before, any other NaN.
+TEST(Attention, NaNInForbiddenKeysDoesNotPropagate) {
+  // One key and its value are NaN. Queries that may not attend to it give the same bits as before, all others NaN.
   const Index heads = 2, dv = 3;
   const Sequences queries = Sequences::ofLengths({5, 0, 9, 1}), keys = Sequences::ofLengths({7, 3, 9, 2});
   const RowMajorMatrix q = randomMatrix(15, heads * 4, 1), k = randomMatrix(21, heads * 4, 2),
@@ -153,7 +154,7 @@ TEST(Attention, ForbiddenNotANumbersDoNotSpread) {
   }
 }
 
-TEST(Attention, AnInfiniteValueReachesThoseThatSeeIt) {
+TEST(Attention, InfiniteValueReachesTheQueriesThatMayAttendToIt) {
   RowMajorMatrix v = randomMatrix(3, 2, 3);
   v(2, 0) = kInfinity;
   AttentionOptions options;
@@ -164,8 +165,8 @@ TEST(Attention, AnInfiniteValueReachesThoseThatSeeIt) {
   EXPECT_TRUE(std::isfinite(out(2, 1)));
 }
 
-TEST(Attention, MasksThatSayTheSameGiveTheSameBits) {
-  // Causality, a window and padding as options, as one boolean mask and as one of 0 and -infinity, whatever is skipped.
+TEST(Attention, EquivalentMasksGiveIdenticalBits) {
+  // Causality, a window and padding, as options, as one boolean mask, and as one additive mask of 0 and -infinity.
   const Index l = 45, s = 61, padded = 30;
   const RowMajorMatrix q = 3 * randomMatrix(l, 8, 1), k = 3 * randomMatrix(s, 8, 2), v = randomMatrix(s, 8, 3);
   std::vector<uint8_t> allowed(static_cast<size_t>(l * s)), real(static_cast<size_t>(s));
@@ -195,7 +196,7 @@ TEST(Attention, MasksThatSayTheSameGiveTheSameBits) {
   }
 }
 
-TEST(Attention, PaddedSequencesGiveTheBitsOfUnpaddedOnes) {
+TEST(Attention, PaddedSequencesAreBitIdenticalToUnpaddedOnes) {
   const Index l = 21, s = 40, real = 27;
   const RowMajorMatrix q = randomMatrix(l, 8, 1), k = randomMatrix(s, 8, 2), v = randomMatrix(s, 8, 3);
   const RowMajorMatrix alone = attend(q, k.topRows(real), v.topRows(real)).output;
@@ -219,7 +220,7 @@ TEST(Mask, BroadcastsFromTheRight) {
   EXPECT_EQ(strides({2, 3, 4, 5}), (std::array<Index, 4>{60, 20, 5, 1}));
   for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 2, 4, 5}, Shape{1, 2, 3, 4, 5}, Shape{0}}) {
     expectError(ErrorCode::kShapeMismatch,
-                "mask: got shape " + shape.toString() + "; expected one that broadcasts to [2, 3, 4, 5]",
+                "mask: got shape " + shape.toString() + "; expected a shape that broadcasts to [2, 3, 4, 5]",
                 [&] { strides(shape); });
   }
 }

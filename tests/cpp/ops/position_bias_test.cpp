@@ -22,16 +22,16 @@ std::vector<float> slopes(Index heads) {
   return all;
 }
 
-TEST(AlibiBias, SlopesAreThePapers) {
+TEST(AlibiBias, SlopesMatchThePaper) {
   EXPECT_EQ(slopes(8),
             (std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f, 0.0078125f, 0.00390625f}));
   EXPECT_EQ(slopes(1), std::vector<float>{0.00390625f});
-  // No power of two: 2^-2, 2^-4, 2^-6, 2^-8 of four heads, then 2^-1, 2^-3 of eight.
+  // Not a power of two: 2^-2, 2^-4, 2^-6, 2^-8 as for four heads, then 2^-1, 2^-3 as for eight.
   EXPECT_EQ(slopes(6), (std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f}));
   EXPECT_NEAR(slopes(16)[0], std::exp2(-0.5), 1e-7);
 }
 
-/// For each bucket in use the smallest distance i - j that falls into it.
+/// The smallest distance i - j in each bucket that is used.
 std::vector<Index> firstDistances(Index num_buckets, Index bucket_distance, bool bidirectional) {
   RowMajorMatrix table(num_buckets, 1);
   for (Index b = 0; b < num_buckets; ++b) table(b, 0) = static_cast<float>(b);
@@ -51,8 +51,8 @@ std::vector<Index> firstDistances(Index num_buckets, Index bucket_distance, bool
   return first;
 }
 
-TEST(RelativeBias, BucketsAreThoseOfTransformers) {
-  // Computed by T5Attention._relative_position_bucket in PyTorch 1.13, which MPNet shares.
+TEST(RelativeBias, BucketsMatchTransformers) {
+  // Computed with T5Attention._relative_position_bucket in PyTorch 1.13; MPNet uses the same function.
   EXPECT_EQ(firstDistances(32, 128, true), (std::vector<Index>{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}));
   EXPECT_EQ(firstDistances(32, 128, false),
             (std::vector<Index>{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
@@ -66,7 +66,7 @@ TEST(RelativeBias, BucketsAreThoseOfTransformers) {
   EXPECT_EQ(firstDistances(5, 9, false), (std::vector<Index>{0, 1, 2, 4, 6}));
 }
 
-TEST(RelativeBias, ColumnsAreHeads) {
+TEST(RelativeBias, TableColumnsAreHeads) {
   const RowMajorMatrix table = randomMatrix(8, 3, 1);
   const PositionBias bias = relativeBias(window(table), 4, 16, true);
   for (Index h = 0; h < 3; ++h) {
@@ -75,7 +75,7 @@ TEST(RelativeBias, ColumnsAreHeads) {
   }
 }
 
-TEST(PositionBias, RefusesWhatMakesNoSense) {
+TEST(PositionBias, RejectsInvalidArguments) {
   using enum ErrorCode;
   const RowMajorMatrix odd = randomMatrix(7, 2, 1), few = randomMatrix(2, 2, 1), good = randomMatrix(8, 2, 1);
   expectError(kInvalidArgument, "numHeads: got 0", [] { alibiBias(0, 3); });

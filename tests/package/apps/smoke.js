@@ -1,5 +1,5 @@
-// What every app runs with the package, in whatever way it was bundled: a formula, the shipped model, an error, and, where the
-// place has workers, the same through one. Plain data comes back, for the test to compare with Node's.
+// Every app runs this, regardless of how it was bundled: attention, the bundled model, an error, and, if workers are
+// available, the model in a worker. Returns plain data, which the test compares with the result in Node.
 export async function smoke(heed, { worker = true } = {}) {
   const runtime = await heed.load();
   const { output } = runtime.attention([[1, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]); // biome-ignore format: a matrix per argument
@@ -21,7 +21,7 @@ export async function smoke(heed, { worker = true } = {}) {
   return result;
 }
 
-/** Runs it and leaves the result where a test finds it. */
+/** Runs smoke() and stores the result where the test reads it. */
 export function report(heed, options) {
   globalThis.smokeResult = smoke(heed, options).then(
     (result) => ({ result }),

@@ -1,5 +1,5 @@
-// The same in Node, in a context of its own that may neither compile WebAssembly nor evaluate strings, has no `import.meta.url`, and sees
-// nothing of Node: `node --experimental-vm-modules inside.mjs`.
+// The same in a Node vm context that can neither compile WebAssembly nor evaluate strings, has no `import.meta.url` and no
+// Node APIs: `node --experimental-vm-modules inside.mjs`.
 import { readFileSync } from 'node:fs';
 import vm from 'node:vm';
 

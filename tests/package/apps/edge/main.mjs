@@ -1,4 +1,4 @@
-// A server at the edge: the compiled module and the model's files come with the program, nothing is compiled, read or fetched.
+// An edge server. The compiled module and the model's files are part of the program; nothing is compiled, read or fetched.
 import * as heed from './heed/index.js';
 import wasm from './heed.wasm';
 import files from './model.js';

@@ -1,5 +1,5 @@
 import * as heed from './node_modules/heed/dist/index.js';
 import { report } from './smoke.js';
 
-// Extensions' service workers have no Worker.
+// Service workers of extensions cannot create workers.
 globalThis.run = () => report(heed, { worker: false });

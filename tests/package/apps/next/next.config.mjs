@@ -1,2 +1,2 @@
-// `output` only so that a static server can serve it; the package needs no configuration.
+// `output` is set so that a static server can serve the app; the package itself needs no configuration.
 export default { output: 'export' };

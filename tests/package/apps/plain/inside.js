@@ -1,5 +1,5 @@
 import * as heed from './node_modules/heed/dist/index.js';
 import { report } from './smoke.js';
 
-// Workers cannot be made from an opaque origin, whatever they run.
+// Documents with an opaque origin cannot create workers.
 parent.postMessage(await report(heed, { worker: false }), '*');

@@ -1,4 +1,4 @@
-// The page asks a worker that imports the package itself: ?kind=worker, service-module or service-classic.
+// Runs the package in a worker: ?kind=worker, service-module or service-classic.
 const kind = new URL(location.href).searchParams.get('kind');
 
 const answer = (target) =>
