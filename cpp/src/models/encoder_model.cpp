@@ -44,9 +44,10 @@ void validate(const EncoderModelConfig& c) {
   }
   if (c.positions == Positions::kRotary) {
     require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
-    require_range("rotaryDim % 2", c.rotary_dim % 2, 0, 0);
-    if (!(c.rotary_base > 1 && c.local_rotary_base > 1))
-      refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", "a number <= 1", "a number > 1");
+    if (c.rotary_dim % 2 != 0)
+      refuse(ErrorCode::kInvalidArgument, "config.rotaryDim", std::to_string(c.rotary_dim), "an even number");
+    for (const double base : {c.rotary_base, c.local_rotary_base})
+      if (!(base > 1)) refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", numberText(base), "a number > 1");
   }
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
