@@ -77,6 +77,12 @@ async function minifyFurther(files) {
   }
 }
 
+// For the command line: some of its libraries are CommonJS modules that require Node's.
+const forNode = {
+  platform: 'node',
+  banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+};
+
 async function bundle(forCoverage) {
   const { build } = await import('esbuild');
   const entryPoints = Object.fromEntries(
@@ -96,6 +102,7 @@ async function bundle(forCoverage) {
     bundle: true,
     format: 'esm',
     platform: 'browser',
+    ...(forCoverage && forNode),
     target: 'es2022',
     // Source maps would double the size of the package.
     ...(forCoverage ? { minify: false, sourcemap: 'linked' } : { minify: true }),
@@ -109,7 +116,7 @@ async function bundle(forCoverage) {
   // A bundle of its own, so that its needs do not change the API's chunks; for coverage they are built together.
   const cli = { cli: 'web/src/cli/main.ts' };
   if (forCoverage) Object.assign(entryPoints, cli);
-  else await build({ ...options, entryPoints: cli, plugins: [externalApiPlugin] });
+  else await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
