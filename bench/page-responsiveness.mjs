@@ -1,9 +1,9 @@
 /**
- * How long tasks block the demo page's main thread while the user types: the longest ones in a trace of Chromium, in thread time.
+ * How long the demo page's main thread is held while one types: the longest tasks in a trace of Chromium, in the thread's own time.
  *
  *     node bench/page-responsiveness.mjs
  *
- * Prints its report; `npm run bench -- --only page` builds first and writes the report to RESULTS.md.
+ * Prints its report; `npm run bench -- --only page` builds first and puts it into RESULTS.md.
  */
 
 import { fileURLToPath } from 'node:url';
@@ -14,7 +14,7 @@ import { median } from './harness.mjs';
 const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
 const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
 
-/** What the user does on the page, at the pace of a fast typist. */
+/** What one does on the page; keys come at the pace of a fast typist. */
 const scenarios = {
   async 'typing a sentence into “Your text”'(page) {
     await page.getByLabel('Your sentences').click();
@@ -32,7 +32,7 @@ const scenarios = {
   },
 };
 
-/** Durations of the main threads' tasks in milliseconds of thread time, longest first. Thread time excludes other processes. */
+/** Milliseconds of the tasks of pages' main threads, longest first: their own time, without what other processes took. */
 function longestTasks(trace) {
   const { traceEvents } = JSON.parse(trace.toString());
   const thread = ({ pid, tid }) => `${pid} ${tid}`;
@@ -62,7 +62,7 @@ export async function measurePageResponsiveness({ rounds = 5 } = {}) {
           categories: ['toplevel', 'disabled-by-default-devtools.timeline', '__metadata'],
         });
         await act(page);
-        await page.waitForTimeout(500); // the work that the last key started
+        await page.waitForTimeout(500); // what the last key set off
         longest[name].push(longestTasks(await browser.stopTracing()));
       }
       await page.close();

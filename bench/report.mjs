@@ -1,4 +1,4 @@
-/** Writes the measurements as Markdown (bench/RESULTS.md): tables, and charts in Mermaid's notation. */
+/** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
 
 import { median, speedup } from './harness.mjs';
 import { pageReport } from './page-responsiveness.mjs';
@@ -23,7 +23,7 @@ function latencyTable({ latency }) {
   );
 }
 
-/** How many times as fast heed is as the fastest of a peer's graphs, per shape. */
+/** How many times as fast heed is as the fastest of a peer's graphs, shape by shape. */
 function speedupTable({ latency }) {
   const rows = [];
   for (const [dtype, int8] of [

@@ -1,4 +1,4 @@
-/** The F32 tensors of a safetensors file that models.py wrote, without checks. */
+/** The F32 tensors of a safetensors file that this bench wrote itself; heed's own reader is the one that distrusts files. */
 export function readSafetensors(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const headerLength = Number(view.getBigUint64(0, true));
