@@ -1,15 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-// Tests use the package as users get it: `heed` is dist/ (build first: `npm run build`). Unit tests of inner parts import
-// them from web/src by path.
+// Tests import `heed` from dist/, as users get it (run `npm run build` first). Unit tests import modules of web/src by path.
 const alias = [
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
-// Node 20 has relaxed SIMD behind a flag, newer ones have it and may not know the flag.
+// Node 20 needs a flag for relaxed SIMD; newer versions may not know it.
 const relaxedSimd = Number(process.versions.node.split('.')[0]) < 21 ? ['--experimental-wasm-relaxed-simd'] : [];
-// What `npm run coverage` needs: the package loaded by Node itself, whose V8 then counts what ran (tools/coverage.mjs).
+// `npm run coverage`: Node itself loads the package, so that V8 counts the lines that run (tools/coverage.mjs).
 const coverage = process.env.NODE_V8_COVERAGE
   ? {
       alias: [
@@ -30,7 +29,7 @@ export default defineConfig({
   resolve: { alias },
   test: {
     maxWorkers: 2,
-    // For what hangs: generous, so that no test fails because the machine has other work.
+    // These only stop tests that hang; they are long enough for a busy machine.
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
@@ -42,10 +41,10 @@ export default defineConfig({
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
           exclude: browser,
           ...coverage,
-          execArgv: [...relaxedSimd, '--expose-gc'], // for the tests of endurance
+          execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage
         },
       },
-      // Driven from Node: each test opens a real Chromium through playwright-core.
+      // The tests run in Node; each opens a Chromium through playwright-core.
       {
         extends: true,
         test: { name: 'browser', include: browser, exclude: packaged, globalSetup: 'tests/demo/setup.ts' },

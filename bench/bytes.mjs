@@ -1,4 +1,4 @@
-/** What a page has to fetch for one encoder on one thread, without the model, as brotli (quality 11) makes it. */
+/** The bytes that a page downloads for one encoder on one thread, without the model: uncompressed, and as brotli (quality 11). */
 
 import { readdir, readFile } from 'node:fs/promises';
 import { brotliCompressSync } from 'node:zlib';

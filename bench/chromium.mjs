@@ -1,4 +1,4 @@
-/** The suite in Chromium: serves the repository through Vite, opens the page, waits for its result. */
+/** Runs the suite in Chromium: serves the repository through Vite, opens page.html and waits for its result. */
 
 import { createServer } from 'vite';
 import { launchChromium } from '../tools/chromium.mjs';
@@ -6,7 +6,7 @@ import { sentences } from './sentences.mjs';
 
 /**
  * @param {{ seconds: number }} options
- * @returns {Promise<object>} what page.mjs measured
+ * @returns {Promise<object>} the measurements of page.mjs
  */
 export async function measureInChromium({ seconds }) {
   const texts = JSON.stringify(await sentences());
@@ -19,7 +19,7 @@ export async function measureInChromium({ seconds }) {
     plugins: [
       {
         name: 'corpus',
-        // Braces: a value returned here would be taken for a hook.
+        // Returns nothing: Vite would take a returned value for a hook.
         configureServer: ({ middlewares }) => {
           middlewares.use('/bench/sentences.json', (_, response) => response.end(texts));
         },

@@ -1,6 +1,8 @@
 /**
- * One cold start in a process of its own: the model's bytes are in memory, nothing is imported. Prints the milliseconds from import to first vector and
- * the process's peak memory.    node bench/coldstart.mjs 'heed fp32' | 'heed q8' | 'onnxruntime-web fp32' | 'onnxruntime-web int8'
+ * Measures one cold start in this process: the model's bytes are in memory, and no library is imported yet. Prints the milliseconds from import to the
+ * first vector, and the process's peak memory.
+ *
+ *     node bench/coldstart.mjs 'heed fp32' | 'heed q8' | 'onnxruntime-web fp32' | 'onnxruntime-web int8'
  */
 
 import { readFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Interleaved timing. Every round runs each contestant once, in an order that turns from round to round, so that whatever slows the machine slows all
- * of them; speed is a ratio taken within the round, and what is reported is the median of those ratios with its quartiles.
+ * Interleaved timing. Every round runs each contestant once, in an order that rotates from round to round, so that other load on the machine slows all
+ * of them. A speedup is a ratio of times within one round; the report has the median of these ratios and their quartiles.
  *
  * @typedef {{ name: string, run(batch: number[][]): Promise<Float32Array>, dispose(): unknown }} Contestant
  * @typedef {{ name: string, ms: number[] }} Timing `ms[round]`
@@ -22,13 +22,13 @@ export function quantile(values, q) {
 }
 export const median = (values) => quantile(values, 0.5);
 
-/** How many times as fast `ours` is as `peer`, taken round by round: the median and its quartiles. */
+/** How many times as fast `ours` is as `peer`: the median and the quartiles of the rounds' ratios. */
 export function speedup(ours, peer) {
   const ratios = ours.ms.map((t, round) => peer.ms[round] / t);
   return { median: median(ratios), low: quantile(ratios, 0.25), high: quantile(ratios, 0.75) };
 }
 
-/** Seeded ids, the same for every library. */
+/** Token ids from a fixed seed, the same for every library. */
 export function makeBatch([texts, tokens], vocab = 30000) {
   let state = 12345;
   const next = () => {
@@ -38,7 +38,7 @@ export function makeBatch([texts, tokens], vocab = 30000) {
   return Array.from({ length: texts }, () => Array.from({ length: tokens }, next));
 }
 
-/** Largest |a - b| and the cosine between two outputs: what shows that the work is the same. */
+/** The largest |a - b| and the cosine of two outputs, to check that the libraries compute the same. */
 export function agreement(a, b) {
   let [worst, ab, aa, bb] = [0, 0, 0, 0];
   for (let i = 0; i < a.length; i++) {
@@ -59,7 +59,7 @@ export function agreement(a, b) {
  */
 export async function race(contestants, batch, { seconds = 8, minRounds = 7 } = {}) {
   const timings = contestants.map(({ name }) => ({ name, ms: [] }));
-  for (const c of contestants) for (let k = 0; k < 3; k++) await c.run(batch); // warm: engines tier up between calls
+  for (const c of contestants) for (let k = 0; k < 3; k++) await c.run(batch); // warm-up: engines recompile hot code between calls
   const start = performance.now();
   for (let round = 0; round < minRounds || performance.now() - start < seconds * 1000; round++) {
     for (let k = 0; k < contestants.length; k++) {

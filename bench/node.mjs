@@ -1,4 +1,4 @@
-/** The suite in Node: `node bench/node.mjs OUT.json SECONDS`. The Node that runs this file is the one that is measured. */
+/** Runs the suite in the Node that runs this file: `node bench/node.mjs OUT.json SECONDS`. */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -36,4 +36,4 @@ const result = {
   corpus: await corpus(place, await sentences()),
 };
 await writeFile(out, JSON.stringify(result, null, 1));
-process.exit(0); // onnxruntime keeps its threads alive
+process.exit(0); // onnxruntime's threads keep the process alive

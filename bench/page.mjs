@@ -1,4 +1,4 @@
-/** The suite in a browser tab, on one thread. `run.mjs` opens the page and takes `window.result`. */
+/** Runs the suite in a browser tab, on one thread. chromium.mjs opens the page and reads `window.result`. */
 
 import * as transformers from '@huggingface/transformers';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';

@@ -1,9 +1,11 @@
 /**
- * `npm run bench`: heed beside its peers in Node 20, Node 24 and Chromium, what each ships and needs to start, and the demo page's tasks while one types.
+ * `npm run bench`: compares heed with other libraries in Node 20, Node 24 and Chromium: speed, download size and cold start. Measures also how
+ * responsive the demo page is.
  *
  *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,page]
  *
- * Writes build/bench/results.json as it goes and bench/RESULTS.md at the end. Needs a Python with numpy and onnx for the peers' graphs, once.
+ * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end. The first run needs a Python with numpy and onnx, which makes
+ * the other libraries' graphs.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -37,7 +39,7 @@ function run(command, args, settings = {}) {
 
 async function prepare() {
   if (!existsSync(here('node_modules/onnxruntime-web'))) {
-    console.log('installing the peers (about 700 MB, once) ...');
+    console.log('installing the other libraries (about 700 MB, once) ...');
     run('npm', ['ci', '--ignore-scripts', '--no-fund', '--no-audit'], { cwd: here('.') });
   }
   const folder = here('../build/bench/minilm');
@@ -52,7 +54,7 @@ async function prepare() {
     if (!existsSync(here(`node_modules/${name}`))) throw new Error(`bench: ${name} is not installed`);
 }
 
-/** Cold starts, each in a fresh process, taking turns. */
+/** Cold starts, each in a fresh process, interleaved. */
 function coldStarts(node, rounds = 7) {
   const names = ['heed fp32', 'onnxruntime-web fp32', 'heed q8', 'onnxruntime-web int8'];
   const runs = Object.fromEntries(names.map((name) => [name, []]));
@@ -102,7 +104,7 @@ if (wanted.has('start')) {
   await save('bytes', await shippedBytes());
 }
 if (wanted.has('page')) {
-  console.log('the demo page while one types');
+  console.log('the responsiveness of the demo page');
   const { measurePageResponsiveness } = await import('./page-responsiveness.mjs');
   await save('page', await measurePageResponsiveness());
 }

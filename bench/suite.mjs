@@ -1,5 +1,5 @@
 /**
- * What is measured, wherever it runs. The places (`node.mjs`, `page.mjs`) import the libraries their way and hand them in.
+ * The measurements. node.mjs and page.mjs import the libraries for their environment and pass them in.
  *
  * @typedef {object} Place
  * @property {string} name e.g. 'Node 24.1' or 'Chromium 140'
@@ -20,12 +20,12 @@ import { agreement, makeBatch, median, race, SHAPES, speedup } from './harness.m
 
 const BUILDS = ['relaxed-simd', 'simd128'];
 
-/** The encoder's files as heed and tfjs read them. */
+/** The encoder's files, by name. */
 async function encoderFiles(place, names = ['config.json', 'model.safetensors']) {
   return Object.fromEntries(await Promise.all(names.map(async (name) => [name, await place.read(name)])));
 }
 
-/** heed in every build and dtype that runs here. */
+/** heed in every build and dtype that this environment supports. */
 async function heeds(place, files) {
   const list = [];
   for (const build of BUILDS) {
@@ -33,7 +33,7 @@ async function heeds(place, files) {
       try {
         list.push(await heedContestant({ heed: place.heed, build, dtype, files }));
       } catch (error) {
-        place.log(`heed ${dtype} (${build}) is left out: ${error.message}`);
+        place.log(`heed ${dtype} (${build}) is skipped: ${error.message}`);
       }
     }
   }
@@ -71,7 +71,7 @@ async function peers(place, files) {
   return list;
 }
 
-/** Latency at the four shapes, all libraries interleaved; outputs are compared first. */
+/** Latency at the four shapes, with all libraries interleaved. Also compares their outputs. */
 export async function latency(place, { seconds = 10 } = {}) {
   const files = await encoderFiles(place);
   const contestants = [...(await heeds(place, files)), ...(await peers(place, files))];
@@ -90,7 +90,7 @@ export async function latency(place, { seconds = 10 } = {}) {
   return rows;
 }
 
-/** Texts per second over real sentences of mixed lengths: heed's `embed` beside transformers.js's pipeline, each with its defaults and int8. */
+/** Texts per second over real sentences of mixed lengths: heed's `embed` and transformers.js's pipeline, each with its defaults and int8. */
 export async function corpus(place, texts, { chunk = 64 } = {}) {
   if (!place.transformers) return null;
   const { pipeline, env } = place.transformers;

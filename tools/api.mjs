@@ -1,4 +1,4 @@
-// The public face in writing: the report that is checked in (docs/api/), and the documentation's site (`npm run docs`).
+// The public API's report, which is checked in (docs/api/), and the documentation's site (`npm run docs`).
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -9,8 +9,8 @@ const tool = (path) => [process.execPath, join(root, 'tools/checks/node_modules'
 const report = 'docs/api/heed.api.md';
 
 /**
- * Compares the report with the sources, or writes it anew.
- * @throws PlainError where the face is another than the report says
+ * Compares the API report with the sources, or rewrites it.
+ * @throws PlainError if they differ
  */
 export async function apiReport({ write = false } = {}) {
   await ensurePackages('tools/checks');
@@ -28,10 +28,10 @@ export async function apiReport({ write = false } = {}) {
     quiet: true,
     allowFailure: true,
   });
-  throw new PlainError(`${changes}the public face is not what ${report} says; \`npm run format\` writes it anew`);
+  throw new PlainError(`${changes}the public API differs from ${report}; \`npm run format\` updates it`);
 }
 
-/** Makes the site, build/docs/, or only looks for links that lead nowhere. */
+/** Writes the site to build/docs/, or (`write: false`) only checks its links. */
 export async function apiReference({ write = true } = {}) {
   await ensurePackages('tools/checks');
   const options = [

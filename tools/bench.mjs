@@ -1,4 +1,4 @@
-// `npm run bench [arguments]`: builds, fetches the peers (a package of their own, bench/) and times heed against them.
+// `npm run bench [arguments]`: builds heed, installs the libraries it is compared with (bench/package.json), and runs bench/run.mjs.
 import { build } from './build.mjs';
 import { run, runMain } from './console.mjs';
 import { ensurePackages } from './setup.mjs';

@@ -1,9 +1,9 @@
-// dist/: the package's files. The face bundled by esbuild (its two dependencies inside, so the package has none), its
-// declarations by tsc, the WebAssembly modules and the shipped model beside it, and where the modules come from.
-import { createHash } from 'node:crypto';
+// Builds dist/, the files of the package: the TypeScript API bundled by esbuild (with its dependencies, so that the package
+// has none), its declarations by tsc, the WebAssembly modules, the shipped model, and a record of how the modules were built.
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
+import { filesBelow, hashOf } from './files.mjs';
 import { provenance } from './provenance.mjs';
 
 const kBuilds = ['simd128', 'relaxed-simd'];
@@ -12,33 +12,13 @@ const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
-// Names in dist/ -> sources. The worker is an entry of its own and shares chunks with the face.
+// Names in dist/ -> sources. The worker is an entry point of its own and shares chunks with the API.
 const kEntries = {
   index: 'web/src/index.ts',
   worker: 'web/src/worker/worker.ts',
-  // An entry so that it becomes a file of its own, which the others import: it is not heed's and has a size of its own.
+  // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
   tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs',
 };
-
-export function filesBelow(folder) {
-  if (!fs.existsSync(folder)) return [];
-  const entries = fs.readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
-    .sort();
-}
-
-/** One hash over the names and contents of files. */
-export function hashOf(files) {
-  const hash = createHash('sha256');
-  for (const file of files)
-    hash
-      .update(`${relative(root, file)}\0`)
-      .update(fs.readFileSync(file))
-      .update('\0');
-  return hash.digest('hex');
-}
 
 function inputs() {
   return [
@@ -50,15 +30,17 @@ function inputs() {
   ];
 }
 
-// Both modules come from one source, so one glue serves both; were a compiler to number their imports differently, a
-// shared glue would call the wrong functions, hence the check.
+// Both modules are compiled from the same sources, so they share one glue script. If a compiler numbered their imports
+// differently, shared glue would call the wrong functions, hence the check.
 function checkGlue() {
   const [first, second] = kBuilds.map((name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8'));
-  if (first !== second) throw new PlainError('the two modules need different glue; build-web.mjs ships one for both');
+  if (first !== second)
+    throw new PlainError('the two modules have different glue; build-web.mjs ships one script for both');
 }
 
-// What Emscripten writes for others: its own ways to find the module (web/src/module.ts brings it, and with this end of createWasm the
-// rest is dead code), methods of handles, names of the heap and a test for Node that nothing here uses. Where another version writes it otherwise, it stays.
+// Removes what heed does not use from Emscripten's glue: its own ways to find the module (web/src/module.ts supplies it, and
+// ending createWasm early makes the rest dead code), methods of handles, names of heap views, and a test for Node. If another
+// version of Emscripten writes these differently, they stay.
 function trimmed(glue) {
   return glue
     .replace(
@@ -67,7 +49,7 @@ function trimmed(glue) {
     )
     .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
     .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
-    .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // a mention of `process` has Parcel install a stand-in for it
+    .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // Parcel polyfills `process` wherever it is mentioned
     .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '');
 }
 
@@ -77,13 +59,14 @@ const gluePlugin = {
     onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: trimmed(fs.readFileSync(path, 'utf8')) })),
 };
 
-const facePlugin = {
-  name: 'face',
+/** The command line imports the API from index.js, as any other user of the package. */
+const externalApiPlugin = {
+  name: 'external-api',
   setup: ({ onResolve }) => onResolve({ filter: /^\.\.\/index\.js$/ }, () => ({ path: './index.js', external: true })),
 };
 
-// Rolldown's minifier over esbuild's: it drops functions that nothing calls inside of others, and its names compress better, which
-// together is 5 % of the scripts.
+// Runs Rolldown's minifier on esbuild's output: it drops unused functions inside other functions, and its names compress
+// better. Together this saves 5 % of the scripts.
 async function minifyFurther(files) {
   const { minify } = await import('rolldown/utils');
   for (const file of files) {
@@ -94,12 +77,18 @@ async function minifyFurther(files) {
   }
 }
 
+// For the command line: some of its libraries are CommonJS modules that require Node's.
+const forNode = {
+  platform: 'node',
+  banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+};
+
 async function bundle(forCoverage) {
   const { build } = await import('esbuild');
   const entryPoints = Object.fromEntries(
     Object.entries(kEntries).filter(([, source]) => fs.existsSync(join(root, source))),
   );
-  // Tests of inner parts import those; as entries beside the package they share its chunks, and count for it.
+  // Unit tests import modules of web/src. As entry points they share the package's chunks, so that what the tests run is counted.
   if (forCoverage) {
     const sources = filesBelow(join(root, 'web/src')).filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
     for (const file of sources) {
@@ -113,8 +102,9 @@ async function bundle(forCoverage) {
     bundle: true,
     format: 'esm',
     platform: 'browser',
+    ...(forCoverage && forNode),
     target: 'es2022',
-    // Maps would double the package.
+    // Source maps would double the size of the package.
     ...(forCoverage ? { minify: false, sourcemap: 'linked' } : { minify: true }),
     legalComments: 'none', // THIRD_PARTY.md names them all
     chunkNames: '[name]-[hash]',
@@ -123,17 +113,17 @@ async function bundle(forCoverage) {
     external: ['node:*'],
     logLevel: 'warning',
   };
-  // The command line is a user of the face like any other: it imports index.js, and no chunk is cut for it. But in one piece where lines are counted.
+  // A bundle of its own, so that its needs do not change the API's chunks; for coverage they are built together.
   const cli = { cli: 'web/src/cli/main.ts' };
   if (forCoverage) Object.assign(entryPoints, cli);
-  else await build({ ...options, entryPoints: cli, plugins: [facePlugin] });
+  else await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
-  fs.rmSync(join(next, 'tokenizers.js')); // the entry itself, which nobody imports; its contents are a chunk
+  fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));
 }
 
-// The model's folder as one file (web/src/models/packed.ts reads it): the small files move into the header's metadata.
+// Packs the model's folder into one file, which web/src/models/packed.ts reads: the small files move into the header's metadata.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));
@@ -142,7 +132,7 @@ function packModel(from, to) {
   for (const file of small) {
     header.__metadata__ = { ...header.__metadata__, [relative(from, file)]: fs.readFileSync(file, 'utf8') };
   }
-  // Padded to a multiple of 8, as the format wants it, so that tensors stay aligned.
+  // The format asks for padding to a multiple of 8, so that tensors stay aligned.
   let json = Buffer.from(JSON.stringify(header));
   json = Buffer.concat([json, Buffer.alloc(-json.length & 7, ' ')]);
   const length = Buffer.alloc(8);
@@ -151,7 +141,7 @@ function packModel(from, to) {
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
-/** @param {{ forCoverage?: boolean }} options forCoverage: scripts as they were written, with maps to their sources */
+/** @param {{ forCoverage?: boolean }} options forCoverage: scripts that are not minified, with source maps */
 export async function buildWeb({ forCoverage = false } = {}) {
   const hash = hashOf(inputs()) + (forCoverage ? ' for coverage' : '');
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === hash && fs.existsSync(dist)) return;
@@ -174,10 +164,10 @@ export async function buildWeb({ forCoverage = false } = {}) {
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);
   fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(kBuilds, wasmFolder), null, 2)}\n`);
-  // Put in place in one step: what runs from dist/ never sees half of it.
+  // Moved into place at the end, so that a program that uses dist/ never sees half of it.
   fs.rmSync(dist, { recursive: true, force: true });
   fs.renameSync(next, dist);
-  if (status !== 0) throw new PlainError('the types do not compile; dist/ was built all the same');
+  if (status !== 0) throw new PlainError('type errors; dist/ was built nevertheless');
   fs.writeFileSync(stamp, hash);
   say(`built dist/ in ${Date.now() - start} ms`);
 }

@@ -6,7 +6,7 @@ import { runMain } from './console.mjs';
 import { exclusively } from './lock.mjs';
 import { setup } from './setup.mjs';
 
-/** Brings the toolchain, both WebAssembly modules and dist/ up to date. */
+/** Brings the toolchain, both WebAssembly modules and dist/ up to date, or one `part` of them: 'wasm' or 'web'. */
 export async function build(part, options) {
   await exclusively('build', async () => {
     await setup();

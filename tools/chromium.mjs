@@ -1,4 +1,4 @@
-// A real Chromium for the tests, through playwright-core: Debian's, or the one that CHROMIUM names.
+// The Chromium that tests drive through playwright-core: the system's, or the one that the variable CHROMIUM names.
 import * as fs from 'node:fs';
 import { PlainError } from './console.mjs';
 
@@ -12,11 +12,11 @@ const kPlaces = [
 
 export function chromiumPath() {
   const path = kPlaces.find((place) => place && fs.existsSync(place));
-  if (!path) throw new PlainError('no Chromium was found; name one in the environment variable CHROMIUM');
+  if (!path) throw new PlainError('no Chromium was found; set the environment variable CHROMIUM to its path');
   return path;
 }
 
-/** Arguments that keep it quiet: no sandbox (tests run as root in containers), no GPU, nothing sent in the background. */
+/** No sandbox (tests run as root in containers), no GPU, no background traffic. */
 export const chromiumArguments = [
   '--no-sandbox',
   '--disable-gpu',
@@ -27,7 +27,7 @@ export const chromiumArguments = [
   '--disable-sync',
 ];
 
-/** A playwright-core Browser with an empty profile. */
+/** Starts a playwright-core Browser with an empty profile. */
 export async function launchChromium(options = {}) {
   const { chromium } = await import('playwright-core');
   return chromium.launch({ executablePath: chromiumPath(), args: chromiumArguments, ...options });

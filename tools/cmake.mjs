@@ -1,11 +1,11 @@
-// CMake by preset: configure once, then build; ninja decides what is stale.
+// Builds and tests CMake presets: each is configured once, and Ninja rebuilds what is out of date.
 import * as fs from 'node:fs';
 import { availableParallelism, freemem } from 'node:os';
 import { join } from 'node:path';
 import { root, run, withProgress } from './console.mjs';
 import { exclusively } from './lock.mjs';
 
-// A translation unit with Eigen takes up to 1 GB; more jobs than that would swap.
+// A translation unit that uses Eigen needs up to 1 GB; more jobs than fit into memory would swap.
 const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 2 ** 30)));
 
 export const buildCMake = (preset) => exclusively(preset, () => configureAndBuild(preset));

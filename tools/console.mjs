@@ -1,4 +1,4 @@
-// What every tool here shares: one way to say something, to fail, and to run a program.
+// Shared by all tools: printing messages, failing, and running programs.
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -6,18 +6,18 @@ import { fileURLToPath } from 'node:url';
 /** The repository's root folder. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Debian itself: its derivatives name and mirror their packages otherwise. */
+/** Whether this is Debian itself: its derivatives have other package names and mirrors. */
 export function isDebian() {
   const release = '/etc/os-release';
   return fs.existsSync(release) && /^ID="?debian"?$/m.test(fs.readFileSync(release, 'utf8'));
 }
 
-/** An error whose message is all that a person needs to see: no stack. */
+/** An error that is reported by its message alone, without a stack trace. */
 export class PlainError extends Error {}
 
 export const say = (message) => process.stdout.write(`heed: ${message}\n`);
 
-/** Runs `main` and turns a PlainError into one line and exit status 1. */
+/** Runs `main`; errors are printed and set exit status 1. */
 export async function runMain(main) {
   try {
     await main();
@@ -28,10 +28,10 @@ export async function runMain(main) {
 }
 
 /**
- * Runs a program to its end.
+ * Runs a program and waits for it to exit.
  * @param {string[]} command program and arguments
- * @param {{ cwd?: string, env?: object, quiet?: boolean, input?: string, allowFailure?: boolean }} options
- *   quiet: keep the output (returned, and printed only on failure) instead of passing it through
+ * @param {{ cwd?: string, env?: object, quiet?: boolean, allowFailure?: boolean }} options
+ *   quiet: return the output instead of passing it through, and print it only on failure
  * @returns {Promise<{ status: number, output: string }>}
  */
 export function run(command, { cwd = root, env = {}, quiet = false, allowFailure = false } = {}) {
@@ -58,8 +58,9 @@ export function run(command, { cwd = root, env = {}, quiet = false, allowFailure
 }
 
 /**
- * Shows that something slow is alive: the label, seconds, and what `detail()` says, on one line of a terminal or as a line
- * every ten seconds in a log.
+ * Reports the progress of a slow operation until `promise` settles: label, seconds, and what `detail()` returns. A terminal
+ * shows one line that is updated; a log gets one line every ten seconds. Own code, because `npm run setup` runs before any
+ * package is installed.
  */
 export async function withProgress(label, promise, detail = () => '') {
   const start = Date.now();

@@ -1,5 +1,5 @@
-// `npm run coverage [cpp|web]`: which lines of the core its native tests run, and which of the face the tests in Node. Fails below the
-// bar. Details of the face are in build/coverage/.
+// `npm run coverage [cpp|web]`: line coverage of the C++ core by its native tests, and of the TypeScript API by the tests in
+// Node. Fails below the minimum. Details of the API's coverage are written to build/coverage/.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,17 +8,17 @@ import { buildCMake, ctest } from './cmake.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
 import { ensurePackages, setup } from './setup.mjs';
 
-// Percent.
-const kLeastLines = { cpp: 95, web: 95 };
+// Percent of lines.
+const kMinimumLines = { cpp: 95, web: 95 };
 
 const llvmTool = (name) => (fs.existsSync(`/usr/bin/${name}-19`) ? `${name}-19` : name);
 
-/** Percent of the core's lines. */
+/** The core's line coverage in percent. */
 async function coverCore() {
   const preset = 'native-coverage';
   const folder = join(root, 'build', preset);
   await buildCMake(preset);
-  process.env.LLVM_PROFILE_FILE = join(folder, '%p.profraw'); // one file a process
+  process.env.LLVM_PROFILE_FILE = join(folder, '%p.profraw'); // one file per process
   await ctest(preset);
   const profiles = fs.readdirSync(folder).filter((file) => file.endsWith('.profraw'));
   const merged = join(folder, 'core.profdata');
@@ -26,17 +26,17 @@ async function coverCore() {
   await run([llvmTool('llvm-profdata'), 'merge', '-sparse', '-o', merged, ...inputs]);
   for (const file of inputs) fs.rmSync(file);
 
-  // The kernels are in both executables, everything above them in either.
+  // The kernels differ between the two executables; everything else is the same in both.
   const report = [join(folder, 'heed-tests-simd128'), '-object', join(folder, 'heed-tests-relaxed-simd')];
   const options = [`-instr-profile=${merged}`, ...report, join(root, 'cpp')];
   await run([llvmTool('llvm-cov'), 'report', '-show-region-summary=false', ...options]);
   const { output } = await run([llvmTool('llvm-cov'), 'export', '-summary-only', ...options], { quiet: true });
-  const json = output.slice(output.indexOf('{'), output.lastIndexOf('}') + 1); // warnings may stand around it
+  const json = output.slice(output.indexOf('{'), output.lastIndexOf('}') + 1); // warnings may surround it
   return JSON.parse(json).data[0].totals.lines.percent;
 }
 
-/** Percent of the face's lines: what V8 counted in Vitest's processes, the workers and the command lines that they started. */
-async function coverFace() {
+/** The API's line coverage in percent, as V8 counts it in Vitest's processes and in the workers and commands that they start. */
+async function coverApi() {
   await ensurePackages('tools/checks');
   const folder = join(root, 'build/coverage');
   const counts = join(folder, 'v8');
@@ -64,7 +64,7 @@ async function coverFace() {
   }
 }
 
-const kParts = { cpp: coverCore, web: coverFace };
+const kParts = { cpp: coverCore, web: coverApi };
 
 await runMain(async () => {
   await setup();
@@ -72,7 +72,7 @@ await runMain(async () => {
   for (const part of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(kParts))
     found.push([part, await kParts[part]()]);
   for (const [part, percent] of found) say(`${part}: ${percent.toFixed(1)} % of the lines`);
-  const low = found.filter(([part, percent]) => percent < kLeastLines[part]);
+  const low = found.filter(([part, percent]) => percent < kMinimumLines[part]);
   if (low.length > 0)
-    throw new PlainError(`expected at least ${low.map(([part]) => `${kLeastLines[part]} % of ${part}`).join(', ')}`);
+    throw new PlainError(`expected at least ${low.map(([part]) => `${kMinimumLines[part]} % of ${part}`).join(', ')}`);
 });

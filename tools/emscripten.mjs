@@ -1,10 +1,10 @@
-// Finds an Emscripten, or unpacks a private one into .toolchain/. Whatever it finds, `.toolchain/emscripten` links to it,
-// and that link is the only thing the build knows (see CMakePresets.json).
+// Finds an Emscripten, or unpacks a private copy into .toolchain/, and links `.toolchain/emscripten` to it. The build uses
+// that link only (see CMakePresets.json).
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { isDebian, PlainError, root, run, say, withProgress } from './console.mjs';
 
-// The first release with relaxed SIMD's final opcodes, --emit-tsd and EMBIND_AOT in the form used here.
+// The first release with the final opcodes of relaxed SIMD, and with --emit-tsd and EMBIND_AOT as used here.
 const kMinimumVersion = '3.1.60';
 const toolchain = join(root, '.toolchain');
 const link = join(toolchain, 'emscripten');
@@ -38,7 +38,7 @@ function linkTo(emscriptenRoot) {
   fs.symlinkSync(emscriptenRoot, link, 'junction');
 }
 
-/** Makes `.toolchain/emscripten` a usable Emscripten and returns its version. */
+/** Makes `.toolchain/emscripten` link to a usable Emscripten. Returns its version. */
 export async function ensureEmscripten() {
   const ready = versionAt(link);
   if (ready && isAtLeast(ready, kMinimumVersion)) return ready;
@@ -51,11 +51,11 @@ export async function ensureEmscripten() {
       linkTo(candidate);
       return version;
     }
-    tooOld = `the Emscripten in ${candidate} is ${version}, too old (${kMinimumVersion} or newer is needed)`;
+    tooOld = `Emscripten ${version} in ${candidate} is too old; ${kMinimumVersion} or newer is needed`;
   }
   if (!isDebian()) {
     throw new PlainError(
-      `${tooOld || 'there is no Emscripten'}; install one from https://emscripten.org/docs/getting_started/downloads.html and put emcc on PATH`,
+      `${tooOld || 'Emscripten is missing'}; install one from https://emscripten.org/docs/getting_started/downloads.html and put emcc on PATH`,
     );
   }
   if (tooOld) say(`${tooOld}; taking a private copy instead`);
@@ -64,8 +64,8 @@ export async function ensureEmscripten() {
 }
 
 /**
- * Downloads Debian 13's packages from this machine's own mirror and unpacks them, without installing anything:
- * Emscripten is architecture-independent, Binaryen brings the C library it was linked against.
+ * Downloads Debian 13's packages from this machine's mirror and unpacks them without installing anything. Emscripten is
+ * independent of the architecture; Binaryen comes with the C library that it was linked against.
  */
 async function unpackPrivateCopy() {
   const target = join(toolchain, 'debian-13');
@@ -76,12 +76,9 @@ async function unpackPrivateCopy() {
     .split('\n')
     .map((line) => line.split(' '))
     .find(([release, uri]) => uri && !/[-/]/.test(release))?.[1];
-  if (!mirror)
-    throw new PlainError(
-      'apt knows no Debian mirror (`apt-get indextargets` lists none), so Emscripten cannot be fetched',
-    );
+  if (!mirror) throw new PlainError('Emscripten cannot be fetched: `apt-get indextargets` lists no Debian mirror');
 
-  // An apt state of its own: the system's package lists and versions stay as they are.
+  // Separate apt state, so that the system's package lists and versions do not change.
   const apt = join(toolchain, 'apt');
   const archives = join(apt, 'archives');
   fs.mkdirSync(join(apt, 'lists/partial'), { recursive: true });
@@ -93,8 +90,8 @@ async function unpackPrivateCopy() {
     'Dir::Etc::sourceparts=/dev/null',
     `Dir::State::Lists=${apt}/lists`,
     `Dir::Cache=${apt}`,
-    'APT::Sandbox::User=', // the folder may be closed to the user _apt
-    'APT::Update::Error-Mode=any', // otherwise an update without network counts as done
+    'APT::Sandbox::User=', // the user _apt may have no access to the folder
+    'APT::Update::Error-Mode=any', // otherwise an update without a network succeeds
     'Acquire::Retries=2',
   ]) {
     aptGet.push('-o', option);
@@ -110,7 +107,7 @@ async function unpackPrivateCopy() {
   };
   const packages = ['emscripten', 'binaryen', 'libc6', 'libstdc++6', 'libgcc-s1', 'node-acorn'];
   const quietly = { quiet: true, allowFailure: true, cwd: archives };
-  noNetwork(await withProgress('asking the mirror for Emscripten', run([...aptGet, 'update'], quietly)));
+  noNetwork(await withProgress('fetching package lists', run([...aptGet, 'update'], quietly)));
   noNetwork(
     await withProgress(
       'fetching Emscripten (246 MB, once)',
@@ -119,7 +116,7 @@ async function unpackPrivateCopy() {
     ),
   );
 
-  // Unpacked beside the target and renamed at the end: an interrupted run leaves no half toolchain.
+  // Unpacked beside the target and renamed at the end, so that an interrupted run leaves no incomplete toolchain.
   const partial = `${target}.partial`;
   fs.rmSync(partial, { recursive: true, force: true });
   fs.mkdirSync(partial);
@@ -134,7 +131,7 @@ async function unpackPrivateCopy() {
   fs.mkdirSync(join(partial, 'usr/share/emscripten/node_modules'), { recursive: true });
   fs.symlinkSync('../../nodejs/acorn', join(partial, 'usr/share/emscripten/node_modules/acorn'));
   fs.writeFileSync(join(partial, 'usr/share/emscripten/.emscripten'), emscriptenConfig);
-  // Without one of its own, Node would read its .js files by this repository's package.json, as ES modules.
+  // Without it, Node would find this repository's package.json and read Emscripten's .js files as ES modules.
   fs.writeFileSync(join(partial, 'usr/share/emscripten/package.json'), '{ "type": "commonjs" }\n');
   fs.rmSync(target, { recursive: true, force: true });
   fs.renameSync(partial, target);
@@ -142,8 +139,8 @@ async function unpackPrivateCopy() {
   return emscriptenRoot;
 }
 
-// Binaryen's programs want a newer C library than Debian 12 has: each gets a wrapper that starts it through the unpacked
-// dynamic linker. Paths are relative to the wrapper, so the clone may be moved.
+// Binaryen's programs need a newer C library than Debian 12's, so a wrapper starts each through the unpacked dynamic linker.
+// Paths are relative to the wrapper, so that the repository may be moved.
 function wrapBinaryen(folder) {
   const bin = join(folder, 'usr/bin');
   const real = join(folder, 'usr/libexec/binaryen');
@@ -163,7 +160,7 @@ exec "$usr/lib/${multiarch}/${loader}" --library-path "$usr/lib/${multiarch}" "$
   }
 }
 
-// EM_CONFIG is set by emcc itself to the path of the file it reads, which is this one.
+// emcc sets EM_CONFIG to the path of this file.
 const emscriptenConfig = `import os
 import shutil
 

@@ -1,11 +1,11 @@
-// `npm run lint`: formatters and linters of both languages, the type check, and whether the report of the public face is up to
-// date. `npm run format` (--fix) formats and writes the report instead; paths after it limit it to those.
+// `npm run lint`: formatters and linters of both languages, the type check, and whether the report of the public API is up to
+// date. `npm run format` (--fix) formats the files and updates the report. Paths as arguments limit it to those.
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { apiReference, apiReport } from './api.mjs';
-import { filesBelow } from './build-web.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
+import { filesBelow } from './files.mjs';
 import { setup } from './setup.mjs';
 
 const args = process.argv.slice(2);
@@ -29,13 +29,13 @@ const kChecks = {
   biome: () => (fix ? biome('check', '--write') : biome('ci', '--error-on-warnings')),
 };
 
-if (fix && paths.length === 0) kChecks['public face'] = () => apiReport({ write: true });
+if (fix && paths.length === 0) kChecks['public API'] = () => apiReport({ write: true });
 if (!fix) {
   kChecks.types = () => run([process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
-  kChecks['public face'] = () => apiReport();
+  kChecks['public API'] = () => apiReport();
   kChecks.reference = () => apiReference({ write: false });
   kChecks['clang-tidy'] = async () => {
-    // Against the native compile commands: configuring is enough, nothing needs to be built.
+    // clang-tidy needs the native compile commands, which configuring writes; nothing needs to be built.
     await run(['cmake', '--preset', 'native-debug'], { quiet: true });
     const commands = JSON.parse(fs.readFileSync(join(root, 'build/native-debug/compile_commands.json'), 'utf8'));
     const files = [...new Set(commands.map(({ file }) => file))].filter((file) => !file.includes('/tests/'));

@@ -1,18 +1,19 @@
-// One at a time among the processes of a working tree: two builds at once could pair one's glue with the other's module.
+// A lock between processes of one working tree: two concurrent builds could combine the glue of one with the module of the
+// other. Own code, because it runs before any package is installed, and a lock must be released as soon as its owner dies.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { root, say } from './console.mjs';
 
-/** Runs `body` while no other process runs one under the same name. What a process that died has left behind is cleared away. */
+/** Runs `body` while no other process holds the lock of this name. Removes the lock of a process that has died. */
 export async function exclusively(name, body) {
   const lock = join(root, 'build', `${name}.lock`);
   fs.mkdirSync(join(root, 'build'), { recursive: true });
   for (let waited = 0; !take(lock); waited++) {
     const owner = ownerOf(lock);
-    if (owner !== null && !isAlive(owner)) clear(lock, owner);
+    if (owner !== null && !isAlive(owner)) removeStale(lock, owner);
     else {
-      if (waited === 0) say(`waiting for the other ${name} (process ${owner ?? '?'}) …`);
+      if (waited === 0) say(`waiting for process ${owner ?? '?'}, which holds the lock "${name}" …`);
       await sleep(200);
     }
   }
@@ -23,7 +24,7 @@ export async function exclusively(name, body) {
   }
 }
 
-// Made under another name and linked, so that a lock is never there without its owner's id in it.
+// The file is written under another name and then linked, so that a lock always contains its owner's process id.
 function take(lock) {
   const own = `${lock}.${process.pid}`;
   fs.writeFileSync(own, String(process.pid));
@@ -42,7 +43,7 @@ function ownerOf(lock) {
   try {
     return Number(fs.readFileSync(lock, 'utf8'));
   } catch {
-    return null; // just given back
+    return null; // released in the meantime
   }
 }
 
@@ -55,8 +56,8 @@ function isAlive(pid) {
   }
 }
 
-// Moved aside first: another one may have cleared it and taken it anew in between, and then gets it back.
-function clear(lock, owner) {
+// Renames the lock first: if another process has removed and taken it in the meantime, it is put back.
+function removeStale(lock, owner) {
   const aside = `${lock}.${process.pid}`;
   try {
     fs.renameSync(lock, aside);

@@ -1,9 +1,9 @@
-// Where the WebAssembly modules come from, read back from the build itself: shipped as wasm.json beside them.
+// How the WebAssembly modules were built, read from the build's own files. Shipped beside them as wasm.json.
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { filesBelow, hashOf } from './build-web.mjs';
 import { root } from './console.mjs';
+import { filesBelow, hashOf } from './files.mjs';
 
 const isFlag = (word) => /^-(?!o$|c$|I|isystem)/.test(word);
 
@@ -15,6 +15,7 @@ function flagsOf(name, folder) {
   return { compile: compile.split(/\s+/).filter(isFlag), link: link.split(/\s+/).filter(isFlag) };
 }
 
+/** Compiler, flags and hashes of the modules `names`, which were built in `folder`. */
 export function provenance(names, folder) {
   const emscripten = fs.readFileSync(join(root, '.toolchain/emscripten/emscripten-version.txt'), 'utf8');
   const compiler = fs

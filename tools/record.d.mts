@@ -1,4 +1,4 @@
-/** Ratios by place, pair and shape. */
+/** Ratios by place, pair of libraries, and shape. */
 type Speed = Record<string, Record<string, Record<string, number>>>;
 interface Entry {
   compiler: { emscripten: string; clang: string };

@@ -1,8 +1,8 @@
-// bench/record.json: what each release weighed and how fast it was, as ratios to its peers. Sizes are compared with the tree's; speeds only
-// with each other, as they were recorded, since a timed test would fail by the machine's mood.
+// bench/record.json holds each release's sizes, and its speed as ratios to other libraries. Sizes are compared with those of the
+// working tree, speeds only with recorded ones: a test that measured time would depend on the load of the machine.
 //   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md
-//   `npm run record check`    what CI asks: the entry is there and not stale, no ratio fell without a word, and int8 is faster than fp32
-//   `npm run record release`  what a release asks on top: sizes to the byte, and the changelog
+//   `npm run record check`    for CI: the entry exists and is current, no ratio fell without a reason, int8 is faster than fp32
+//   `npm run record release`  for a release: sizes are also equal to the byte, and the changelog is complete
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -14,11 +14,11 @@ import { measureSizes } from './size.mjs';
 const file = join(root, 'bench/record.json');
 const read = (name) => fs.readFileSync(join(root, name), 'utf8');
 
-const kDrift = 0.02; // of a size, between one commit and the record
-const kSlower = 0.95; // of the ratio before; less wants a reason, as `slower` in the entry
+const kDrift = 0.02; // the largest relative change of a size since it was recorded
+const kSlower = 0.95; // of the previous ratio; a lower one needs a reason, the entry's `slower`
 
 /**
- * The tables of ratios in bench/RESULTS.md: { place: { 'heed fp32 (…) / onnxruntime-web fp32': { '1 x 16': 1.51, … } } }.
+ * Reads the tables of ratios in bench/RESULTS.md: { place: { 'heed fp32 (…) / onnxruntime-web fp32': { '1 x 16': 1.51, … } } }.
  * @param {string} markdown
  */
 export function ratiosOf(markdown) {
@@ -46,7 +46,7 @@ export function ratiosOf(markdown) {
   return places;
 }
 
-/** Names whose ratio fell from one entry to the next. Places are compared by their first word: browsers and Nodes grow older. */
+/** The ratios that fell from one entry to the next. Places are matched by their first word, without the version of browser or Node. */
 export function slowdowns(before, after) {
   const found = [];
   const sameKind = (places, place) => Object.keys(places).find((other) => other.split(' ')[0] === place.split(' ')[0]);
@@ -62,7 +62,7 @@ export function slowdowns(before, after) {
   return found;
 }
 
-/** Shapes at which int8 was not the faster of the two arithmetics, or was not measured, in one of the builds and places. */
+/** The shapes at which int8 was not faster than fp32, or was not measured, per place and build. */
 export function slowInt8(speed) {
   const builds = ['relaxed-simd', 'simd128'];
   const shapes = ['1 x 16', '1 x 128', '8 x 128', '1 x 512'];
@@ -81,29 +81,29 @@ function entry() {
   return { version, compiler, sizes: measureSizes(), speed: ratiosOf(read('bench/RESULTS.md')) };
 }
 
-/** What is wrong, one line each. */
+/** Differences between the record and the current state, one line each. */
 export function faults(record, now, { exact }) {
   const { [now.version]: recorded, ...others } = record;
-  if (!recorded) return [`bench/record.json has no ${now.version}`];
+  if (!recorded) return [`bench/record.json has no entry for ${now.version}`];
   const wrong = [];
   for (const [what, bytes] of Object.entries(now.sizes)) {
     const was = recorded.sizes[what];
     const drift = was === undefined ? Infinity : Math.abs(bytes - was) / was;
-    if (exact ? bytes !== was : drift > kDrift) wrong.push(`${what}: ${bytes} bytes, recorded are ${was}`);
+    if (exact ? bytes !== was : drift > kDrift) wrong.push(`${what}: ${bytes} bytes; recorded: ${was}`);
   }
   wrong.push(...slowInt8(recorded.speed));
   const before = Object.values(others).at(-1);
   if (before && !recorded.slower)
-    wrong.push(...slowdowns(before, recorded).map((line) => `slower, without a reason: ${line}`));
+    wrong.push(...slowdowns(before, recorded).map((line) => `slower without a reason: ${line}`));
   if (exact && JSON.stringify(recorded.speed) !== JSON.stringify(now.speed))
-    wrong.push('bench/RESULTS.md has other ratios');
+    wrong.push('bench/RESULTS.md has different ratios');
   if (exact && JSON.stringify(recorded.compiler) !== JSON.stringify(now.compiler)) {
-    wrong.push(`built with ${JSON.stringify(now.compiler)}, recorded is ${JSON.stringify(recorded.compiler)}`);
+    wrong.push(`compiler: ${JSON.stringify(now.compiler)}; recorded: ${JSON.stringify(recorded.compiler)}`);
   }
   return wrong;
 }
 
-/** What the changelog lacks for a release. */
+/** What the changelog lacks for a release, one line each. */
 export function changelogFaults(changelog, { version, compiler }) {
   const section = changelog.split(/^## /m).find((text) => text.startsWith(`${version} `));
   if (!section) return [`CHANGELOG.md has no "## ${version} - date"`];
@@ -118,14 +118,14 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await runMain(async () => {
     const [command = 'write'] = process.argv.slice(2);
     if (!['write', 'check', 'release'].includes(command))
-      throw new PlainError(`got '${command}'; expected check or release`);
+      throw new PlainError(`command: got '${command}'; expected check or release`);
     await build();
     const record = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
     const now = entry();
     const { version, ...rest } = now;
     if (command === 'write') {
       const { slower } = record[version] ?? {};
-      delete record[version]; // to the end
+      delete record[version]; // so that the entry moves to the end
       record[version] = { ...rest, ...(slower && { slower }) };
       fs.writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`);
       execFileSync(join(root, 'node_modules/.bin/biome'), ['format', '--write', file]);
@@ -135,7 +135,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
     const wrong = faults(record, now, { exact });
     if (exact) wrong.push(...changelogFaults(read('CHANGELOG.md'), now));
     if (wrong.length > 0)
-      throw new PlainError(`not as recorded:\n  ${wrong.join('\n  ')}\n\`npm run record\` records anew`);
-    say(`${version} is as recorded`);
+      throw new PlainError(`bench/record.json differs:\n  ${wrong.join('\n  ')}\n\`npm run record\` updates it`);
+    say(`${version} matches bench/record.json`);
   });
 }

@@ -1,14 +1,13 @@
 #!/usr/bin/env node
-// Brings a fresh machine to the point where everything here builds and runs: `npm run setup`.
-// Needs nothing but Node. Each step looks first and does only what is missing, so a second run takes no time
-// and an interrupted one goes on where it stopped.
+// `npm run setup`: installs everything that the build and the tests need. It requires nothing but Node. Each step does only
+// what is missing, so a second run takes no time and an interrupted one continues where it stopped.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
 import { ensureEmscripten } from './emscripten.mjs';
 
-// Each package with its purpose; the names are the same in Debian 12 and 13.
+// The names are the same in Debian 12 and 13.
 const kDebianPackages = [
   'clang-19', // compiles the core, to WebAssembly through Emscripten and natively for the tests
   'lld-19', // wasm-ld, the linker Emscripten calls
@@ -21,8 +20,8 @@ const kDebianPackages = [
   'python3', // runs Emscripten
   'libeigen3-dev',
   'libgtest-dev',
-  'libsimde-dev', // WebAssembly's SIMD intrinsics on other machines: the kernels under sanitizers
-  'chromium', // the browser tests
+  'libsimde-dev', // WebAssembly's SIMD intrinsics on other processors, to run the kernels under sanitizers
+  'chromium', // for the browser tests
 ];
 
 const kOtherPrograms = ['clang++', 'clang-format', 'clang-tidy', 'cmake', 'ninja', 'python3'];
@@ -79,11 +78,11 @@ async function checkPrograms() {
 
 const lockedPackages = (file) => Object.entries(JSON.parse(fs.readFileSync(file, 'utf8')).packages);
 
-/** Whether node_modules holds what the lock file says; npm keeps its own list of what it installed. */
+/** Whether node_modules matches the lock file, by npm's own list of what it installed. */
 function packagesAreCurrent(folder) {
   try {
     const installed = new Map(lockedPackages(join(folder, 'node_modules/.package-lock.json')));
-    // Optional packages are those of other machines; the folder's own has an empty name.
+    // Optional packages may be for other platforms; the folder's own package has an empty path.
     return lockedPackages(join(folder, 'package-lock.json')).every(
       ([path, { version, optional }]) => path === '' || optional || installed.get(path)?.version === version,
     );
@@ -93,8 +92,8 @@ function packagesAreCurrent(folder) {
 }
 
 /**
- * Installs a folder's packages, unless they are there already. `npm ci` for the repository's own; the others' lock files lack
- * some optional packages of foreign machines, which `npm ci` refuses and `npm install` passes over.
+ * Installs a folder's packages unless they are up to date: with `npm ci` in the repository's root, elsewhere with `npm install`,
+ * because the lock files there lack optional packages of other platforms, which `npm ci` refuses.
  */
 export async function ensurePackages(name = '.') {
   const folder = join(root, name);
@@ -109,7 +108,7 @@ export async function ensurePackages(name = '.') {
   }
 }
 
-/** Everything that is missing, and the version of Emscripten that will be used. */
+/** Installs what is missing. Returns the version of Emscripten. */
 export async function setup() {
   checkNode();
   if (isDebian()) await ensureDebianPackages();

@@ -1,4 +1,4 @@
-// `npm start`: real sentences through the shipped encoder in Node, then the demo page. `npm run demo` goes straight to the page.
+// `npm start`: runs the examples with the shipped model in Node, then serves the demo page. `npm run demo`: only the page.
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { root, run, runMain, say, withProgress } from './console.mjs';
@@ -17,6 +17,6 @@ await runMain(async () => {
     'demo/vite.config.ts',
   ];
   await withProgress('building the demo page', run(vite('build'), { quiet: true }));
-  say('the demo page is served here until you press Ctrl-C:');
+  say('serving the demo page; press Ctrl-C to stop');
   await run(vite('preview'));
 });

@@ -1,4 +1,4 @@
-// `npm test [part …]`: sets up and builds what is missing, then runs the parts' tests; all fast parts without an argument.
+// `npm test [part …]`: installs and builds what is missing, then runs the tests of these parts, by default all fast ones.
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { PlainError, run, runMain, say } from './console.mjs';
@@ -20,8 +20,7 @@ async function checkPackage() {
 }
 
 const kParts = {
-  // The C++ core under address, undefined-behaviour and leak sanitizers, with 64-bit indices and with 32-bit ones, as
-  // WebAssembly has them.
+  // The C++ core under the address, undefined-behaviour and leak sanitizers, with 64-bit indices and with WebAssembly's 32-bit ones.
   cpp: async () => {
     for (const preset of ['native-sanitize', 'native-sanitize-index32']) {
       await buildCMake(preset);
@@ -37,13 +36,13 @@ const kParts = {
     await checkPackage();
     await vitest('package');
   },
-  // Every bundler and framework: minutes, and fetches them from npm the first time.
+  // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {
     await ensurePackages('tests/package/bundlers');
-    await vitest('bundlers', 'package'); // the latter again, with the newer Nodes that came along
+    await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
   },
 };
-// Without an argument: the fast parts, those of Vitest in one run, which keeps all cores busy to its end.
+// Without an argument: the fast parts. Those of Vitest share one run, which keeps all cores busy until the end.
 const kFast = {
   cpp: kParts.cpp,
   'sizes and record': checkPackage,
@@ -53,7 +52,7 @@ const kFast = {
 await runMain(async () => {
   const named = process.argv.slice(2);
   const unknown = named.find((name) => !(name in kParts));
-  if (unknown) throw new PlainError(`no tests are called ${unknown}; there are ${Object.keys(kParts).join(', ')}`);
+  if (unknown) throw new PlainError(`part: got '${unknown}'; expected ${Object.keys(kParts).join(', ')}`);
   const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
   await build();
   const failed = [];

@@ -1,4 +1,4 @@
-/** heed, through its public face. */
+/** heed, through its public API. */
 
 /**
  * @param {object} options

@@ -8,13 +8,13 @@ import { expect, it } from 'vitest';
 
 const exec = promisify(execFile);
 const lock = new URL('../../tools/lock.mjs', import.meta.url).href;
-const left = fileURLToPath(new URL('../../build/lock-test.lock', import.meta.url));
+const abandoned = fileURLToPath(new URL('../../build/lock-test.lock', import.meta.url));
 
-it('lets one process in at a time, also after one that died in it', async () => {
+it('admits one process at a time, also after an owner died without releasing the lock', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'heed-lock-'));
   const counter = join(folder, 'counter');
   writeFileSync(counter, '0');
-  // Reads, waits, writes: counts too few where two are in it at once.
+  // Reads, waits, writes: increments are lost if two processes hold the lock at once.
   const script = `
     import { exclusively } from ${JSON.stringify(lock)};
     import { readFileSync, writeFileSync } from 'node:fs';
@@ -24,12 +24,12 @@ it('lets one process in at a time, also after one that died in it', async () => 
       writeFileSync(${JSON.stringify(counter)}, String(count + 1));
     });`;
   const died = await exec(process.execPath, ['-p', 'process.pid']);
-  writeFileSync(left, died.stdout.trim());
+  writeFileSync(abandoned, died.stdout.trim());
   try {
     await Promise.all([1, 2, 3].map(() => exec(process.execPath, ['--input-type=module', '-e', script])));
     expect(readFileSync(counter, 'utf8')).toBe('15');
   } finally {
     rmSync(folder, { recursive: true });
-    rmSync(left, { force: true });
+    rmSync(abandoned, { force: true });
   }
 });

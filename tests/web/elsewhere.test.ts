@@ -157,7 +157,7 @@ describe('the Cache API', () => {
 });
 
 describe('workers', () => {
-  /** A browser's worker, by a thread in which the script finds a browser's worker scope. */
+  /** A browser's Worker, simulated by a thread in which the script finds a browser's worker scope. */
   class WebWorker extends EventTarget {
     private readonly thread: Thread;
 
@@ -188,7 +188,7 @@ describe('workers', () => {
     }
   }
 
-  test('give the same as this thread, one or as many as there are cores', async () => {
+  test('return the same as this thread, one or as many as there are cores', async () => {
     vi.stubGlobal('Worker', WebWorker);
     vi.stubGlobal('navigator', { hardwareConcurrency: 2 });
     using here = await heed.fromPretrained(files);
@@ -202,22 +202,22 @@ describe('workers', () => {
     await expect(there.embed(['a '.repeat(99)], { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
   });
 
-  test('are told of folders by their whole address', async () => {
-    const sent: { source: unknown }[] = [];
+  test('get absolute URLs of folders', async () => {
+    const sent: unknown[] = [];
     const worker = Object.assign(new EventTarget(), {
-      postMessage(request: { id: number; source: unknown }) {
-        sent.push(request);
+      postMessage(request: { id: number; args: unknown[] }) {
+        sent.push(request.args[0]);
         const error = { packed: true, name: 'HeedError', code: 'NOT_FOUND', message: 'x: none' };
         worker.dispatchEvent(new MessageEvent('message', { data: { type: 'error', id: request.id, error } }));
       },
       terminate: vi.fn(),
     });
     await expect(heed.fromPretrained('./model', { worker })).rejects.toMatchObject({ code: 'NOT_FOUND' });
-    expect(sent.map(({ source }) => source)).toEqual(['https://app.example/page/model']);
+    expect(sent).toEqual(['https://app.example/page/model']);
     expect(worker.terminate).toHaveBeenCalledOnce();
   });
 
-  test('that fail reject what is waited for', async () => {
+  test('that fail reject pending calls', async () => {
     const dying = async (die: (worker: WebWorker) => void) => {
       const url = new URL('./worker.js', import.meta.resolve('heed'));
       const worker = new WebWorker(url, { type: 'module' });
@@ -236,10 +236,10 @@ describe('workers', () => {
       code: 'WORKER_FAILED',
       message: expect.stringContaining('it failed (out of stack)'),
     });
-    expect(reported).toBe(false); // heed's error says it; the console need not
+    expect(reported).toBe(false); // not logged as uncaught: the call rejects with it
   });
 
-  test('of the caller keep its handlers, and messages of its own', async () => {
+  test("of the caller keep the caller's handlers and may exchange other messages", async () => {
     const worker = new WebWorker(new URL('./worker.js', import.meta.resolve('heed')), { type: 'module' });
     const [onmessage, onerror, onmessageerror] = [vi.fn(), vi.fn(), vi.fn()];
     Object.assign(worker, { onmessage, onerror, onmessageerror });
@@ -254,7 +254,7 @@ describe('workers', () => {
     expect((await model.embed('the fox')).shape).toEqual([1, 24]);
   });
 
-  test('to which nothing more can be sent fail that call alone', async () => {
+  test('that cannot be sent a message reject that call only', async () => {
     const worker = new WebWorker(new URL('./worker.js', import.meta.resolve('heed')), { type: 'module' });
     using model = await heed.fromPretrained(files, { worker });
     const pending = model.embed(many);
@@ -269,7 +269,7 @@ describe('workers', () => {
     expect((await model.embed('a')).shape).toEqual([1, 24]);
   });
 
-  test('that there are none, or that may not start, is said', async () => {
+  test('that do not exist or cannot start are reported', async () => {
     vi.stubGlobal('Worker', undefined);
     await expect(heed.fromPretrained(files, { worker: true })).rejects.toMatchObject({
       code: 'UNSUPPORTED',

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
-// Evaluates heed's model as a reverse dictionary, through heed: for glosses that training never saw, how high does the
-// word that they define rank among the 20,000 common words? Beside it three baselines, and int8 beside fp32.
+// Evaluates heed's model as a reverse dictionary, through heed: for glosses that were not used in training, how high does the
+// word that they define rank among the 20,000 common words? Compares it with three baselines, and int8 with fp32.
 //
-// Each encoder is asked twice: with the words' own vectors alone, and with the words' training definitions beside them,
-// as the shipped index has them (`heed index --weight`). The definitions are those that BM25 searches. The strict set's
-// words have none there, so for them the words' own vectors are what tells.
+// Each encoder is evaluated twice: with the vectors of the words alone, and combined with those of the words' training
+// definitions, as in the shipped index (`heed index --weight`). BM25 searches the same definitions. The words of the strict
+// set have no definitions there, so that only their own vectors count.
 //
 //   node tools/model/evaluate.mjs [--model web/model] [--data build/model] [--fp32 folder] [--part test|dev] [--weight 0.5]
 //
-// build/model comes from tools/model/prepare.py. --fp32 names the same weights before they were quantized
-// (tools/model/export.py --dtype fp32), to measure all that int8 costs; without it the int8 weights are computed with in
-// fp32, which measures the arithmetic alone.
+// tools/model/prepare.py writes build/model. --fp32 is a folder with the weights before quantization
+// (tools/model/export.py --dtype fp32), to measure the full cost of int8. Without it, fp32 arithmetic runs on the int8
+// weights, which measures the cost of the arithmetic alone.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -86,7 +86,7 @@ async function main() {
   demonstrate(await describeAll(heed, described(vectors['heed, int8']), data));
 }
 
-/** The held-out queries, the dictionary and the training definitions; refuses what the model was trained on. */
+/** The held-out queries, the dictionary and the training definitions. Throws if the model was trained on a query. */
 function readData(folder, model, part) {
   const read = (name) => {
     const path = join(folder, name);
@@ -98,7 +98,7 @@ function readData(folder, model, part) {
   const here = createHash('sha256').update(pairsText).digest('hex');
   if (trainedOn !== here) {
     throw new Error(
-      `${model} was trained on other pairs (${trainedOn.slice(0, 12)}) than ${folder}/pairs.tsv (${here.slice(0, 12)}), so what is held out here may have been seen there`,
+      `${model} was trained on other pairs (${trainedOn.slice(0, 12)}) than ${folder}/pairs.tsv (${here.slice(0, 12)}), so held-out queries may have been used in training`,
     );
   }
   const rows = pairsText
@@ -122,12 +122,12 @@ function readData(folder, model, part) {
     .split('\n')
     .map((line) => JSON.parse(line));
   const definitions = entries.flatMap(({ descriptions }, id) => descriptions.map((text) => ({ id, text })));
-  // One document for each word, of all its definitions: better here than one for each definition.
+  // One document per word, with all its definitions: BM25 finds more with it than with one per definition.
   const documents = entries.map(({ descriptions }, id) => ({ id, text: descriptions.join(' ') }));
   return { words, place, sets, definitions, documents: documents.filter(({ text }) => text) };
 }
 
-/** Vectors of the dictionary's words, of their definitions, and of the queries by the name of their set. */
+/** Vectors of the dictionary's words, of their definitions, and of the queries of each set. */
 async function embedAll(name, embed, data) {
   const run = async (texts) => {
     const rows = [];
@@ -149,7 +149,7 @@ async function embedAll(name, embed, data) {
   return result;
 }
 
-/** Mean of the model's own word-piece vectors: the same table, no encoder. */
+/** Baseline: the mean of the model's word-piece vectors, without the encoder. */
 function meanWords(folder) {
   const tokenizer = new Tokenizer(
     JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')),
@@ -170,7 +170,7 @@ function meanWords(folder) {
   };
 }
 
-/** The vectors' first entries: what the dictionary's index keeps. */
+/** The first entries of each vector, normalized, as in the dictionary's index. */
 function shortened({ definitions, ...vectors }, size) {
   const first = (row) => normalized(row.slice(0, size));
   return {
@@ -215,7 +215,7 @@ function scoresOfWords(found, data) {
   return scores;
 }
 
-/** The place of the best of the query's words; words that tie share the mean of their places. */
+/** The rank of the best of the query's words; words with equal scores share the mean of their ranks. */
 function rank(scores, query, { place }) {
   for (const word of query.ignore) scores[place.get(word)] = -Infinity;
   const right = query.words.map((word) => place.get(word));

@@ -1,9 +1,9 @@
-// Weights for the baselines: the stored ones read plainly, and random ones of the same shapes.
+// Weights for the baselines: the stored ones, and random ones of the same shapes.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Opens a safetensors file; the result gives a tensor by name as { data: Float32Array, shape }. */
+/** Opens a safetensors file. Returns a function that reads a tensor by name: { data: Float32Array, shape }. */
 export function readSafetensors(path) {
   const { header, body } = open(path);
   const raw = (name) => {
@@ -23,7 +23,7 @@ export function readSafetensors(path) {
   };
 }
 
-/** The folder's model with weights as BERT's initialization draws them, as bytes for `fromPretrained`. */
+/** The folder's model with random weights as in BERT's initialization: files for `fromPretrained`. */
 export function untrained(folder, seed) {
   const { header } = open(join(folder, 'model.safetensors'));
   const uniform = mulberry32(seed);

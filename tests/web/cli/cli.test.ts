@@ -50,7 +50,7 @@ function expectVectors(actual: number[][], wanted: number[][]): void {
 }
 
 describe('heed embed', () => {
-  test('lines, JSON lines and CSV give the same, from files and from standard input', async () => {
+  test('reads lines, JSON lines and CSV, from files and from standard input', async () => {
     const texts = ['the fox', 'a quick x', 'the brown fox'];
     writeFileSync(path('texts.jsonl'), texts.map((body) => JSON.stringify({ body, n: 1 })).join('\n'));
     writeFileSync(path('texts.csv'), `n,body\r\n${texts.map((body, n) => `${n},"${body}"`).join('\r\n')}\r\n`);
@@ -72,7 +72,7 @@ describe('heed embed', () => {
     }
   });
 
-  test('an interrupted file is taken up where it was left', async () => {
+  test('--resume continues an incomplete file', async () => {
     const out = path('out.jsonl');
     expect((await heed(['embed', path('texts.txt'), '--out', out])).code).toBe(0);
     const whole = readFileSync(out, 'utf8');
@@ -84,7 +84,7 @@ describe('heed embed', () => {
     expect(readFileSync(out, 'utf8')).toBe(whole);
   });
 
-  test('NumPy files hold the vectors, also when taken up again', async () => {
+  test('writes and continues NumPy files', async () => {
     const out = path('out.npy');
     await heed(['embed', path('texts.txt'), '--out', out]);
     const whole = readFileSync(out);
@@ -101,7 +101,7 @@ describe('heed embed', () => {
   });
 });
 
-test('heed classify gives labels', async () => {
+test('heed classify writes labels', async () => {
   const { out } = await heed(['classify', path('texts.txt'), '--top', '1']);
   const lines = out
     .trim()
@@ -111,7 +111,7 @@ test('heed classify gives labels', async () => {
   expect(['low', 'middle', 'high']).toContain(lines[0]!.labels[0]!.label);
 });
 
-test('heed search finds the text itself first, in files and in an index', async () => {
+test('heed search ranks an identical text first, in files and in an index', async () => {
   const { out } = await heed(['search', 'a quick x', path('texts.txt'), '--top', '2']);
   expect(out.split('\n')[0]).toBe('1.000  a quick x');
   writeFileSync(path('words.txt'), readFileSync(path('texts.txt')));
@@ -128,7 +128,7 @@ test('heed search finds the text itself first, in files and in an index', async 
   ).rejects.toMatchObject({ code: 'INVALID_FILE' });
 });
 
-test('an index keeps a text together with its descriptions', async () => {
+test('heed index combines a text with its descriptions', async () => {
   const entries = [
     { word: 'fox', descriptions: ['the quick brown animal', 'a x of the lazy dog'] },
     { word: 'the dog' }, // without any
@@ -154,7 +154,7 @@ test('an index keeps a text together with its descriptions', async () => {
   for (const [row, wanted] of [sum.map((v) => v / length), await unit('the dog'), await unit('quick')].entries())
     for (const [i, v] of wanted.entries()) expect(Math.abs(found[row]![i]! - v)).toBeLessThan(0.01); // int8
 
-  // Somebody's own list of words is not written over.
+  // A words.txt that is not part of an index is not overwritten.
   mkdirSync(path('own'));
   writeFileSync(path('own/words.txt'), 'mine\n');
   const refused = await heed([...args, '--out', path('own/index.safetensors')]);
@@ -173,7 +173,7 @@ test('an index keeps a text together with its descriptions', async () => {
     );
 });
 
-test('heed inspect says what a checkpoint is', async () => {
+test('heed inspect describes a checkpoint', async () => {
   const { out } = await heed(['inspect']);
   expect(out).toMatch(/family +bert/);
   expect(out).toMatch(/parameters +[\d,]+/);
@@ -188,7 +188,44 @@ test.each([
   expect([code, err]).toEqual([1, `heed: ${message}; expected one of the two\n`]);
 });
 
-test('mistakes are one line and exit code 1', async () => {
+test('every command has its own help and options', async () => {
+  const all = await heed(['--help']);
+  for (const [command, own, foreign, ...needed] of [
+    ['embed', '--normalize', '--top'],
+    ['search', '--index', '--resume'],
+    ['classify', '--top', '--pooling'],
+    ['index', '--weight', '--normalize', '--out', 'index.safetensors'],
+    ['inspect', '--dtype', '--out'],
+  ] as const) {
+    expect(all.out).toContain(`  ${command} `);
+    const help = await heed([command, '--help']);
+    expect([help.code, help.err]).toEqual([0, '']);
+    expect(help.out).toContain(`Usage: heed ${command} `);
+    expect(help.out).toContain(own);
+    expect(help.out).not.toContain(foreign);
+    const refused = await heed([command, foreign, ...needed]);
+    expect(refused.code).toBe(1);
+    expect(refused.err).toMatch(new RegExp(`^heed: unknown option '${foreign}'.*\`heed ${command} --help\``));
+  }
+});
+
+test.each([
+  [['nope'], "command: got 'nope'; expected embed, search, classify, index, inspect"],
+  [['embed', '--dtype', 'int4'], "--dtype: got 'int4'; expected fp32, q8"],
+  [['embed', '--format', 'xml'], "--format: got 'xml'; expected lines, jsonl, csv"],
+  [['embed', '--pooling', 'cls+sum'], "--pooling: got 'sum'; expected mean, cls"],
+  [['classify', '--top', '1.5'], "--top: got '1.5'; expected a whole number of at least 1"],
+  [
+    ['search', 'fox', '--index', 'folder', '--field', 'body'],
+    "option '--index <folder>' cannot be used with option '--field",
+  ],
+])('%j is refused with the legal values', async (args, message) => {
+  const { code, err } = await heed(args);
+  expect(code).toBe(1);
+  expect(err).toContain(message);
+});
+
+test('mistakes of the caller are reported in one line with exit code 1', async () => {
   for (const args of [
     ['nope'],
     ['embed', '/no/such/file'],
@@ -212,30 +249,30 @@ test('mistakes are one line and exit code 1', async () => {
   expect((await heed(['embed', '--format', 'jsonl'], '{"text":')).err).toContain('-:1: got a line that is no JSON');
 });
 
-test('CSV cells hold quotes, commas and line breaks, however they are cut into chunks', async () => {
-  const text = 'a,b\r\n"x, ""y""\nz",\n,"2"\nlast,"q"';
+test('CSV cells may have quotes, commas and line breaks, however they are split into chunks', async () => {
+  const text = '\uFEFFa,b\r\n"x, ""y""\nz",\n,"2"\n\nü"u,\u2028\nlast,"q"';
   for (let size = 1; size < 8; size++) {
     const chunks = (async function* () {
       for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
     })();
     const found = [];
     for await (const row of csvRows(chunks)) found.push(row);
-    expect(found).toEqual([
-      ['a', 'b'],
-      ['x, "y"\nz', ''],
-      ['', '2'],
-      ['last', 'q'],
-    ]);
+    expect(found).toEqual([['a', 'b'], ['x, "y"\nz', ''], ['', '2'], [''], ['ü"u', '\u2028'], ['last', 'q']]);
   }
 });
 
-describe('a file of texts that cannot be read is one line, which says where', () => {
+describe('a file of texts that cannot be read is reported in one line with its place', () => {
   test.each([
     ['a.jsonl', '{"text": "the fox"}\n{"text": \n', /a\.jsonl:2: got a line that is no JSON/],
     ['b.jsonl', '{"body": "the fox"}\n', /b\.jsonl:1: got no text under 'text'.*--field/],
     ['c.jsonl', 'null\n', /c\.jsonl:1: got no text under 'text'/],
     ['d.csv', 'n,body\n1,fox\n', /d\.csv: got columns n, body; expected one called 'text'/],
     ['e.csv', 'n,text\n1,fox\n2\n', /e\.csv: row 3: got 1 cells; expected at least 2/],
+    [
+      'f.csv',
+      'n,text\n1,"fox\n2,dog\n',
+      /f\.csv: got CSV that cannot be parsed \(Quote Not Closed.*line 3\); expected RFC 4180/,
+    ],
   ])('%s', async (name, content, message) => {
     writeFileSync(path(name), content);
     const { code, err } = await heed(['embed', path(name)]);
@@ -244,7 +281,7 @@ describe('a file of texts that cannot be read is one line, which says where', ()
     expect(code).toBe(1);
   });
 
-  test('descriptions that are no list of texts', async () => {
+  test('descriptions that are not a list of texts', async () => {
     writeFileSync(path('f.jsonl'), '{"text": "fox", "descriptions": ["the fox", 3]}\n');
     const { code, err } = await heed(['index', path('f.jsonl'), '--out', path('f.safetensors')]);
     expect(err).toMatch(/f\.jsonl:1: descriptions: got \["the fox",3\]; expected a list of texts/);
@@ -252,7 +289,7 @@ describe('a file of texts that cannot be read is one line, which says where', ()
   });
 });
 
-test('JSON lines may be texts by themselves', async () => {
+test('JSON lines may be strings', async () => {
   writeFileSync(path('plain.jsonl'), '"the fox"\n\n"a quick x"\n');
   const { code, out } = await heed(['embed', path('plain.jsonl')]);
   expect(code).toBe(0);
@@ -263,7 +300,7 @@ test('JSON lines may be texts by themselves', async () => {
   expect(texts).toEqual(['the fox', 'a quick x']);
 });
 
-test('a .npy file that heed did not write is left as it is', async () => {
+test('a .npy file that heed did not write is not changed', async () => {
   writeFileSync(path('other.npy'), 'x'.repeat(400));
   const { code, err } = await heed(['embed', path('texts.txt'), '--out', path('other.npy'), '--resume']);
   expect(err).toMatch(/other\.npy: got a file that heed did not write/);
@@ -271,7 +308,7 @@ test('a .npy file that heed did not write is left as it is', async () => {
   expect(readFileSync(path('other.npy'), 'utf8')).toBe('x'.repeat(400));
 });
 
-test('vectors of another width are not added to a file', async () => {
+test('vectors of a different width are not appended', async () => {
   writeFileSync(path('one.txt'), 'the fox\n');
   expect((await heed(['embed', path('one.txt'), '--out', path('narrow.npy'), '--dimensions', '2'])).code).toBe(0);
   const wider = await heed(['embed', path('texts.txt'), '--out', path('narrow.npy'), '--resume']);
@@ -279,7 +316,7 @@ test('vectors of another width are not added to a file', async () => {
   expect(wider.code).toBe(1);
 });
 
-test('streams that are longer than a batch keep their order', async () => {
+test('streams longer than a batch keep their order', async () => {
   const texts = Array.from(
     { length: 600 },
     (_, n) => `${['fox', 'the', 'quick', 'x'][n % 4]! + ' 0'.repeat(n % 7)} ${n % 10}`,
@@ -293,7 +330,7 @@ test('streams that are longer than a batch keep their order', async () => {
     wanted,
   );
 
-  // Cut in the third batch and taken up again, it is the same file.
+  // Truncated in the third batch and continued, the file is the same.
   await heed(['embed', path('long.txt'), '--out', path('long.npy')]);
   const whole = readFileSync(path('long.npy'));
   truncateSync(path('long.npy'), 128 + 530 * 96 + 7);
@@ -312,7 +349,7 @@ test('streams that are longer than a batch keep their order', async () => {
   }
 });
 
-test('a reader that has seen enough is no error', async () => {
+test('a reader that closes standard output early is not an error', async () => {
   writeFileSync(path('many.txt'), 'the quick brown fox\n'.repeat(2000));
   const child = spawn(process.execPath, [script, 'embed', path('many.txt'), '--model', folder]);
   let err = '';

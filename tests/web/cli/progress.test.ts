@@ -6,7 +6,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** What is written to a standard error that is or is no terminal, while time goes on by `step` ms a report. */
+/** What is written to standard error, with `step` ms between two updates. */
 function written(isTTY: boolean, step: number, total?: number): string[] {
   const out: string[] = [];
   let now = 1000;
@@ -23,7 +23,7 @@ function written(isTTY: boolean, step: number, total?: number): string[] {
   return out;
 }
 
-test('a terminal shows how far it is and how fast, and is clean afterwards', () => {
+test('a terminal shows progress and rate, and the line is cleared at the end', () => {
   expect(written(true, 500)).toEqual([
     '\r\x1b[Ktexts embedded: 1,000, 2,000 a second',
     '\r\x1b[Ktexts embedded: 2,000, 2,000 a second',
@@ -36,10 +36,10 @@ test('a terminal shows how far it is and how fast, and is clean afterwards', () 
   );
 });
 
-test('many reports are one line each tenth of a second', () => {
+test('the line is updated at most every tenth of a second', () => {
   expect(written(true, 60).filter((text) => text.includes('embedded'))).toHaveLength(2);
 });
 
-test('a file or a pipe gets nothing', () => {
+test('nothing is written to a file or a pipe', () => {
   expect(written(false, 500)).toEqual([]);
 });

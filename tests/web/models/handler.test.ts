@@ -1,20 +1,20 @@
-/** The worker's side of the protocol by itself. */
+/** The worker's side of the protocol. */
 import { readFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { HeedError } from '../../../web/src/error.js';
 import { makeHandler } from '../../../web/src/worker/handler.js';
-import { type Answer, packError, unpackError } from '../../../web/src/worker/protocol.js';
+import { type Message, packError, unpackError } from '../../../web/src/worker/protocol.js';
 import { tinyModel } from './tiny.js';
 
 test('a result that cannot be sent is answered with an error', async () => {
   const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
-  const answers: Answer[] = [];
+  const answers: Message[] = [];
   let refuses = false;
   const handle = makeHandler((answer) => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
   });
-  handle({ type: 'load', id: 0, source: tinyModel(), options: {}, wasm, progress: false });
+  handle({ type: 'call', id: 0, method: 'load', args: [tinyModel(), wasm], options: {}, progress: false });
   await vi.waitFor(() => expect(answers).toHaveLength(1));
   expect(answers[0]).toMatchObject({ type: 'result', id: 0 });
   refuses = true;
@@ -38,7 +38,7 @@ test('errors are the same after a structured clone', () => {
   expect(top.cause).toMatchObject({ code: 'NETWORK', message: 'middle', stack: middle.stack });
   expect((top.cause as Error).cause).toMatchObject({ name: 'RangeError', message: 'root', stack: root.stack });
 
-  // What is no HeedError becomes one, with the original as its cause; causes may be anything.
+  // Other errors become the cause of a HeedError. Causes may be any value.
   const foreign = cross(root);
   expect(foreign).toMatchObject({
     code: 'INTERNAL',

@@ -1,4 +1,4 @@
-/** Pools of workers: files are read once for all, a worker that ends is replaced, and what fails or is disposed of leaves no worker behind. */
+/** Pools of workers: files are read once for all workers, a worker that dies is replaced, and failed loads and disposed pools leave no worker running. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -15,7 +15,7 @@ const original = Worker.prototype.postMessage;
 
 /** The workers that heed started in this test. */
 let started: Worker[] = [];
-/** What the n-th of them runs in the place of heed's script. */
+/** Scripts that the n-th of them runs instead of heed's. */
 let scripts: Record<number, string> = {};
 beforeEach(() => {
   started = [];
@@ -37,15 +37,15 @@ const idle = 'setInterval(() => {}, 1000)';
 const allEnded = () =>
   Promise.all(started.map((worker) => (worker.threadId === -1 ? undefined : once(worker, 'exit'))));
 
-describe('a worker of a pool that ends', () => {
-  test('is replaced, and draws no calls meanwhile', async () => {
+describe('a worker of a pool that dies', () => {
+  test('is replaced, and gets no calls until then', async () => {
     using here = await heed.fromPretrained(tinyModel());
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const expected = await here.embed(texts);
     await started[0]!.terminate();
     for (let i = 0; i < 4; i++) expect(await pool.embed('the fox')).toEqual(await here.embed('the fox'));
     expect(started).toHaveLength(3);
-    // In the new one, too: the other is gone.
+    // The new worker computes the same; the other one has ended.
     await started[1]!.terminate();
     expect(await pool.embed(texts)).toEqual(expected);
     expect(await pool.embed(texts)).toEqual(expected);
@@ -53,7 +53,7 @@ describe('a worker of a pool that ends', () => {
     expect(pool.workers.count).toBe(2);
   });
 
-  test('is waited for where it was the last', async () => {
+  test('is replaced before the next call runs if it was the last one', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const expected = await pool.embed(texts);
     await Promise.all(started.map((worker) => worker.terminate()));
@@ -61,7 +61,7 @@ describe('a worker of a pool that ends', () => {
     expect(started).toHaveLength(4);
   });
 
-  test('rejects what it was computing, and nothing else', async () => {
+  test('rejects its pending calls, and no others', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const [first, second] = [pool.tokenize(many), pool.tokenize(many)];
     await started[0]!.terminate();
@@ -69,7 +69,7 @@ describe('a worker of a pool that ends', () => {
     expect((await second).inputIds).toHaveLength(many.length);
   });
 
-  test('is not replaced by a model from other files', async () => {
+  test('is not replaced if the files have changed', async () => {
     const files = tinyModel();
     const weights = files['model.safetensors'] as Uint8Array;
     const before = weights.slice();
@@ -83,7 +83,7 @@ describe('a worker of a pool that ends', () => {
     expect(await pool.embed(texts)).toEqual(expected);
   });
 
-  test('says so where it cannot be replaced', async () => {
+  test('rejects calls with the reason if it cannot be replaced', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
     scripts = { 1: 'process.exit(3)' };
     await started[0]!.terminate();
@@ -96,7 +96,7 @@ describe('a worker of a pool that ends', () => {
 });
 
 describe('dispose()', () => {
-  test('ends a replacement that is loading', async () => {
+  test('stops a replacement that is loading', async () => {
     const pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
     await started[0]!.terminate();
     const pending = pool.embed('a');
@@ -109,24 +109,27 @@ describe('dispose()', () => {
     expect(started).toHaveLength(2);
   });
 
-  test.each([[{ worker: true }], [{ workers: 2 }]])('of the runtime ends %o, loading or loaded', async (options) => {
-    const own = await load();
-    const loading = own.fromPretrained(tinyModel(), options);
-    await expect.poll(() => started.length).toBeGreaterThan(0);
-    own.dispose();
-    await expect(loading).rejects.toMatchObject({ code: 'DISPOSED' });
-    const other = await load();
-    const model = await other.fromPretrained(tinyModel(), options);
-    other.dispose();
-    expect(model.disposed).toBe(true);
-    await expect(model.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
-    await expect(other.fromPretrained(tinyModel(), options)).rejects.toMatchObject({ code: 'DISPOSED' });
-    await allEnded();
-  });
+  test.each([[{ worker: true }], [{ workers: 2 }]])(
+    'of the runtime disposes of models with %o, loading or loaded',
+    async (options) => {
+      const own = await load();
+      const loading = own.fromPretrained(tinyModel(), options);
+      await expect.poll(() => started.length).toBeGreaterThan(0);
+      own.dispose();
+      await expect(loading).rejects.toMatchObject({ code: 'DISPOSED' });
+      const other = await load();
+      const model = await other.fromPretrained(tinyModel(), options);
+      other.dispose();
+      expect(model.disposed).toBe(true);
+      await expect(model.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
+      await expect(other.fromPretrained(tinyModel(), options)).rejects.toMatchObject({ code: 'DISPOSED' });
+      await allEnded();
+    },
+  );
 });
 
 describe('a load of a pool', () => {
-  test('stops all workers where one fails', async () => {
+  test('stops all workers if one fails', async () => {
     scripts = { 0: idle, 1: 'process.exit(3)' };
     await expect(heed.fromPretrained(tinyModel(), { workers: 3 })).rejects.toMatchObject({
       code: 'WORKER_FAILED',
@@ -170,7 +173,7 @@ describe('a load of a pool', () => {
     });
     afterAll(() => server.close());
 
-    test('fetches each file once, and tells of its progress once', async () => {
+    test('fetches each file once and reports its progress once', async () => {
       using here = await heed.fromPretrained(files);
       const alone: LoadProgress[] = [];
       using _ = await heed.fromPretrained(base, { onProgress: (progress) => alone.push(progress) });
@@ -184,14 +187,14 @@ describe('a load of a pool', () => {
       expect(loaded).toEqual([...new Set(loaded)].sort((a, b) => a - b));
       expect(seen.at(-1)).toEqual(alone.at(-1));
       expect(seen.at(-1)!.loaded).toBe(seen[0]!.total);
-      // A replacement reads them again.
+      // Replacements read the files again.
       await started[0]!.terminate();
       await started[1]!.terminate();
       await started[2]!.terminate();
       expect(await pool.embed(texts)).toEqual(await here.embed(texts));
     });
 
-    test('compares digests', async () => {
+    test('checks integrity', async () => {
       const digest = createHash('sha256')
         .update(files['model.safetensors'] as Uint8Array)
         .digest('hex');
@@ -206,7 +209,7 @@ describe('a load of a pool', () => {
       });
     });
 
-    test('fails as one, with what was wrong', async () => {
+    test('rejects with the first error', async () => {
       broken = 'model.safetensors';
       await expect(heed.fromPretrained(base, { workers: 2 })).rejects.toMatchObject({ code: 'NETWORK' });
       await expect(heed.fromPretrained(`${base}none/`, { workers: 2 })).rejects.toMatchObject({
@@ -222,8 +225,8 @@ describe('a load of a pool', () => {
     });
   });
 
-  test('copies no more than a chunk of large files at a time', async () => {
-    // As views of a buffer with much else in it, which a clone would copy, too.
+  test('copies large files chunk by chunk', async () => {
+    // A view of a larger buffer, all of which a structured clone would copy.
     const files = tinyModel();
     const weights = files['model.safetensors'] as Uint8Array;
     const large = new Uint8Array(2 ** 26);
@@ -250,10 +253,14 @@ describe('options', () => {
     ['threads', { threads: 2 }, /unknown option 'threads'; expected 'workers'/],
     ['no workers', { workers: 0 }, /workers: got 0; expected 'auto' or an integer from 1 to 64/],
     ['too many workers', { workers: 65 }, /workers: got 65/],
-    ['a word', { workers: 'all' }, /workers: got 'all'/],
+    ['a string', { workers: 'all' }, /workers: got 'all'/],
     ['workers beside worker: false', { workers: 2, worker: false }, /worker: got false together with `workers`/],
     ['workers beside a Worker', { workers: 2, worker }, /worker: got a Worker together with `workers`/],
-    ['what is no Worker', { worker: { postMessage() {} } }, /worker: got an object; expected true, false or a Worker/],
+    [
+      'an object that is not a Worker',
+      { worker: { postMessage() {} } },
+      /worker: got an object; expected true, false or a Worker/,
+    ],
   ];
   test.each(cases)('%s', async (_, options, message) => {
     await expect(heed.fromPretrained(tinyModel(), options as FromPretrainedOptions)).rejects.toMatchObject({
@@ -263,12 +270,12 @@ describe('options', () => {
     expect(started).toHaveLength(0);
   });
 
-  test('workers and worker: true are a pool', async () => {
+  test('workers with worker: true is a pool', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2, worker: true });
     expect(pool.workers).toEqual({ count: 2, reason: 'asked for' });
   });
 
-  test('errors count texts from the first of the call', async () => {
+  test('errors have the index of the text in the call', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const list = texts.map((text, i) => (i === 150 ? 'a '.repeat(99) : text));
     await expect(pool.embed(list, { truncation: false })).rejects.toMatchObject({
@@ -277,7 +284,7 @@ describe('options', () => {
     });
   });
 
-  test('lists beside the texts are as long, though the texts are divided', async () => {
+  test('textPairs and masks must be as long as the texts', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     await expect(pool.embed(texts, { textPairs: [...texts, 'a'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     const inputIds = texts.map(() => [2, 5, 3]);
@@ -299,13 +306,13 @@ describe('a Worker of the caller', () => {
     expect((await model.embed('a')).shape).toEqual([1, 24]);
   });
 
-  test('that has ended is refused', async () => {
+  test('that has ended is rejected', async () => {
     const worker = new Worker(script);
     await worker.terminate();
     await expect(heed.fromPretrained(tinyModel(), { worker })).rejects.toMatchObject({ code: 'WORKER_FAILED' });
   });
 
-  test('killed for memory rejects what is pending, with the reason', async () => {
+  test('that runs out of memory rejects the load with the reason', async () => {
     const worker = new Worker(
       `require('node:worker_threads').parentPort.once('message', () => { const all = []; for (;;) all.push(new Array(1e5).fill(0.5)); })`,
       { eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } },
@@ -316,7 +323,7 @@ describe('a Worker of the caller', () => {
   });
 });
 
-test('errors keep their cause and their stack', async () => {
+test('errors keep their cause and stack', async () => {
   const files = { ...tinyModel(), 'tokenizer.json': '{ "model": { "type": "none", "vocab": { "a": 0 } } }' };
   const caught = async (options: object) => (await heed.fromPretrained(files, options).catch((e) => e)) as HeedError;
   const here = await caught({});

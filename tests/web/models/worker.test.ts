@@ -11,7 +11,7 @@ const many = Array.from({ length: 20_000 }, (_, i) => `the quick brown fox ${i}`
 const script = new URL('./worker.js', import.meta.resolve('heed'));
 
 describe('a model in a worker', () => {
-  test('gives the same as in this thread', async () => {
+  test('returns the same as in this thread', async () => {
     using here = await heed.fromPretrained(tinyModel());
     using there = await heed.fromPretrained(tinyModel(), { worker: true });
     expect(there.config).toEqual(here.config);
@@ -27,12 +27,12 @@ describe('a model in a worker', () => {
     expect(await there.decode([9, 10])).toBe(await here.decode([9, 10]));
   });
 
-  test('from a folder', async () => {
+  test('loads from a folder', async () => {
     using model = await heed.fromPretrained(`${fixtures}bert`, { worker: true });
     expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
   });
 
-  test('fails with the same errors', async () => {
+  test('rejects with the same errors', async () => {
     await expect(heed.fromPretrained({ 'config.json': '{}' }, { worker: true })).rejects.toMatchObject({
       name: 'HeedError',
       code: 'UNSUPPORTED',
@@ -51,7 +51,7 @@ describe('a model in a worker', () => {
     expect((await model.embed('the fox')).shape).toEqual([1, 24]);
   });
 
-  test('tells of progress in loading and in calls', async () => {
+  test('reports progress of loads and calls', async () => {
     const loading: number[] = [];
     using model = await heed.fromPretrained(`${fixtures}bert`, {
       worker: true,
@@ -65,7 +65,7 @@ describe('a model in a worker', () => {
     expect(model.config.family).toBe('bert');
   });
 
-  test('rejects with what a listener to progress throws, and goes on answering', async () => {
+  test('rejects with the error that onProgress throws, and continues to work', async () => {
     using model = await heed.fromPretrained(tinyModel(), { worker: true });
     const onProgress = () => {
       throw new Error('enough of it');
@@ -75,12 +75,12 @@ describe('a model in a worker', () => {
     await expect(heed.fromPretrained(`${fixtures}bert`, { worker: true, onProgress })).rejects.toThrow('enough of it');
   });
 
-  test('stops when the signal fires, at once for the caller, and goes on answering', async () => {
+  test('stops when the signal fires, rejects at once, and continues to work', async () => {
     const worker = new Worker(script);
     using model = await heed.fromPretrained(tinyModel(), { worker });
     const before = await model.embed(texts);
     const stop = new AbortController();
-    // The worker's own answer to the call, which nobody waits for any more: it stopped as well.
+    // The worker answers the abandoned call with an error: it stopped computing.
     const ended = new Promise((resolve) =>
       worker.on('message', ({ type }) => {
         if (type !== 'progress') resolve(type);
@@ -93,7 +93,7 @@ describe('a model in a worker', () => {
     expect(await model.embed(texts)).toEqual(before);
   });
 
-  test('leaves this thread free: nothing is computed in its own module', async () => {
+  test('computes nothing in this thread', async () => {
     const wasm = readFileSync(new URL('./heed-simd128.wasm', import.meta.resolve('heed')));
     using own = await load({ build: 'simd128', wasm: new Uint8Array(wasm) });
     const before = own.info.memoryBytes;
@@ -103,10 +103,10 @@ describe('a model in a worker', () => {
     expect(own.info.memoryBytes).toBe(before);
     using here = await own.fromPretrained(`${fixtures}bert`);
     await here.encode(ids);
-    expect(own.info.memoryBytes).toBeGreaterThan(before); // the measure would show it
+    expect(own.info.memoryBytes).toBeGreaterThan(before); // so memoryBytes shows what is computed here
   });
 
-  test('rejects what is pending when it is disposed of', async () => {
+  test('rejects pending calls when it is disposed of', async () => {
     const model = await heed.fromPretrained(tinyModel(), { worker: true });
     const pending = [model.embed(many), model.embed(many)];
     model.dispose();
@@ -116,7 +116,7 @@ describe('a model in a worker', () => {
     expect(model.disposed).toBe(true);
   });
 
-  test('rejects what is pending when it dies', async () => {
+  test('rejects pending calls when its worker dies', async () => {
     const worker = new Worker(script);
     const model = await heed.fromPretrained(tinyModel(), { worker });
     const pending = [model.embed(many, { onProgress: () => void worker.terminate() }), model.embed(many)];
@@ -125,7 +125,7 @@ describe('a model in a worker', () => {
     model.dispose();
   });
 
-  test('that cannot start says so', async () => {
+  test('rejects if its worker cannot start', async () => {
     await expect(
       heed.fromPretrained(tinyModel(), { worker: new Worker(new URL('file:///no/such/worker.js')) }),
     ).rejects.toMatchObject({ code: 'WORKER_FAILED' });
@@ -136,7 +136,7 @@ describe('a model in a worker', () => {
 });
 
 describe('a model in several workers', () => {
-  test('deals long lists out and gives the same', async () => {
+  test('divides long lists and returns the same', async () => {
     using here = await heed.fromPretrained(tinyModel());
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     expect(pool.workers).toEqual({ count: 2, reason: 'asked for' });
@@ -153,7 +153,7 @@ describe('a model in several workers', () => {
     expect((await pool.embed([])).shape).toEqual([0, 24]);
   });
 
-  test('stops, fails and ends like one', async () => {
+  test('stops, fails and is disposed of as one model', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const stop = new AbortController();
     const onProgress = () => stop.abort(new Error('enough'));

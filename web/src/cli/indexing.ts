@@ -1,11 +1,11 @@
-/** From entries to a search index: for each a vector of its text and of what is said about it. */
+/** Builds a search index: one vector per entry, from its text and its descriptions. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type EmbedOptions, HeedError, type PretrainedModel, Tensor, TextIndex } from '../index.js';
-import type { Entry } from './records.js';
+import { batches, type Entry } from './records.js';
 
-/** The entries' texts. All are read once before any is embedded, so that a wrong one is found at once. */
+/** The entries' texts. All are read before any is embedded, so that errors in the file are found at once. */
 export async function wordsOf(entries: AsyncIterable<Entry>, file: string): Promise<string[]> {
   const words: string[] = [];
   for await (const { text } of entries) {
@@ -13,23 +13,23 @@ export async function wordsOf(entries: AsyncIterable<Entry>, file: string): Prom
     if (/[\r\n]/.test(text))
       throw new HeedError(
         'INVALID_FILE',
-        `${file}: entry ${words.length}: got ${JSON.stringify(text).slice(0, 80)}; expected a text without line breaks, as words.txt holds one a line`,
+        `${file}: entry ${words.length}: got ${JSON.stringify(text).slice(0, 80)}; expected a text without line breaks, because words.txt has one text per line`,
       );
   }
   return words;
 }
 
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
-  /** What the mean of the descriptions' vectors counts beside the text's own. */
+  /** The weight of the mean of the descriptions' vectors, relative to the text's own vector. */
   weight: number;
-  /** Entries done so far. */
+  /** Called with the number of entries done so far. */
   onProgress: (done: number) => void;
 }
 
-/** Texts embedded in one call: all that is in memory at a time beside the vectors. */
-const GROUP = 256;
+/** Texts per call of `embed`, to limit memory. */
+const BATCH = 256;
 
-/** Each entry's vector, u(text) + weight * mean of u(description), where u has length 1; the index brings the sum to length 1. */
+/** An index of the vectors u(text) + weight * mean(u(description)), where u has length 1. The index normalizes the sums. */
 export async function indexOf(
   model: PretrainedModel,
   words: string[],
@@ -39,7 +39,7 @@ export async function indexOf(
   let vectors = new Float32Array(0);
   let width = 0;
   let done = 0;
-  for await (const group of groups(entries)) {
+  for await (const group of batches(entries, BATCH, ({ descriptions }) => 1 + descriptions.length)) {
     const texts = group.flatMap(({ text, descriptions }) => [text, ...descriptions]);
     const { data, shape } = await model.embed(texts, { ...options, normalize: true });
     if (done === 0) {
@@ -60,26 +60,10 @@ export async function indexOf(
   return TextIndex.of(words, new Tensor(vectors, [words.length, width]));
 }
 
-/** Neighbouring entries of some GROUP texts together. */
-async function* groups(entries: AsyncIterable<Entry>): AsyncGenerator<Entry[]> {
-  let group: Entry[] = [];
-  let texts = 0;
-  for await (const entry of entries) {
-    group.push(entry);
-    texts += 1 + entry.descriptions.length;
-    if (texts >= GROUP) {
-      yield group;
-      group = [];
-      texts = 0;
-    }
-  }
-  if (group.length > 0) yield group;
-}
-
-/** Where an index goes: its vectors to `out`, its texts to words.txt beside it. Refuses to write over a words.txt that belongs to no index. */
-export function indexFiles(out: string | undefined, words: string[]): { vectors: string; words: string } {
-  if (!out?.endsWith('.safetensors'))
-    throw new HeedError('INVALID_ARGUMENT', `--out: got '${out ?? 'none'}'; expected a .safetensors file`);
+/** The files of an index: vectors in `out`, texts in words.txt beside it. Throws rather than overwrite a words.txt that is not part of an index. */
+export function indexFiles(out: string, words: string[]): { vectors: string; words: string } {
+  if (!out.endsWith('.safetensors'))
+    throw new HeedError('INVALID_ARGUMENT', `--out: got '${out}'; expected a .safetensors file`);
   const list = join(dirname(out), 'words.txt');
   if (!existsSync(out) && existsSync(list) && readFileSync(list, 'utf8').split(/\r?\n/).join('\n') !== lines(words))
     throw new HeedError(

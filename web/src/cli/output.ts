@@ -1,29 +1,29 @@
-/** Where results go: JSON lines on standard output or in a file, or vectors in a .npy file; both can be taken up again where an interruption left them. */
+/** Writes results: JSON lines to standard output or a file, or vectors to a .npy file. Incomplete files can be continued. */
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { HeedError } from '../index.js';
 
 export interface Output {
-  /** Records that an earlier run has already written. */
+  /** The number of records that an earlier run has written. */
   readonly done: number;
-  /** One record and, for embeddings, its vector. */
+  /** Writes one record and, for embeddings, its vector. */
   write(record: object, vector?: Float32Array): Promise<void>;
   close(): void;
 }
 
-/** `kind`: a .npy file takes nothing but vectors. */
+/** Opens `path`, or standard output. A .npy file can only have vectors (`kind`). */
 export function openOutput(path: string | undefined, resume: boolean, kind: 'vectors' | 'records'): Output {
   if (path === undefined || path === '-') return standardOutput();
   if (kind === 'records' && path.endsWith('.npy'))
     throw new HeedError(
       'INVALID_ARGUMENT',
-      `--out: got '${path}' for results that are no vectors; expected a .jsonl file`,
+      `--out: got '${path}' for results that are not vectors; expected a .jsonl file`,
     );
   if (existsSync(path) && !resume)
     throw new HeedError(
       'INVALID_ARGUMENT',
-      `--out: got '${path}', which exists; expected a new file, or --resume to go on with it`,
+      `--out: got '${path}', which exists; expected a new file, or --resume to continue it`,
     );
   return path.endsWith('.npy') ? npyFile(path) : jsonlFile(path);
 }
@@ -38,7 +38,7 @@ function standardOutput(): Output {
   };
 }
 
-/** 6 digits are what fp32 holds; more only lengthen the file. */
+/** fp32 has about 7 significant digits; more would only make the file longer. */
 function line(record: object, vector?: Float32Array): string {
   const full = vector ? { ...record, embedding: Array.from(vector, (v) => Number(v.toPrecision(7))) } : record;
   return `${JSON.stringify(full)}\n`;
@@ -46,7 +46,7 @@ function line(record: object, vector?: Float32Array): string {
 
 function jsonlFile(path: string): Output {
   const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
-  // A line that was cut off does not count.
+  // An incomplete last line is overwritten.
   const { lines, end } = completeLines(file);
   ftruncateSync(file, end);
   let at = end;
@@ -80,7 +80,7 @@ function completeLines(file: number): { lines: number; end: number } {
   return { lines, end };
 }
 
-/** NumPy's format 1.0: a header of 128 bytes that names dtype and shape, then the rows. The number of rows is written anew at the end. */
+/** The .npy format 1.0: a header of 128 bytes with dtype and shape, then the rows. close() updates the number of rows. Own code: it is these few lines. */
 const NPY_HEADER = 128;
 
 function npyHeader(rows: number, width: number): Uint8Array {
@@ -112,7 +112,7 @@ function npyFile(path: string): Output {
   return {
     done,
     async write(_, row) {
-      const vector = row!; // openOutput lets nothing else through
+      const vector = row!; // openOutput ensures it
       if (width === 0) {
         width = vector.length;
         writeSync(file, npyHeader(0, width), 0, NPY_HEADER, 0);
@@ -120,7 +120,7 @@ function npyFile(path: string): Output {
       if (vector.length !== width)
         throw new HeedError(
           'SHAPE_MISMATCH',
-          `${path}: got vectors of ${vector.length} entries; expected ${width}, as the rows that are there`,
+          `${path}: got vectors of ${vector.length} entries; expected ${width}, as in the file's other rows`,
         );
       writeSync(
         file,

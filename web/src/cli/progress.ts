@@ -1,8 +1,11 @@
-/** How far it is, on a terminal; nothing where standard error is a file or a pipe. */
+/**
+ * Shows progress on a terminal, and nothing if standard error is a file or a pipe. Own code: cli-progress has had no release since 2023 and needs a
+ * total, which a stream does not have.
+ */
 export class ProgressLine {
-  private readonly start = performance.now();
-  private last = 0;
-  private readonly shown = process.stderr.isTTY === true;
+  readonly #start = performance.now();
+  readonly #shown = process.stderr.isTTY === true;
+  #last = 0;
 
   constructor(
     private readonly what: string,
@@ -11,9 +14,9 @@ export class ProgressLine {
 
   update(done: number): void {
     const now = performance.now();
-    if (!this.shown || now - this.last < 100) return;
-    this.last = now;
-    const rate = done / ((now - this.start) / 1000);
+    if (!this.#shown || now - this.#last < 100) return;
+    this.#last = now;
+    const rate = done / ((now - this.#start) / 1000);
     const bar = this.total
       ? ` [${'#'.repeat(Math.round((20 * done) / this.total)).padEnd(20, '.')}] of ${this.total.toLocaleString('en')}`
       : '';
@@ -23,6 +26,6 @@ export class ProgressLine {
   }
 
   end(): void {
-    if (this.shown) process.stderr.write('\r\x1b[K');
+    if (this.#shown) process.stderr.write('\r\x1b[K');
   }
 }

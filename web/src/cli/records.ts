@@ -1,21 +1,23 @@
-/** Texts from files or standard input, one after the other: plain lines, JSON lines, or CSV with a header. */
+/** Reads texts from files or standard input as a stream: plain lines, JSON lines, or CSV with a header. */
 
 import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream';
+import { CsvError, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
 
 export const FORMATS = ['lines', 'jsonl', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
 
 export interface RecordOptions {
-  /** Default: by the file's ending, else lines. */
+  /** Default: by the file's ending, otherwise lines. */
   format?: Format;
   /** The key or column that holds the text. */
   field: string;
-  /** JSON lines may have `descriptions` beside the text. */
+  /** Whether JSON lines may have `descriptions` beside the text. */
   described?: boolean;
 }
 
-/** What an index keeps under one name: a text, and others that say what it means. */
+/** An entry of an index: a text, and descriptions of what it means. */
 export interface Entry {
   text: string;
   descriptions: string[];
@@ -25,7 +27,7 @@ export async function* readTexts(files: string[], options: RecordOptions): Async
   for await (const { text } of readEntries(files, options)) yield text;
 }
 
-/** Texts with the descriptions that stand beside them; only JSON lines have any. */
+/** Texts with their descriptions, which only JSON lines have. */
 export async function* readEntries(files: string[], options: RecordOptions): AsyncGenerator<Entry> {
   for (const file of files.length > 0 ? files : ['-']) {
     const format =
@@ -37,11 +39,18 @@ export async function* readEntries(files: string[], options: RecordOptions): Asy
       yield* format === 'csv' ? csvEntries(stream, file, options.field) : lineEntries(stream, file, format, options);
     } catch (cause) {
       if (cause instanceof HeedError) throw cause;
+      if (cause instanceof CsvError)
+        throw invalidFile(file, `CSV that cannot be parsed (${cause.message})`, 'RFC 4180', cause);
       throw new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
     }
   }
 }
 
+function invalidFile(place: string, got: string, expected: string, cause?: unknown): HeedError {
+  return new HeedError('INVALID_FILE', `${place}: got ${got}; expected ${expected}`, { cause });
+}
+
+/** Lines that end in LF or CRLF. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
 async function* lines(stream: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';
   for await (const chunk of stream) {
@@ -71,23 +80,15 @@ function jsonEntry(line: string, { field, described = false }: RecordOptions, pl
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw new HeedError('INVALID_FILE', `${place}: got a line that is no JSON; expected { "${field}": "..." }`, {
-      cause,
-    });
+    throw invalidFile(place, 'a line that is no JSON', `{ "${field}": "..." }`, cause);
   }
   if (typeof value === 'string') return { text: value, descriptions: [] };
   const { [field]: text, descriptions = [] } = (value ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string')
-    throw new HeedError(
-      'INVALID_FILE',
-      `${place}: got no text under '${field}'; expected { "${field}": "..." }, or name another with --field`,
-    );
+    throw invalidFile(place, `no text under '${field}'`, `{ "${field}": "..." }, or name another with --field`);
   if (!described) return { text, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
-    throw new HeedError(
-      'INVALID_FILE',
-      `${place}: descriptions: got ${JSON.stringify(descriptions).slice(0, 80)}; expected a list of texts`,
-    );
+    throw invalidFile(`${place}: descriptions`, JSON.stringify(descriptions).slice(0, 80), 'a list of texts');
   return { text, descriptions };
 }
 
@@ -99,68 +100,32 @@ async function* csvEntries(stream: AsyncIterable<string>, file: string, field: s
     if (column < 0) {
       column = row.indexOf(field);
       if (column < 0)
-        throw new HeedError(
-          'INVALID_FILE',
-          `${file}: got columns ${row.join(', ')}; expected one called '${field}', or name another with --field`,
-        );
+        throw invalidFile(file, `columns ${row.join(', ')}`, `one called '${field}', or name another with --field`);
     } else if (row.length > 1 || row[0] !== '') {
       if (row[column] === undefined)
-        throw new HeedError(
-          'INVALID_FILE',
-          `${file}: row ${number}: got ${row.length} cells; expected at least ${column + 1}`,
-        );
+        throw invalidFile(`${file}: row ${number}`, `${row.length} cells`, `at least ${column + 1}`);
       yield { text: row[column]!, descriptions: [] };
     }
   }
 }
 
-/** RFC 4180: cells in quotes may hold commas, line breaks, and quotes doubled. */
-export async function* csvRows(stream: AsyncIterable<string>): AsyncGenerator<string[]> {
-  let row: string[] = [];
-  let cell = '';
-  let quoted = false;
-  let quoteSeen = false; // in quotes, a quote that either ends them or is the first of a pair
-  let any = false;
-  for await (const chunk of stream) {
-    for (const c of chunk) {
-      if (!any && c === '\uFEFF') continue;
-      any = true;
-      if (quoted && !quoteSeen) {
-        if (c === '"') quoteSeen = true;
-        else cell += c;
-        continue;
-      }
-      if (quoteSeen) {
-        quoteSeen = false;
-        if (c === '"') {
-          cell += c;
-          continue;
-        }
-        quoted = false;
-      }
-      if (c === '"' && cell === '') quoted = true;
-      else if (c === ',') {
-        row.push(cell);
-        cell = '';
-      } else if (c === '\n') {
-        row.push(cell.endsWith('\r') ? cell.slice(0, -1) : cell);
-        yield row;
-        row = [];
-        cell = '';
-      } else cell += c;
-    }
-  }
-  if (cell !== '' || row.length > 0) yield [...row, cell];
+/** The rows of a CSV file (RFC 4180), as lists of cells. */
+export function csvRows(text: AsyncIterable<string>): AsyncIterable<string[]> {
+  const parser = parse({ bom: true, record_delimiter: ['\r\n', '\n'], relax_column_count: true, relax_quotes: true });
+  return pipeline(text, parser, () => {}); // errors reach the reader of the parser
 }
 
-/** Groups of up to `size`. */
-export async function* batches<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+/** Groups neighbouring items until their sizes reach `size`. By default each item has size 1. */
+export async function* batches<T>(items: AsyncIterable<T>, size: number, sizeOf = (_: T) => 1): AsyncGenerator<T[]> {
   let batch: T[] = [];
+  let filled = 0;
   for await (const item of items) {
     batch.push(item);
-    if (batch.length === size) {
+    filled += sizeOf(item);
+    if (filled >= size) {
       yield batch;
       batch = [];
+      filled = 0;
     }
   }
   if (batch.length > 0) yield batch;

@@ -1,4 +1,4 @@
-/** The files of a model, read once for all workers of a pool. */
+/** Reads the files of a model once, for all workers of a pool. */
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import type { FileRequest } from './protocol.js';
@@ -6,21 +6,21 @@ import type { FileRequest } from './protocol.js';
 interface SharedFile {
   about: Omit<OpenFile, 'chunks'>;
   chunks: AsyncIterator<Uint8Array>;
-  /** Chunks that some workers have not taken yet. */
+  /** Chunks that some workers have not read yet. */
   held: Map<number, { next: Promise<Uint8Array | null>; readers: number }>;
-  /** FNV-1a of what was read so far. */
+  /** FNV-1a of the bytes read so far. Own code: it is one line, and the platform hashes no streams. */
   hash: number;
 }
 
 export interface FileServer {
   answer(request: FileRequest): Promise<unknown>;
-  /** The same for the same files, read by the same loader. It notices changes, not attacks: those are what `integrity` is for. */
+  /** Equal for equal files that are read in the same order. It detects changes, but not attacks, for which there is `integrity`. */
   fingerprint(): Promise<string>;
   /** Stops reading. */
   close(): void;
 }
 
-/** Serves a folder to as many workers: each opens the same files and reads each of their chunks once. */
+/** Serves a folder to `readers` workers, each of which opens the same files and reads each of their chunks once. */
 export function serveFiles(folder: ModelFolder, readers: number, signal: SignalLike): FileServer {
   const files = new Map<string, Promise<SharedFile | null>>();
 
@@ -40,7 +40,7 @@ export function serveFiles(folder: ModelFolder, readers: number, signal: SignalL
     const { done, value } = await file.chunks.next();
     if (done) return null;
     for (const byte of value) file.hash = Math.imul(file.hash ^ byte, 0x01000193);
-    return new Uint8Array(value); // without the rest of a larger buffer, which a clone would copy, too
+    return new Uint8Array(value); // a copy, because cloning a view copies its whole buffer
   }
 
   function take(file: SharedFile, chunk: number): Promise<Uint8Array | null> {

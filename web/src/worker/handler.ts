@@ -1,87 +1,58 @@
-/** The worker's side: one model, and the calls on it that are under way. */
-
+/** The worker's side: loads one model and runs its methods. */
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
-import { instantiate } from '../module.js';
-import { type Answer, type FileRequest, packError, type Request, unpackError } from './protocol.js';
+import { instantiate, type WasmModule } from '../module.js';
+import { Channel } from './channel.js';
+import type { FileRequest, Message } from './protocol.js';
 
-/** Answers requests by `post`. */
-export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => void): (request: Request) => void {
-  let model: PretrainedModel | undefined;
-  const running = new Map<number, AbortController>();
-  /** Requests for files that the page has not answered yet. */
-  const asked = new Map<number, { resolve(value: unknown): void; reject(error: unknown): void }>();
-  let nextId = 0;
+/** Returns the handler of the page's messages, which answers by `post`. */
+export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) => void): (message: Message) => void {
+  let model: PretrainedModel;
 
-  function ask(request: FileRequest): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const id = nextId++;
-      asked.set(id, { resolve, reject });
-      post({ type: 'file', id, request }, []);
-    });
+  async function load(
+    source: Parameters<typeof loadPretrained>[1] | null,
+    wasm: WasmModule,
+    options: object,
+  ): Promise<unknown> {
+    // Without the runtime, which can start workers: Turbopack does not end where a worker's script refers to itself.
+    const core = await instantiate('simd128', wasm); // the name of the build is not used if the module is given
+    const folder = source === null ? servedFolder(channel) : undefined;
+    model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
+    return model.config;
   }
 
-  /** The folder whose files the page serves. */
-  function servedFolder(): ModelFolder {
-    const opened = new Map<string, number>();
-    const open = async (path: string, { required = false }: OpenOptions): Promise<OpenFile | null> => {
-      const nth = opened.get(path) ?? 0;
-      opened.set(path, nth + 1);
-      const file = (await ask({ path, nth, required })) as Omit<OpenFile, 'chunks'> | null;
-      return file && { ...file, chunks: () => chunksOf({ path, nth, required }) };
-    };
-    return { label: 'source', open: open as ModelFolder['open'] };
-  }
+  const channel = new Channel(
+    (message) => post(message, message.type === 'result' ? buffersOf(message.value) : []),
+    (method, args: unknown[]) =>
+      method === 'load'
+        ? load(...(args as Parameters<typeof load>))
+        : (model as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[method]!(...args),
+  );
+  return (message) => channel.receive(message);
+}
 
+/** The folder whose files the page serves. */
+function servedFolder(channel: Channel): ModelFolder {
+  const opened = new Map<string, number>();
+  const ask = <T>(request: FileRequest) => channel.call<T | null>('file', [request]);
+  async function open(path: string, { required = false }: OpenOptions): Promise<OpenFile | null> {
+    const nth = opened.get(path) ?? 0;
+    opened.set(path, nth + 1);
+    const file = await ask<Omit<OpenFile, 'chunks'>>({ path, nth, required });
+    return file && { ...file, chunks: () => chunksOf({ path, nth, required }) };
+  }
   async function* chunksOf(file: FileRequest): AsyncIterable<Uint8Array> {
     for (let chunk = 0; ; chunk++) {
-      const bytes = (await ask({ ...file, chunk })) as Uint8Array | null;
+      const bytes = await ask<Uint8Array>({ ...file, chunk });
       if (bytes === null) return;
       yield bytes;
     }
   }
-
-  async function answer(request: Extract<Request, { progress: boolean }>): Promise<unknown> {
-    const { id } = request;
-    const { signal } = running.get(id)!;
-    const options = {
-      ...request.options,
-      signal,
-      ...(request.progress && { onProgress: (progress: unknown) => post({ type: 'progress', id, progress }, []) }),
-    };
-    if (request.type === 'load') {
-      // Not through the runtime, which can start workers itself: a worker's script that refers to itself sends Turbopack in circles.
-      const core = await instantiate('simd128', request.wasm); // whichever build it is, it is given
-      const folder = request.source === null ? servedFolder() : undefined;
-      model = await loadPretrained({ core, owned: new Set() }, request.source ?? '', options, folder);
-      return { config: model.config };
-    }
-    const method = model![request.method] as (...args: unknown[]) => Promise<unknown>;
-    return method.call(model, ...request.args, ...(request.options ? [options] : []));
-  }
-
-  return (request) => {
-    const id = request?.id;
-    if (request?.type === 'abort') running.get(id)?.abort();
-    else if (request?.type === 'file') {
-      const waiting = asked.get(id);
-      asked.delete(id);
-      if (request.error) waiting?.reject(unpackError(request.error));
-      else waiting?.resolve(request.value);
-    }
-    // Messages of other kinds are for other scripts in the same worker.
-    if (request?.type !== 'load' && request?.type !== 'call') return;
-    running.set(id, new AbortController());
-    answer(request)
-      .then((value) => post({ type: 'result', id, value }, buffersOf(value)))
-      // Also where the result cannot be sent: the page waits for an answer.
-      .catch((error) => post({ type: 'error', id, error: packError(error) }, []))
-      .finally(() => running.delete(id));
-  };
+  return { label: 'source', open: open as ModelFolder['open'] };
 }
 
-/** The buffers of the tensors in a result: they move to the page rather than being copied. */
+/** The buffers of the tensors in a result, which are moved to the page instead of being copied. */
 function buffersOf(value: unknown): ArrayBuffer[] {
   if (typeof value !== 'object' || value === null) return [];
   if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];

@@ -1,6 +1,6 @@
 /**
- * A pretrained encoder in several workers at once. It needs no shared memory, hence no special headers of the host: each worker has a model of its own, and long lists of texts are
- * divided among them. A text's vector does not depend on where it was computed.
+ * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
+ * so the host needs no special headers. A worker that has died (connection.ts) is replaced by `#replace`.
  */
 import { HeedError } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
@@ -13,14 +13,15 @@ import { integer, type Reader } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { linkedAbort, nodeModule, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { disposed, loadInWorker, readCall, type WorkerModel } from './client.js';
+import { loadInWorker, readCall, type WorkerModel } from './client.js';
+import { disposed } from './connection.js';
 import { type FileServer, serveFiles } from './files.js';
-import type { Arguments, Method } from './protocol.js';
-import { type Called, RemoteModel } from './remote.js';
+import type { Method } from './protocol.js';
+import { RemoteModel } from './remote.js';
 
 const MAX_WORKERS = 64;
 
-/** How many workers to start, and why so many. */
+/** Reads the number of workers. */
 export const poolSize: Reader<Workers> = (value, name) => {
   if (value !== 'auto') return { count: integer(value, name, 1, MAX_WORKERS, "'auto' or "), reason: 'asked for' };
   const cores =
@@ -42,7 +43,7 @@ export async function loadPool(
     ...(onProgress && { onProgress }),
     ...(signal && { signal }),
   });
-  const start = async (signal: SignalLike) => {
+  const loadReplacement = async (signal: SignalLike) => {
     const again = await load(1, { signal });
     if (again.fingerprint === fingerprint) return again.models[0]!;
     again.models[0]!.dispose();
@@ -51,10 +52,10 @@ export async function loadPool(
       'source: got other files for a worker that replaces one which ended; expected those of the first load. Load the model again',
     );
   };
-  return new PoolModel(models, workers, start);
+  return new PoolModel(models, workers, loadReplacement);
 }
 
-/** Loads the model into each of `count` workers. The files are read once, here; where one worker fails, all are stopped. */
+/** Loads the model in `count` new workers. The files are read once, here. If one worker fails, all are stopped. */
 async function loadWorkers(
   runtime: Runtime,
   source: ModelSource,
@@ -73,7 +74,7 @@ async function loadWorkers(
     loads = loaded.map((_, i) => {
       const onEach = (progress: LoadProgress) => {
         loaded[i] = progress.loaded;
-        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // what all of them have
+        if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // all workers have loaded this much
       };
       const each = { ...options, signal: stop.signal, ...(onProgress && { onProgress: onEach }) };
       return loadInWorker(runtime, null, each, undefined, files);
@@ -94,35 +95,33 @@ async function loadWorkers(
 
 interface Slot {
   model: WorkerModel;
-  /** Calls under way. */
+  /** The number of pending calls. */
   busy: number;
-  /** Loads another model, as the worker of this one has ended. */
-  renewal: Promise<void> | null;
+  /** Pending while a worker that has died is replaced. */
+  replacement: Promise<void> | null;
 }
 
 class PoolModel extends RemoteModel {
   readonly config: ModelConfig;
+  readonly workers: Workers;
+  readonly #loadReplacement: (signal: SignalLike) => Promise<WorkerModel>;
   readonly #slots: Slot[];
   readonly #stop = new AbortController();
 
-  constructor(
-    models: WorkerModel[],
-    readonly workers: Workers,
-    private readonly start: (signal: SignalLike) => Promise<WorkerModel>,
-  ) {
+  constructor(models: WorkerModel[], workers: Workers, loadReplacement: (signal: SignalLike) => Promise<WorkerModel>) {
     super();
     this.config = models[0]!.config;
-    this.#slots = models.map((model) => ({ model, busy: 0, renewal: null }));
+    this.workers = workers;
+    this.#loadReplacement = loadReplacement;
+    this.#slots = models.map((model) => ({ model, busy: 0, replacement: null }));
   }
 
   get disposed(): boolean {
     return this.#slots.every(({ model }) => model.disposed);
   }
 
-  protected call<M extends Method>(method: M, args: Arguments<M>): Called<M> {
-    return this.#run((model) =>
-      (model[method] as (...args: unknown[]) => Promise<unknown>).apply(model, args),
-    ) as Called<M>;
+  call<T>(method: Method, args: unknown[], options?: object): Promise<T> {
+    return this.#run((model) => model.call(method, args, options));
   }
 
   override async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
@@ -130,11 +129,12 @@ class PoolModel extends RemoteModel {
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
-    // Four shares for each: the last ones even out what the others took longer for.
+    // About four shares per worker, so that all of them finish at about the same time.
     const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
     if (total <= size) return this.#run((model) => model.embed(input, options));
     const { stop, unlink } = linkedAbort(signal);
-    const parts: Tensor[] = [];
+    let data = new Float32Array();
+    let width = 0;
     let next = 0;
     let done = 0;
     const work = async () => {
@@ -145,11 +145,13 @@ class PoolModel extends RemoteModel {
         const share = { ...rest, ...(pairs !== undefined && { textPairs: pairs }), signal: stop.signal };
         const embed = this.#run((model) => model.embed(shareOf(input, from, from + size), share));
         const vectors = await embed.catch((error: Error) => {
-          // Counted from the first text of the call rather than of the share.
+          // The index of the text in the call instead of in the share.
           error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${+n + from}`);
           throw error;
         });
-        parts[from / size] = vectors;
+        width = vectors.shape[1]!;
+        if (done === 0) data = new Float32Array(total * width);
+        data.set(vectors.data, from * width);
         done += vectors.shape[0]!;
         onProgress?.({ done, total });
       }
@@ -162,11 +164,6 @@ class PoolModel extends RemoteModel {
     } finally {
       unlink();
     }
-    const width = parts[0]!.shape[1]!;
-    const data = new Float32Array(total * width);
-    parts.forEach((part, i) => {
-      data.set(part.data, i * size * width);
-    });
     return new Tensor(data, [total, width]);
   }
 
@@ -175,12 +172,12 @@ class PoolModel extends RemoteModel {
     this.#stop.abort(disposed());
   }
 
-  /** In the worker that has least to do. One that has ended is replaced; until then its calls go to the others, or wait where there are none. */
-  async #run<T>(call: (model: PretrainedModel) => Promise<T>): Promise<T> {
-    for (const slot of this.#slots) if (slot.model.failed) this.#renew(slot);
+  /** Runs a call in the worker with the fewest calls. Workers that have died are replaced; until then the others run their calls, which wait if there are none. */
+  async #run<T>(call: (model: WorkerModel) => Promise<T>): Promise<T> {
+    for (const slot of this.#slots) if (slot.model.failed) this.#replace(slot);
     const alive = this.#slots.filter(({ model }) => !model.failed);
     if (alive.length === 0) {
-      await Promise.any(this.#slots.map(({ renewal }) => renewal)).catch(({ errors }: AggregateError) => {
+      await Promise.any(this.#slots.map(({ replacement }) => replacement)).catch(({ errors }: AggregateError) => {
         throw errors[0];
       });
       return this.#run(call);
@@ -194,15 +191,16 @@ class PoolModel extends RemoteModel {
     }
   }
 
-  #renew(slot: Slot): void {
-    slot.renewal ??= this.start(this.#stop.signal)
+  /** Loads the model in a new worker, unless that has begun already. If it fails, the next call tries again. */
+  #replace(slot: Slot): void {
+    slot.replacement ??= this.#loadReplacement(this.#stop.signal)
       .then((model) => {
         slot.model = model;
       })
       .finally(() => {
-        slot.renewal = null;
+        slot.replacement = null;
       });
-    slot.renewal.catch(() => {}); // the next call tries again
+    slot.replacement.catch(() => {});
   }
 }
 

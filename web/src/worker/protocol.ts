@@ -1,44 +1,31 @@
 /**
- * All messages between a page and its model's worker. The page numbers its requests; the worker answers each once, with progress in between, and may ask for files while it
- * loads. Both ends are heed's own and of one version, so messages are trusted, and numbers in them stay what they were.
+ * The messages between a page and its model's worker. Both ends call methods of the other end: the page calls `load` and then the model's methods, the worker calls `file`
+ * while it loads. The caller numbers its calls; each is answered by one `result` or `error`, after any number of `progress` messages. Both ends are of the same version of
+ * heed, so messages are not validated, except that messages of other scripts are ignored.
+ *
+ * Own protocol: comlink has neither cancellation nor an answer when a worker dies, and would enlarge the download.
  */
 import { describe, HeedError, type HeedErrorCode } from '../error.js';
-import type { ModelConfig, PretrainedModel } from '../models/model.js';
-import type { ModelSource } from '../models/source.js';
-import type { WasmModule } from '../module.js';
 
-/** The methods of a model that a worker runs. */
-export type Method = 'encode' | 'embed' | 'tokenize' | 'predict' | 'decode';
-export type Arguments<M extends Method> = Parameters<PretrainedModel[M]>;
-
-export type Request =
-  /** The first message: loads the worker's one model. `source` is null where the page serves the files, see `FileRequest`. */
-  | { type: 'load'; id: number; source: ModelSource | null; options: object; wasm: WasmModule; progress: boolean }
-  /** `options` is the method's last argument without what cannot be cloned; `progress`: whether to report it. */
-  | { type: 'call'; id: number; method: Method; args: unknown[]; options: object | null; progress: boolean }
-  /** The page no longer waits for this call. */
+export type Message =
+  /** Calls a method. `options` is its last argument without `signal` and `onProgress`; `progress`: whether to report progress. */
+  | { type: 'call'; id: number; method: string; args: unknown[]; options: object | null; progress: boolean }
+  /** The caller no longer waits for this call. */
   | { type: 'abort'; id: number }
-  /** The answer to a request for a file. */
-  | { type: 'file'; id: number; value?: unknown; error?: PackedError };
-
-export type Answer =
-  | { type: 'result'; id: number; value: unknown }
-  | { type: 'error'; id: number; error: PackedError }
   | { type: 'progress'; id: number; progress: unknown }
-  | { type: 'file'; id: number; request: FileRequest };
+  | { type: 'result'; id: number; value: unknown }
+  | { type: 'error'; id: number; error: PackedError };
 
-/** Asks for a file's name and size, or for one chunk of its bytes. */
+/** The methods of a model that run in a worker. */
+export type Method = 'encode' | 'embed' | 'tokenize' | 'predict' | 'decode';
+
+/** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {
   path: string;
-  /** How often this worker has opened the file before. */
+  /** How many times this worker has opened the file before. */
   nth: number;
   required: boolean;
   chunk?: number;
-}
-
-/** What `load` is answered with. */
-export interface Loaded {
-  config: ModelConfig;
 }
 
 /** An error as plain data: structured clones of errors lose their class, and in some engines their cause or stack. */
@@ -73,7 +60,7 @@ function pack(value: unknown, depth: number): unknown {
   };
 }
 
-/** The error with the stack that it had in the worker. */
+/** The error, with the stack that it had in the worker. */
 export function unpackError({ name, message, stack, code, cause }: PackedError): Error {
   const error = code ? new HeedError(code, message) : new Error(message);
   const set = (key: string, value: unknown) =>

@@ -1,9 +1,21 @@
-/** A model that lives elsewhere: each of its methods is one call there. */
-import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
+/** A model that runs elsewhere: each method is a call there. */
+import type { HeadName } from '../models/heads.js';
+import type { ModelInput } from '../models/input.js';
+import type {
+  EmbedOptions,
+  EncodeOptions,
+  EncodeResult,
+  ModelConfig,
+  Prediction,
+  PredictOptions,
+  PretrainedModel,
+  TokenizeOptions,
+  TokenizeResult,
+  Workers,
+} from '../models/model.js';
 import { dispose } from '../platform.js';
-import type { Arguments, Method } from './protocol.js';
-
-export type Called<M extends Method> = ReturnType<PretrainedModel[M]>;
+import type { Tensor } from '../tensor.js';
+import type { Method } from './protocol.js';
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
@@ -11,26 +23,27 @@ export abstract class RemoteModel implements PretrainedModel {
   abstract readonly disposed: boolean;
   abstract dispose(): void;
 
-  protected abstract call<M extends Method>(method: M, args: Arguments<M>): Called<M>;
+  /** Calls a method of the model. */
+  abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
 
-  encode(...args: Arguments<'encode'>): Called<'encode'> {
-    return this.call('encode', args);
+  encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult> {
+    return this.call('encode', [input], options);
   }
 
-  embed(...args: Arguments<'embed'>): Called<'embed'> {
-    return this.call('embed', args);
+  embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+    return this.call('embed', [input], options);
   }
 
-  tokenize(...args: Arguments<'tokenize'>): Called<'tokenize'> {
-    return this.call('tokenize', args);
+  tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult> {
+    return this.call('tokenize', [texts], options);
   }
 
-  predict(...args: Arguments<'predict'>): Called<'predict'> {
-    return this.call('predict', args);
+  predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
+    return this.call('predict', [head, input], options);
   }
 
-  decode(...args: Arguments<'decode'>): Called<'decode'> {
-    return this.call('decode', args);
+  decode(ids: readonly number[]): Promise<string> {
+    return this.call('decode', [ids]);
   }
 
   [dispose](): void {

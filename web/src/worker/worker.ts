@@ -1,14 +1,14 @@
-/** The worker's script, in browsers and in Node's worker_threads. */
+/** The script of a worker, in browsers and in Node's worker_threads. */
 import { nodeModule } from '../platform.js';
 import { makeHandler } from './handler.js';
-import type { Request } from './protocol.js';
+import type { Message } from './protocol.js';
 
 interface Port {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
-  addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Request }) => void): void;
+  addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Message }) => void): void;
 }
 
-/** Uncaught on purpose: the page hears of it as the worker's failure. It cannot be told which request was lost. */
+/** Not caught, so that the page sees the worker fail: it is unknown which call was lost. */
 function onUnreadable(): never {
   throw new Error('a message from the page could not be read');
 }
@@ -17,12 +17,12 @@ const nodePort = nodeModule<typeof import('node:worker_threads')>('worker_thread
 if (nodePort) {
   nodePort.on(
     'message',
-    makeHandler((answer, transfer) => nodePort.postMessage(answer, transfer)),
+    makeHandler((message, transfer) => nodePort.postMessage(message, transfer)),
   );
   nodePort.on('messageerror', onUnreadable);
 } else {
   const port = globalThis as unknown as Port;
-  const handle = makeHandler((answer, transfer) => port.postMessage(answer, transfer));
+  const handle = makeHandler((message, transfer) => port.postMessage(message, transfer));
   port.addEventListener('message', ({ data }) => handle(data));
   port.addEventListener('messageerror', onUnreadable);
 }
