@@ -14,6 +14,6 @@ const libraries = (await shippedBytes())
   .map(({ name, raw, brotli }) => ({ name: `${name} ${versionOf(packages[name])}`, raw, brotli }));
 const measured = new Date().toISOString().slice(0, 10);
 writeFileSync(
-  new URL('./src/rooms/speed/peers.json', import.meta.url),
+  new URL('./src/pages/speed/peers.json', import.meta.url),
   `${JSON.stringify({ measured, libraries }, null, 2)}\n`,
 );

@@ -1,31 +1,31 @@
 /** Masthead, the four rooms, and a line on what is running. */
 import { effect } from '@preact/signals';
 import { Choice, CopyButton } from './components/controls';
-import { complete, failure, info, shipped } from './engine/client';
+import { complete, failure, heed, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
-import { HandRoom } from './rooms/hand/room';
-import { ModelRoom } from './rooms/model/room';
-import { SpeedRoom } from './rooms/speed/room';
-import { TextRoom } from './rooms/text/room';
+import { HandPage } from './pages/hand/page';
+import { ModelPage } from './pages/model/page';
+import { SpeedPage } from './pages/speed/page';
+import { TextPage } from './pages/text/page';
 import { chosenTheme } from './state/theme';
-import { currentLink, linkIsComplete, links, type Room, room } from './state/url';
+import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
 
-const names: [Room, string][] = [
+const names: [Page, string][] = [
   ['hand', 'By hand'],
   ['text', 'Your text'],
   ['model', 'Your model'],
   ['speed', 'Speed'],
 ];
-const views = { hand: HandRoom, text: TextRoom, model: ModelRoom, speed: SpeedRoom };
+const views = { hand: HandPage, text: TextPage, model: ModelPage, speed: SpeedPage };
 
 export function followTitle(): void {
   effect(() => {
-    document.title = `heed: ${names.find(([target]) => target === room.value)![1].toLowerCase()}, see attention work`;
+    document.title = `heed: ${names.find(([target]) => target === page.value)![1].toLowerCase()}, see attention work`;
   });
 }
 
 export function App() {
-  const View = views[room.value];
+  const View = views[page.value];
   return (
     <>
       <header class="masthead">
@@ -35,9 +35,9 @@ export function App() {
         <p class="wordmark">
           <a href={links.hand.value}>heed</a>
         </p>
-        <nav class="rooms" aria-label="Rooms">
+        <nav class="pages" aria-label="Pages">
           {names.map(([target, name]) => (
-            <a key={target} href={links[target].value} aria-current={target === room.value ? 'page' : undefined}>
+            <a key={target} href={links[target].value} aria-current={target === page.value ? 'page' : undefined}>
               {name}
             </a>
           ))}
@@ -53,7 +53,7 @@ export function App() {
         </div>
       </header>
       <main tabIndex={-1}>
-        <View key={room.value} />
+        <View key={page.value} />
       </main>
       <Status />
     </>
@@ -88,8 +88,8 @@ function Status() {
 
 function running(): string {
   if (failure.value) return 'heed is not running.';
-  if (!info.value) return 'Loading the module …';
-  const { version, build, reason } = info.value;
+  if (!heed.value) return 'Loading the module …';
+  const { version, build, reason } = heed.value.info;
   return `heed ${version}, ${build} build (${reason})${shipped.value ? '' : '; loading the model …'}`;
 }
 

@@ -1,7 +1,7 @@
 /** A chart drawn by Observable Plot, which is loaded when the first chart is. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-type PlotLibrary = typeof import('@observablehq/plot');
+type PlotLibrary = typeof import('./plot-library');
 
 interface PlotProps {
   /** What the chart shows and says, for those who cannot see it. */
@@ -26,7 +26,7 @@ export function Plot({ label, draw, dependencies, glide = false }: PlotProps) {
   useEffect(() => {
     if (width === 0) return;
     let stale = false;
-    void import('@observablehq/plot').then((library) => {
+    void import('./plot-library').then((library) => {
       if (stale) return;
       const chart = draw(library, width);
       // Plot brings its style sheet inline, which the page's policy forbids; the same rules stand in matrix.css.

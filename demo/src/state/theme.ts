@@ -5,7 +5,7 @@ import { urlState } from './url';
 
 export type Theme = 'light' | 'dark';
 
-export const chosenTheme = urlState<Theme | 'auto'>('page', 'theme', 'auto', choice('auto', 'light', 'dark'));
+export const chosenTheme = urlState<Theme | 'auto'>('all', 'theme', 'auto', choice('auto', 'light', 'dark'));
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
 const system = signal<Theme>(systemDark.matches ? 'dark' : 'light');
 export const theme = computed(() => (chosenTheme.value === 'auto' ? system.value : chosenTheme.value));

@@ -4,8 +4,8 @@
  */
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
-export const rooms = ['hand', 'text', 'model', 'speed'] as const;
-export type Room = (typeof rooms)[number];
+export const pages = ['hand', 'text', 'model', 'speed'] as const;
+export type Page = (typeof pages)[number];
 
 const initials = new Map<Signal<unknown>, unknown>();
 
@@ -23,7 +23,7 @@ export interface Codec<T> {
 }
 
 interface Field {
-  scope: Room | 'page';
+  scope: Page | 'all';
   name: string;
   state: Signal<unknown>;
   initial: unknown;
@@ -35,9 +35,9 @@ const longestLink = 8000;
 
 const fields: Field[] = [];
 const registered = signal(0);
-export const room = signal<Room>('hand');
+export const page = signal<Page>('hand');
 
-export function urlState<T>(scope: Room | 'page', name: string, initial: T, codec: Codec<T>): Signal<T> {
+export function urlState<T>(scope: Page | 'all', name: string, initial: T, codec: Codec<T>): Signal<T> {
   const state = signal(initial);
   initials.set(state as Signal<unknown>, initial);
   fields.push({ scope, name, state, initial, codec } as unknown as Field);
@@ -46,11 +46,11 @@ export function urlState<T>(scope: Room | 'page', name: string, initial: T, code
   return state;
 }
 
-function link(target: Room): string {
+function link(target: Page): string {
   void registered.value;
   const parameters = new URLSearchParams();
   for (const { scope, name, state, initial, codec } of fields) {
-    if (scope !== target && scope !== 'page') continue;
+    if (scope !== target && scope !== 'all') continue;
     const text = codec.write(state.value);
     if (text !== codec.write(initial)) parameters.set(name, text);
   }
@@ -60,23 +60,23 @@ function link(target: Room): string {
 }
 
 /** The link to each room as it stands. */
-export const links = Object.fromEntries(rooms.map((target) => [target, computed(() => link(target))])) as Record<
-  Room,
+export const links = Object.fromEntries(pages.map((target) => [target, computed(() => link(target))])) as Record<
+  Page,
   ReadonlySignal<string>
 >;
 
-export const currentLink = computed(() => links[room.value].value);
+export const currentLink = computed(() => links[page.value].value);
 export const linkIsComplete = computed(() => currentLink.value.length <= longestLink);
 
-function parameters(): { target: Room; query: URLSearchParams } {
+function parameters(): { target: Page; query: URLSearchParams } {
   const [name, query = ''] = location.hash.slice(1).split('?', 2);
-  return { target: rooms.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
+  return { target: pages.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
 }
 
 function readInto(targets: Field[]): void {
   const { target, query } = parameters();
   for (const { scope, name, state, initial, codec } of targets) {
-    if (scope !== target && scope !== 'page') continue;
+    if (scope !== target && scope !== 'all') continue;
     const text = query.get(name);
     const value = text === null ? initial : (codec.read(text) ?? initial);
     if (codec.write(value) !== codec.write(state.peek())) state.value = value;
@@ -85,7 +85,7 @@ function readInto(targets: Field[]): void {
 
 function readLocation(): void {
   batch(() => {
-    room.value = parameters().target;
+    page.value = parameters().target;
     readInto(fields);
   });
 }

@@ -2,25 +2,25 @@
 import type { ComponentChildren } from 'preact';
 import { decimal, percent } from '../../components/numbers';
 import { forbiddenBy, type Rule } from '../../engine/hand';
-import { focus, head, keyNames, queryNames } from './state';
-import type { StepProps } from './step';
+import { focus } from './state';
+import { headOf, type StepProps } from './step';
 
 /** The focused query, or the first; the focused key, or the one that this query takes most of. */
 function placeOf({ input, result }: StepProps) {
   const { query: asked = focus.pinned.value.query ?? 0, key } = focus.current.value;
   const query = Math.min(asked, result.mask.length - 1);
-  const shown = result.heads[head.value]!;
+  const shown = result.heads[headOf(result)]!;
   const weights = shown.weights[query]!;
   const focused = key === undefined ? -1 : input.order.indexOf(key);
   const column = focused >= 0 ? focused : weights.indexOf(Math.max(...weights));
-  const nameOf = (place: number) => keyNames.value[input.order[place]!]!;
-  return { query, column, weights, shown, asker: queryNames.value[query]!, answerer: nameOf(column), nameOf };
+  const nameOf = (place: number) => input.keyNames[input.order[place]!]!;
+  return { query, column, weights, shown, asker: input.queryNames[query]!, answerer: nameOf(column), nameOf };
 }
 
 export function WorkedQuery({ input, result }: StepProps) {
   const { query, shown, asker } = placeOf({ input, result });
   const width = shown.query[0]!.length;
-  const first = head.value * width;
+  const first = headOf(result) * width;
   const terms = result.x[query]!.flatMap((entry, feature) =>
     entry === 0
       ? []

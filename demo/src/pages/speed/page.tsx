@@ -2,21 +2,18 @@
 
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
-import { proxy } from 'comlink';
+import type { Build } from 'heed';
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import { Choice, CopyButton, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
-import { asFailure, build, engine, type Failure, info, shipped } from '../../engine/client';
-import { type LengthResult, lengthsFor, type PartResult } from '../../engine/speed';
-import type { Build } from '../../engine/worker';
+import { asFailure, build, type Failure, heed, inTurn, shipped } from '../../engine/heed';
+import { type LengthResult, lengthsFor, measureLengths, measureParts, type PartResult } from '../../engine/speed';
 import peers from './peers.json';
 
 const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
-const memory = signal(0);
 const running = signal(false);
 const failure = signal<Failure | null>(null);
 /** Tokens of the text whose parts are timed. */
@@ -28,14 +25,13 @@ async function measure(): Promise<void> {
   lengths.value = [];
   parts.value = [];
   try {
-    await engine.lengths(
-      'shipped',
-      proxy((result: LengthResult) => {
+    const { model } = shipped.value!;
+    await inTurn(() =>
+      measureLengths(model, (result) => {
         lengths.value = [...lengths.value, result];
       }),
     );
-    parts.value = await engine.parts('shipped', partsLength);
-    memory.value = await engine.memory();
+    parts.value = await inTurn(() => measureParts(heed.value!, model.config, partsLength));
   } catch (reason) {
     failure.value = asFailure(reason);
   } finally {
@@ -43,29 +39,24 @@ async function measure(): Promise<void> {
   }
 }
 
-export function SpeedRoom() {
+export function SpeedPage() {
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>Speed</h1>
         <p class="lede">
           What this machine does with one thread and no special headers, measured here and now: press Measure.
         </p>
       </header>
-      {shipped.value && info.value ? <Measurements /> : <Waiting what="The measurements" progress />}
+      {shipped.value ? <Measurements /> : <Waiting what="The measurements" progress />}
       <Sizes />
     </>
   );
 }
 
 function Measurements() {
-  // It grew while the model was opened.
-  useEffect(() => {
-    void engine.memory().then((size) => {
-      memory.value = size;
-    });
-  }, []);
-  const { build: runs, reason, compiler, version, memoryBytes } = info.value!;
+  const { build: runs, reason, compiler, version } = heed.value!.info;
+  const { config } = shipped.value!.model;
   const longest = lengths.value.at(-1);
   const [own, ...others] = downloads();
   const heaviest = others.sort((a, b) => b.brotli - a.brotli)[0]!;
@@ -78,8 +69,8 @@ function Measurements() {
         <Figure name="Build" of={buildNames[runs]}>
           heed {version}: {reason}
         </Figure>
-        <Figure name="Memory" of={bytes(memory.value || memoryBytes)}>
-          of the module, with the model in it
+        <Figure name="Model" of={count(config.parameterCount)}>
+          parameters in {config.numLayers} layers
         </Figure>
         <Figure name="To fetch" of={bytes(own!.brotli)}>
           script and module; {heaviest.name}: {Math.round(heaviest.brotli / own!.brotli)} times that
@@ -93,13 +84,13 @@ function Measurements() {
         <Choice
           label="Build (the page starts anew)"
           state={build}
-          options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build, string][]}
+          options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build | 'auto', string][]}
         />
       </div>
       {running.value && (
         <p class="facts" role="status">
           {lengths.value.length < planned()
-            ? `texts of ${lengthsFor(shipped.value!.maxLength)[lengths.value.length]} tokens …`
+            ? `texts of ${lengthsFor(shipped.value!.model.config.maxLength)[lengths.value.length]} tokens …`
             : 'part by part …'}
         </p>
       )}
@@ -114,7 +105,7 @@ function Measurements() {
 }
 
 const buildNames = { 'relaxed-simd': 'relaxed SIMD', simd128: 'SIMD128' };
-const planned = () => lengthsFor(shipped.value!.maxLength).length;
+const planned = () => lengthsFor(shipped.value!.model.config.maxLength).length;
 
 const Figure = ({ name, of, children }: { name: string; of: string; children: ComponentChildren }) => (
   <div>
@@ -194,7 +185,7 @@ function Parts() {
         The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of
         layers; each includes copying in and out. Together {milliseconds(total)}
         {whole &&
-          `; a whole encoding, in ${shipped.value!.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
+          `; a whole encoding, in ${shipped.value!.model.config.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
         .
       </p>
       <Bars
@@ -251,7 +242,7 @@ function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] 
 
 /** What a page fetches before the first vector, without the model. */
 function downloads(): { name: string; brotli: number }[] {
-  const module = sizes[info.value?.build ?? 'relaxed-simd'];
+  const module = sizes[heed.value?.info.build ?? 'relaxed-simd'];
   return [{ name: 'heed', brotli: module + sizes.scripts }, ...peers.libraries];
 }
 
@@ -280,11 +271,10 @@ function Sizes() {
 }
 
 function asText(): string {
-  const { version, build: runs, reason } = info.value!;
+  const { version, build: runs, reason } = heed.value!.info;
   return [
     `heed ${version}, ${runs} build (${reason}), one thread`,
     navigator.userAgent,
-    `module memory: ${bytes(memory.value)}`,
     '',
     'tokens  tokens/s',
     ...lengths.value.map(

@@ -56,15 +56,15 @@ function Attention({ explorer }: { explorer: Explorer }) {
   const current = attention.value;
   if (!current) return null;
   const length = current.tokens.length;
-  const l = within(layer.value, current.layers);
-  const h = within(head.value, current.heads);
-  const from = (l * current.heads + h) * length ** 2;
+  const l = within(layer.value, current.weights.length);
+  const h = within(head.value, current.weights[l]!.length);
   return (
     <section class="panel" aria-labelledby={`${explorer.which}-attention`}>
       <header>
         <h2 id={`${explorer.which}-attention`}>Attention</h2>
         <p class="timing">
-          {plural(length, 'token')} through {plural(current.layers, 'layer')} in {milliseconds(current.milliseconds)}
+          {plural(length, 'token')} through {plural(current.weights.length, 'layer')} in{' '}
+          {milliseconds(current.milliseconds)}
         </p>
       </header>
       <p class="learn">
@@ -116,12 +116,7 @@ function Attention({ explorer }: { explorer: Explorer }) {
               ]}
             />
           </div>
-          <TokenAttention
-            tokens={current.tokens}
-            weights={current.weights.subarray(from, from + length ** 2)}
-            view={view.value}
-            pinned={token}
-          />
+          <TokenAttention tokens={current.tokens} weights={current.weights[l]![h]!} view={view.value} pinned={token} />
         </div>
       </div>
     </section>

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { Slider } from '../../components/controls';
 import { percent, short } from '../../components/numbers';
 import { Plot } from '../../components/plot';
-import type { ProjectionView } from '../../engine/models';
+import type { ProjectionView } from '../../engine/views';
 import { type Explorer, within } from './state';
 
 const playing = signal<Explorer | null>(null);
@@ -88,7 +88,7 @@ export function Projection({ explorer }: { explorer: Explorer }) {
 const margin = 36;
 
 function draw(
-  plot: typeof import('@observablehq/plot'),
+  plot: typeof import('../../components/plot-library'),
   width: number,
   { tokens, steps }: ProjectionView,
   at: number,

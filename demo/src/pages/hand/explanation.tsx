@@ -1,7 +1,7 @@
 /** What the focused cells say, in a sentence. It stays in view while one points at matrices. */
 import { decimal, percent } from '../../components/numbers';
-import { focus, head, keyNames, queryNames } from './state';
-import type { StepProps } from './step';
+import { focus } from './state';
+import { headOf, type StepProps } from './step';
 
 export function Explanation({ input, result }: StepProps) {
   return (
@@ -14,9 +14,9 @@ export function Explanation({ input, result }: StepProps) {
 
 function sentence({ input, result }: StepProps): string | undefined {
   const { query, key } = focus.current.value;
-  const { scores, weights } = result.heads[head.value]!;
-  const name = query === undefined ? undefined : queryNames.value[query];
-  const keyName = key === undefined ? undefined : keyNames.value[key];
+  const { scores, weights } = result.heads[headOf(result)]!;
+  const name = query === undefined ? undefined : input.queryNames[query];
+  const keyName = key === undefined ? undefined : input.keyNames[key];
   const column = key === undefined ? -1 : input.order.indexOf(key);
   if (query !== undefined && name && keyName && column >= 0) {
     const score = scores[query]![column]!;
@@ -25,7 +25,7 @@ function sentence({ input, result }: StepProps): string | undefined {
     return `“${name}” asks, “${keyName}” answers: q · k = ${decimal(score)}, times ${decimal(result.scale)} is ${decimal(score * result.scale)}; the softmax makes it ${percent(share)} of the mix.`;
   }
   if (query !== undefined && name) {
-    const ranked = weights[query]!.map((share, place) => ({ share, name: keyNames.value[input.order[place]!]! }))
+    const ranked = weights[query]!.map((share, place) => ({ share, name: input.keyNames[input.order[place]!]! }))
       .filter(({ share }) => share > 0)
       .sort((a, b) => b.share - a.share);
     if (ranked.length === 0) return `“${name}” may look at nothing: its output is zero.`;
@@ -35,7 +35,7 @@ function sentence({ input, result }: StepProps): string | undefined {
       .join(', ')}.`;
   }
   if (keyName && column >= 0) {
-    const asked = weights.map((row, place) => ({ share: row[column]!, name: queryNames.value[place]! }));
+    const asked = weights.map((row, place) => ({ share: row[column]!, name: input.queryNames[place]! }));
     return `“${keyName}” is taken by ${asked.map((entry) => `“${entry.name}” at ${percent(entry.share)}`).join(', ')}.`;
   }
   return undefined;

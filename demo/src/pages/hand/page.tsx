@@ -9,10 +9,10 @@ import { Settings } from './settings';
 import { hand } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
-export function HandRoom() {
+export function HandPage() {
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>Attention by hand</h1>
         <p class="lede">
           A query asks, keys answer, values are mixed. Choose an example, point at any row, change any number.

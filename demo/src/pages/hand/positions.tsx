@@ -1,13 +1,11 @@
 /** The positional encoding as a heat map, and the dot products between positions: large for near ones, small for far ones. */
 import type { ComponentChildren } from 'preact';
 import { Plot } from '../../components/plot';
-import { Waiting } from '../../components/waiting';
 import { colour, theme } from '../../state/theme';
 import { positions } from './result';
 
 export function PositionPlots() {
-  const current = positions.value;
-  if (!current) return <Waiting what="The encoding" />;
+  const current = positions.value!;
   const { encoding, products } = current;
   const half = Math.floor(products.length / 2);
   const cells = encoding.flatMap((row, position) => row.map((value, dimension) => ({ position, dimension, value })));

@@ -16,9 +16,9 @@ import {
 } from '../../components/formula';
 import { decimal, percent } from '../../components/numbers';
 import type { Matrix as Numbers } from '../../engine/hand';
-import { focus, hand, head } from './state';
+import { focus, hand } from './state';
 import {
-  askers,
+  headOf,
   keys,
   numbered,
   OfFeatures,
@@ -26,6 +26,7 @@ import {
   OfPositions,
   OfQueries,
   OfSources,
+  queries,
   replaced,
   Step,
   type StepProps,
@@ -36,7 +37,7 @@ import { WorkedMask, WorkedMix, WorkedQuery, WorkedScore, WorkedSoftmax } from '
 /** How much the focused query takes of each key. */
 function shares({ result }: StepProps): number[] | undefined {
   const { query } = focus.current.value;
-  const { dropped, weights } = result.heads[head.value]!;
+  const { dropped, weights } = result.heads[headOf(result)]!;
   return query === undefined ? undefined : (dropped ?? weights)[query];
 }
 
@@ -74,7 +75,7 @@ export function Input({ input, result }: StepProps) {
         caption="Input X"
         note={cross ? 'asks' : undefined}
         values={input.x}
-        cross={cross}
+        input={input}
         columns={features(prepared ? 'raw' : 'feature', input.x)}
         onEdit={edit(hand.x as typeof hand.y, input.x)}
       />
@@ -85,12 +86,13 @@ export function Input({ input, result }: StepProps) {
           caption={`Input ${prepared}`}
           note={prepared}
           values={result.x}
-          cross={cross}
+          input={input}
           columns={features('feature', result.x)}
         />
       )}
       {input.y && (
         <OfSources
+          input={input}
           id="y"
           symbol={<V>Y</V>}
           caption="Second input Y"
@@ -102,6 +104,7 @@ export function Input({ input, result }: StepProps) {
       )}
       {prepared && result.y && (
         <OfSources
+          input={input}
           id="prepared-y"
           symbol={<Primed of="Y" />}
           caption={`Second input ${prepared}`}
@@ -153,9 +156,9 @@ function Prepared({ input: { positions, layerNorm } }: Pick<StepProps, 'input'>)
 }
 
 export function Projections({ input, result }: StepProps) {
-  const shown = result.heads[head.value]!;
+  const shown = result.heads[headOf(result)]!;
   const prime = input.positions.mode !== 'none' || input.layerNorm ? '′' : '';
-  const asking = { from: `X${prime}`, feature: 'feature', rows: askers() };
+  const asking = { from: `X${prime}`, feature: 'feature', rows: queries(input) };
   const answering = {
     from: `${input.y ? 'Y' : 'X'}${prime}`,
     feature: input.y ? 'source' : 'feature',
@@ -181,7 +184,7 @@ export function Projections({ input, result }: StepProps) {
         const weight = input[`${role}Weight`];
         const values = shown[role];
         const width = widthOf(values);
-        const first = head.value * width;
+        const first = headOf(result) * width;
         const columns = numbered(axis, width, name.toLowerCase());
         return (
           <div class="projection" key={name}>
@@ -228,7 +231,7 @@ function HeadChoice({ heads }: { heads: number }) {
 }
 
 export function Scores({ input, result }: StepProps) {
-  const { scores } = result.heads[head.value]!;
+  const { scores } = result.heads[headOf(result)]!;
   return (
     <Step
       number={3}
@@ -310,7 +313,7 @@ export function Mask({ input, result }: StepProps) {
 }
 
 export function Weights({ input, result }: StepProps) {
-  const { weights, dropped } = result.heads[head.value]!;
+  const { weights, dropped } = result.heads[headOf(result)]!;
   const { p } = input.dropout;
   return (
     <Step
@@ -361,7 +364,7 @@ export function Weights({ input, result }: StepProps) {
 }
 
 export function Output({ input, result }: StepProps) {
-  const { output } = result.heads[head.value]!;
+  const { output } = result.heads[headOf(result)]!;
   const joined = numbered('joined', widthOf(result.concatenated), 'h');
   return (
     <Step
@@ -379,6 +382,7 @@ export function Output({ input, result }: StepProps) {
       worked={<WorkedMix {...{ input, result }} />}
     >
       <OfQueries
+        input={input}
         id="output"
         symbol={<V>H</V>}
         caption="Output of the head"
@@ -388,6 +392,7 @@ export function Output({ input, result }: StepProps) {
       {input.outputWeight && result.mixed && (
         <>
           <OfQueries
+            input={input}
             id="joined"
             symbol={
               <>
@@ -416,6 +421,7 @@ export function Output({ input, result }: StepProps) {
             }}
           />
           <OfQueries
+            input={input}
             id="mixed"
             symbol={<V>Z</V>}
             caption="Multi-head output"
