@@ -1,4 +1,4 @@
-// `npm ci --prefix bench && node demo/peers.mjs`: measures what the peers' published packages make a page fetch, for the Speed room.
+// `npm ci --prefix bench && node demo/peers.mjs`: measures the download sizes of other libraries for the page “Speed”.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { shippedBytes } from '../bench/bytes.mjs';
 

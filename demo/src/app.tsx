@@ -1,4 +1,4 @@
-/** Masthead, the four rooms, and a line on what is running. */
+/** The header, the four pages, and the status line. */
 import { effect } from '@preact/signals';
 import { Choice, CopyButton } from './components/controls';
 import { complete, failure, heed, shipped } from './engine/heed';
@@ -20,7 +20,7 @@ const views = { hand: HandPage, text: TextPage, model: ModelPage, speed: SpeedPa
 
 export function followTitle(): void {
   effect(() => {
-    document.title = `heed: ${names.find(([target]) => target === page.value)![1].toLowerCase()}, see attention work`;
+    document.title = `heed: ${names.find(([target]) => target === page.value)![1].toLowerCase()}, see how attention works`;
   });
 }
 
@@ -30,7 +30,7 @@ export function App() {
     <>
       <header class="masthead">
         <button type="button" class="skip" onClick={() => document.querySelector('main')!.focus()}>
-          Skip to the content
+          Skip to content
         </button>
         <p class="wordmark">
           <a href={links.hand.value}>heed</a>
@@ -47,7 +47,7 @@ export function App() {
             label="Copy link"
             text={() => new URL(currentLink.value, location.href).href}
             disabled={!linkIsComplete.value}
-            title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}
+            title={linkIsComplete.value ? 'A link to this view' : 'The text is too long for a link'}
           />
           <ThemeChoice />
         </div>
@@ -81,7 +81,7 @@ function Status() {
     <footer class="state-of-things">
       <span>{running()}</span>
       <span class={offlineReady.value ? 'yes' : ''}>{offline()}</span>
-      <span>Everything is computed in this tab; what you type or drop stays in it.</span>
+      <span>Everything is computed in this tab; your text and files are not sent anywhere.</span>
     </footer>
   );
 }
@@ -94,7 +94,7 @@ function running(): string {
 }
 
 function offline(): string {
-  if (!online.value) return 'You are offline; the page works on.';
-  if (offlineReady.value) return 'Saved: works offline from now on.';
-  return complete.value ? 'Loaded: makes no further requests.' : '';
+  if (!online.value) return 'You are offline; the page still works.';
+  if (offlineReady.value) return 'Saved: the page now works offline.';
+  return complete.value ? 'Loaded: the page makes no further requests.' : '';
 }

@@ -152,8 +152,8 @@ describe('the page “By hand”', () => {
     expect(await lit('v')).toEqual(['red']);
     expect(await lit('output')).toEqual(['apple']);
     const said = await page.locator('.explanation').innerText();
-    expect(said).toContain('“apple” asks, “red” answers');
-    const share = Number(/makes it (\d+) %/.exec(said)?.[1]);
+    expect(said).toContain('Query “apple”, key “red”');
+    const share = Number(/weight is (\d+) %/.exec(said)?.[1]);
     expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
   });
 
@@ -207,7 +207,7 @@ describe('the page “By hand”', () => {
     await cell(0, 3).locator('button').dispatchEvent('click');
     allowed[0] = [1, 0, 0, 1];
     await applied();
-    await page.getByRole('button', { name: 'Clear what is painted' }).click();
+    await page.getByRole('button', { name: 'Reset the mask' }).click();
     allowed[0] = allowed[3] = [1, 1, 1, 1];
     await applied();
   });
@@ -307,7 +307,7 @@ describe('the page “By hand”', () => {
     await open(new URL(page.url()).hash);
     expect(await shownMatrix(page, 'output')).toEqual(shown);
     expect(await page.getByLabel('Causal').isChecked()).toBe(true);
-    expect(await page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
+    expect(await page.locator('.explanation').innerText()).toContain('Query “sky”, key “apple”');
   });
 
   it('ignores invalid values in a link', async () => {

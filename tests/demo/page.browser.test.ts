@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { drawn, giveOwnClock, openSite, type Site, shownMatrix, visit } from './site';
+import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -15,8 +15,7 @@ afterAll(() => site?.close());
 
 /** Opens the page in a browser in which `WebAssembly.validate` accepts only some modules. */
 async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: string) {
-  const context = await site.browser.newContext({ serviceWorkers: 'block' });
-  const page = await context.newPage();
+  const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
   await page.addInitScript(`WebAssembly.validate = ${accepts}`);
   await page.goto(site.url + hash);
   return { page, context };
@@ -49,10 +48,9 @@ async function enter(page: Page, [hash, ...shown]: (typeof pages)[number]): Prom
 
 describe('the page', () => {
   it('weighs under 350 KB without the model, all pages together', async () => {
-    const context = await site.browser.newContext({ serviceWorkers: 'block' });
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const fetched = new Set<string>();
     context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
-    const page = await context.newPage();
     await page.goto(site.url);
     for (const target of pages) await enter(page, target);
     const model = /safetensors|words-/;
@@ -69,8 +67,7 @@ describe('the page', () => {
   });
 
   it('is drawn before the module has loaded', async () => {
-    const context = await site.browser.newContext();
-    const page = await context.newPage();
+    const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});
     await page.goto(site.url);
     await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
@@ -80,7 +77,7 @@ describe('the page', () => {
 
   it('complies with its content security policy on every page, with the header and with the page’s own tag', async () => {
     const { page, complaints, context } = await visit(site);
-    await page.getByText('Saved: works offline').waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
     for (const target of pages) await enter(page, target);
     expect(complaints).toEqual([]);
     expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
@@ -92,9 +89,9 @@ describe('the page', () => {
 
   it('works offline after it has loaded, and opens again offline', async () => {
     const { page, context, complaints } = await visit(site, '#text');
-    await page.getByText('Saved: works offline').waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
     await context.setOffline(true);
-    await page.getByText('You are offline; the page works on.').waitFor();
+    await page.getByText('You are offline; the page still works.').waitFor();
     await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     await page.reload();
@@ -109,7 +106,7 @@ describe('the page', () => {
     const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
     await giveOwnClock(context);
     await page.reload();
-    await page.getByText('Loaded: makes no further requests.').waitFor();
+    await page.getByText('Loaded: the page makes no further requests.').waitFor();
     await context.setOffline(true);
     const requests: string[] = [];
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
@@ -127,7 +124,7 @@ describe('the page', () => {
 
   it('makes no request while one types', async () => {
     const { page, context } = await visit(site, '#text');
-    await page.getByText('Saved: works offline').waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
     await page.locator('.words li').first().waitFor();
     await page.locator('.plot svg').first().waitFor();
     const requests: string[] = [];
@@ -178,8 +175,7 @@ describe('the page', () => {
   );
 
   it('reports that the module or the worker cannot be loaded', async () => {
-    const context = await site.browser.newContext({ serviceWorkers: 'block' });
-    const page = await context.newPage();
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     await page.route(/\.wasm$/, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<!doctype html>not found' }),
     );

@@ -49,7 +49,8 @@ export async function visit(site: Site, hash = '', options: BrowserContextOption
   return made;
 }
 
-async function newVisit(browser: Browser, options: BrowserContextOptions): Promise<Visit> {
+/** A page in a new browser context, before it has loaded anything. */
+export async function newVisit(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: 'reduce',

@@ -53,7 +53,7 @@ function twoLargestVariances(rows: number[][]): number[] {
   });
 }
 
-/** “cat” looks at “the” 12 %, ... */
+/** The weights in “cat” attends to “the” 12 %, ... */
 const percents = (words: string): number[] => [...words.matchAll(/(\d+) %/g)].map(([, share]) => Number(share) / 100);
 
 describe('the page “Your text”', () => {
@@ -77,13 +77,13 @@ describe('the page “Your text”', () => {
       [numLayers - 1, numHeads - 1],
     ] as const) {
       const { page } = await site.open(`#text?${written}&layer=${layer}&head=${head}`);
-      const asking = page.locator('.asking .token');
-      await asking.first().waitFor();
-      expect(await asking.allInnerTexts()).toEqual(tokens[0]);
+      const queries = page.locator('.queries .token');
+      await queries.first().waitFor();
+      expect(await queries.allInnerTexts()).toEqual(tokens[0]);
       for (const query of [0, 2, length - 1]) {
         const start = (head * length + query) * length;
         const shares = [...attentions![layer]!.data.subarray(start, start + length)].sort((a, b) => b - a);
-        const shown = percents((await asking.nth(query).getAttribute('aria-label'))!);
+        const shown = percents((await queries.nth(query).getAttribute('aria-label'))!);
         expect(shown.length).toBe(4);
         for (const [rank, share] of shown.entries()) expect(Math.abs(share - shares[rank]!)).toBeLessThan(shownWithin);
       }
@@ -126,7 +126,7 @@ describe('the page “Your text”', () => {
     const kept = whole.data.reduce((sum, entry, i) => sum + entry * without.data[i]!, 0) / sentences.length;
     const said = await page.locator('.head-effect p').first().innerText();
     expect(said).toContain(`${off.length} heads off`);
-    expect(Math.abs(Number(/cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
+    expect(Math.abs(Number(/mean cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
   });
 
   it('ranks heads by how the vectors change without them', async () => {
@@ -147,8 +147,8 @@ describe('the page “Your text”', () => {
     const most = Math.max(...changes.map(({ change }) => change));
     const { page } = await site.open(`#text?${written}`);
     await page.getByRole('button', { name: 'Which heads matter?' }).click();
-    const said = await page.getByText('Switched off one at a time').innerText();
-    const [, name, share] = /time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
+    const said = await page.getByText('Switching off one head at a time').innerText();
+    const [, name, share] = /at a time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
     // Two heads may matter equally: either may come first, as long as its share is right and none is larger.
     const named = changes.find((entry) => entry.name === name)!;
     expect(named.change / total).toBeGreaterThan(most / total - 0.001);
@@ -200,7 +200,7 @@ describe('the page “Your text”', () => {
       expect(rows.length).toBe(count);
       const [plane, whole] = [twoLargestVariances(rows), totalVariance(rows)];
       const kept = plane.reduce((sum, variance) => sum + variance, 0) / whole;
-      const said = Number(/keep (\d+) %/.exec(await section.innerText())![1]) / 100;
+      const said = Number(/explain (\d+) %/.exec(await section.innerText())![1]) / 100;
       expect(Math.abs(said - kept)).toBeLessThan(0.0101);
       // The picture may be rotated, reflected and scaled, which keeps the ratio of the two variances. It is drawn after a delay.
       const ratio = async () => {

@@ -21,9 +21,11 @@ function Failed({ code, message }: { code?: string; message: string }) {
     return (
       <Notice kind="alert" title="heed could not start. ">
         <p>{message}</p>
-        <button type="button" onClick={() => location.reload()}>
-          Try again
-        </button>
+        <p>
+          <button type="button" onClick={() => location.reload()}>
+            Try again
+          </button>
+        </p>
       </Notice>
     );
   if (build.value === 'auto')
@@ -36,14 +38,16 @@ function Failed({ code, message }: { code?: string; message: string }) {
   return (
     <Notice kind="alert" title="This browser does not support the selected build. ">
       <p>{message}</p>
-      <button
-        type="button"
-        onClick={() => {
-          build.value = 'auto';
-        }}
-      >
-        Select the build automatically
-      </button>
+      <p>
+        <button
+          type="button"
+          onClick={() => {
+            build.value = 'auto';
+          }}
+        >
+          Select the build automatically
+        </button>
+      </p>
     </Notice>
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The page's state lives in the URL's fragment: `#text?layer=2&head=1`. Every `urlState` is a signal bound to one parameter of one room;
- * a parameter that has its initial value is left out, so the fragment alone says everything and any view can be shared as a link.
+ * Keeps the state in the URL's fragment, such as `#text?layer=2&head=1`, so that any view can be shared as a link. Each `urlState` is
+ * a signal bound to one parameter of one page. Parameters that have their initial value are left out.
  */
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
@@ -9,14 +9,14 @@ export type Page = (typeof pages)[number];
 
 const initials = new Map<Signal<unknown>, unknown>();
 
-/** Back to what the bare link shows. */
+/** Sets signals to their initial values. */
 export function reset(states: Signal<unknown>[]): void {
   batch(() => {
     for (const state of states) state.value = initials.get(state);
   });
 }
 
-/** How a value is spelt in the URL. `read` answers undefined for text that is no such value. */
+/** Converts a value to and from text in the URL. `read` returns undefined for invalid text. */
 export interface Codec<T> {
   read(text: string): T | undefined;
   write(value: T): string;
@@ -30,7 +30,7 @@ interface Field {
   codec: Codec<unknown>;
 }
 
-/** Browsers and chat programs cut longer links; a longer value is kept in the page only. */
+/** Some browsers and chat programs truncate longer links, so a longer state is not written to the address. */
 const longestLink = 8000;
 
 const fields: Field[] = [];
@@ -54,12 +54,12 @@ function link(target: Page): string {
     const text = codec.write(state.value);
     if (text !== codec.write(initial)) parameters.set(name, text);
   }
-  // Commas, semicolons and bars may stand in a fragment; unescaped, matrices stay readable.
+  // Fragments may contain commas, semicolons and bars; unescaped, matrices remain readable.
   const query = parameters.toString().replace(/%2C/g, ',').replace(/%3B/g, ';').replace(/%7C/g, '|');
   return `#${target}${query && `?${query}`}`;
 }
 
-/** The link to each room as it stands. */
+/** The link to each page in its current state. */
 export const links = Object.fromEntries(pages.map((target) => [target, computed(() => link(target))])) as Record<
   Page,
   ReadonlySignal<string>
@@ -90,7 +90,7 @@ function readLocation(): void {
   });
 }
 
-/** Follows the address bar and keeps it current. Browsers limit how often the address may change, hence the pause. */
+/** Synchronizes the state with the address. Browsers limit how often the address may change, hence the delay. */
 export function followUrl(): void {
   readLocation();
   addEventListener('hashchange', readLocation);

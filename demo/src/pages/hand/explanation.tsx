@@ -1,4 +1,4 @@
-/** What the focused cells say, in a sentence. It stays in view while one points at matrices. */
+/** Describes the focused cells in a sentence, which stays visible while the reader points at matrices. */
 import { decimal, percent } from '../../components/numbers';
 import { focus } from './state';
 import { headOf, type StepProps } from './step';
@@ -7,7 +7,7 @@ export function Explanation({ input, result }: StepProps) {
   return (
     <p class="explanation" role="status">
       {sentence({ input, result }) ??
-        'Point at a cell, or move through a matrix with the arrow keys; a click keeps it.'}
+        'Point at a cell, or move through a matrix with the arrow keys. Click a cell to keep it selected.'}
     </p>
   );
 }
@@ -21,22 +21,22 @@ function sentence({ input, result }: StepProps): string | undefined {
   if (query !== undefined && name && keyName && column >= 0) {
     const score = scores[query]![column]!;
     const share = weights[query]![column]!;
-    if (result.mask[query]![column] === 0) return `“${name}” may not look at “${keyName}”: its weight is 0.`;
-    return `“${name}” asks, “${keyName}” answers: q · k = ${decimal(score)}, times ${decimal(result.scale)} is ${decimal(score * result.scale)}; the softmax makes it ${percent(share)} of the mix.`;
+    if (result.mask[query]![column] === 0) return `“${name}” may not attend to “${keyName}”, so the weight is 0.`;
+    return `Query “${name}”, key “${keyName}”: q · k = ${decimal(score)}; multiplied by ${decimal(result.scale)}, the score is ${decimal(score * result.scale)}; after the softmax, the weight is ${percent(share)}.`;
   }
   if (query !== undefined && name) {
     const ranked = weights[query]!.map((share, place) => ({ share, name: input.keyNames[input.order[place]!]! }))
       .filter(({ share }) => share > 0)
       .sort((a, b) => b.share - a.share);
-    if (ranked.length === 0) return `“${name}” may look at nothing: its output is zero.`;
-    return `“${name}” takes ${ranked
+    if (ranked.length === 0) return `“${name}” may not attend to any key, so its output is zero.`;
+    return `“${name}” attends to ${ranked
       .slice(0, 4)
-      .map((entry) => `${percent(entry.share)} of “${entry.name}”`)
+      .map((entry) => `“${entry.name}” (${percent(entry.share)})`)
       .join(', ')}.`;
   }
   if (keyName && column >= 0) {
-    const asked = weights.map((row, place) => ({ share: row[column]!, name: input.queryNames[place]! }));
-    return `“${keyName}” is taken by ${asked.map((entry) => `“${entry.name}” at ${percent(entry.share)}`).join(', ')}.`;
+    const queries = weights.map((row, place) => ({ share: row[column]!, name: input.queryNames[place]! }));
+    return `The weight of “${keyName}” is ${queries.map((entry) => `${percent(entry.share)} for “${entry.name}”`).join(', ')}.`;
   }
   return undefined;
 }

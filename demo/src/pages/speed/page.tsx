@@ -1,4 +1,4 @@
-/** What this machine does, measured when asked; copyable as text. */
+/** Measures the speed of heed on this machine. */
 
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
@@ -16,7 +16,7 @@ const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
 const running = signal(false);
 const failure = signal<Failure | null>(null);
-/** Tokens of the text whose parts are timed. */
+/** The number of tokens for which the parts of a layer are measured. */
 const partsLength = 128;
 
 async function measure(): Promise<void> {
@@ -44,9 +44,7 @@ export function SpeedPage() {
     <>
       <header class="page-head">
         <h1>Speed</h1>
-        <p class="lede">
-          What this machine does with one thread and no special headers, measured here and now: press Measure.
-        </p>
+        <p class="lede">Measures the speed on this machine, with one thread and without special headers.</p>
       </header>
       {shipped.value ? <Measurements /> : <Waiting what="The measurements" progress />}
       <Sizes />
@@ -64,7 +62,7 @@ function Measurements() {
     <>
       <dl class="figures">
         <Figure name="Speed" of={longest ? count(longest.tokensPerSecond) : '…'}>
-          {longest ? `tokens per second in texts of ${longest.length}` : 'tokens per second, not measured yet'}
+          {longest ? `tokens per second in texts of ${longest.length} tokens` : 'tokens per second, not measured yet'}
         </Figure>
         <Figure name="Build" of={buildNames[runs]}>
           heed {version}: {reason}
@@ -72,8 +70,8 @@ function Measurements() {
         <Figure name="Model" of={count(config.parameterCount)}>
           parameters in {config.numLayers} layers
         </Figure>
-        <Figure name="To fetch" of={bytes(own!.brotli)}>
-          script and module; {heaviest.name}: {Math.round(heaviest.brotli / own!.brotli)} times that
+        <Figure name="Download" of={bytes(own!.brotli)}>
+          scripts and module; {heaviest.name} is {Math.round(heaviest.brotli / own!.brotli)} times as large
         </Figure>
       </dl>
       <div class="measure">
@@ -82,7 +80,7 @@ function Measurements() {
         </button>
         {parts.value.length > 0 && <CopyButton label="Copy as text" text={asText} />}
         <Choice
-          label="Build (the page starts anew)"
+          label="Build (reloads the page)"
           state={build}
           options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build | 'auto', string][]}
         />
@@ -90,8 +88,8 @@ function Measurements() {
       {running.value && (
         <p class="facts" role="status">
           {lengths.value.length < planned()
-            ? `texts of ${lengthsFor(shipped.value!.model.config.maxLength)[lengths.value.length]} tokens …`
-            : 'part by part …'}
+            ? `Measuring texts of ${lengthsFor(shipped.value!.model.config.maxLength)[lengths.value.length]} tokens …`
+            : 'Measuring the parts of a layer …'}
         </p>
       )}
       {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
@@ -99,7 +97,7 @@ function Measurements() {
         <Lengths />
         <Parts />
       </div>
-      <p class="facts">Compiled by {compiler}.</p>
+      <p class="facts">Compiled with {compiler}.</p>
     </>
   );
 }
@@ -124,7 +122,7 @@ function Lengths() {
     <section aria-labelledby="lengths">
       <h2 id="lengths">Tokens per second by length</h2>
       <Plot
-        label={`Tokens per second by length of the text, from ${count(results[0]!.tokensPerSecond)} at ${results[0]!.length} tokens to ${count(results.at(-1)!.tokensPerSecond)} at ${results.at(-1)!.length}; the table below has all.`}
+        label={`Tokens per second by length of the text, from ${count(results[0]!.tokensPerSecond)} at ${results[0]!.length} tokens to ${count(results.at(-1)!.tokensPerSecond)} at ${results.at(-1)!.length}; the table below lists all values.`}
         dependencies={[results]}
         draw={(plot, width) =>
           plot.plot({
@@ -152,10 +150,10 @@ function Lengths() {
           <tr>
             <th scope="col">Tokens</th>
             <th scope="col" class="number">
-              per second
+              Tokens per second
             </th>
             <th scope="col" class="number">
-              one text
+              Time per text
             </th>
           </tr>
         </thead>
@@ -182,8 +180,8 @@ function Parts() {
     <section aria-labelledby="parts">
       <h2 id="parts">Where the time goes</h2>
       <p class="learn">
-        The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of
-        layers; each includes copying in and out. Together {milliseconds(total)}
+        The parts of a layer, measured separately in fp32 with the model’s shapes and {partsLength} tokens, times the
+        number of layers, including the copies to and from the module’s memory. Total: {milliseconds(total)}
         {whole &&
           `; a whole encoding, in ${shipped.value!.model.config.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
         .
@@ -209,23 +207,23 @@ interface Bar {
   colour: string;
 }
 
-/** Bars with their names beside and their figures at their ends. */
+/** A bar chart with names on the left and values at the ends of the bars. */
 function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] }) {
   return (
     <Plot
       label={label}
       dependencies={[rows.map(({ name, note }) => name + note).join()]}
       draw={(plot, width) => {
-        // On a phone names stand above their bars.
+        // On a phone the names are above the bars.
         const above = width < 480;
-        const letter = 0.48 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-        const roomFor = (texts: string[]) => letter * Math.max(...texts.map((text) => text.length)) + 14;
+        const characterWidth = 0.48 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+        const widthOf = (texts: string[]) => characterWidth * Math.max(...texts.map((text) => text.length)) + 14;
         return plot.plot({
           width,
           height: 54 + (above ? 44 : 34) * rows.length,
           marginBottom: 44,
-          marginLeft: above ? 2 : roomFor(rows.map(({ name }) => name)),
-          marginRight: roomFor(rows.map(({ note }) => note)),
+          marginLeft: above ? 2 : widthOf(rows.map(({ name }) => name)),
+          marginRight: widthOf(rows.map(({ note }) => note)),
           x: { label: unit, grid: true, ticks: Math.max(2, Math.min(5, width / 160)) },
           y: { label: null, domain: rows.map(({ name }) => name), axis: above ? null : 'left', tickSize: 0 },
           marks: [
@@ -240,7 +238,7 @@ function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] 
   );
 }
 
-/** What a page fetches before the first vector, without the model. */
+/** What a page downloads before it can compute the first vector, without the model. */
 function downloads(): { name: string; brotli: number }[] {
   const module = sizes[heed.value?.info.build ?? 'relaxed-simd'];
   return [{ name: 'heed', brotli: module + sizes.scripts }, ...peers.libraries];
@@ -251,10 +249,10 @@ function Sizes() {
   const own = rows[0]!.brotli;
   return (
     <section class="panel" aria-labelledby="sizes">
-      <h2 id="sizes">What a page has to fetch</h2>
+      <h2 id="sizes">Download size</h2>
       <p class="learn">
-        Script and WebAssembly for one encoder on one thread, without a model, compressed with brotli; the peers as
-        their packages were published ({peers.measured}).
+        Scripts and WebAssembly for one encoder on one thread, without a model, compressed with Brotli. The other
+        libraries are measured as published on npm ({peers.measured}).
       </p>
       <Bars
         label={`Download sizes: ${rows.map(({ name, brotli }) => `${name} ${bytes(brotli)}`).join(', ')}.`}
@@ -284,7 +282,7 @@ function asText(): string {
     `parts at ${partsLength} tokens, all layers, fp32`,
     ...parts.value.map((entry) => `${entry.milliseconds.toFixed(2).padStart(8)} ms  ${entry.part}`),
     '',
-    'download, brotli',
+    'download, Brotli',
     ...downloads().map(({ name, brotli }) => `${bytes(brotli).padStart(8)}  ${name}`),
     '',
   ].join('\n');

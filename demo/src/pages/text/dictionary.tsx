@@ -72,7 +72,7 @@ export function ReverseDictionary() {
         )}
       </header>
       <label class="field">
-        <span>Describe a thing, get the word</span>
+        <span>Describe a thing to find its word</span>
         <input
           type="text"
           autocomplete="off"

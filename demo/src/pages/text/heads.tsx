@@ -79,8 +79,8 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
     <div class="head-effect">
       <p role="status">
         {off.value.length === 0
-          ? 'All heads are on. Untick one to switch it off.'
-          : `${plural(off.value.length, 'head')} off: the sentences’ vectors keep a cosine of ${decimal(mean(unchanged), 4)} on average to what they were (least ${decimal(least, 4)}).`}
+          ? 'All heads are on. Clear a checkbox to switch a head off.'
+          : `${plural(off.value.length, 'head')} off: the sentences’ vectors have a mean cosine of ${decimal(mean(unchanged), 4)} with the original ones (minimum ${decimal(least, 4)}).`}
       </p>
       <div class="buttons">
         <button type="button" onClick={measure}>
@@ -88,7 +88,7 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
         </button>
         {off.value.length > 0 && (
           <button type="button" onClick={() => (off.value = [])}>
-            All on
+            Switch all on
           </button>
         )}
       </div>
@@ -102,14 +102,14 @@ function Ranking({ importance }: { importance: HeadImportance[] }) {
   const top = importance.slice(0, 3);
   return (
     <p>
-      Switched off one at a time,{' '}
+      Switching off one head at a time,{' '}
       {top
         .map(
           ({ layer, head, change }) =>
-            `layer ${layer! + 1} head ${head + 1} (${percent(change / total)} of all change)`,
+            `layer ${layer! + 1} head ${head + 1} (${percent(change / total)} of the total change)`,
         )
         .join(', ')}{' '}
-      matter most for these sentences; the bars show all.
+      matter most for these sentences. The bars show all heads.
     </p>
   );
 }

@@ -1,5 +1,4 @@
-/** The shipped encoder on the reader's own sentences. */
-
+/** The shipped encoder on the reader's sentences. */
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { shipped } from '../../engine/heed';
@@ -27,7 +26,7 @@ export function TextPage() {
     <>
       <header class="page-head">
         <h1>An encoder on your text</h1>
-        <p class="lede">A small English sentence encoder runs in this tab. What you type stays here.</p>
+        <p class="lede">A small English sentence encoder runs in this tab. Your text is not sent anywhere.</p>
         {config && (
           <p class="facts">
             {plural(config.numLayers, 'layer')}, {plural(config.numHeads, 'head')} each, width {config.embedDim},{' '}
