@@ -78,7 +78,7 @@ function ThemeChoice() {
 
 function Status() {
   return (
-    <footer class="state-of-things">
+    <footer class="status-line">
       <span>{running()}</span>
       <span class={offlineReady.value ? 'yes' : ''}>{offline()}</span>
       <span>Everything is computed in this tab; your text and files are not sent anywhere.</span>

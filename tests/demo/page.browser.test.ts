@@ -36,7 +36,7 @@ async function enter(page: Page, [hash, ...shown]: (typeof pages)[number]): Prom
     location.hash = to;
   }, hash);
   await page
-    .locator('.state-of-things')
+    .locator('.status-line')
     .getByText(/Loaded:|Saved:/)
     .waitFor();
   for (const part of shown) await page.locator(part).first().waitFor();

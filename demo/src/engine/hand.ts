@@ -128,7 +128,7 @@ function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['
 export type Rule = 'padding' | 'causal' | 'window' | 'painted';
 
 /** The first rule that masks key `j` for query `i`, if any. `j` is the key's index before shuffling. */
-export function forbiddenBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
+export function maskedBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
   if (j >= realKeys) return 'padding';
   if (causal && j > i) return 'causal';
   if (window !== null && Math.abs(j - i) > window) return 'window';
@@ -136,7 +136,7 @@ export function forbiddenBy({ causal, realKeys, window, painted }: HandInput, i:
 }
 
 const makeMask = (input: HandInput, queries: number): Matrix =>
-  Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!forbiddenBy(input, i, j))));
+  Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!maskedBy(input, i, j))));
 
 function splitHeads(rows: Matrix, heads: number): Matrix[] {
   const width = rows[0]!.length / heads;

@@ -46,7 +46,7 @@ function Examples() {
           </button>
         ))}
       </div>
-      <p class="look-for" aria-live="polite">
+      <p class="hint" aria-live="polite">
         {presets.find(({ id }) => id === chosen)?.notice}
       </p>
     </section>

@@ -1,7 +1,7 @@
 /** The arithmetic of each step for the focused query and key. */
 import type { ComponentChildren } from 'preact';
 import { decimal, percent } from '../../components/numbers';
-import { forbiddenBy, type Rule } from '../../engine/hand';
+import { maskedBy, type Rule } from '../../engine/hand';
 import { focus } from './state';
 import { headOf, type StepProps } from './step';
 
@@ -64,7 +64,7 @@ const reasons: Record<Rule, string> = {
 
 export function WorkedMask({ input, result }: StepProps) {
   const { query, column, queryName, keyName } = focused({ input, result });
-  const rule = forbiddenBy(input, query, input.order[column]!);
+  const rule = maskedBy(input, query, input.order[column]!);
   const row = result.mask[query]!;
   const allowed = row.filter(Boolean).length;
   return (
