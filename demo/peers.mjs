@@ -1,4 +1,4 @@
-// `npm ci --prefix bench && node demo/peers.mjs`: measures what the peers' published packages make a page fetch, for the Speed room.
+// `npm ci --prefix bench && node demo/peers.mjs`: measures the download sizes of other libraries for the page “Speed”.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { shippedBytes } from '../bench/bytes.mjs';
 
@@ -14,6 +14,6 @@ const libraries = (await shippedBytes())
   .map(({ name, raw, brotli }) => ({ name: `${name} ${versionOf(packages[name])}`, raw, brotli }));
 const measured = new Date().toISOString().slice(0, 10);
 writeFileSync(
-  new URL('./src/rooms/speed/peers.json', import.meta.url),
+  new URL('./src/pages/speed/peers.json', import.meta.url),
   `${JSON.stringify({ measured, libraries }, null, 2)}\n`,
 );

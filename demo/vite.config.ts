@@ -1,4 +1,4 @@
-/** The demo page: a static site that any host can serve, under any path, without special headers. */
+/** Builds the demo as a static site that can be served under any path, without special headers. */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from 'vite';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** index.html says the same; as headers it binds the worker too. */
+/** The same policy as in index.html; as a header, it applies to the worker, too. */
 const policy =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
@@ -20,14 +20,14 @@ export default defineConfig({
     outDir: here('../build/demo'),
     emptyOutDir: true,
     target: 'es2022',
-    // A data: URL could not be fetched under the policy.
+    // The policy forbids data: URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy } },
 });
 
-/** `import sizes from 'virtual:sizes'`: what a page fetches for heed itself, in bytes, compressed as servers do. */
+/** `import sizes from 'virtual:sizes'`: the download sizes of heed's files in bytes, compressed with Brotli. */
 function sizes(): Plugin {
   const id = 'virtual:sizes';
   const dist = here('../dist/');
@@ -57,7 +57,7 @@ function offline(): Plugin {
     apply: 'build',
     generateBundle(_, bundle) {
       const files = ['./', ...copied, ...Object.keys(bundle).filter((name) => !name.endsWith('.map'))];
-      // File names carry their contents' hashes, save the page's own.
+      // The names of all files but index.html contain a hash of their contents.
       const version = createHash('sha256');
       for (const file of Object.values(bundle)) {
         version.update(file.fileName).update(file.type === 'chunk' ? file.code : file.source);

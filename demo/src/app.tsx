@@ -1,43 +1,43 @@
-/** Masthead, the four rooms, and a line on what is running. */
+/** The header, the four pages, and the status line. */
 import { effect } from '@preact/signals';
 import { Choice, CopyButton } from './components/controls';
-import { complete, failure, info, shipped } from './engine/client';
+import { complete, failure, heed, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
-import { HandRoom } from './rooms/hand/room';
-import { ModelRoom } from './rooms/model/room';
-import { SpeedRoom } from './rooms/speed/room';
-import { TextRoom } from './rooms/text/room';
+import { HandPage } from './pages/hand/page';
+import { ModelPage } from './pages/model/page';
+import { SpeedPage } from './pages/speed/page';
+import { TextPage } from './pages/text/page';
 import { chosenTheme } from './state/theme';
-import { currentLink, linkIsComplete, links, type Room, room } from './state/url';
+import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
 
-const names: [Room, string][] = [
+const names: [Page, string][] = [
   ['hand', 'By hand'],
   ['text', 'Your text'],
   ['model', 'Your model'],
   ['speed', 'Speed'],
 ];
-const views = { hand: HandRoom, text: TextRoom, model: ModelRoom, speed: SpeedRoom };
+const views = { hand: HandPage, text: TextPage, model: ModelPage, speed: SpeedPage };
 
 export function followTitle(): void {
   effect(() => {
-    document.title = `heed: ${names.find(([target]) => target === room.value)![1].toLowerCase()}, see attention work`;
+    document.title = `heed: ${names.find(([target]) => target === page.value)![1].toLowerCase()}, see how attention works`;
   });
 }
 
 export function App() {
-  const View = views[room.value];
+  const View = views[page.value];
   return (
     <>
       <header class="masthead">
         <button type="button" class="skip" onClick={() => document.querySelector('main')!.focus()}>
-          Skip to the content
+          Skip to content
         </button>
         <p class="wordmark">
           <a href={links.hand.value}>heed</a>
         </p>
-        <nav class="rooms" aria-label="Rooms">
+        <nav class="pages" aria-label="Pages">
           {names.map(([target, name]) => (
-            <a key={target} href={links[target].value} aria-current={target === room.value ? 'page' : undefined}>
+            <a key={target} href={links[target].value} aria-current={target === page.value ? 'page' : undefined}>
               {name}
             </a>
           ))}
@@ -47,13 +47,13 @@ export function App() {
             label="Copy link"
             text={() => new URL(currentLink.value, location.href).href}
             disabled={!linkIsComplete.value}
-            title={linkIsComplete.value ? 'A link to exactly this view' : 'The text is too long for a link'}
+            title={linkIsComplete.value ? 'A link to this view' : 'The text is too long for a link'}
           />
           <ThemeChoice />
         </div>
       </header>
       <main tabIndex={-1}>
-        <View key={room.value} />
+        <View key={page.value} />
       </main>
       <Status />
     </>
@@ -78,23 +78,23 @@ function ThemeChoice() {
 
 function Status() {
   return (
-    <footer class="state-of-things">
+    <footer class="status-line">
       <span>{running()}</span>
       <span class={offlineReady.value ? 'yes' : ''}>{offline()}</span>
-      <span>Everything is computed in this tab; what you type or drop stays in it.</span>
+      <span>Everything is computed in this tab; your text and files are not sent anywhere.</span>
     </footer>
   );
 }
 
 function running(): string {
   if (failure.value) return 'heed is not running.';
-  if (!info.value) return 'Loading the module …';
-  const { version, build, reason } = info.value;
+  if (!heed.value) return 'Loading the module …';
+  const { version, build, reason } = heed.value.info;
   return `heed ${version}, ${build} build (${reason})${shipped.value ? '' : '; loading the model …'}`;
 }
 
 function offline(): string {
-  if (!online.value) return 'You are offline; the page works on.';
-  if (offlineReady.value) return 'Saved: works offline from now on.';
-  return complete.value ? 'Loaded: makes no further requests.' : '';
+  if (!online.value) return 'You are offline; the page still works.';
+  if (offlineReady.value) return 'Saved: the page now works offline.';
+  return complete.value ? 'Loaded: the page makes no further requests.' : '';
 }

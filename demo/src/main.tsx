@@ -1,11 +1,11 @@
-/** The page starts: it paints, then the worker loads the module. */
+/** Draws the page, then loads the library and the model. */
 import { render } from 'preact';
 import { App, followTitle } from './app';
-import { followBuild, startEngine } from './engine/client';
+import { followBuild, start } from './engine/heed';
 import { followOffline } from './offline/offline';
-import { followHand } from './rooms/hand/result';
-import { followModel } from './rooms/model/state';
-import { followText } from './rooms/text/room';
+import { followHand } from './pages/hand/result';
+import { followModel } from './pages/model/state';
+import { followText } from './pages/text/page';
 import { followTheme } from './state/theme';
 import { followUrl } from './state/url';
 
@@ -15,7 +15,7 @@ followTitle();
 followOffline();
 render(<App />, document.getElementById('app')!);
 
-startEngine();
+void start();
 followBuild();
 followHand();
 followText();

@@ -1,4 +1,4 @@
-/** Attention by hand: what the page shows is what the library computes, and matrices light up together. */
+/** The page “By hand” shows what the library computes and highlights related cells in all matrices. */
 import { type Heed, load } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { largestDifference, openSite, type Site, shownMatrix, shownWithin } from './site';
@@ -13,7 +13,7 @@ afterAll(() => site?.close());
 type Matrix = number[][];
 const transpose = (rows: Matrix): Matrix => rows[0]!.map((_, j) => rows.map((row) => row[j]!));
 
-/** One head as the lectures write it, from the weights that the page shows. */
+/** One attention head with X W projections, computed from the weights that the page shows. */
 function attend(x: Matrix, y: Matrix, [wq, wk, wv]: Matrix[], options: object = {}) {
   const project = (rows: Matrix, weight: Matrix) => heed.linear(rows, { weight: transpose(weight) });
   const [query, key, value] = [project(x, wq!), project(y, wk!), project(y, wv!)];
@@ -28,8 +28,8 @@ const open = async (hash: string) => {
   return { page, complaints, weights, x: await shownMatrix(page, 'x') };
 };
 
-describe('the first room', () => {
-  it('shows the library’s attention for the four words', async () => {
+describe('the page “By hand”', () => {
+  it('shows the library’s attention for four words', async () => {
     const { page, x, weights, complaints } = await open('#hand');
     expect(x).toEqual([
       [1, 0, 0],
@@ -44,7 +44,7 @@ describe('the first room', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('computes anew when a number is typed over', async () => {
+  it('computes again when a number is edited', async () => {
     const { page, x, weights } = await open('#hand');
     const before = await shownMatrix(page, 'output');
     await page.locator('#x input').first().fill('-2.5');
@@ -90,7 +90,7 @@ describe('the first room', () => {
     expect(await shownMatrix(page, 'output')).toEqual(before);
   });
 
-  it('lets audio frames answer words, with their own length and width', async () => {
+  it('computes cross-attention between sequences of different length and width', async () => {
     const { page, x, weights } = await open('#hand');
     await page.getByRole('button', { name: 'Audio and text' }).click();
     await page.waitForSelector('#y');
@@ -118,13 +118,13 @@ describe('the first room', () => {
     await expect.poll(() => page.locator('.plots').first().locator('rect').count()).toBe(32 * 16);
     const [joined, mixer] = [await shownMatrix(page, 'joined'), await shownMatrix(page, 'wo')];
     const mixed = heed.linear(joined, { weight: transpose(mixer) }).toArray() as Matrix;
-    // The heads are shown rounded, and four of them are summed with weights up to 3.
+    // The heads are shown rounded, and four entries are summed with weights up to 3.
     expect(largestDifference(await shownMatrix(page, 'mixed'), mixed)).toBeLessThan(0.05);
     await page.getByText('appended').click();
     await expect.poll(async () => (await shownMatrix(page, 'prepared'))[0]!.length).toBe(7);
   });
 
-  it('draws drop-out anew: dropped weights are zero, kept ones are scaled', async () => {
+  it('draws dropout again: dropped weights are zero, the others are scaled', async () => {
     const { page } = await open('#hand?dropout=0.5');
     const weights = await shownMatrix(page, 'weights');
     const check = async () => {
@@ -141,7 +141,7 @@ describe('the first room', () => {
     await check();
   });
 
-  it('lights up what belongs together, by keyboard too, and says it in words', async () => {
+  it('highlights related cells, also with the keyboard, and describes them in words', async () => {
     const { page } = await open('#hand');
     await page.locator('#weights td[data-row="2"][data-column="1"]').focus();
     await page.keyboard.press('ArrowLeft');
@@ -152,12 +152,12 @@ describe('the first room', () => {
     expect(await lit('v')).toEqual(['red']);
     expect(await lit('output')).toEqual(['apple']);
     const said = await page.locator('.explanation').innerText();
-    expect(said).toContain('“apple” asks, “red” answers');
-    const share = Number(/makes it (\d+) %/.exec(said)?.[1]);
+    expect(said).toContain('Query “apple”, key “red”');
+    const share = Number(/weight is (\d+) %/.exec(said)?.[1]);
     expect(Math.abs(share / 100 - weights[2]![0]!)).toBeLessThan(0.011);
   });
 
-  it('works each step out for the word in focus', async () => {
+  it('shows the arithmetic of each step for the focused word', async () => {
     const { page, x, weights } = await open('#hand?at=query:1,key:2');
     const [wq, wk, wv] = weights as [Matrix, Matrix, Matrix];
     const times = (rows: Matrix, weight: Matrix) =>
@@ -166,7 +166,7 @@ describe('the first room', () => {
     const shares = attend(x, x, weights).weights[1]!;
     const score = query[1]!.reduce((sum, entry, i) => sum + entry * key[2]![i]!, 0);
     const worked = await page.locator('.worked').allInnerTexts();
-    /** The numbers at a line's end: what the arithmetic comes to. */
+    /** The last numbers of a line: the result of the arithmetic. */
     const last = (step: number, count: number) =>
       [...worked[step]!.matchAll(/[−\d.]+\d/g)].slice(-count).map(([text]) => Number(text.replace('−', '-')));
     const near = (found: number[], expected: number[]) =>
@@ -184,7 +184,7 @@ describe('the first room', () => {
     for (const [i, part] of bar.entries()) expect(Math.abs(part / total - shares[i]!)).toBeLessThan(0.02);
   });
 
-  it('paints a mask by dragging, by keyboard and by finger', async () => {
+  it('edits the mask with the mouse, the keyboard and touch', async () => {
     const { page, x, weights } = await open('#hand');
     const cell = (row: number, column: number) => page.locator(`#mask td[data-row="${row}"][data-column="${column}"]`);
     const allowed = x.map(() => [1, 1, 1, 1]);
@@ -207,14 +207,14 @@ describe('the first room', () => {
     await cell(0, 3).locator('button').dispatchEvent('click');
     allowed[0] = [1, 0, 0, 1];
     await applied();
-    await page.getByRole('button', { name: 'Clear what is painted' }).click();
+    await page.getByRole('button', { name: 'Reset the mask' }).click();
     allowed[0] = allowed[3] = [1, 1, 1, 1];
     await applied();
   });
 
-  it('keeps the promises of its examples', async () => {
+  it('shows in each example what its text describes', async () => {
     const { page, x } = await open('#hand');
-    /** Chooses an example and waits for its result, beside which its input is shown. */
+    /** Chooses an example and waits for its result, which is shown together with its input. */
     const choose = async (name: string, x: Matrix) => {
       await page.getByRole('button', { name, exact: true }).click();
       await expect.poll(() => shownMatrix(page, 'x')).toEqual(x);
@@ -244,12 +244,12 @@ describe('the first room', () => {
     const padded = await shownMatrix(page, 'output');
     const queries = await shownMatrix(page, 'q');
     await page.locator('#x input').last().fill('50');
-    // The word's own query shows that all was computed anew.
+    // The word's own query changes when the result has been computed again.
     await expect.poll(async () => (await shownMatrix(page, 'q')).at(-1)).not.toEqual(queries.at(-1));
     expect((await shownMatrix(page, 'output')).slice(0, 4)).toEqual(padded.slice(0, 4));
   });
 
-  it('lets shuffled columns glide, unless one asked for less motion', async () => {
+  it('animates shuffled columns unless the reader prefers reduced motion', async () => {
     for (const [reducedMotion, glides] of [
       ['no-preference', true],
       ['reduce', false],
@@ -265,10 +265,34 @@ describe('the first room', () => {
       });
       const weights = await shownMatrix(page, 'weights');
       await page.getByRole('button', { name: 'Shuffled keys' }).click();
-      // Cells are set off in the task that draws them.
+      // Animations start in the same task that draws the cells.
       await expect.poll(() => shownMatrix(page, 'weights')).not.toEqual(weights);
       expect(await page.locator('#weights table[data-glided]').count()).toBe(glides ? 1 : 0);
     }
+  });
+
+  it('shows labels and numbers of the same input at any time', async () => {
+    const { page } = await open('#hand');
+    const shown = await page.evaluate(async () => {
+      const table = document.querySelector('#output table') as HTMLElement;
+      const states = new Set([table.innerText]);
+      const observer = new MutationObserver(() => states.add(table.innerText));
+      observer.observe(table, { subtree: true, childList: true, characterData: true });
+      const changed = (text: string) =>
+        new Promise<void>((resolve) => {
+          const check = () => (table.innerText === text ? requestAnimationFrame(check) : resolve());
+          check();
+        });
+      const before = table.innerText;
+      [...document.querySelectorAll('button')].find((button) => button.textContent === 'Reversed words')!.click();
+      await changed(before);
+      return [...states].map((text) => text.split('\n').slice(1));
+    });
+    const plain = shown[0]!;
+    await expect.poll(async () => (await page.locator('#output tbody tr').allInnerTexts())[0]).toContain('sky');
+    const rows = (lines: string[]) => lines.map((line) => line.trim()).sort();
+    // The example reverses the words, and each word keeps its output.
+    for (const state of shown) expect(rows(state)).toEqual(rows(plain));
   });
 
   it('keeps every state in the link', async () => {
@@ -277,16 +301,16 @@ describe('the first room', () => {
     await page.locator('#wq input').first().fill('0.7');
     await page.locator('#weights td[data-row="3"][data-column="2"]').click();
     await page.mouse.move(0, 0);
-    // The address follows after a pause.
+    // The address changes after a delay.
     await expect.poll(() => decodeURIComponent(page.url())).toContain('at=query:3,key:2');
     const shown = await shownMatrix(page, 'output');
     await open(new URL(page.url()).hash);
     expect(await shownMatrix(page, 'output')).toEqual(shown);
     expect(await page.getByLabel('Causal').isChecked()).toBe(true);
-    expect(await page.locator('.explanation').innerText()).toContain('“sky” asks, “apple” answers');
+    expect(await page.locator('.explanation').innerText()).toContain('Query “sky”, key “apple”');
   });
 
-  it('takes a nonsensical link for the plain room', async () => {
+  it('ignores invalid values in a link', async () => {
     const { page, complaints } = await open('#hand?heads=99&width=x&x=1,2;3&scale=1e9&order=7,7&mask=&wq=1;2&at=%%%');
     expect((await shownMatrix(page, 'x')).length).toBe(4);
     expect(complaints).toEqual([]);

@@ -1,4 +1,4 @@
-/** One's own model: opened from a folder and from a URL, with the library's numbers; and what is no model is explained. */
+/** The page “Your model” opens a model from a folder or a URL, shows the library's numbers, and explains what it cannot open. */
 import { copyFile, mkdir, mkdtemp, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,12 +35,12 @@ async function cosines(dtype: 'fp32' | 'q8'): Promise<number[][]> {
   return rows.map((a) => rows.map((b) => a.reduce((sum, entry, j) => sum + entry * b[j]!, 0)));
 }
 
-describe('the third room', () => {
+describe('the page “Your model”', () => {
   it.each(['fp32', 'q8'] as const)('opens a folder in %s', async (dtype) => {
     const { page, complaints } = await site.open(`#model?${written}&dtype=${dtype}`);
     await page.waitForSelector('.drop');
     await choose(page, shipped);
-    await page.getByText('What is in it').waitFor();
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
     const facts = await page.locator('.facts-table').first().innerText();
     const { numLayers, embedDim, parameterCount } = models[dtype].config;
     for (const fact of [`${numLayers} layers`, `width ${embedDim}`, parameterCount.toLocaleString('en')])
@@ -53,7 +53,7 @@ describe('the third room', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('opens files that are dropped', async () => {
+  it('opens dropped files', async () => {
     const { page } = await site.open(`#model?${written}`);
     await page.waitForSelector('.drop');
     await page.evaluate(
@@ -69,7 +69,7 @@ describe('the third room', () => {
       },
       ['config.json', 'tokenizer.json', 'model.safetensors'].map((name) => `/model/${name}`),
     );
-    await page.getByText('What is in it').waitFor();
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
     expect(await shownMatrix(page, 'own-cosines')).toHaveLength(sentences.length);
   });
 
@@ -80,7 +80,7 @@ describe('the third room', () => {
     const data = { items: [], files: [shipped], dragOperationsMask: 1 };
     for (const type of ['dragEnter', 'dragOver', 'drop'] as const)
       await devtools.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
-    await page.getByText('What is in it').waitFor();
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
     const files = await page.locator('.facts-table').nth(1).innerText();
     for (const name of ['config.json', '1_Pooling/config.json', 'model.safetensors']) expect(files).toContain(name);
     const shows = async (dtype: 'fp32' | 'q8') => {
@@ -91,17 +91,28 @@ describe('the third room', () => {
     };
     await shows('fp32');
     await page.getByText('int8: smaller, faster').click();
-    await expect.poll(() => page.locator('.facts-table').first().innerText()).toMatch(/Computed as\s+int8/);
+    await expect.poll(() => page.locator('.facts-table').first().innerText()).toMatch(/Precision\s+int8/);
     await shows('q8');
-    await expect.poll(() => page.url()).toContain('dtype=q8'); // it follows a moment later
+    await expect.poll(() => page.url()).toContain('dtype=q8'); // after a delay
     expect(complaints).toEqual([]);
   });
 
-  it('offers links where a host may not be read', async () => {
+  it('explains that the browser passed on no files of a dropped folder', async () => {
+    const { page } = await site.open('#model');
+    await page.waitForSelector('.drop');
+    await page.evaluate(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.setData('text/uri-list', 'file:///home/reader/model'); // all that WebKitGTK provides
+      document.querySelector('.drop')!.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true }));
+    });
+    await expect.poll(() => alert(page)).toMatch(/passed on no files.*“Choose a folder”/s);
+  });
+
+  it('offers links to the files of a host that it cannot read from', async () => {
     const elsewhere = new URL('/model/', site.url.replace('localhost', '127.0.0.1')).href;
     const { page } = await site.open(`#model?url=${encodeURIComponent(elsewhere)}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
-    await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*save these files/s);
+    await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*Save these files/s);
     const links = await page
       .getByRole('alert')
       .getByRole('link')
@@ -113,18 +124,20 @@ describe('the third room', () => {
     const url = new URL('/model/', site.url).href;
     const { page } = await site.open(`#model?${written}&url=${encodeURIComponent(url)}`);
     await page.getByRole('button', { name: 'Open' }).click();
-    await page.getByText('What is in it').waitFor();
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
     expect(largestDifference(await shownMatrix(page, 'own-cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
   });
 
-  it('explains what is no model, and stays alive', async () => {
+  it('explains why a folder is not a model, and still opens the next one', async () => {
     const { page } = await site.open(`#model?${written}`);
     await page.waitForSelector('.drop');
 
     await mkdir(join(folder, 'holiday'));
     await writeFile(join(folder, 'holiday/beach.jpg'), 'jpeg');
     await choose(page, join(folder, 'holiday'));
-    await expect.poll(() => alert(page)).toMatch(/no model folder: it has no config\.json \(but holiday\/beach\.jpg/);
+    await expect
+      .poll(() => alert(page))
+      .toMatch(/not a model folder: it contains holiday\/beach\.jpg, but no config\.json/);
 
     await mkdir(join(folder, 'onnx'));
     await writeFile(join(folder, 'onnx/config.json'), '{}');
@@ -148,17 +161,17 @@ describe('the third room', () => {
     await expect.poll(() => alert(page)).toMatch(/could not be opened.*model\.safetensors/s);
 
     for (const [url, says] of [
-      ['not a url at all:::', /no URL|status 404|config\.json/],
+      ['not a url at all:::', /not a URL|status 404|config\.json/],
       [new URL('/nowhere/', site.url).href, /config\.json|404/],
     ] as const) {
-      await page.getByLabel('or the folder’s URL').fill(url);
+      await page.getByLabel('Or enter the folder’s URL').fill(url);
       await page.getByRole('button', { name: 'Open' }).click();
       await expect.poll(() => alert(page)).toMatch(says);
     }
 
     // And then a model.
     await choose(page, shipped);
-    await page.getByText('What is in it').waitFor();
+    await page.getByRole('heading', { name: 'Contents' }).waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);
   });
 });

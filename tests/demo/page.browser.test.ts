@@ -1,11 +1,11 @@
-/** The page as a whole: its weight, its policy, offline, old browsers, accessibility, and work that is done off the main thread. */
+/** The demo as a whole: its size, content security policy, offline use, old browsers, accessibility, and its use of the worker. */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { drawn, giveOwnClock, openSite, type Site, shownMatrix, visit } from './site';
+import { drawn, giveOwnClock, newVisit, openSite, type Site, shownMatrix, visit } from './site';
 
 let site: Site;
 beforeAll(async () => {
@@ -13,8 +13,16 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-/** Links to the rooms, each with the last of what it shows on its own. */
-const rooms: [hash: string, ...shown: string[]][] = [
+/** Opens the page in a browser in which `WebAssembly.validate` accepts only some modules. */
+async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: string) {
+  const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+  await page.addInitScript(`WebAssembly.validate = ${accepts}`);
+  await page.goto(site.url + hash);
+  return { page, context };
+}
+
+/** Links to the pages, each with the elements that appear last. */
+const pages: [hash: string, ...shown: string[]][] = [
   ['#hand?positions=add&heads=2', '#mixed td', '.plots svg'],
   ['#text', '.words li', '#shipped-cosines td', '.plot svg'],
   ['#text?view=map', '.map-area canvas', '.plot svg'],
@@ -22,30 +30,29 @@ const rooms: [hash: string, ...shown: string[]][] = [
   ['#speed', '.plot svg'],
 ];
 
-/** Goes to a room as one does by a link, loading nothing anew, and waits until all of it is there. */
-async function enter(page: Page, [hash, ...shown]: (typeof rooms)[number]): Promise<void> {
+/** Goes to a page by a link, without loading the document again, and waits until it is complete. */
+async function enter(page: Page, [hash, ...shown]: (typeof pages)[number]): Promise<void> {
   await page.evaluate((to) => {
     location.hash = to;
   }, hash);
   await page
-    .locator('.state-of-things')
+    .locator('.status-line')
     .getByText(/Loaded:|Saved:/)
     .waitFor();
   for (const part of shown) await page.locator(part).first().waitFor();
   await page.waitForFunction(
-    () => !document.querySelector('.waiting, .plot:empty'), // a plot is empty until it is drawn
+    () => !document.querySelector('.waiting, .plot:empty'), // a plot is empty until it has been drawn
   );
   await drawn(page);
 }
 
 describe('the page', () => {
-  it('weighs under 350 KB without the model, all rooms together', async () => {
-    const context = await site.browser.newContext({ serviceWorkers: 'block' });
+  it('weighs under 350 KB without the model, all pages together', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     const fetched = new Set<string>();
     context.on('request', (request) => fetched.add(new URL(request.url()).pathname.split('/heed/')[1] || 'index.html'));
-    const page = await context.newPage();
     await page.goto(site.url);
-    for (const room of rooms) await enter(page, room);
+    for (const target of pages) await enter(page, target);
     const model = /safetensors|words-/;
     const weights = await Promise.all(
       [...fetched]
@@ -59,20 +66,19 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('paints before the module is there', async () => {
-    const context = await site.browser.newContext();
-    const page = await context.newPage();
+  it('is drawn before the module has loaded', async () => {
+    const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});
     await page.goto(site.url);
     await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
-    expect(await page.locator('.waiting').innerText()).toContain('as soon as the module has loaded');
+    expect(await page.locator('.waiting').innerText()).toContain('when the module has loaded');
     await context.close();
   });
 
-  it('keeps to its content policy in every room, with the header and with the page’s own tag', async () => {
+  it('complies with its content security policy on every page, with the header and with the page’s own tag', async () => {
     const { page, complaints, context } = await visit(site);
-    await page.getByText('Saved: works offline').waitFor();
-    for (const room of rooms) await enter(page, room);
+    await page.getByText('Saved: the page now works offline').waitFor();
+    for (const target of pages) await enter(page, target);
     expect(complaints).toEqual([]);
     expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
       "script-src 'self' 'wasm-unsafe-eval'",
@@ -81,11 +87,11 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('works with the network cut after it has loaded, and opens again without one', async () => {
+  it('works offline after it has loaded, and opens again offline', async () => {
     const { page, context, complaints } = await visit(site, '#text');
-    await page.getByText('Saved: works offline').waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
     await context.setOffline(true);
-    await page.getByText('You are offline; the page works on.').waitFor();
+    await page.getByText('You are offline; the page still works.').waitFor();
     await page.getByLabel('Your sentences').fill('Nothing goes over the wire.\nAll is computed here.');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     await page.reload();
@@ -96,11 +102,11 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('needs nothing more once it says so, without a service worker too', async () => {
+  it('makes no further request once it says so, even without a service worker', async () => {
     const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
     await giveOwnClock(context);
     await page.reload();
-    await page.getByText('Loaded: makes no further requests.').waitFor();
+    await page.getByText('Loaded: the page makes no further requests.').waitFor();
     await context.setOffline(true);
     const requests: string[] = [];
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
@@ -118,18 +124,18 @@ describe('the page', () => {
 
   it('makes no request while one types', async () => {
     const { page, context } = await visit(site, '#text');
-    await page.getByText('Saved: works offline').waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
     await page.locator('.words li').first().waitFor();
     await page.locator('.plot svg').first().waitFor();
     const requests: string[] = [];
-    // Chromium asks for the icon whenever the address changes, and gets the kept one.
+    // Chromium requests the icon whenever the address changes, and gets it from the cache.
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
     await page.getByLabel('Your sentences').fill('A sentence\nand another');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(2);
     const words = await page.locator('.words .word').allInnerTexts();
     await page.getByLabel('Describe a thing').fill('a place to sleep');
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
-    await expect.poll(() => page.url()).toContain('define=a+place+to+sleep'); // the last that typing does
+    await expect.poll(() => page.url()).toContain('define=a+place+to+sleep'); // the last effect of typing
     expect(requests).toEqual([]);
     await context.close();
   });
@@ -144,25 +150,32 @@ describe('the page', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('explains itself to a browser without SIMD', async () => {
-    const context = await site.browser.newContext({ serviceWorkers: 'block' });
-    const page = await context.newPage();
-    await page.route(/worker-.*\.js/, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, body: `WebAssembly.validate = () => false;${await response.text()}` });
-    });
-    await page.goto(`${site.url}#text`);
-    await page.getByText('This browser is too old for heed.').waitFor();
+  it('explains what it needs to a browser without SIMD', async () => {
+    const { page, context } = await visitWithout(() => false, '#text');
+    await page.getByText('This browser does not support heed.').waitFor();
     expect(await page.getByRole('alert').innerText()).toMatch(/Safari 16\.4/);
-    // The rest of the page goes on.
     await page.getByRole('link', { name: 'Speed' }).click();
     await page.getByRole('heading', { name: 'Speed', exact: true }).waitFor();
     await context.close();
   });
 
-  it('says what is wrong when the module or the worker cannot be had', async () => {
-    const context = await site.browser.newContext({ serviceWorkers: 'block' });
-    const page = await context.newPage();
+  it.each(['#hand', '#text', '#model', '#speed'])(
+    'offers another build on %s if the browser does not support the selected one',
+    async (hash) => {
+      // The feature test of relaxed SIMD contains the opcode of i8x16.relaxed_swizzle.
+      const hasNoRelaxedSimd = (module: Uint8Array) => !module.join().includes('253,128,2');
+      const { page, context } = await visitWithout(hasNoRelaxedSimd, `${hash}?build=relaxed-simd`);
+      await page.getByRole('alert').getByText('does not support the selected build').waitFor();
+      await page.getByRole('button', { name: 'Select the build automatically' }).click();
+      await page.getByText('simd128 build').first().waitFor();
+      expect(await page.getByRole('alert').count()).toBe(0);
+      expect(page.url()).not.toContain('build=');
+      await context.close();
+    },
+  );
+
+  it('reports that the module or the worker cannot be loaded', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
     await page.route(/\.wasm$/, (route) =>
       route.fulfill({ contentType: 'text/html', body: '<!doctype html>not found' }),
     );
@@ -179,92 +192,56 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('computes in its worker, one task of a kind at a time, however fast one types', async () => {
+  it('runs the model in its worker, and only for the first and the last input while one types', async () => {
     const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
-    // bench/page-responsiveness.mjs measures how long the main thread is held.
+    // bench/page-responsiveness.mjs measures how long the main thread is blocked.
     await page.addInitScript(() => {
-      const seen = { webAssembly: 0, tasks: {} as Record<string, { now: number; most: number; all: number }> };
-      Object.assign(globalThis, { seen });
-      const { WebAssembly: engine, Worker: Plain } = globalThis;
-      Object.defineProperty(globalThis, 'WebAssembly', {
-        get() {
-          seen.webAssembly++;
-          return engine;
-        },
-      });
-      /** Counts calls by method, from a request of Comlink to its answer. */
+      const calls: Record<string, number> = {};
+      Object.assign(globalThis, { calls });
+      const { Worker: Plain } = globalThis;
       globalThis.Worker = class extends Plain {
-        private readonly waiting = new Map<string, { now: number }>();
-
-        constructor(url: string | URL, options?: WorkerOptions) {
-          super(url, options);
-          // Before Comlink listens, which may send the next request at once.
-          this.addEventListener('message', ({ data: { id } }) => {
-            const task = this.waiting.get(id);
-            if (task) task.now--;
-            this.waiting.delete(id);
-          });
-        }
-
-        override postMessage(message: { id: string; path?: string[] }, ...rest: unknown[]) {
-          const method = message.path?.join('.') ?? '';
-          seen.tasks[method] ??= { now: 0, most: 0, all: 0 };
-          const task = seen.tasks[method];
-          this.waiting.set(message.id, task);
-          task.all++;
-          task.most = Math.max(task.most, ++task.now);
+        override postMessage(message: { type: string; method?: string }, ...rest: unknown[]) {
+          if (message.method) calls[message.method] = (calls[message.method] ?? 0) + 1;
           super.postMessage(message, ...(rest as []));
         }
       };
     });
     await page.reload();
-    /** Types all letters in one task, in which nothing can be answered. */
-    const type = (letters: string) =>
+    const calls = () =>
+      page.evaluate(() => ({ ...(globalThis as unknown as { calls: Record<string, number> }).calls }));
+    /** Types all characters in one task, during which no result can arrive. */
+    const type = (characters: string) =>
       page.evaluate((text) => {
         const input = document.activeElement as HTMLInputElement;
-        for (const letter of text) {
-          input.value += letter;
+        for (const character of text) {
+          input.value += character;
           input.dispatchEvent(new InputEvent('input', { bubbles: true }));
         }
-      }, letters);
+      }, characters);
 
-    await enter(page, rooms[1]!);
+    await enter(page, pages[1]!);
     const cosines = await shownMatrix(page, 'shipped-cosines');
     const words = await page.locator('.words .word').allInnerTexts();
+    const before = await calls();
     await page.getByLabel('Your sentences').focus();
     await type('\nIt was a bright cold day in April, and the clocks were striking.');
+    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(cosines.length + 1);
+    await expect.poll(async () => (await calls()).encode! - before.encode!).toBe(4); // attention and hidden states
+    expect((await calls()).embed! - before.embed!).toBe(2);
     await page.getByLabel('Describe a thing').focus();
     await type(' that one cannot leave');
-    await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(cosines.length + 1);
     await expect.poll(() => page.locator('.words .word').allInnerTexts()).not.toEqual(words);
-    await enter(page, rooms[0]!);
-    await page.locator('#x input').first().focus();
-    await type('.25');
-    await expect.poll(async () => (await shownMatrix(page, 'x'))[0]![0]).toBe(1.25);
-
-    const seen = await page.evaluate(
-      () =>
-        (
-          globalThis as unknown as {
-            seen: { webAssembly: number; tasks: Record<string, { most: number; all: number }> };
-          }
-        ).seen,
-    );
-    expect(seen.webAssembly).toBe(0);
-    for (const method of ['attention', 'similarity', 'projection', 'define', 'hand']) {
-      expect(seen.tasks[method]!.most, method).toBe(1);
-      expect(seen.tasks[method]!.all, method).toBeGreaterThan(1);
-    }
+    await expect.poll(async () => (await calls()).embed! - before.embed!).toBe(4);
     await context.close();
   });
 
-  it('has no accessibility violation that axe finds, in light and dark, on a desktop and a phone', async () => {
+  it('has no accessibility violation that axe finds, in light and dark mode, on a desktop and a phone', async () => {
     const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-    // The policy that the page lives under would forbid the checker too.
+    // The page's policy would also forbid axe.
     const { page, context } = await visit(site, '', { bypassCSP: true });
     await page.evaluate(axe);
-    for (const room of rooms) {
-      await enter(page, room);
+    for (const target of pages) {
+      await enter(page, target);
       for (const [colorScheme, width] of [
         ['light', 1280],
         ['dark', 1280],
@@ -275,7 +252,7 @@ describe('the page', () => {
         await drawn(page);
         const violations = await page.evaluate(async () => {
           const { axe } = globalThis as unknown as { axe: typeof import('axe-core') };
-          // Without the lists of what is in order, which take most of the time.
+          // Without the lists of passed checks, which take most of the time.
           return (await axe.run({ resultTypes: ['violations'] })).violations;
         });
         const found = violations.map(
@@ -285,7 +262,7 @@ describe('the page', () => {
               .slice(0, 3)
               .join(' ')}`,
         );
-        expect(found, `${room[0]}, ${colorScheme}, ${width} px`).toEqual([]);
+        expect(found, `${target[0]}, ${colorScheme}, ${width} px`).toEqual([]);
       }
     }
     await context.close();
@@ -293,8 +270,8 @@ describe('the page', () => {
 
   it('never scrolls sideways, from a phone to a projector', async () => {
     const { page, context } = await visit(site);
-    for (const room of rooms) {
-      await enter(page, room);
+    for (const target of pages) {
+      await enter(page, target);
       for (const width of [360, 768, 1280, 2560]) {
         await page.setViewportSize({ width, height: 800 });
         await drawn(page);
@@ -302,7 +279,7 @@ describe('the page', () => {
           .poll(
             () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
             {
-              message: `${room[0]} at ${width}`,
+              message: `${target[0]} at ${width}`,
             },
           )
           .toBeLessThanOrEqual(0);
@@ -311,7 +288,7 @@ describe('the page', () => {
     await context.close();
   });
 
-  it('takes the theme that one chooses, and keeps it in the link', async () => {
+  it('applies the chosen theme and keeps it in the link', async () => {
     const { page } = await site.open('#hand');
     await page.emulateMedia({ colorScheme: 'light' });
     const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);

@@ -1,4 +1,4 @@
-/** Builds the demo page and serves it below a path, as GitHub Pages does: once for all test files. */
+/** Builds the demo page once for all test files and serves it under a path, like GitHub Pages. */
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** What the page is designed for; sent as a header, it binds the worker too. */
+/** As a header, the policy applies to the worker, too. */
 const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
 const types: Record<string, string> = {
   '.html': 'text/html',
@@ -33,7 +33,7 @@ export default async function setup(project: TestProject) {
   };
 }
 
-/** In a process of its own: within Vitest, Vite would build for tests, not for visitors. */
+/** In a process of its own: inside Vitest, Vite would build for testing rather than for production. */
 async function build(folder: string): Promise<void> {
   const vite = join(root, 'node_modules/vite/bin/vite.js');
   const options = ['build', '--config', 'demo/vite.config.ts', '--outDir', folder, '--logLevel', 'error'];
@@ -47,7 +47,7 @@ function serve(folder: string, prefix: string) {
   const model = join(root, 'web/model');
   return createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname);
-    // The model's folder too, for the room that opens one by its URL.
+    // The folder of the model is served for the tests that open one by its URL.
     const below = path.startsWith('/model/')
       ? join(model, normalize(path.slice('/model'.length)))
       : join(folder, normalize(path.slice(prefix.length - 1)));

@@ -1,4 +1,4 @@
-/** The demo page (built and served by setup.ts), and a Chromium to visit it with. */
+/** The demo page, built and served by setup.ts, in Chromium. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { inject } from 'vitest';
 import { launchChromium } from '../../tools/chromium.mjs';
@@ -6,7 +6,7 @@ import { launchChromium } from '../../tools/chromium.mjs';
 export interface Visit {
   page: Page;
   context: BrowserContext;
-  /** Errors and violations of the content policy, as the console has them. */
+  /** Errors and violations of the content security policy, from the console. */
   complaints: string[];
 }
 
@@ -15,8 +15,8 @@ export interface Site {
   folder: string;
   browser: Browser;
   /**
-   * Loads the page anew at `hash`, in a tab that all tests of a file share: a new document and a new worker in the process of
-   * the last one, which takes a third of a fresh visitor's time.
+   * Loads the page again at `hash`, in a tab that all tests of a file share. A new document in the same process takes a third
+   * of the time of a new browser context.
    */
   open(hash: string): Promise<Visit>;
   close(): Promise<void>;
@@ -33,23 +33,24 @@ export async function openSite(): Promise<Site> {
     browser,
     async open(hash) {
       shared ??= await newVisit(browser, { serviceWorkers: 'block' });
-      await shared.page.mouse.move(0, 0); // what the pointer rests on lights up
+      await shared.page.mouse.move(0, 0); // cells under the pointer are highlighted
       shared.complaints.length = 0;
-      await shared.page.goto(`${url}?${documents++}${hash}`); // by the hash alone it would be the same document
+      await shared.page.goto(`${url}?${documents++}${hash}`); // a change of the hash alone would keep the document
       return shared;
     },
     close: () => browser.close(),
   };
 }
 
-/** A fresh visitor. */
+/** Opens the page in a new browser context. */
 export async function visit(site: Site, hash = '', options: BrowserContextOptions = {}): Promise<Visit> {
   const made = await newVisit(site.browser, options);
   await made.page.goto(site.url + hash);
   return made;
 }
 
-async function newVisit(browser: Browser, options: BrowserContextOptions): Promise<Visit> {
+/** A page in a new browser context, before it has loaded anything. */
+export async function newVisit(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 },
     reducedMotion: 'reduce',
@@ -66,24 +67,22 @@ async function newVisit(browser: Browser, options: BrowserContextOptions): Promi
 }
 
 /**
- * Gives the workers of pages that are loaded from now on a clock that advances by 50 ms whenever it is read: the speed room then
- * measures at once, and the same on every machine.
+ * Gives pages that are loaded from now on a clock that advances by 50 ms with each reading, so that the speed page measures
+ * quickly and gets the same results on every machine.
  */
-export async function giveOwnClock(context: BrowserContext): Promise<void> {
-  await context.route(/worker-.*\.js/, async (route) => {
-    const response = await route.fetch();
-    const clock = '{ let now = 0; performance.now = () => (now += 50); }';
-    await route.fulfill({ response, body: `${clock}${await response.text()}` });
+export const giveOwnClock = (context: BrowserContext) =>
+  context.addInitScript(() => {
+    let now = 0;
+    performance.now = () => (now += 50);
   });
-}
 
-/** Waits for two animation frames: by then the page's observers have seen a changed layout, and their changes are drawn. */
+/** Waits for two animation frames, after which the page's observers have reacted to a new layout and the result is drawn. */
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(
     () => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))),
   );
 
-/** The numbers that a matrix of the page shows; `-Infinity` where it shows that. */
+/** The numbers that a matrix on the page shows; −∞ is `-Infinity`. */
 export async function shownMatrix(page: Page, id: string): Promise<number[][]> {
   await page.waitForSelector(`#${id} td`);
   const rows = await page.$$eval(`#${id} tbody tr`, (found) =>
@@ -94,7 +93,7 @@ export async function shownMatrix(page: Page, id: string): Promise<number[][]> {
   return rows.map((row) => row.map((text) => (text === '−∞' ? -Infinity : Number(text.replace('−', '-')))));
 }
 
-/** Numbers shown with two decimals are right to half a hundredth. */
+/** The rounding error of numbers with two decimals. */
 export const shownWithin = 0.00501;
 
 export function largestDifference(a: number[][], b: number[][]): number {

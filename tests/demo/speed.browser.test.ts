@@ -1,4 +1,4 @@
-/** The speed room shows what it measures, and its text says the same as its tables. */
+/** The speed page shows what it measures, and its text agrees with its tables. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { giveOwnClock, openSite, type Site, visit } from './site';
 
@@ -24,7 +24,7 @@ it('measures this machine and gives the figures as text', async () => {
   expect(rows.map(([length]) => length)).toEqual(['8', '16', '32', '64', '128']);
   for (const [length, perSecond, one] of rows) {
     expect(text).toMatch(new RegExp(`^ *${length} +${perSecond}$`, 'm'));
-    // Length, rate and time of one text are one measurement, and by this clock exact.
+    // The rate and the time of one text are the same measurement, which is exact with this clock.
     expect(one).toMatch(/^\d*[05]0 ms$/);
     expect(Number(perSecond!.replaceAll(',', ''))).toBe(Math.round((1000 * Number(length)) / parseFloat(one!)));
   }

@@ -1,4 +1,4 @@
-/** The encoder on the reader's text: numbers in the page against the library called in Node. */
+/** The page “Your text”: compares the numbers on the page with those of the library in Node. */
 import { fileURLToPath } from 'node:url';
 import { type Heed, load, type PretrainedModel, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -32,7 +32,7 @@ const centred = (rows: number[][]): number[][] => {
 const totalVariance = (rows: number[][]): number =>
   centred(rows).reduce((sum, row) => sum + row.reduce((inner, entry) => inner + entry ** 2, 0), 0);
 
-/** Of all directions, by power iteration on the rows' covariance: never through the page's own code. */
+/** The two largest variances over all directions, by power iteration on the covariance, independently of the page's code. */
 function twoLargestVariances(rows: number[][]): number[] {
   let left = centred(rows);
   return [0, 1].map(() => {
@@ -53,11 +53,11 @@ function twoLargestVariances(rows: number[][]): number[] {
   });
 }
 
-/** “cat” looks at “the” 12 %, ... */
+/** The weights in “cat” attends to “the” 12 %, ... */
 const percents = (words: string): number[] => [...words.matchAll(/(\d+) %/g)].map(([, share]) => Number(share) / 100);
 
-describe('the second room', () => {
-  it('computes the similarity of what one types', async () => {
+describe('the page “Your text”', () => {
+  it('computes the similarity of the sentences in the text box', async () => {
     const { page, complaints } = await site.open('#text');
     await page.waitForSelector('#shipped-cosines');
     await page.getByLabel('Your sentences').fill(sentences.join('\n'));
@@ -68,7 +68,7 @@ describe('the second room', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('shows the attention of any layer and head, as numbers in words', async () => {
+  it('describes the attention of any layer and head', async () => {
     const { numLayers, numHeads } = model.config;
     const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
     const length = tokens[0]!.length;
@@ -77,13 +77,13 @@ describe('the second room', () => {
       [numLayers - 1, numHeads - 1],
     ] as const) {
       const { page } = await site.open(`#text?${written}&layer=${layer}&head=${head}`);
-      const asking = page.locator('.asking .token');
-      await asking.first().waitFor();
-      expect(await asking.allInnerTexts()).toEqual(tokens[0]);
+      const queries = page.locator('.queries .token');
+      await queries.first().waitFor();
+      expect(await queries.allInnerTexts()).toEqual(tokens[0]);
       for (const query of [0, 2, length - 1]) {
         const start = (head * length + query) * length;
         const shares = [...attentions![layer]!.data.subarray(start, start + length)].sort((a, b) => b - a);
-        const shown = percents((await asking.nth(query).getAttribute('aria-label'))!);
+        const shown = percents((await queries.nth(query).getAttribute('aria-label'))!);
         expect(shown.length).toBe(4);
         for (const [rank, share] of shown.entries()) expect(Math.abs(share - shares[rank]!)).toBeLessThan(shownWithin);
       }
@@ -104,11 +104,11 @@ describe('the second room', () => {
     for (const [i, alpha] of alphas.entries()) expect(Math.abs(alpha - weights[i]! ** 0.6)).toBeLessThan(0.01);
   });
 
-  it('switches heads off and shows what that does', async () => {
+  it('switches heads off and shows the effect', async () => {
     const { numLayers, numHeads } = model.config;
     const { page } = await site.open(`#text?${written}`);
     await page.locator('.head').first().waitFor();
-    // A whole layer and one more: enough to be seen in two decimals.
+    // A whole layer and one more head, so that the effect is visible in two decimals.
     const off = [...Array.from({ length: numHeads }, (_, head) => [0, head] as const), [numLayers - 1, 1] as const];
     for (const [layer, head] of off) await page.getByLabel(`Layer ${layer + 1}, head ${head + 1} on`).uncheck();
     const headMask = Array.from({ length: numLayers }, (_, l) =>
@@ -126,10 +126,10 @@ describe('the second room', () => {
     const kept = whole.data.reduce((sum, entry, i) => sum + entry * without.data[i]!, 0) / sentences.length;
     const said = await page.locator('.head-effect p').first().innerText();
     expect(said).toContain(`${off.length} heads off`);
-    expect(Math.abs(Number(/cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
+    expect(Math.abs(Number(/mean cosine of ([\d.]+)/.exec(said)![1]) - kept)).toBeLessThan(0.0001);
   });
 
-  it('ranks heads by what their absence does to the vectors', async () => {
+  it('ranks heads by how the vectors change without them', async () => {
     const { numLayers, numHeads } = model.config;
     const whole = await model.embed(sentences, { normalize: true });
     const changes: { name: string; change: number }[] = [];
@@ -147,16 +147,16 @@ describe('the second room', () => {
     const most = Math.max(...changes.map(({ change }) => change));
     const { page } = await site.open(`#text?${written}`);
     await page.getByRole('button', { name: 'Which heads matter?' }).click();
-    const said = await page.getByText('Switched off one at a time').innerText();
-    const [, name, share] = /time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
-    // Two heads may matter as much as each other: whichever is named, its share is right and no other's is larger.
+    const said = await page.getByText('Switching off one head at a time').innerText();
+    const [, name, share] = /at a time, (layer \d+ head \d+) \((\d+) %/.exec(said)!;
+    // Two heads may matter equally: either may come first, as long as its share is right and none is larger.
     const named = changes.find((entry) => entry.name === name)!;
     expect(named.change / total).toBeGreaterThan(most / total - 0.001);
     expect(Math.abs(Number(share) / 100 - named.change / total)).toBeLessThan(0.011);
     expect(await page.locator('.needed').count()).toBe(numLayers * numHeads);
   });
 
-  it('finds words by description, as the library’s vectors say', async () => {
+  it('finds words by their description', async () => {
     const { page, complaints } = await site.open('#text?define=a+large+body+of+salt+water');
     await page.locator('.words li').first().waitFor();
     const shown = await page.locator('.words li').evaluateAll((items) =>
@@ -171,7 +171,7 @@ describe('the second room', () => {
     const query = await model.embed(['a large body of salt water'], { dimensions, normalize: true });
     const expected = index.search(query, { topK: 100 });
     shown.forEach(({ word, score }, rank) => {
-      // Another build of the module may change places of words that are as good as each other.
+      // Builds of the module differ in the last bits, which may swap words of nearly the same score.
       expect(Math.abs(score - expected[rank]!.score)).toBeLessThan(shownWithin);
       expect(Math.abs(score - expected.find(({ text }) => text === word)!.score)).toBeLessThan(shownWithin);
     });
@@ -182,7 +182,7 @@ describe('the second room', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('projects hidden states of every layer onto the plane of their largest spread', async () => {
+  it('projects the hidden states of each layer onto their two principal components', async () => {
     const { hiddenStates, tokens, attentionMask } = await model.encode(sentences, { outputHiddenStates: true });
     const count = tokens.flat().length;
     const { page } = await site.open(`#text?${written}`);
@@ -200,9 +200,9 @@ describe('the second room', () => {
       expect(rows.length).toBe(count);
       const [plane, whole] = [twoLargestVariances(rows), totalVariance(rows)];
       const kept = plane.reduce((sum, variance) => sum + variance, 0) / whole;
-      const said = Number(/keep (\d+) %/.exec(await section.innerText())![1]) / 100;
+      const said = Number(/explain (\d+) %/.exec(await section.innerText())![1]) / 100;
       expect(Math.abs(said - kept)).toBeLessThan(0.0101);
-      // The picture may be turned, mirrored and scaled; the ratio of its two variances stays. It is drawn a moment later.
+      // The picture may be rotated, reflected and scaled, which keeps the ratio of the two variances. It is drawn after a delay.
       const ratio = async () => {
         const dots = await section
           .locator('circle')
@@ -217,7 +217,7 @@ describe('the second room', () => {
     }
   });
 
-  it('explains an empty box, and stays alive with 100,000 characters', async () => {
+  it('handles an empty text box and 100,000 characters', async () => {
     const { page, complaints } = await site.open('#text');
     await page.waitForSelector('#shipped-cosines');
     const box = page.getByLabel('Your sentences');

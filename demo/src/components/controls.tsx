@@ -1,4 +1,4 @@
-/** The page's few form controls, each bound to a signal. */
+/** Form controls. */
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useState } from 'preact/hooks';
@@ -66,7 +66,7 @@ interface ChoiceProps<T extends string | number> {
   options: readonly (readonly [value: T, name: ComponentChildren])[];
 }
 
-/** One of few, side by side. */
+/** A choice between a few options, side by side. */
 export function Choice<T extends string | number>({ label, state, options }: ChoiceProps<T>) {
   const id = useId();
   return (
@@ -121,7 +121,7 @@ export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 
 
 interface CopyProps {
   label: string;
-  /** Asked for when it is copied. */
+  /** Called when the button is clicked. */
   text: () => string;
   disabled?: boolean;
   title?: string;
@@ -133,7 +133,7 @@ export function CopyButton({ label, text, disabled = false, title }: CopyProps) 
     say(
       await navigator.clipboard.writeText(text()).then(
         () => 'Copied',
-        () => 'Not allowed here',
+        () => 'Copying is not allowed',
       ),
     );
     setTimeout(() => say(''), 2000);
@@ -145,7 +145,7 @@ export function CopyButton({ label, text, disabled = false, title }: CopyProps) 
   );
 }
 
-/** Something to know; `alert` where it needs action. */
+/** A message; `alert` if the reader has to act. */
 export function Notice({
   kind = 'note',
   title,

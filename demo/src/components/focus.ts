@@ -1,6 +1,6 @@
 /**
- * What lights up together. Every axis of every matrix has a name (query, key, feature ...), as in an einsum; pointing at a cell focuses one place on
- * each of its two axes, and every matrix that shares an axis lights the same place.
+ * The focus that matrices share. Each axis of a matrix has a name (query, key, feature ...), as in einsum. Pointing at a cell
+ * focuses one index on each of its two axes, and every matrix with one of these axes highlights the same index.
  */
 import { computed, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 import type { Codec } from '../state/url';
@@ -8,9 +8,9 @@ import type { Codec } from '../state/url';
 export type Focus = Readonly<Record<string, number>>;
 
 export interface FocusState {
-  /** Under the pointer or the keyboard focus. */
+  /** Set by the pointer or the keyboard focus. */
   hovered: Signal<Focus | null>;
-  /** Kept by a click, and in the URL. */
+  /** Set by a click; part of the link. */
   pinned: Signal<Focus>;
   current: ReadonlySignal<Focus>;
 }
@@ -23,7 +23,7 @@ export function focusState(pinned: Signal<Focus>): FocusState {
 export const sameFocus = (a: Focus, b: Focus): boolean =>
   Object.keys({ ...a, ...b }).every((axis) => a[axis] === b[axis]);
 
-/** `query:1,key:2`; empty: none. */
+/** For example `query:1,key:2`; empty if nothing is focused. */
 export const focusCodec: Codec<Focus> = {
   read(text) {
     if (text === '') return {};

@@ -1,8 +1,8 @@
-/** Formulas in MathML, from small pieces that read like the formula. */
+/** Components for formulas in MathML. */
 import type { ComponentChildren } from 'preact';
 
 type Piece = { children: ComponentChildren };
-/** Names take the colours that the page gives to what they stand for. */
+/** Symbols have the colours of queries, keys and values. */
 type Part = 'query' | 'key' | 'value' | undefined;
 
 export const Formula = ({ children, label }: Piece & { label?: string }) => (
@@ -49,7 +49,7 @@ export const Products = () => (
     <Sup of={<V part="key">K</V>} to={<mi>⊤</mi>} />
   </>
 );
-/** Q = X W_Q and its siblings */
+/** Q = X W_Q and likewise for K and V */
 export const Projection = ({ name, input, part }: { name: string; input: string; part: Part }) => (
   <Formula>
     <V part={part}>{name}</V>

@@ -1,4 +1,4 @@
-/** Attention weights as a picture: one pixel per pair of tokens, scaled up by the browser. */
+/** Attention weights as an image with one pixel per pair of tokens, scaled by CSS. */
 import { useEffect, useRef } from 'preact/hooks';
 import { heatColour } from '../state/theme';
 
@@ -6,11 +6,11 @@ interface HeatProps {
   /** (length, length), row-major, 0 to 1. */
   weights: Float32Array;
   length: number;
-  /** Names the picture; without one it is decoration. */
+  /** The accessible name; without one, the image is decorative. */
   label?: string;
 }
 
-/** Most weights are small; the root brings them up to where the eye sees differences. */
+/** Most weights are small; a power below 1 makes their differences visible. */
 const gamma = 0.6;
 
 export function HeatMap({ weights, length, label }: HeatProps) {

@@ -1,6 +1,6 @@
 /**
- * A matrix of numbers as an accessible grid: one tab stop, arrow keys move, cells tint with their value and light up with the shared focus.
- * With `onEdit` the cells are numbers to type over; with `onPaint` they are switches, and dragging the mouse across them paints.
+ * A matrix as an accessible grid with one tab stop and arrow key navigation. Cells are tinted by value and highlighted by the shared focus.
+ * With `onEdit`, the numbers can be edited; with `onPaint`, the cells are toggle buttons, and dragging the mouse sets several.
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
@@ -10,31 +10,31 @@ import { decimal } from './numbers';
 import { useMovedPlaces } from './places';
 
 export interface Axis {
-  /** Names of the axes that this side shares with other matrices; pointing focuses the first. */
+  /** The names of the axes that highlight this side; pointing at a cell focuses the first. */
   axes: string[];
   labels: string[];
-  /** Each row's place on its axis, where that is not its index: shuffled keys keep theirs. */
+  /** The position of each row or column on its axis, if it is not its index, as for shuffled keys. */
   places?: number[];
 }
 
 export interface MatrixProps {
   /** In MathML. */
   symbol: ComponentChildren;
-  /** What it is, for those who cannot see it; also its heading's tooltip. */
+  /** The accessible name, also the tooltip of the heading. */
   caption: string;
-  /** A word or two beside the symbol. */
+  /** A short note beside the symbol. */
   note?: string | undefined;
   values: number[][];
   rows: Axis;
   columns: Axis;
   focus: FocusState;
-  /** signed: by sign and size; weight: 0 to 1; mask: allowed or not; plain: no tint. */
+  /** The tint. signed: by sign and magnitude; weight: 0 to 1; mask: allowed or masked; plain: none. */
   tone?: 'signed' | 'weight' | 'mask' | 'plain';
   role?: 'query' | 'key' | 'value';
-  /** One share per row, which tints the row's name: how much the focused query takes of it. */
+  /** The weight of each row for the focused query, which tints the row's name. */
   strength?: number[] | undefined;
   onEdit?: (row: number, column: number, value: number) => void;
-  /** Sets a cell to allowed (1) or forbidden (0). */
+  /** Sets a cell to allowed (1) or masked (0). */
   onPaint?: (row: number, column: number, value: 0 | 1) => void;
   id?: string;
 }
@@ -56,7 +56,7 @@ export function Matrix({
 }: MatrixProps) {
   const table = useRef<HTMLTableElement>(null);
   const [active, setActive] = useState<[number, number]>([0, 0]);
-  /** What the pressed mouse paints. */
+  /** The value that dragging sets. */
   const brush = useRef<0 | 1 | null>(null);
   useMovedPlaces(table, rows.places, columns.places);
   const height = values.length;
@@ -98,7 +98,7 @@ export function Matrix({
   };
   const toggle = (event: Event) => {
     const at = cellOf(event.target);
-    // A mouse has painted on its way down; keys and fingers come here only.
+    // With a mouse, the cell was set on pointerdown; keyboard and touch only cause a click.
     if (at && brush.current === null) onPaint!(...at, values[at[0]]![at[1]] ? 0 : 1);
     brush.current = null;
   };
@@ -224,7 +224,7 @@ interface NumberInputProps {
   onChange: (value: number) => void;
 }
 
-/** Keeps what is being typed ("-", "1.") until it is a number; Enter or leaving restores the number in force. */
+/** Keeps incomplete input such as "-" or "1." while typing; Enter or leaving the field restores the current value. */
 function NumberInput({ label, value, tabIndex, onChange }: NumberInputProps) {
   const [draft, setDraft] = useState<string | null>(null);
   const parsed = draft === null ? value : parseNumber(draft);

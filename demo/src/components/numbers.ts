@@ -1,4 +1,4 @@
-/** Numbers as people read them: a true minus sign, digits that say something. */
+/** Formats numbers for readers, with a true minus sign. */
 
 export function decimal(value: number, digits = 2): string {
   if (!Number.isFinite(value)) return value === -Infinity ? '−∞' : String(value);

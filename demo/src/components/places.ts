@@ -1,10 +1,10 @@
-/** Rows and columns that change places glide there, so that one sees which went where. */
+/** Animates rows and columns to their new positions. */
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 const glide = { duration: 500, easing: 'cubic-bezier(0.3, 0, 0.2, 1)' };
 
-/** `rows` and `columns` say for each row and column of the table which place of its axis stands there; undefined: they never move. */
+/** `rows` and `columns` are the positions of the table's rows and columns on their axes; undefined if they never move. */
 export function useMovedPlaces(
   table: RefObject<HTMLTableElement | null>,
   rows: number[] | undefined,

@@ -1,15 +1,15 @@
-/** A chart drawn by Observable Plot, which is loaded when the first chart is. */
+/** A chart drawn by Observable Plot, which is loaded with the first chart. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-type PlotLibrary = typeof import('@observablehq/plot');
+type PlotLibrary = typeof import('./plot-library');
 
 interface PlotProps {
-  /** What the chart shows and says, for those who cannot see it. */
+  /** The accessible description of the chart. */
   label: string;
   draw: (plot: PlotLibrary, width: number) => Element;
-  /** Draws anew when one of these changes. */
+  /** The chart is drawn again when one of these changes. */
   dependencies: unknown[];
-  /** Dots and their labels move from where they were, if there are as many as before. */
+  /** Animates dots and labels from their previous positions, if their number is unchanged. */
   glide?: boolean;
 }
 
@@ -26,12 +26,12 @@ export function Plot({ label, draw, dependencies, glide = false }: PlotProps) {
   useEffect(() => {
     if (width === 0) return;
     let stale = false;
-    void import('@observablehq/plot').then((library) => {
+    void import('./plot-library').then((library) => {
       if (stale) return;
       const chart = draw(library, width);
-      // Plot brings its style sheet inline, which the page's policy forbids; the same rules stand in matrix.css.
+      // Plot adds an inline style sheet, which the content security policy forbids; matrix.css has the same rules.
       for (const style of chart.querySelectorAll('style')) style.remove();
-      // The figure is one picture with one name; its groups have no names of their own.
+      // The chart is one image with one name, so its groups have none.
       for (const named of chart.querySelectorAll('[aria-label]')) named.removeAttribute('aria-label');
       const before = glide ? placesIn(place.current!) : [];
       place.current!.replaceChildren(chart);

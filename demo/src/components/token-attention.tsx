@@ -1,6 +1,6 @@
 /**
- * One head, large: the tokens that ask on the left, what they attend to as lines or as a heat map. The tokens are buttons whose names say in words what
- * the picture shows, so the figure can be read with the keyboard and heard.
+ * The attention weights of one head as lines between tokens or as a heat map. The query tokens on the left are buttons whose
+ * accessible names describe their weights, for keyboards and screen readers.
  */
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -16,8 +16,8 @@ interface TokenAttentionProps {
   pinned: Signal<number | null>;
 }
 
-/** Lines below this share would only be a grey veil. */
-const leastLine = 0.04;
+/** Smaller weights are not drawn as lines. */
+const smallestLine = 0.04;
 
 export function TokenAttention({ tokens, weights, view, pinned }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
@@ -42,9 +42,9 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
       {token}
     </button>
   );
-  const asking = <div class="tokens asking">{tokens.map(tokenButton)}</div>;
+  const queryTokens = <div class="tokens queries">{tokens.map(tokenButton)}</div>;
   const share = (index: number): number => (query === null ? 0 : row(query)[index]!);
-  const answering: ComponentChildren = tokens.map((token, index) => (
+  const keyTokens: ComponentChildren = tokens.map((token, index) => (
     <span key={index} class={`token ${index === column.value ? 'lit' : ''}`} style={{ '--heat': share(index) }}>
       {token}
     </span>
@@ -54,23 +54,23 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
     <div class="token-attention">
       <p class="readout" aria-live="polite">
         {query === null
-          ? 'Point at a token, or tab to it, to see where it looks; a click keeps it.'
+          ? 'Point at a token or move to it with the Tab key to see what it attends to. Click it to keep it selected.'
           : inWords(tokens, query, row(query))}
       </p>
       {view === 'lines' ? (
         <div class="lines-view">
-          {asking}
+          {queryTokens}
           <Lines weights={weights} length={length} query={query} />
-          <div class="tokens answering" aria-hidden="true">
-            {answering}
+          <div class="tokens keys" aria-hidden="true">
+            {keyTokens}
           </div>
         </div>
       ) : (
         <div class="map-view" style={{ '--tokens': length }}>
-          <div class="tokens answering" aria-hidden="true">
-            {answering}
+          <div class="tokens keys" aria-hidden="true">
+            {keyTokens}
           </div>
-          {asking}
+          {queryTokens}
           <div
             class="map-area"
             onPointerMove={(event) => {
@@ -86,7 +86,7 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
             <HeatMap
               weights={weights}
               length={length}
-              label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it give the numbers.`}
+              label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it list the weights.`}
             />
             {query !== null && <div class="row-marker" style={{ '--row': query }} />}
             {column.value !== null && <div class="column-marker" style={{ '--column': column.value }} />}
@@ -103,7 +103,7 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
     if (query !== null && from !== query) continue;
     for (let to = 0; to < length; to++) {
       const share = weights[from * length + to]!;
-      if (share < leastLine) continue;
+      if (share < smallestLine) continue;
       lines.push(
         <line
           key={`${from}-${to}`}
@@ -133,5 +133,5 @@ function inWords(tokens: string[], index: number, shares: Float32Array): string 
   const ranked = Array.from(shares, (share, to) => ({ share, token: tokens[to]! }))
     .sort((a, b) => b.share - a.share)
     .slice(0, 4);
-  return `“${tokens[index]}” looks at ${ranked.map(({ share, token }) => `“${token}” ${percent(share)}`).join(', ')}`;
+  return `“${tokens[index]}” attends to ${ranked.map(({ share, token }) => `“${token}” ${percent(share)}`).join(', ')}`;
 }

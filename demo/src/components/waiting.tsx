@@ -1,5 +1,5 @@
-/** What stands where a result will be, until the module or the model is there; or why it never will. */
-import { failure, info, shippedProgress } from '../engine/client';
+/** Stands in for a result until the module or the model has loaded, or explains why it cannot be loaded. */
+import { build, failure, heed, shippedProgress } from '../engine/heed';
 import { Notice } from './controls';
 import { percent } from './numbers';
 
@@ -7,30 +7,47 @@ const requirement =
   'This page needs WebAssembly with SIMD: Chrome or Edge 91, Firefox 89, Safari 16.4 or newer. On an up-to-date browser, check that no extension or enterprise policy turns WebAssembly off.';
 
 export function Waiting({ what, progress = false }: { what: string; progress?: boolean }) {
-  if (failure.value) {
-    const { code, message } = failure.value;
-    return (
-      <Notice
-        kind="alert"
-        title={code === 'UNSUPPORTED' ? 'This browser is too old for heed. ' : 'heed could not start. '}
-      >
-        <p>{message}</p>
-        {code === 'UNSUPPORTED' ? (
-          <p>{requirement}</p>
-        ) : (
-          <p>
-            <button type="button" onClick={() => location.reload()}>
-              Try again
-            </button>
-          </p>
-        )}
-      </Notice>
-    );
-  }
+  if (failure.value) return <Failed {...failure.value} />;
   return (
     <p class="waiting" role="status">
-      {what} will stand here as soon as the {info.value ? 'model' : 'module'} has loaded
+      {what} will appear here when the {heed.value ? 'model' : 'module'} has loaded
       {progress && shippedProgress.value > 0 ? ` (${percent(shippedProgress.value)})` : ''}.
     </p>
+  );
+}
+
+function Failed({ code, message }: { code?: string; message: string }) {
+  if (code !== 'UNSUPPORTED')
+    return (
+      <Notice kind="alert" title="heed could not start. ">
+        <p>{message}</p>
+        <p>
+          <button type="button" onClick={() => location.reload()}>
+            Try again
+          </button>
+        </p>
+      </Notice>
+    );
+  if (build.value === 'auto')
+    return (
+      <Notice kind="alert" title="This browser does not support heed. ">
+        <p>{message}</p>
+        <p>{requirement}</p>
+      </Notice>
+    );
+  return (
+    <Notice kind="alert" title="This browser does not support the selected build. ">
+      <p>{message}</p>
+      <p>
+        <button
+          type="button"
+          onClick={() => {
+            build.value = 'auto';
+          }}
+        >
+          Select the build automatically
+        </button>
+      </p>
+    </Notice>
   );
 }

@@ -1,35 +1,38 @@
 /**
- * Attention by hand: every matrix between the input and the output, each computed by the library.
+ * Computes every matrix between the input and the output of attention with the library's functions.
  *
- * Letters: L queries, S keys, E width of the input after positions, H heads, D width of a head.
+ * Notation: L queries, S keys, q features of the input, E its width after positions are added or appended, H heads,
+ * D width of a head.
  */
 import type { Heed, Tensor } from 'heed';
 
 export type Matrix = number[][];
 
 export interface HandInput {
-  /** (L, q) the sequence that asks. */
+  queryNames: string[];
+  keyNames: string[];
+  /** (L, q) the sequence that the queries are computed from. */
   x: Matrix;
-  /** (S, q) the sequence that answers; null: x itself, self-attention. */
+  /** (S, q) the sequence that keys and values are computed from; null: x (self-attention). */
   y: Matrix | null;
-  /** (E, H * D) head by head, as the lectures write them: Q = X W. */
+  /** (E, H * D), head by head, for Q = X W. */
   queryWeight: Matrix;
   keyWeight: Matrix;
   valueWeight: Matrix;
-  /** (H * D, E) mixes the heads; null: the heads stand side by side. */
+  /** (H * D, E); null: the heads' outputs are only concatenated. */
   outputWeight: Matrix | null;
   heads: number;
-  /** Keys and values are taken in this order. */
+  /** The order of keys and values, as indices of rows. */
   order: number[];
   positions: { mode: 'none' | 'add' | 'concat'; dim: number; base: number };
   layerNorm: boolean;
-  /** null: 1 / sqrt(D). */
+  /** null: 1 / sqrt(D) */
   scale: number | null;
   causal: boolean;
-  /** Keys from this place on are padding. */
+  /** The number of keys before the padding. */
   realKeys: number;
   window: number | null;
-  /** (L, S), 1 = may attend; null: all. */
+  /** (L, S), 1 = may attend; null: no mask of the reader's own. */
   painted: Matrix | null;
   dropout: { p: number; seed: number };
 }
@@ -39,16 +42,16 @@ export interface HandHead {
   query: Matrix;
   key: Matrix;
   value: Matrix;
-  /** Q K^T, before scale and mask. */
+  /** Q K^T, without scale and mask. */
   scores: Matrix;
   weights: Matrix;
-  /** The weights after drop-out; null where there is none. */
+  /** The weights after dropout; null without dropout. */
   dropped: Matrix | null;
   output: Matrix;
 }
 
 export interface HandResult {
-  /** What goes into the projections: x with positions, normalized. */
+  /** The input of the projections: x with positions and layer norm applied. */
   x: Matrix;
   y: Matrix | null;
   heads: HandHead[];
@@ -57,7 +60,7 @@ export interface HandResult {
   scale: number;
   /** (L, H * D) */
   concatenated: Matrix;
-  /** (L, E), where an output weight is given. */
+  /** (L, E), or null without an output weight. */
   mixed: Matrix | null;
 }
 
@@ -96,7 +99,7 @@ export function computeHand(heed: Heed, input: HandInput): HandResult {
   return { x, y, heads, mask, scale, concatenated, mixed };
 }
 
-/** The encoding of `length` positions and the dot products between them. */
+/** The positional encoding and the dot products between its rows. */
 export function computePositions(
   heed: Heed,
   length: number,
@@ -124,8 +127,8 @@ function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['
 
 export type Rule = 'padding' | 'causal' | 'window' | 'painted';
 
-/** The first rule that keeps query `i` from key `j`, if any. Keys keep their own places when they are shuffled, so `j` is the place a key came from. */
-export function forbiddenBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
+/** The first rule that masks key `j` for query `i`, if any. `j` is the key's index before shuffling. */
+export function maskedBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
   if (j >= realKeys) return 'padding';
   if (causal && j > i) return 'causal';
   if (window !== null && Math.abs(j - i) > window) return 'window';
@@ -133,7 +136,7 @@ export function forbiddenBy({ causal, realKeys, window, painted }: HandInput, i:
 }
 
 const makeMask = (input: HandInput, queries: number): Matrix =>
-  Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!forbiddenBy(input, i, j))));
+  Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!maskedBy(input, i, j))));
 
 function splitHeads(rows: Matrix, heads: number): Matrix[] {
   const width = rows[0]!.length / heads;

@@ -1,11 +1,11 @@
-/** What this machine does, measured: whole encodings by length, and the parts of a layer one by one. */
-import type { Heed, PretrainedModel } from 'heed';
+/** Measures the speed of this machine: whole encodings by length, and the parts of a layer one by one. */
+import type { Heed, ModelConfig, PretrainedModel } from 'heed';
 
-/** Each figure is the median of samples that fill this time together, after calls that let the engine optimize. */
+/** Each figure is the median of samples that take this long in total, in milliseconds, after a warm-up in which the engine optimizes the code. */
 const measuredFor = 300;
 const warmedFor = 120;
-const fewest = 5;
-/** Clocks in a page tick every tenth of a millisecond, so a sample is of as many calls as fill this time. */
+const minSamples = 5;
+/** The clocks of pages have a resolution of 0.1 ms to 1 ms, so a sample consists of as many calls as take this long. */
 const sampleFor = 6;
 
 export interface LengthResult {
@@ -15,11 +15,11 @@ export interface LengthResult {
 
 export interface PartResult {
   part: string;
-  /** Of one pass through all layers. */
+  /** For one pass through all layers. */
   milliseconds: number;
 }
 
-/** The lengths of text that are timed, in tokens, as far as the model reads them. */
+/** The text lengths to measure, in tokens, up to the model's limit. */
 export const lengthsFor = (maxLength: number): number[] =>
   [8, 16, 32, 64, 128, 256, 512].filter((length) => length <= maxLength);
 
@@ -32,9 +32,9 @@ export async function measureLengths(model: PretrainedModel, onResult: (result: 
   }
 }
 
-/** The layer's parts alone, in fp32, at the model's shapes: T tokens, E width, H heads, F inner width. */
-export async function measureParts(heed: Heed, model: PretrainedModel, length: number): Promise<PartResult[]> {
-  const { embedDim, numHeads, feedForwardDim, numLayers } = model.config;
+/** Measures the parts of a layer in fp32, with the model's shapes and random numbers. */
+export async function measureParts(heed: Heed, config: ModelConfig, length: number): Promise<PartResult[]> {
+  const { embedDim, numHeads, feedForwardDim, numLayers } = config;
   const x = tensor(length, embedDim);
   const inner = tensor(length, feedForwardDim);
   const heads = {
@@ -52,9 +52,9 @@ export async function measureParts(heed: Heed, model: PretrainedModel, length: n
     const parts: [string, () => unknown][] = [
       ['queries, keys, values', () => layers.projections.forward(x)],
       ['attention', () => heed.attention(heads, heads, heads)],
-      ['output matrix', () => layers.output.forward(x)],
-      ['feed-forward, up (gelu)', () => layers.up.forward(x)],
-      ['feed-forward, down', () => layers.down.forward(inner)],
+      ['output projection', () => layers.output.forward(x)],
+      ['feed-forward, first layer (GELU)', () => layers.up.forward(x)],
+      ['feed-forward, second layer', () => layers.down.forward(inner)],
       ['two layer norms', () => [layers.norm.forward(x), layers.norm.forward(x)]],
     ];
     const results: PartResult[] = [];
@@ -65,7 +65,7 @@ export async function measureParts(heed: Heed, model: PretrainedModel, length: n
   }
 }
 
-/** Milliseconds of one run. */
+/** The median time of one run, in milliseconds. */
 async function median(run: () => unknown): Promise<number> {
   const repeat = async (calls: number): Promise<number> => {
     const start = performance.now();
@@ -74,7 +74,7 @@ async function median(run: () => unknown): Promise<number> {
   };
   const warmUp = performance.now();
   let calls = 0;
-  while (calls < fewest || performance.now() - warmUp < warmedFor) {
+  while (calls < minSamples || performance.now() - warmUp < warmedFor) {
     await run();
     calls++;
   }
@@ -82,8 +82,9 @@ async function median(run: () => unknown): Promise<number> {
   const perSample = Math.max(1, Math.round(sampleFor / perCall));
   const times: number[] = [];
   const start = performance.now();
-  while (times.length < fewest || performance.now() - start < measuredFor) {
+  while (times.length < minSamples || performance.now() - start < measuredFor) {
     times.push((await repeat(perSample)) / perSample);
+    await new Promise((resolve) => setTimeout(resolve)); // the page stays responsive
   }
   return times.sort((a, b) => a - b)[times.length >> 1]!;
 }
@@ -93,6 +94,6 @@ const tensor = (rows: number, columns: number) => ({
   shape: [rows, columns],
 });
 
-/** Ids above the special tokens'. */
+/** Ids beyond those of the special tokens. */
 const randomIds = (length: number, vocabSize: number): number[] =>
   Array.from({ length }, (_, i) => Math.min(vocabSize - 1, 200 + ((i * 7919) % Math.max(1, vocabSize - 200))));

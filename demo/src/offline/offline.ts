@@ -1,4 +1,4 @@
-/** Whether the page would open without a network. */
+/** Registers the service worker and reports whether the page works offline. */
 import { signal } from '@preact/signals';
 
 export const offlineReady = signal(false);
@@ -11,7 +11,7 @@ export function followOffline(): void {
     });
   }
   if (!import.meta.env.PROD || !('serviceWorker' in navigator)) return;
-  // After the page's own work: fetching everything again must not delay it.
+  // After the page has loaded, since the service worker downloads all files again.
   addEventListener('load', () => {
     navigator.serviceWorker.register('./sw.js').then(
       () =>
@@ -19,7 +19,7 @@ export function followOffline(): void {
           offlineReady.value = true;
         }),
       () => {
-        // Private windows and some embeddings forbid service workers; the loaded page still works offline.
+        // Some private windows and embedded frames forbid service workers. Once loaded, the page works offline all the same.
       },
     );
   });

@@ -1,4 +1,4 @@
-/** Keeps every file of the page, so that it opens without a network. Files are named by their contents; a new version gets a new cache. */
+/** Caches all files of the page for offline use. Each version of the page has a cache of its own. */
 const files = __FILES__;
 const name = `heed-${__VERSION__}`;
 

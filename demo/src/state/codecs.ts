@@ -1,4 +1,4 @@
-/** Spellings of values in the URL. */
+/** Conversions between values and their text in the URL. */
 import type { Codec } from './url';
 
 export const text: Codec<string> = { read: (value) => value, write: (value) => value };
@@ -9,21 +9,21 @@ export function choice<T extends string>(...options: readonly T[]): Codec<T> {
   return { read: (value) => options.find((option) => option === value), write: (value) => value };
 }
 
-export function number(least: number, most: number): Codec<number> {
-  return { read: (value) => within(value, least, most), write: String };
+export function number(min: number, max: number): Codec<number> {
+  return { read: (value) => within(value, min, max), write: String };
 }
 
-export function integer(least: number, most: number): Codec<number> {
+export function integer(min: number, max: number): Codec<number> {
   return {
     read: (value) => {
-      const parsed = within(value, least, most);
+      const parsed = within(value, min, max);
       return Number.isInteger(parsed) ? parsed : undefined;
     },
     write: String,
   };
 }
 
-/** `null` is written as an empty value. */
+/** Writes `null` as the empty string. */
 export function optional<T>(codec: Codec<T>): Codec<T | null> {
   return {
     read: (value) => (value === '' ? null : codec.read(value)),
@@ -41,9 +41,9 @@ export function list<T>(item: Codec<T>, separator = ','): Codec<T[]> {
   };
 }
 
-/** Rows of equal length: `1,0;0,1`. */
-export function matrix(least = -1000, most = 1000): Codec<number[][]> {
-  const rows = list(list(number(least, most)), ';');
+/** A matrix as text, for example `1,0;0,1`. */
+export function matrix(min = -1000, max = 1000): Codec<number[][]> {
+  const rows = list(list(number(min, max)), ';');
   return {
     read: (value) => {
       const parsed = rows.read(value);
@@ -53,7 +53,7 @@ export function matrix(least = -1000, most = 1000): Codec<number[][]> {
   };
 }
 
-function within(value: string, least: number, most: number): number | undefined {
+function within(value: string, min: number, max: number): number | undefined {
   const parsed = Number(value);
-  return value.trim() !== '' && parsed >= least && parsed <= most ? parsed : undefined;
+  return value.trim() !== '' && parsed >= min && parsed <= max ? parsed : undefined;
 }

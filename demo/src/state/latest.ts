@@ -1,6 +1,6 @@
 /**
- * Runs `task` for the newest input only: while one run is under way, later inputs replace each other and the last one runs next.
- * So typing never queues up work, and results arrive in order.
+ * Runs `task` for the latest input: while one run is in progress, later inputs replace each other, and the last one runs next.
+ * Typing therefore never queues up work, and results arrive in order.
  */
 export function latest<Input, Output>(
   task: (input: Input) => Promise<Output>,

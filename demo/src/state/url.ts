@@ -1,43 +1,43 @@
 /**
- * The page's state lives in the URL's fragment: `#text?layer=2&head=1`. Every `urlState` is a signal bound to one parameter of one room;
- * a parameter that has its initial value is left out, so the fragment alone says everything and any view can be shared as a link.
+ * Keeps the state in the URL's fragment, such as `#text?layer=2&head=1`, so that any view can be shared as a link. Each `urlState` is
+ * a signal bound to one parameter of one page. Parameters that have their initial value are left out.
  */
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
-export const rooms = ['hand', 'text', 'model', 'speed'] as const;
-export type Room = (typeof rooms)[number];
+export const pages = ['hand', 'text', 'model', 'speed'] as const;
+export type Page = (typeof pages)[number];
 
 const initials = new Map<Signal<unknown>, unknown>();
 
-/** Back to what the bare link shows. */
+/** Sets signals to their initial values. */
 export function reset(states: Signal<unknown>[]): void {
   batch(() => {
     for (const state of states) state.value = initials.get(state);
   });
 }
 
-/** How a value is spelt in the URL. `read` answers undefined for text that is no such value. */
+/** Converts a value to and from text in the URL. `read` returns undefined for invalid text. */
 export interface Codec<T> {
   read(text: string): T | undefined;
   write(value: T): string;
 }
 
 interface Field {
-  scope: Room | 'page';
+  scope: Page | 'all';
   name: string;
   state: Signal<unknown>;
   initial: unknown;
   codec: Codec<unknown>;
 }
 
-/** Browsers and chat programs cut longer links; a longer value is kept in the page only. */
+/** Some browsers and chat programs truncate longer links, so a longer state is not written to the address. */
 const longestLink = 8000;
 
 const fields: Field[] = [];
 const registered = signal(0);
-export const room = signal<Room>('hand');
+export const page = signal<Page>('hand');
 
-export function urlState<T>(scope: Room | 'page', name: string, initial: T, codec: Codec<T>): Signal<T> {
+export function urlState<T>(scope: Page | 'all', name: string, initial: T, codec: Codec<T>): Signal<T> {
   const state = signal(initial);
   initials.set(state as Signal<unknown>, initial);
   fields.push({ scope, name, state, initial, codec } as unknown as Field);
@@ -46,37 +46,37 @@ export function urlState<T>(scope: Room | 'page', name: string, initial: T, code
   return state;
 }
 
-function link(target: Room): string {
+function link(target: Page): string {
   void registered.value;
   const parameters = new URLSearchParams();
   for (const { scope, name, state, initial, codec } of fields) {
-    if (scope !== target && scope !== 'page') continue;
+    if (scope !== target && scope !== 'all') continue;
     const text = codec.write(state.value);
     if (text !== codec.write(initial)) parameters.set(name, text);
   }
-  // Commas, semicolons and bars may stand in a fragment; unescaped, matrices stay readable.
+  // Fragments may contain commas, semicolons and bars; unescaped, matrices remain readable.
   const query = parameters.toString().replace(/%2C/g, ',').replace(/%3B/g, ';').replace(/%7C/g, '|');
   return `#${target}${query && `?${query}`}`;
 }
 
-/** The link to each room as it stands. */
-export const links = Object.fromEntries(rooms.map((target) => [target, computed(() => link(target))])) as Record<
-  Room,
+/** The link to each page in its current state. */
+export const links = Object.fromEntries(pages.map((target) => [target, computed(() => link(target))])) as Record<
+  Page,
   ReadonlySignal<string>
 >;
 
-export const currentLink = computed(() => links[room.value].value);
+export const currentLink = computed(() => links[page.value].value);
 export const linkIsComplete = computed(() => currentLink.value.length <= longestLink);
 
-function parameters(): { target: Room; query: URLSearchParams } {
+function parameters(): { target: Page; query: URLSearchParams } {
   const [name, query = ''] = location.hash.slice(1).split('?', 2);
-  return { target: rooms.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
+  return { target: pages.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
 }
 
 function readInto(targets: Field[]): void {
   const { target, query } = parameters();
   for (const { scope, name, state, initial, codec } of targets) {
-    if (scope !== target && scope !== 'page') continue;
+    if (scope !== target && scope !== 'all') continue;
     const text = query.get(name);
     const value = text === null ? initial : (codec.read(text) ?? initial);
     if (codec.write(value) !== codec.write(state.peek())) state.value = value;
@@ -85,12 +85,12 @@ function readInto(targets: Field[]): void {
 
 function readLocation(): void {
   batch(() => {
-    room.value = parameters().target;
+    page.value = parameters().target;
     readInto(fields);
   });
 }
 
-/** Follows the address bar and keeps it current. Browsers limit how often the address may change, hence the pause. */
+/** Synchronizes the state with the address. Browsers limit how often the address may change, hence the delay. */
 export function followUrl(): void {
   readLocation();
   addEventListener('hashchange', readLocation);

@@ -1,4 +1,4 @@
-/** The lectures' examples, each with what to look for. */
+/** Examples, each with a hint of what to look for. */
 import type { Focus } from '../../components/focus';
 import { type HandSettings, setAll } from './state';
 
@@ -7,7 +7,7 @@ interface Preset {
   name: string;
   /** What to look for. */
   notice: string;
-  /** What is lit at first, if not the third query. */
+  /** The focus at the start; default: the third query. */
   at?: Focus;
   settings: Partial<HandSettings>;
 }
@@ -17,14 +17,14 @@ export const presets: Preset[] = [
     id: 'words',
     name: 'Four words',
     notice:
-      'Four words as vectors; “apple” is “red” plus “round”. Point at a row of Q: which keys does it find, and which values does it mix?',
+      'Four words as vectors; “apple” is the sum of “red” and “round”. Point at a row of Q to see which keys it matches and which values it averages.',
     settings: {},
   },
   {
     id: 'shuffled',
     name: 'Shuffled keys',
     notice:
-      'Keys and values stand in another order, together. The columns of the scores move with them; the output H is the same as before: attention looks up by content, not by place.',
+      'Keys and values are in a different order. The columns of the scores move with them, but the output H does not change: attention looks up by content, not by position.',
     settings: { order: [2, 0, 3, 1] },
   },
   {
@@ -32,7 +32,7 @@ export const presets: Preset[] = [
     name: 'Reversed words',
     at: { query: 1 },
     notice:
-      'The same words backwards. Each word’s output is what it was, only in the new place: without positions, self-attention cannot tell an order.',
+      'The same words in reverse order. Each word keeps its output, at its new position: without positional encoding, self-attention ignores word order.',
     settings: {
       words: ['sky', 'apple', 'round', 'red'],
       x: [
@@ -47,7 +47,7 @@ export const presets: Preset[] = [
     id: 'positions',
     name: 'Positions',
     notice:
-      '“red” stands here twice. The added positions tell the two apart, so their outputs differ. Set positions to “none”, and the two rows of H become equal.',
+      '“red” occurs twice. The added positional encoding distinguishes the two, so their outputs differ. Set the positions to “none” and the two rows of H become equal.',
     settings: {
       words: ['red', 'apple', 'red', 'sky'],
       x: [
@@ -64,7 +64,7 @@ export const presets: Preset[] = [
     id: 'unscaled',
     name: 'Without 1/√d',
     notice:
-      'Wide keys make large scores. Unscaled, the softmax is all or nothing and its gradients vanish. Switch “Scale by 1/√d” on and watch the weights spread.',
+      'Wide keys lead to large scores. Without scaling, the softmax saturates and its gradients vanish. Switch on “Scale by 1/√d” and the weights spread out.',
     settings: {
       width: 8,
       scale: 1,
@@ -74,7 +74,8 @@ export const presets: Preset[] = [
   {
     id: 'causal',
     name: 'No look-ahead',
-    notice: 'Query i sees keys 0 to i only. The first word can attend to itself alone: its weight is 1.',
+    notice:
+      'Each query can only attend to its own position and earlier ones. The first word can only attend to itself, with weight 1.',
     at: { query: 1 },
     settings: { causal: true },
   },
@@ -82,7 +83,7 @@ export const presets: Preset[] = [
     id: 'padding',
     name: 'Padding',
     notice:
-      'The last two keys are placeholders. They get no weight, and what stands in them cannot change the output: try.',
+      'The last two keys are padding. Their weights are zero, so their contents cannot change the output of the words. Edit them to check.',
     settings: {
       words: ['red', 'round', 'apple', 'sky', '·', '·'],
       x: [
@@ -101,7 +102,7 @@ export const presets: Preset[] = [
     name: 'Audio and text',
     at: { query: 0 },
     notice:
-      'Cross-attention: three pieces of text ask, six frames of audio answer, and each finds the frames in which it is heard. Lengths and widths of the two sequences differ; only queries and keys must agree in width.',
+      'Cross-attention: the queries come from three pieces of text, the keys and values from six frames of audio, and each piece finds the frames in which it is spoken. The two sequences may differ in length and width; only queries and keys must have the same width.',
     settings: {
       words: ['hel', 'lo', '?'],
       x: [
@@ -125,7 +126,7 @@ export const presets: Preset[] = [
     id: 'heads',
     name: 'Two heads',
     notice:
-      'Two heads, each with projections of its own, look at different things; their outputs stand side by side and are mixed by one more matrix.',
+      'Two heads with separate projections attend to different words. Their outputs are concatenated and multiplied by one more matrix.',
     settings: { heads: 2, seed: 498 },
   },
 ];

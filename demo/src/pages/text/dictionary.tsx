@@ -1,21 +1,45 @@
-/** Describe a thing, get the word: the description's vector against those of 20,000 words, while one types. */
+/** A reverse dictionary: finds the words whose vectors are nearest to that of a description. */
 import { effect, signal } from '@preact/signals';
+import type { PretrainedModel, TextHit } from 'heed';
 import { Notice } from '../../components/controls';
 import { count, milliseconds } from '../../components/numbers';
-import { asFailure, engine, type Failure, shipped } from '../../engine/client';
-import type { Definition } from '../../engine/dictionary';
-import type { HeadMask } from '../../engine/models';
+import { asFailure, type Failure, inTurn, loadDictionary, shipped } from '../../engine/heed';
+import type { HeadMask } from '../../engine/views';
 import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
-import { room, urlState } from '../../state/url';
+import { page, urlState } from '../../state/url';
 import type { Explorer } from './state';
+
+interface Definition {
+  words: TextHit[];
+  searched: number;
+  milliseconds: number;
+}
+
+const shownWords = 12;
+
+async function define(model: PretrainedModel, description: string, headMask: HeadMask): Promise<Definition> {
+  const dictionary = await loadDictionary();
+  const { dimensions } = dictionary;
+  return inTurn(async () => {
+    const start = performance.now();
+    const query = await model.embed([description], {
+      dimensions,
+      normalize: true,
+      ...(headMask.length && { headMask }),
+    });
+    const words = dictionary.search(query, { topK: shownWords });
+    return { words, searched: dictionary.texts.length, milliseconds: performance.now() - start };
+  });
+}
 
 const description = urlState('text', 'define', 'person who studies insects', text);
 const found = signal<Definition | null>(null);
 const failure = signal<Failure | null>(null);
 
 const search = latest(
-  ([query, headMask]: [string, HeadMask]) => engine.define(query, headMask),
+  (query: { model: PretrainedModel; description: string; headMask: HeadMask }) =>
+    define(query.model, query.description, query.headMask),
   (definition) => {
     found.value = definition;
     failure.value = null;
@@ -28,7 +52,8 @@ const search = latest(
 export function followDictionary({ headMask }: Explorer): void {
   effect(() => {
     const query = description.value.trim();
-    if (room.value === 'text' && shipped.value && query) search([query, headMask.value]);
+    if (page.value === 'text' && shipped.value && query)
+      search({ model: shipped.value.model, description: query, headMask: headMask.value });
   });
 }
 
@@ -47,7 +72,7 @@ export function ReverseDictionary() {
         )}
       </header>
       <label class="field">
-        <span>Describe a thing, get the word</span>
+        <span>Describe a thing to find its word</span>
         <input
           type="text"
           autocomplete="off"

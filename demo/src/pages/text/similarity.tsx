@@ -1,4 +1,4 @@
-/** How alike the sentences are: the cosines between their vectors. */
+/** The cosine similarities of the sentences. */
 import { Matrix } from '../../components/matrix';
 import { decimal, milliseconds, plural, short } from '../../components/numbers';
 import type { Explorer } from './state';
@@ -32,7 +32,7 @@ export function Similarity({ explorer }: { explorer: Explorer }) {
       />
       {cosine !== undefined && sentence !== other && (
         <p class="pair">
-          {pair.current.value.sentence === undefined && 'Closest: '}“{short(texts[sentence!]!, 60)}” and “
+          {pair.current.value.sentence === undefined && 'Most similar: '}“{short(texts[sentence!]!, 60)}” and “
           {short(texts[other!]!, 60)}”, cosine {decimal(cosine)}.
         </p>
       )}

@@ -1,8 +1,7 @@
-/** The shipped encoder on the reader's own sentences. */
-
+/** The shipped encoder on the reader's sentences. */
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
-import { shipped } from '../../engine/client';
+import { shipped } from '../../engine/heed';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { Sentences, Views } from './explorer';
 import { followExplorer, makeExplorer } from './state';
@@ -21,25 +20,25 @@ export function followText(): void {
   followDictionary(explorer);
 }
 
-export function TextRoom() {
-  const model = shipped.value;
+export function TextPage() {
+  const config = shipped.value?.model.config;
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>An encoder on your text</h1>
-        <p class="lede">A small English sentence encoder runs in this tab. What you type stays here.</p>
-        {model && (
+        <p class="lede">A small English sentence encoder runs in this tab. Your text is not sent anywhere.</p>
+        {config && (
           <p class="facts">
-            {plural(model.layers, 'layer')}, {plural(model.heads, 'head')} each, width {model.width},{' '}
-            {count(model.parameters)} parameters
+            {plural(config.numLayers, 'layer')}, {plural(config.numHeads, 'head')} each, width {config.embedDim},{' '}
+            {count(config.parameterCount)} parameters
           </p>
         )}
       </header>
       <div class="duo">
         <Sentences explorer={explorer} />
-        {model && <ReverseDictionary />}
+        {config && <ReverseDictionary />}
       </div>
-      {model ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
+      {config ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
     </>
   );
 }

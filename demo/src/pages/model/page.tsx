@@ -1,46 +1,48 @@
-/** Drop a Hugging Face encoder folder, or name its URL: what is in it, then the same views as for the shipped model. */
+/** Opens a Hugging Face encoder from a folder or a URL, lists its contents, and shows the same views as for the shipped model. */
 import { useEffect, useState } from 'preact/hooks';
 import { Choice, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
-import { info, ready } from '../../engine/client';
+import { ready } from '../../engine/heed';
 import { Sentences, Views } from '../text/explorer';
 import { chosenFiles, droppedFiles } from './drop';
-import { dtype, explorer, failure, files, openFiles, openUrl, progress, summary, url } from './state';
+import { dtype, explorer, failure, files, opened, openFiles, openUrl, progress, url } from './state';
 
-export function ModelRoom() {
+export function ModelPage() {
+  const config = opened.value?.model.config;
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>Your model</h1>
         <p class="lede">
-          BERT, RoBERTa, DistilBERT, MPNet, ALBERT … as Hugging Face stores them: config.json, tokenizer.json and
-          model.safetensors. The files are read in this tab and sent nowhere.
+          Open a BERT, RoBERTa, DistilBERT, MPNet or ALBERT model in the Hugging Face format: config.json,
+          tokenizer.json and model.safetensors. The files are read in this tab and are not uploaded.
         </p>
       </header>
-      {ready.value ? <Source /> : <Waiting what="The place for your model" />}
+      {ready.value ? <Source /> : <Waiting what="The form to open a model" />}
       {failure.value && (
-        <Notice kind="alert" title="This could not be opened. ">
+        <Notice kind="alert" title="The model could not be opened. ">
           {failure.value.message}
-          {summary.value && ' The model from before is still open.'}
+          {opened.value && ' The previous model is still open.'}
           {failure.value.download && <Downloads of={failure.value.download} />}
         </Notice>
       )}
       {progress.value && (
         <p role="status">
           <label>
-            Reading {progress.value.file} {percent(progress.value.share)}
+            Loading {progress.value.file} {percent(progress.value.share)}
             <progress value={progress.value.share} max={1} />
           </label>
         </p>
       )}
       <Contents />
-      {summary.value?.hasTokenizer === false && (
+      {config?.hasTokenizer === false && (
         <Notice kind="alert">
-          There is no tokenizer.json, so this page cannot turn text into tokens. Add the file and drop the folder again.
+          The folder has no tokenizer.json, which is needed to turn text into tokens. Add the file and open the folder
+          again.
         </Notice>
       )}
-      {summary.value?.hasTokenizer && info.value && (
+      {config?.hasTokenizer && (
         <>
           <Sentences explorer={explorer} />
           <Views explorer={explorer} />
@@ -50,13 +52,13 @@ export function ModelRoom() {
   );
 }
 
-/** The way on, where a host or this page's own policy forbids reading from elsewhere. */
+/** Links to the files, for hosts that this page cannot read from. */
 function Downloads({ of }: { of: string[] }) {
   return (
     <>
       <p>
-        The host may not let other pages read its files, or this page may not read from other hosts. The browser itself
-        can: save these files into one folder, then drop it here.
+        The host may not allow other sites to read its files, or this page may not be allowed to read from other hosts.
+        Save these files into one folder instead, then drop it here.
       </p>
       <ul>
         {of.map((href) => (
@@ -71,9 +73,12 @@ function Downloads({ of }: { of: string[] }) {
   );
 }
 
+const noFiles =
+  'The browser passed on no files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
+
 function Source() {
   const [over, setOver] = useState(false);
-  // Anywhere on the page counts: a folder that misses its target would make the browser leave.
+  // On the whole window: if a folder were dropped beside the target, the browser would leave the page.
   useEffect(() => {
     const listeners = {
       dragover: (event: DragEvent) => {
@@ -86,7 +91,11 @@ function Source() {
       drop: (event: DragEvent) => {
         event.preventDefault();
         setOver(false);
-        if (event.dataTransfer) void droppedFiles(event.dataTransfer).then(openFiles);
+        if (!event.dataTransfer) return;
+        void droppedFiles(event.dataTransfer).then((dropped) => {
+          if (dropped) openFiles(dropped);
+          else failure.value = { message: noFiles };
+        });
       },
     };
     const stop = new AbortController();
@@ -95,8 +104,8 @@ function Source() {
     return () => stop.abort();
   }, []);
   return (
-    <section class={`drop ${over ? 'over' : ''}`} aria-label="Where the model is">
-      <h2>{over ? 'Let go' : 'Drop a model’s folder on this page'}</h2>
+    <section class={`drop ${over ? 'over' : ''}`} aria-label="Model source">
+      <h2>{over ? 'Drop the folder to open it' : 'Drop a model folder on this page'}</h2>
       <div class="row">
         <label class="button first">
           Choose a folder
@@ -107,16 +116,16 @@ function Source() {
             multiple
             onChange={(event) => {
               const input = event.currentTarget;
-              if (input.files?.length) void openFiles(chosenFiles(input.files));
+              if (input.files?.length) openFiles(chosenFiles(input.files));
               input.value = '';
             }}
           />
         </label>
         <Choice
-          label="Weights as"
+          label="Precision"
           state={dtype}
           options={[
-            ['fp32', 'fp32: exact'],
+            ['fp32', 'fp32: full precision'],
             ['q8', 'int8: smaller, faster'],
           ]}
         />
@@ -125,11 +134,11 @@ function Source() {
         class="row"
         onSubmit={(event) => {
           event.preventDefault();
-          void openUrl();
+          openUrl();
         }}
       >
         <label class="field">
-          or the folder’s URL, here or on a host that lets other pages read it
+          Or enter the folder’s URL; its host must allow other sites to read the files
           <input
             type="text"
             inputMode="url"
@@ -139,14 +148,14 @@ function Source() {
             onInput={(event) => (url.value = event.currentTarget.value)}
           />
         </label>
-        <button type="submit" class={url.value && !summary.value ? 'first' : ''} disabled={progress.value !== null}>
+        <button type="submit" class={url.value && !opened.value ? 'first' : ''} disabled={progress.value !== null}>
           Open
         </button>
       </form>
-      {!summary.value && (
+      {!opened.value && (
         <p class="learn">
-          None at hand? From the “Files” tab of a small encoder’s page at Hugging Face, such as all-MiniLM-L6-v2 (90
-          MB), save config.json, tokenizer.json and model.safetensors into one folder.
+          No model yet? Go to the “Files” tab of a small encoder on Hugging Face, such as all-MiniLM-L6-v2 (90 MB), and
+          save config.json, tokenizer.json and model.safetensors into one folder.
         </p>
       )}
     </section>
@@ -154,28 +163,29 @@ function Source() {
 }
 
 function Contents() {
-  const model = summary.value;
-  if (!model) return null;
+  if (!opened.value) return null;
+  const { model, milliseconds: time } = opened.value;
+  const { config } = model;
   const rows: [string, string][] = [
-    ['Family', model.family],
+    ['Family', config.family],
     [
       'Shape',
-      `${plural(model.layers, 'layer')}, ${plural(model.heads, 'head')}, width ${model.width}, feed-forward ${model.feedForward}`,
+      `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')}, width ${config.embedDim}, feed-forward ${config.feedForwardDim}`,
     ],
-    ['Parameters', count(model.parameters)],
-    ['Vocabulary', plural(model.vocabulary, 'token')],
-    ['Longest text', plural(model.maxLength, 'token')],
-    ['Sentence vector', `${model.pooling} pooling`],
-    ['Computed as', model.dtype === 'q8' ? 'int8' : 'fp32'],
-    ['Opened in', milliseconds(model.milliseconds)],
+    ['Parameters', count(config.parameterCount)],
+    ['Vocabulary', plural(config.vocabSize, 'token')],
+    ['Maximum length', plural(config.maxLength, 'token')],
+    ['Sentence vector', `${config.pooling} pooling`],
+    ['Precision', config.dtype === 'q8' ? 'int8' : 'fp32'],
+    ['Opened in', milliseconds(time)],
   ];
-  if (model.unusedTensors)
-    rows.push(['Left aside', `${plural(model.unusedTensors, 'tensor')} that the encoder does not need`]);
+  if (config.unusedTensors.length)
+    rows.push(['Unused', `${plural(config.unusedTensors.length, 'tensor')} that the encoder does not need`]);
   return (
     <section class="panel" aria-labelledby="contents">
-      <h2 id="contents">What is in it</h2>
+      <h2 id="contents">Contents</h2>
       {files.value.length > 0 && (
-        <p class="facts">A copied link brings the settings and the sentences, not the files.</p>
+        <p class="facts">A copied link contains the settings and the sentences, but not the files.</p>
       )}
       <div class="columns">
         <table class="facts-table">

@@ -1,4 +1,4 @@
-/** Presets, sliders and toggles of the first room. */
+/** The settings of the page “By hand”. */
 import { computed, type Signal } from '@preact/signals';
 import { Choice, Slider, Stepper, Toggle } from '../../components/controls';
 import { decimal, percent } from '../../components/numbers';
@@ -52,14 +52,14 @@ export function Settings() {
             }}
           />
         )}
-        <Toggle label="Layer norm" state={hand.layerNorm} hint="each row to mean 0, variance 1" />
+        <Toggle label="Layer norm" state={hand.layerNorm} hint="mean 0 and variance 1 per row" />
         <div class="buttons">
           <button type="button" onClick={shuffle}>
             Shuffle keys and values
           </button>
           {hand.order.value && (
             <button type="button" onClick={() => (hand.order.value = null)}>
-              Put back
+              Restore the order
             </button>
           )}
         </div>
@@ -69,7 +69,7 @@ export function Settings() {
         {(
           [
             ['Heads', hand.heads, limits.heads],
-            ['Width of a head', hand.width, limits.width],
+            ['Head width', hand.width, limits.width],
           ] as const
         ).map(([label, state, max]) => (
           <Stepper
@@ -89,7 +89,7 @@ export function Settings() {
       </section>
       <section aria-label="Scores and mask">
         <h2>Scores and mask</h2>
-        <Toggle label="Scale by 1/√d" state={scaled} hint="off: the slider decides" />
+        <Toggle label="Scale by 1/√d" state={scaled} hint="off: use the slider" />
         <Slider
           label="Scale"
           min={0}
@@ -101,7 +101,7 @@ export function Settings() {
             hand.scale.value = value;
           }}
         />
-        <Toggle label="Causal" state={hand.causal} hint="no look-ahead" />
+        <Toggle label="Causal" state={hand.causal} hint="no attention to later words" />
         <Slider
           label="Padding"
           min={0}
@@ -112,7 +112,7 @@ export function Settings() {
             hand.padding.value = value;
           }}
         />
-        <Toggle label="Window" state={windowed} hint="near keys only" />
+        <Toggle label="Window" state={windowed} hint="nearby keys only" />
         {hand.window.value !== null && (
           <Slider
             label="Radius"
@@ -125,10 +125,10 @@ export function Settings() {
           />
         )}
       </section>
-      <section aria-label="Drop-out">
-        <h2>Drop-out</h2>
+      <section aria-label="Dropout">
+        <h2>Dropout</h2>
         <Slider
-          label="Rate α"
+          label="Rate p"
           min={0}
           max={0.9}
           step={0.05}
@@ -150,10 +150,10 @@ export function Settings() {
   );
 }
 
-/** On a phone the settings are folded away. */
+/** On a phone the settings are collapsed. */
 const wide = matchMedia('(min-width: 60rem)').matches;
 
-/** A switch over a value that is null when off. */
+/** A boolean signal for a setting that is null in one of its states. */
 function switchOf(isOn: () => boolean, set: (on: boolean) => void): Signal<boolean> {
   const state = computed(isOn);
   return {

@@ -1,13 +1,13 @@
-/** Every token's hidden state in the plane, layer by layer. */
+/** The hidden states of all tokens in two dimensions, layer by layer. */
 import { signal } from '@preact/signals';
 import { Slider } from '../../components/controls';
 import { percent, short } from '../../components/numbers';
 import { Plot } from '../../components/plot';
-import type { ProjectionView } from '../../engine/models';
+import type { ProjectionView } from '../../engine/views';
 import { type Explorer, within } from './state';
 
 const playing = signal<Explorer | null>(null);
-/** Time enough to see where the tokens went. */
+/** Milliseconds per layer, long enough to follow the tokens. */
 const pause = 1400;
 
 function play(explorer: Explorer, steps: number): void {
@@ -41,14 +41,14 @@ export function Projection({ explorer }: { explorer: Explorer }) {
     <section class="panel" aria-labelledby={`${explorer.which}-projection`}>
       <header>
         <h2 id={`${explorer.which}-projection`}>Hidden states</h2>
-        <p class="timing">two directions keep {percent(steps[at]!.kept)} of the variance</p>
+        <p class="timing">two components explain {percent(steps[at]!.kept)} of the variance</p>
       </header>
       <div class="plane">
         <div class="beside">
           <p class="learn">
-            Every token of every sentence in the plane where they differ most, coloured by sentence. A word starts where
-            its embedding is, whatever stands around it; layer by layer its context moves it. Point at a token to find
-            it in the other sentences.
+            The tokens of all sentences in the plane of their two principal components, coloured by sentence. The
+            embedding of a word does not depend on its context; layer by layer, the context moves it. Point at a token
+            to find it in the other sentences.
           </p>
           <div class="through">
             <Slider
@@ -88,7 +88,7 @@ export function Projection({ explorer }: { explorer: Explorer }) {
 const margin = 36;
 
 function draw(
-  plot: typeof import('@observablehq/plot'),
+  plot: typeof import('../../components/plot-library'),
   width: number,
   { tokens, steps }: ProjectionView,
   at: number,
@@ -100,7 +100,7 @@ function draw(
     const places = points.map((point) => point[axis]!);
     return [Math.min(...places), Math.max(...places)] as const;
   });
-  // One unit is as long across as down, so that near is near in every direction.
+  // Both axes have the same scale, so that distances are comparable in all directions.
   const unit = Math.max(
     1e-6,
     ...extent.map(([low, high], axis) => (high - low) / ((axis ? height : width) - 2 * margin)),
@@ -133,38 +133,38 @@ function draw(
   const labels = [...chart.querySelectorAll('text')];
   const covered = coveredLabels(points.map(([x, y], i) => [x / unit, y / unit, tokens[i]!.token.length]));
   for (const i of covered) labels[i]!.classList.add('covered');
-  lightTogether(chart, [...chart.querySelectorAll('circle')], labels, tokens);
+  highlightTogether(chart, [...chart.querySelectorAll('circle')], labels, tokens);
   return chart;
 }
 
-/** Labels that would be written over others: they show when their token is pointed at. */
-function coveredLabels(places: [x: number, y: number, letters: number][]): number[] {
+/** Labels that would overlap others; they are shown when the reader points at their token. */
+function coveredLabels(labels: [x: number, y: number, length: number][]): number[] {
   const shown: number[] = [];
-  return places.flatMap(([x, y, letters], i) => {
+  return labels.flatMap(([x, y, length], i) => {
     const free = shown.every((j) => {
-      const [otherX, otherY, otherLetters] = places[j]!;
-      return Math.abs(y - otherY) > 13 || Math.abs(x - otherX) > 3.6 * (letters + otherLetters);
+      const [otherX, otherY, otherLength] = labels[j]!;
+      return Math.abs(y - otherY) > 13 || Math.abs(x - otherX) > 3.6 * (length + otherLength);
     });
     if (free) shown.push(i);
     return free ? [] : [i];
   });
 }
 
-/** Pointing at a token lights the same token in every sentence. */
-function lightTogether(chart: Element, dots: Element[], labels: Element[], tokens: { token: string }[]): void {
+/** Highlights the same token in all sentences when the reader points at it. */
+function highlightTogether(chart: Element, dots: Element[], labels: Element[], tokens: { token: string }[]): void {
   const elements = [dots, labels];
-  const light = (event: Event) => {
+  const highlight = (event: Event) => {
     const at = Math.max(...elements.map((list) => list.indexOf(event.target as Element)));
     chart.classList.toggle('searching', at >= 0);
     tokens.forEach(({ token }, i) => {
       for (const list of elements) list[i]!.classList.toggle('same', at >= 0 && token === tokens[at]!.token);
     });
   };
-  chart.addEventListener('pointerover', light);
-  chart.addEventListener('pointerleave', light);
+  chart.addEventListener('pointerover', highlight);
+  chart.addEventListener('pointerleave', highlight);
 }
 
-/** One colour a sentence, told apart by most eyes on light and on dark (Tol's bright and Observable's). */
+/** One colour per sentence, from colour-blind safe palettes (Paul Tol's “bright”, Observable's). */
 const series = [
   '#4477aa',
   '#ee6677',

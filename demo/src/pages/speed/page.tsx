@@ -1,25 +1,22 @@
-/** What this machine does, measured when asked; copyable as text. */
+/** Measures the speed of heed on this machine. */
 
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
-import { proxy } from 'comlink';
+import type { Build } from 'heed';
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import { Choice, CopyButton, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
-import { asFailure, build, engine, type Failure, info, shipped } from '../../engine/client';
-import { type LengthResult, lengthsFor, type PartResult } from '../../engine/speed';
-import type { Build } from '../../engine/worker';
+import { asFailure, build, type Failure, heed, inTurn, shipped } from '../../engine/heed';
+import { type LengthResult, lengthsFor, measureLengths, measureParts, type PartResult } from '../../engine/speed';
 import peers from './peers.json';
 
 const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
-const memory = signal(0);
 const running = signal(false);
 const failure = signal<Failure | null>(null);
-/** Tokens of the text whose parts are timed. */
+/** The number of tokens for which the parts of a layer are measured. */
 const partsLength = 128;
 
 async function measure(): Promise<void> {
@@ -28,14 +25,13 @@ async function measure(): Promise<void> {
   lengths.value = [];
   parts.value = [];
   try {
-    await engine.lengths(
-      'shipped',
-      proxy((result: LengthResult) => {
+    const { model } = shipped.value!;
+    await inTurn(() =>
+      measureLengths(model, (result) => {
         lengths.value = [...lengths.value, result];
       }),
     );
-    parts.value = await engine.parts('shipped', partsLength);
-    memory.value = await engine.memory();
+    parts.value = await inTurn(() => measureParts(heed.value!, model.config, partsLength));
   } catch (reason) {
     failure.value = asFailure(reason);
   } finally {
@@ -43,29 +39,22 @@ async function measure(): Promise<void> {
   }
 }
 
-export function SpeedRoom() {
+export function SpeedPage() {
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>Speed</h1>
-        <p class="lede">
-          What this machine does with one thread and no special headers, measured here and now: press Measure.
-        </p>
+        <p class="lede">Measures the speed on this machine, with one thread and without special headers.</p>
       </header>
-      {shipped.value && info.value ? <Measurements /> : <Waiting what="The measurements" progress />}
+      {shipped.value ? <Measurements /> : <Waiting what="The measurements" progress />}
       <Sizes />
     </>
   );
 }
 
 function Measurements() {
-  // It grew while the model was opened.
-  useEffect(() => {
-    void engine.memory().then((size) => {
-      memory.value = size;
-    });
-  }, []);
-  const { build: runs, reason, compiler, version, memoryBytes } = info.value!;
+  const { build: runs, reason, compiler, version } = heed.value!.info;
+  const { config } = shipped.value!.model;
   const longest = lengths.value.at(-1);
   const [own, ...others] = downloads();
   const heaviest = others.sort((a, b) => b.brotli - a.brotli)[0]!;
@@ -73,16 +62,16 @@ function Measurements() {
     <>
       <dl class="figures">
         <Figure name="Speed" of={longest ? count(longest.tokensPerSecond) : '…'}>
-          {longest ? `tokens per second in texts of ${longest.length}` : 'tokens per second, not measured yet'}
+          {longest ? `tokens per second in texts of ${longest.length} tokens` : 'tokens per second, not measured yet'}
         </Figure>
         <Figure name="Build" of={buildNames[runs]}>
           heed {version}: {reason}
         </Figure>
-        <Figure name="Memory" of={bytes(memory.value || memoryBytes)}>
-          of the module, with the model in it
+        <Figure name="Model" of={count(config.parameterCount)}>
+          parameters in {config.numLayers} layers
         </Figure>
-        <Figure name="To fetch" of={bytes(own!.brotli)}>
-          script and module; {heaviest.name}: {Math.round(heaviest.brotli / own!.brotli)} times that
+        <Figure name="Download" of={bytes(own!.brotli)}>
+          scripts and module; {heaviest.name} is {Math.round(heaviest.brotli / own!.brotli)} times as large
         </Figure>
       </dl>
       <div class="measure">
@@ -91,16 +80,16 @@ function Measurements() {
         </button>
         {parts.value.length > 0 && <CopyButton label="Copy as text" text={asText} />}
         <Choice
-          label="Build (the page starts anew)"
+          label="Build (reloads the page)"
           state={build}
-          options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build, string][]}
+          options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build | 'auto', string][]}
         />
       </div>
       {running.value && (
         <p class="facts" role="status">
           {lengths.value.length < planned()
-            ? `texts of ${lengthsFor(shipped.value!.maxLength)[lengths.value.length]} tokens …`
-            : 'part by part …'}
+            ? `Measuring texts of ${lengthsFor(shipped.value!.model.config.maxLength)[lengths.value.length]} tokens …`
+            : 'Measuring the parts of a layer …'}
         </p>
       )}
       {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
@@ -108,13 +97,13 @@ function Measurements() {
         <Lengths />
         <Parts />
       </div>
-      <p class="facts">Compiled by {compiler}.</p>
+      <p class="facts">Compiled with {compiler}.</p>
     </>
   );
 }
 
 const buildNames = { 'relaxed-simd': 'relaxed SIMD', simd128: 'SIMD128' };
-const planned = () => lengthsFor(shipped.value!.maxLength).length;
+const planned = () => lengthsFor(shipped.value!.model.config.maxLength).length;
 
 const Figure = ({ name, of, children }: { name: string; of: string; children: ComponentChildren }) => (
   <div>
@@ -133,7 +122,7 @@ function Lengths() {
     <section aria-labelledby="lengths">
       <h2 id="lengths">Tokens per second by length</h2>
       <Plot
-        label={`Tokens per second by length of the text, from ${count(results[0]!.tokensPerSecond)} at ${results[0]!.length} tokens to ${count(results.at(-1)!.tokensPerSecond)} at ${results.at(-1)!.length}; the table below has all.`}
+        label={`Tokens per second by length of the text, from ${count(results[0]!.tokensPerSecond)} at ${results[0]!.length} tokens to ${count(results.at(-1)!.tokensPerSecond)} at ${results.at(-1)!.length}; the table below lists all values.`}
         dependencies={[results]}
         draw={(plot, width) =>
           plot.plot({
@@ -161,10 +150,10 @@ function Lengths() {
           <tr>
             <th scope="col">Tokens</th>
             <th scope="col" class="number">
-              per second
+              Tokens per second
             </th>
             <th scope="col" class="number">
-              one text
+              Time per text
             </th>
           </tr>
         </thead>
@@ -191,10 +180,10 @@ function Parts() {
     <section aria-labelledby="parts">
       <h2 id="parts">Where the time goes</h2>
       <p class="learn">
-        The parts of a layer one by one, in fp32 at the model’s shapes with {partsLength} tokens, times the number of
-        layers; each includes copying in and out. Together {milliseconds(total)}
+        The parts of a layer, measured separately in fp32 with the model’s shapes and {partsLength} tokens, times the
+        number of layers, including the copies to and from the module’s memory. Total: {milliseconds(total)}
         {whole &&
-          `; a whole encoding, in ${shipped.value!.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
+          `; a whole encoding, in ${shipped.value!.model.config.dtype === 'q8' ? 'int8' : 'fp32'}, takes ${milliseconds((1000 * partsLength) / whole.tokensPerSecond)}`}
         .
       </p>
       <Bars
@@ -218,23 +207,23 @@ interface Bar {
   colour: string;
 }
 
-/** Bars with their names beside and their figures at their ends. */
+/** A bar chart with names on the left and values at the ends of the bars. */
 function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] }) {
   return (
     <Plot
       label={label}
       dependencies={[rows.map(({ name, note }) => name + note).join()]}
       draw={(plot, width) => {
-        // On a phone names stand above their bars.
+        // On a phone the names are above the bars.
         const above = width < 480;
-        const letter = 0.48 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-        const roomFor = (texts: string[]) => letter * Math.max(...texts.map((text) => text.length)) + 14;
+        const characterWidth = 0.48 * Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+        const widthOf = (texts: string[]) => characterWidth * Math.max(...texts.map((text) => text.length)) + 14;
         return plot.plot({
           width,
           height: 54 + (above ? 44 : 34) * rows.length,
           marginBottom: 44,
-          marginLeft: above ? 2 : roomFor(rows.map(({ name }) => name)),
-          marginRight: roomFor(rows.map(({ note }) => note)),
+          marginLeft: above ? 2 : widthOf(rows.map(({ name }) => name)),
+          marginRight: widthOf(rows.map(({ note }) => note)),
           x: { label: unit, grid: true, ticks: Math.max(2, Math.min(5, width / 160)) },
           y: { label: null, domain: rows.map(({ name }) => name), axis: above ? null : 'left', tickSize: 0 },
           marks: [
@@ -249,9 +238,9 @@ function Bars({ label, unit, rows }: { label: string; unit: string; rows: Bar[] 
   );
 }
 
-/** What a page fetches before the first vector, without the model. */
+/** What a page downloads before it can compute the first vector, without the model. */
 function downloads(): { name: string; brotli: number }[] {
-  const module = sizes[info.value?.build ?? 'relaxed-simd'];
+  const module = sizes[heed.value?.info.build ?? 'relaxed-simd'];
   return [{ name: 'heed', brotli: module + sizes.scripts }, ...peers.libraries];
 }
 
@@ -260,10 +249,10 @@ function Sizes() {
   const own = rows[0]!.brotli;
   return (
     <section class="panel" aria-labelledby="sizes">
-      <h2 id="sizes">What a page has to fetch</h2>
+      <h2 id="sizes">Download size</h2>
       <p class="learn">
-        Script and WebAssembly for one encoder on one thread, without a model, compressed with brotli; the peers as
-        their packages were published ({peers.measured}).
+        Scripts and WebAssembly for one encoder on one thread, without a model, compressed with Brotli. The other
+        libraries are measured as published on npm ({peers.measured}).
       </p>
       <Bars
         label={`Download sizes: ${rows.map(({ name, brotli }) => `${name} ${bytes(brotli)}`).join(', ')}.`}
@@ -280,11 +269,10 @@ function Sizes() {
 }
 
 function asText(): string {
-  const { version, build: runs, reason } = info.value!;
+  const { version, build: runs, reason } = heed.value!.info;
   return [
     `heed ${version}, ${runs} build (${reason}), one thread`,
     navigator.userAgent,
-    `module memory: ${bytes(memory.value)}`,
     '',
     'tokens  tokens/s',
     ...lengths.value.map(
@@ -294,7 +282,7 @@ function asText(): string {
     `parts at ${partsLength} tokens, all layers, fp32`,
     ...parts.value.map((entry) => `${entry.milliseconds.toFixed(2).padStart(8)} ms  ${entry.part}`),
     '',
-    'download, brotli',
+    'download, Brotli',
     ...downloads().map(({ name, brotli }) => `${bytes(brotli).padStart(8)}  ${name}`),
     '',
   ].join('\n');

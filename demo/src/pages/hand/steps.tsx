@@ -1,4 +1,4 @@
-/** The six steps of an attention layer, each a formula, a sentence, its matrices, and its arithmetic for the word in focus. */
+/** The six steps of an attention layer: for each, a formula, a sentence, the matrices, and the arithmetic for the focused word. */
 import { Choice } from '../../components/controls';
 import {
   Fn,
@@ -16,9 +16,9 @@ import {
 } from '../../components/formula';
 import { decimal, percent } from '../../components/numbers';
 import type { Matrix as Numbers } from '../../engine/hand';
-import { focus, hand, head } from './state';
+import { focus, hand } from './state';
 import {
-  askers,
+  headOf,
   keys,
   numbered,
   OfFeatures,
@@ -26,6 +26,7 @@ import {
   OfPositions,
   OfQueries,
   OfSources,
+  queries,
   replaced,
   Step,
   type StepProps,
@@ -33,10 +34,10 @@ import {
 } from './step';
 import { WorkedMask, WorkedMix, WorkedQuery, WorkedScore, WorkedSoftmax } from './worked';
 
-/** How much the focused query takes of each key. */
+/** The weights of the focused query. */
 function shares({ result }: StepProps): number[] | undefined {
   const { query } = focus.current.value;
-  const { dropped, weights } = result.heads[head.value]!;
+  const { dropped, weights } = result.heads[headOf(result)]!;
   return query === undefined ? undefined : (dropped ?? weights)[query];
 }
 
@@ -64,17 +65,17 @@ export function Input({ input, result }: StepProps) {
       }
       text={
         cross
-          ? 'X asks, Y answers: a row per position, a column per feature. Type over any number.'
-          : 'A row per word, a column per feature. Type over any number.'
+          ? 'Queries come from X, keys and values from Y: one row per position, one column per feature. Every number can be edited.'
+          : 'One row per word, one column per feature. Every number can be edited.'
       }
     >
       <OfPositions
         id="x"
         symbol={<V>X</V>}
         caption="Input X"
-        note={cross ? 'asks' : undefined}
+        note={cross ? 'queries' : undefined}
         values={input.x}
-        cross={cross}
+        input={input}
         columns={features(prepared ? 'raw' : 'feature', input.x)}
         onEdit={edit(hand.x as typeof hand.y, input.x)}
       />
@@ -85,16 +86,17 @@ export function Input({ input, result }: StepProps) {
           caption={`Input ${prepared}`}
           note={prepared}
           values={result.x}
-          cross={cross}
+          input={input}
           columns={features('feature', result.x)}
         />
       )}
       {input.y && (
         <OfSources
+          input={input}
           id="y"
           symbol={<V>Y</V>}
           caption="Second input Y"
-          note="answers"
+          note="keys, values"
           values={input.y}
           columns={features(prepared ? 'rawsource' : 'source', input.y)}
           onEdit={edit(hand.y, input.y)}
@@ -102,6 +104,7 @@ export function Input({ input, result }: StepProps) {
       )}
       {prepared && result.y && (
         <OfSources
+          input={input}
           id="prepared-y"
           symbol={<Primed of="Y" />}
           caption={`Second input ${prepared}`}
@@ -132,7 +135,7 @@ const Shape = ({ name, of }: { name: string; of: Numbers }) => (
   </Formula>
 );
 
-/** X′ = norm(X + P), as far as it is asked for */
+/** X′ = norm(X + P), with the parts that are enabled */
 function Prepared({ input: { positions, layerNorm } }: Pick<StepProps, 'input'>) {
   return (
     <Formula>
@@ -153,19 +156,19 @@ function Prepared({ input: { positions, layerNorm } }: Pick<StepProps, 'input'>)
 }
 
 export function Projections({ input, result }: StepProps) {
-  const shown = result.heads[head.value]!;
+  const shown = result.heads[headOf(result)]!;
   const prime = input.positions.mode !== 'none' || input.layerNorm ? '′' : '';
-  const asking = { from: `X${prime}`, feature: 'feature', rows: askers() };
-  const answering = {
+  const fromQueries = { from: `X${prime}`, feature: 'feature', rows: queries(input) };
+  const fromKeys = {
     from: `${input.y ? 'Y' : 'X'}${prime}`,
     feature: input.y ? 'source' : 'feature',
     rows: keys(input),
     strength: shares({ input, result }),
   };
   const projections = [
-    { role: 'query', name: 'Q', axis: 'asked', means: 'what it asks for', ...asking },
-    { role: 'key', name: 'K', axis: 'asked', means: 'the label it offers', ...answering },
-    { role: 'value', name: 'V', axis: 'handed', means: 'what it gives', ...answering },
+    { role: 'query', name: 'Q', axis: 'match', means: 'queries', ...fromQueries },
+    { role: 'key', name: 'K', axis: 'match', means: 'keys', ...fromKeys },
+    { role: 'value', name: 'V', axis: 'content', means: 'values', ...fromKeys },
   ] as const;
   return (
     <Step
@@ -174,14 +177,14 @@ export function Projections({ input, result }: StepProps) {
       formula={projections.map(({ name, from, role }) => (
         <Projection key={name} name={name} input={from} part={role} />
       ))}
-      text="The same three matrices at every position: what a word asks for, the label it offers, the content it hands over."
+      text="The same three weight matrices at every position: what a word looks for, what it is matched by, and what it contributes."
       worked={<WorkedQuery {...{ input, result }} />}
     >
       {projections.map(({ role, name, feature, axis, means, rows, ...rest }) => {
         const weight = input[`${role}Weight`];
         const values = shown[role];
         const width = widthOf(values);
-        const first = head.value * width;
+        const first = headOf(result) * width;
         const columns = numbered(axis, width, name.toLowerCase());
         return (
           <div class="projection" key={name}>
@@ -219,16 +222,12 @@ export function Projections({ input, result }: StepProps) {
 function HeadChoice({ heads }: { heads: number }) {
   if (heads === 1) return null;
   return (
-    <Choice
-      label="Head shown"
-      state={hand.head}
-      options={Array.from({ length: heads }, (_, h) => [h, h + 1] as const)}
-    />
+    <Choice label="Head" state={hand.head} options={Array.from({ length: heads }, (_, h) => [h, h + 1] as const)} />
   );
 }
 
 export function Scores({ input, result }: StepProps) {
-  const { scores } = result.heads[head.value]!;
+  const { scores } = result.heads[headOf(result)]!;
   return (
     <Step
       number={3}
@@ -255,7 +254,7 @@ export function Scores({ input, result }: StepProps) {
           )}
         </Formula>
       }
-      text="Every query against every key: large where both point the same way."
+      text="The dot product of every query with every key: large where the two vectors point in the same direction."
       worked={<WorkedScore {...{ input, result }} />}
     >
       <OfPairs
@@ -286,13 +285,13 @@ export function Mask({ input, result }: StepProps) {
           <V>M</V>
         </Formula>
       }
-      text="−∞ forbids a look. Paint your own: press a cell or drag across several."
+      text="−∞ masks a key for a query. Click a cell or drag across several to change the mask."
       worked={<WorkedMask {...{ input, result }} />}
     >
       <OfPairs
         id="mask"
         symbol={<V>M</V>}
-        caption="Mask: pressed means may attend"
+        caption="Mask: a pressed cell may be attended to"
         values={result.mask}
         input={input}
         tone="mask"
@@ -301,7 +300,7 @@ export function Mask({ input, result }: StepProps) {
       {input.painted && (
         <div class="buttons">
           <button type="button" onClick={() => (hand.painted.value = null)}>
-            Clear what is painted
+            Reset the mask
           </button>
         </div>
       )}
@@ -310,7 +309,7 @@ export function Mask({ input, result }: StepProps) {
 }
 
 export function Weights({ input, result }: StepProps) {
-  const { weights, dropped } = result.heads[head.value]!;
+  const { weights, dropped } = result.heads[headOf(result)]!;
   const { p } = input.dropout;
   return (
     <Step
@@ -328,7 +327,7 @@ export function Weights({ input, result }: StepProps) {
           <Op>)</Op>
         </Formula>
       }
-      text="Each row becomes shares that sum to one; what is forbidden gets none."
+      text="The weights in each row sum to one; masked keys get zero."
       worked={<WorkedSoftmax {...{ input, result }} />}
     >
       <OfPairs
@@ -349,8 +348,8 @@ export function Weights({ input, result }: StepProps) {
               <V>A</V>
             </>
           }
-          caption={`Weights after drop-out of ${percent(p)}; what stays is divided by ${decimal(1 - p)}`}
-          note={`the rest ÷ ${decimal(1 - p)}`}
+          caption={`Weights after dropout of ${percent(p)}; the remaining ones are divided by ${decimal(1 - p)}`}
+          note={`dropout, ÷ ${decimal(1 - p)}`}
           values={dropped}
           input={input}
           tone="weight"
@@ -361,7 +360,7 @@ export function Weights({ input, result }: StepProps) {
 }
 
 export function Output({ input, result }: StepProps) {
-  const { output } = result.heads[head.value]!;
+  const { output } = result.heads[headOf(result)]!;
   const joined = numbered('joined', widthOf(result.concatenated), 'h');
   return (
     <Step
@@ -375,19 +374,21 @@ export function Output({ input, result }: StepProps) {
           <V part="value">V</V>
         </Formula>
       }
-      text="Each row averages the values by its shares in A."
+      text="Each row is the average of the values, weighted by a row of A."
       worked={<WorkedMix {...{ input, result }} />}
     >
       <OfQueries
+        input={input}
         id="output"
         symbol={<V>H</V>}
         caption="Output of the head"
         values={output}
-        columns={numbered('handed', widthOf(output), 'h')}
+        columns={numbered('content', widthOf(output), 'h')}
       />
       {input.outputWeight && result.mixed && (
         <>
           <OfQueries
+            input={input}
             id="joined"
             symbol={
               <>
@@ -398,16 +399,16 @@ export function Output({ input, result }: StepProps) {
                 <Op>]</Op>
               </>
             }
-            caption="Heads side by side"
-            note="heads side by side"
+            caption="Concatenated heads"
+            note="concatenated heads"
             values={result.concatenated}
             columns={joined}
           />
           <OfFeatures
             id="wo"
             symbol={<V>W</V>}
-            caption="Weight W that mixes the heads"
-            note="mixes them"
+            caption="Output weight W"
+            note="output projection"
             values={input.outputWeight}
             rows={joined}
             columns={numbered('mixed', widthOf(input.outputWeight), 'z')}
@@ -416,6 +417,7 @@ export function Output({ input, result }: StepProps) {
             }}
           />
           <OfQueries
+            input={input}
             id="mixed"
             symbol={<V>Z</V>}
             caption="Multi-head output"

@@ -1,4 +1,4 @@
-/** Attention by hand: every step from the input to the output, as matrices that light up together. */
+/** Attention by hand: every step from the input to the output, as matrices with a shared focus. */
 import { Notice } from '../../components/controls';
 import { Waiting } from '../../components/waiting';
 import { Explanation } from './explanation';
@@ -9,13 +9,14 @@ import { Settings } from './settings';
 import { hand } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
-export function HandRoom() {
+export function HandPage() {
   return (
     <>
-      <header class="room-head">
+      <header class="page-head">
         <h1>Attention by hand</h1>
         <p class="lede">
-          A query asks, keys answer, values are mixed. Choose an example, point at any row, change any number.
+          Each query is compared with all keys; the results weight the values. Choose an example, point at a row, or
+          edit a number.
         </p>
       </header>
       <Examples />
@@ -23,7 +24,7 @@ export function HandRoom() {
         <Settings />
         <div class="flow">
           {failure.value && (
-            <Notice kind="alert" title="This cannot be computed. ">
+            <Notice kind="alert" title="The matrices could not be computed. ">
               {failure.value.message}
             </Notice>
           )}
@@ -45,7 +46,7 @@ function Examples() {
           </button>
         ))}
       </div>
-      <p class="look-for" aria-live="polite">
+      <p class="hint" aria-live="polite">
         {presets.find(({ id }) => id === chosen)?.notice}
       </p>
     </section>

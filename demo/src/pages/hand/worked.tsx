@@ -1,26 +1,26 @@
-/** The steps' arithmetic in numbers, for the query and the key in focus: what a reader would do with a pencil. */
+/** The arithmetic of each step for the focused query and key. */
 import type { ComponentChildren } from 'preact';
 import { decimal, percent } from '../../components/numbers';
-import { forbiddenBy, type Rule } from '../../engine/hand';
-import { focus, head, keyNames, queryNames } from './state';
-import type { StepProps } from './step';
+import { maskedBy, type Rule } from '../../engine/hand';
+import { focus } from './state';
+import { headOf, type StepProps } from './step';
 
-/** The focused query, or the first; the focused key, or the one that this query takes most of. */
-function placeOf({ input, result }: StepProps) {
-  const { query: asked = focus.pinned.value.query ?? 0, key } = focus.current.value;
-  const query = Math.min(asked, result.mask.length - 1);
-  const shown = result.heads[head.value]!;
+/** The focused query, or the first; the focused key, or the one with the query's largest weight. */
+function focused({ input, result }: StepProps) {
+  const { query: chosen = focus.pinned.value.query ?? 0, key } = focus.current.value;
+  const query = Math.min(chosen, result.mask.length - 1);
+  const shown = result.heads[headOf(result)]!;
   const weights = shown.weights[query]!;
-  const focused = key === undefined ? -1 : input.order.indexOf(key);
-  const column = focused >= 0 ? focused : weights.indexOf(Math.max(...weights));
-  const nameOf = (place: number) => keyNames.value[input.order[place]!]!;
-  return { query, column, weights, shown, asker: queryNames.value[query]!, answerer: nameOf(column), nameOf };
+  const index = key === undefined ? -1 : input.order.indexOf(key);
+  const column = index >= 0 ? index : weights.indexOf(Math.max(...weights));
+  const nameOf = (place: number) => input.keyNames[input.order[place]!]!;
+  return { query, column, weights, shown, queryName: input.queryNames[query]!, keyName: nameOf(column), nameOf };
 }
 
 export function WorkedQuery({ input, result }: StepProps) {
-  const { query, shown, asker } = placeOf({ input, result });
+  const { query, shown, queryName } = focused({ input, result });
   const width = shown.query[0]!.length;
-  const first = head.value * width;
+  const first = headOf(result) * width;
   const terms = result.x[query]!.flatMap((entry, feature) =>
     entry === 0
       ? []
@@ -32,13 +32,13 @@ export function WorkedQuery({ input, result }: StepProps) {
   );
   return (
     <p>
-      <b class="query">q</b> of “{asker}” = <Sum of={terms} /> = <Vector part="query" of={shown.query[query]!} />
+      <b class="query">q</b> of “{queryName}” = <Sum of={terms} /> = <Vector part="query" of={shown.query[query]!} />
     </p>
   );
 }
 
 export function WorkedScore(props: StepProps) {
-  const { query, column, shown, asker, answerer } = placeOf(props);
+  const { query, column, shown, queryName, keyName } = focused(props);
   const key = shown.key[column]!;
   const terms = shown.query[query]!.map((entry, i) => (
     <span key={i}>
@@ -49,35 +49,35 @@ export function WorkedScore(props: StepProps) {
   const { scale } = props.result;
   return (
     <p>
-      “{asker}” · “{answerer}” = <Sum of={terms} /> = {decimal(score)}; × {decimal(scale)} ={' '}
+      “{queryName}” · “{keyName}” = <Sum of={terms} /> = {decimal(score)}; × {decimal(scale)} ={' '}
       <b>{decimal(score * scale)}</b>
     </p>
   );
 }
 
-const because: Record<Rule, string> = {
+const reasons: Record<Rule, string> = {
   padding: 'is padding',
   causal: 'comes later',
   window: 'is outside the window',
-  painted: 'is painted out',
+  painted: 'is masked by hand',
 };
 
 export function WorkedMask({ input, result }: StepProps) {
-  const { query, column, asker, answerer } = placeOf({ input, result });
-  const rule = forbiddenBy(input, query, input.order[column]!);
+  const { query, column, queryName, keyName } = focused({ input, result });
+  const rule = maskedBy(input, query, input.order[column]!);
   const row = result.mask[query]!;
   const allowed = row.filter(Boolean).length;
   return (
     <p>
       {rule
-        ? `“${asker}” may not look at “${answerer}”, which ${because[rule]}.`
-        : `“${asker}” may look at ${allowed === row.length ? `all ${allowed}` : `${allowed} of ${row.length}`}.`}
+        ? `“${queryName}” may not attend to “${keyName}”, which ${reasons[rule]}.`
+        : `“${queryName}” may attend to ${allowed === row.length ? `all ${allowed}` : `${allowed} of ${row.length}`} keys.`}
     </p>
   );
 }
 
 export function WorkedSoftmax({ input, result }: StepProps) {
-  const { query, column, weights, shown, asker, answerer } = placeOf({ input, result });
+  const { query, column, weights, shown, queryName, keyName } = focused({ input, result });
   const row = result.mask[query]!;
   const scaled = shown.scores[query]!.map((score) => score * result.scale);
   const power = (place: number) => (
@@ -88,7 +88,7 @@ export function WorkedSoftmax({ input, result }: StepProps) {
   if (!row[column])
     return (
       <p>
-        “{asker}” to “{answerer}”: e<sup>−∞</sup> = <b>0</b>
+        “{queryName}” to “{keyName}”: e<sup>−∞</sup> = <b>0</b>
       </p>
     );
   return (
@@ -99,22 +99,22 @@ export function WorkedSoftmax({ input, result }: StepProps) {
   );
 }
 
-/** A smaller share of the bar has no room for its name. */
+/** A smaller part of the bar is too narrow for its name. */
 const leastNamed = 0.15;
 
-/** The output as a sum of values, and as a bar of what it is mixed from. */
+/** The output as a weighted sum of values, and the weights as a bar. */
 export function WorkedMix({ input, result }: StepProps) {
-  const { query, shown, asker, nameOf } = placeOf({ input, result });
-  const taken = (shown.dropped ?? shown.weights)[query]!;
-  const total = taken.reduce((sum, share) => sum + share, 0);
-  const largest = taken
+  const { query, shown, queryName, nameOf } = focused({ input, result });
+  const weights = (shown.dropped ?? shown.weights)[query]!;
+  const total = weights.reduce((sum, share) => sum + share, 0);
+  const largest = weights
     .map((share, place) => ({ share, place }))
     .filter(({ share }) => share > 0)
     .sort((a, b) => b.share - a.share);
   return (
     <>
       <p>
-        <b>h</b> of “{asker}” =
+        <b>h</b> of “{queryName}” =
       </p>
       <ul class="addends">
         {largest.slice(0, shownTerms).map(({ share, place }) => (
@@ -128,7 +128,7 @@ export function WorkedMix({ input, result }: StepProps) {
         </li>
       </ul>
       <div class="mix" aria-hidden="true">
-        {taken.map((share, place) => (
+        {weights.map((share, place) => (
           <span
             key={input.order[place]}
             style={{ '--share': total && share / total }}
@@ -148,7 +148,7 @@ const Term = ({ times, children }: { times: number; children: ComponentChildren 
   </span>
 );
 
-/** Beyond so many terms or entries a line would be read by nobody. */
+/** Longer sums and vectors are abbreviated. */
 const shownTerms = 4;
 
 function Sum({ of }: { of: ComponentChildren[] }) {
@@ -172,7 +172,7 @@ const Vector = ({ of, part }: { of: readonly number[]; part?: 'query' | 'value' 
   </span>
 );
 
-/** In a sum or a product a negative number wants brackets. */
+/** Negative numbers need parentheses in sums and products. */
 const signed = (value: number): string => {
   const text = Number.isInteger(value) ? decimal(value, 0) : decimal(value);
   return value < 0 ? `(${text})` : text;

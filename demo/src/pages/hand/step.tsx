@@ -1,8 +1,8 @@
-/** What the steps of the first room are made of: a frame, and matrices between the axes that they share. */
+/** The frame of a step on the page “By hand”, and its matrices by the axes that they share. */
 import type { ComponentChildren } from 'preact';
 import { type Axis, Matrix, type MatrixProps } from '../../components/matrix';
 import type { HandInput, HandResult, Matrix as Numbers } from '../../engine/hand';
-import { focus, keyNames, queryNames } from './state';
+import { focus, hand } from './state';
 
 export interface StepProps {
   input: HandInput;
@@ -14,7 +14,7 @@ interface StepFrame {
   title: string;
   formula: ComponentChildren;
   text: ComponentChildren;
-  /** The step's arithmetic for the word in focus. */
+  /** The arithmetic of the step for the focused word. */
   worked?: ComponentChildren;
   children: ComponentChildren;
 }
@@ -37,32 +37,32 @@ export function Step({ number, title, formula, text, worked, children }: StepFra
 
 type Bound = Omit<MatrixProps, 'focus' | 'rows' | 'columns'>;
 
-/** A matrix with a row per query. */
-export const OfQueries = (props: Bound & { columns: Axis }) => <Matrix {...props} rows={askers()} focus={focus} />;
-
-/** A matrix of every query against every key. */
-export const OfPairs = ({ input, ...props }: Bound & { input: HandInput }) => (
-  <OfQueries {...props} columns={keys(input)} />
+/** A matrix with one row per query. */
+export const OfQueries = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+  <Matrix {...props} rows={queries(input)} focus={focus} />
 );
 
-/** A matrix with a row per position of the input; in self-attention such a row asks and answers. */
-export const OfPositions = ({ cross, ...props }: Bound & { columns: Axis; cross: boolean }) => (
-  <Matrix {...props} rows={{ axes: cross ? ['query'] : ['query', 'key'], labels: queryNames.value }} focus={focus} />
+/** A matrix with one row per query and one column per key. */
+export const OfPairs = (props: Bound & { input: HandInput }) => <OfQueries {...props} columns={keys(props.input)} />;
+
+/** A matrix with one row per position of the input; in self-attention, a position is both a query and a key. */
+export const OfPositions = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+  <Matrix {...props} rows={{ axes: input.y ? ['query'] : ['query', 'key'], labels: input.queryNames }} focus={focus} />
 );
 
-/** A matrix with a row per position of the second input. */
-export const OfSources = (props: Bound & { columns: Axis }) => (
-  <Matrix {...props} rows={{ axes: ['key'], labels: keyNames.value }} focus={focus} />
+/** A matrix with one row per position of the second input. */
+export const OfSources = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+  <Matrix {...props} rows={{ axes: ['key'], labels: input.keyNames }} focus={focus} />
 );
 
-/** A matrix that has neither queries nor keys: weights. */
+/** A weight matrix, which has neither queries nor keys. */
 export const OfFeatures = (props: Bound & { rows: Axis; columns: Axis }) => <Matrix {...props} focus={focus} />;
 
-export const askers = (): Axis => ({ axes: ['query'], labels: queryNames.value });
+export const queries = ({ queryNames }: HandInput): Axis => ({ axes: ['query'], labels: queryNames });
 
-export const keys = ({ order }: HandInput): Axis => ({
+export const keys = ({ order, keyNames }: HandInput): Axis => ({
   axes: ['key'],
-  labels: order.map((from) => keyNames.value[from]!),
+  labels: order.map((from) => keyNames[from]!),
   places: order,
 });
 
@@ -70,6 +70,9 @@ export const numbered = (axis: string, length: number, symbol: string): Axis => 
   axes: [axis],
   labels: Array.from({ length }, (_, i) => `${symbol}${subscript(i + 1)}`),
 });
+
+/** The index of the selected head. */
+export const headOf = ({ heads }: HandResult): number => Math.min(hand.head.value, heads.length - 1);
 
 const subscript = (value: number): string => String(value).replace(/\d/g, (digit) => '₀₁₂₃₄₅₆₇₈₉'[Number(digit)]!);
 

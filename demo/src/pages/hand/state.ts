@@ -1,4 +1,4 @@
-/** Everything one can set in the first room, and the input to the computation that follows from it. */
+/** The settings of the page “By hand”, and the input of the computation that follows from them. */
 import { batch, computed, type Signal } from '@preact/signals';
 import { type Focus, focusCodec, focusState } from '../../components/focus';
 import type { HandInput, Matrix } from '../../engine/hand';
@@ -25,7 +25,7 @@ export const hand = {
     ],
     matrix(-limits.entry, limits.entry),
   ),
-  /** The second sequence of cross-attention: its rows' names and vectors. */
+  /** The names and vectors of the second sequence, for cross-attention. */
   sources: state('sources', [], words),
   y: state<Matrix | null>('y', null, optionalMatrix),
   seed: state('seed', 6, integer(0, 9999)),
@@ -52,24 +52,24 @@ export type HandState = typeof hand;
 
 export type HandSettings = { [Name in keyof HandState]: HandState[Name] extends Signal<infer T> ? T : never };
 
-/** Something is lit from the start, so that one sees at once what the room does. */
+/** Some cells are highlighted from the start, to show what the page does. */
 const at = state<Focus>('at', { query: 2 }, focusCodec);
 export const focus = focusState(at);
 
-/** The bare room with these settings on top. */
-export function setAll(settings: Partial<HandSettings>, lit?: Focus): void {
+/** Resets all settings, then applies these. */
+export function setAll(settings: Partial<HandSettings>, focused?: Focus): void {
   batch(() => {
     reset([...Object.values(hand), at] as Signal<unknown>[]);
     for (const [name, value] of Object.entries(settings))
       (hand[name as keyof HandState] as Signal<unknown>).value = value;
     focus.hovered.value = null;
-    if (lit) at.value = lit;
+    if (focused) at.value = focused;
   });
 }
 
 const positionDim = 4;
 
-/** The settings, made to fit each other: a link may say anything. */
+/** The settings made consistent with each other, since a link may contain anything. */
 export const input = computed((): HandInput => {
   const x = rectangle(hand.x.value, hand.words.value);
   const y = hand.y.value && rectangle(hand.y.value, hand.sources.value);
@@ -82,6 +82,8 @@ export const input = computed((): HandInput => {
   const order = hand.order.value;
   const isPermutation = order?.length === keys && new Set(order).size === keys && Math.max(...order) < keys;
   return {
+    queryNames: hand.words.value.slice(0, x.length),
+    keyNames: (y ? hand.sources.value : hand.words.value).slice(0, keys),
     x,
     y,
     queryWeight: fitting(hand.queryWeight.value, widthOf(x), joined, seed),
@@ -101,13 +103,7 @@ export const input = computed((): HandInput => {
   };
 });
 
-export const queryNames = computed(() => hand.words.value.slice(0, input.value.x.length));
-export const keyNames = computed(() =>
-  (input.value.y ? hand.sources.value : hand.words.value).slice(0, input.value.order.length),
-);
-export const head = computed(() => Math.min(hand.head.value, hand.heads.value - 1));
-
-/** New words keep the vectors of the words whose places they take; further ones get a vector of their own. */
+/** Replaces the words. Each takes over the vector of the word in its position; additional words get a vector of their own. */
 export function setWords(list: string[]): void {
   const named = list.slice(0, limits.words);
   if (named.length === 0) return;

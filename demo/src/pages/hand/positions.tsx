@@ -1,13 +1,11 @@
-/** The positional encoding as a heat map, and the dot products between positions: large for near ones, small for far ones. */
+/** The positional encoding as a heat map, and the dot products between positions. */
 import type { ComponentChildren } from 'preact';
 import { Plot } from '../../components/plot';
-import { Waiting } from '../../components/waiting';
 import { colour, theme } from '../../state/theme';
 import { positions } from './result';
 
 export function PositionPlots() {
-  const current = positions.value;
-  if (!current) return <Waiting what="The encoding" />;
+  const current = positions.value!;
   const { encoding, products } = current;
   const half = Math.floor(products.length / 2);
   const cells = encoding.flatMap((row, position) => row.map((value, dimension) => ({ position, dimension, value })));
@@ -17,7 +15,7 @@ export function PositionPlots() {
   const common = { height: 250, marginBottom: 44 };
   return (
     <div class="plots">
-      <Figure caption="P, the encoding: a row per position, sine and cosine in turns, ever slower waves. Blue is −1, orange is 1.">
+      <Figure caption="The positional encoding P: one row per position; even columns are sines, odd columns cosines, with increasing wavelengths. Blue is −1, orange is 1.">
         <Plot
           label={`Heat map of the positional encoding of ${encoding.length} positions in ${encoding[0]!.length} dimensions; values between -1 and 1.`}
           dependencies={[current, theme.value]}
@@ -35,7 +33,7 @@ export function PositionPlots() {
           }
         />
       </Figure>
-      <Figure caption="Dot products of two positions with every other: near ones agree, far ones do not.">
+      <Figure caption="The dot products of two positions with all others are large for nearby positions and small for distant ones.">
         <Plot
           label={`Dot products of position 0 and of position ${half} with all positions: ${products[0]![0]!.toFixed(1)} with itself, ${products[0]![1]!.toFixed(1)} with its neighbour, ${products[0]!.at(-1)!.toFixed(1)} with the last.`}
           dependencies={[current, theme.value]}

@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same in every tab: the seed is in the URL. */
+/** Pseudorandom numbers from a seed that is part of the link, so that everyone sees the same numbers. */
 import type { Matrix } from '../../engine/hand';
 
 /** mulberry32: uniform in [0, 1). */
@@ -12,7 +12,7 @@ function uniform(seed: number): () => number {
   };
 }
 
-/** Normal entries, rounded to one decimal so that they can be followed with a pencil. */
+/** Normally distributed entries, rounded to one decimal to keep the arithmetic readable. */
 export function randomMatrix(rows: number, columns: number, seed: number): Matrix {
   const next = uniform(seed);
   const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
@@ -29,7 +29,7 @@ export function shuffled(length: number, seed: number): number[] {
   return order;
 }
 
-/** FNV-1a, to give a word its own vector. */
+/** FNV-1a, the seed of a word's vector. */
 export function hash(text: string): number {
   let value = 0x811c9dc5;
   for (const character of text) value = Math.imul(value ^ character.codePointAt(0)!, 0x01000193);

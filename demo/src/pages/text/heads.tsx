@@ -1,30 +1,27 @@
-/** Every head of every layer at a glance: choose one to see it large, switch any off, and see how much the result needed it. */
+/** All heads of all layers: select one to enlarge it, switch heads off, and see how much the result depends on them. */
+import type { HeadImportance } from 'heed';
 import { HeatMap } from '../../components/heat-map';
 import { decimal, percent, plural } from '../../components/numbers';
-import { asFailure, engine } from '../../engine/client';
-import type { AttentionView } from '../../engine/models';
+import { asFailure, heed, inTurn } from '../../engine/heed';
+import { type AttentionView, mean, measureImportance } from '../../engine/views';
 import { type Explorer, within } from './state';
 
 export function HeadGrid({ explorer, view }: { explorer: Explorer; view: AttentionView }) {
   const { layer, head, off, importance } = explorer;
-  const { layers, heads } = view;
-  const length = view.tokens.length;
-  const most = Math.max(1e-9, ...(importance.value?.flat() ?? [0]));
-  const weights = (l: number, h: number) =>
-    view.weights.subarray((l * heads + h) * length ** 2, (l * heads + h + 1) * length ** 2);
+  const largest = Math.max(1e-9, importance.value?.[0]?.change ?? 0);
   const toggle = (name: string) => {
     off.value = off.value.includes(name) ? off.value.filter((other) => other !== name) : [...off.value, name].sort();
   };
   return (
     <fieldset class="head-grid" aria-label="Heads of every layer">
-      {Array.from({ length: layers }, (_, l) => (
-        <div class="head-row" key={l} style={{ '--heads': heads }}>
+      {view.weights.map((heads, l) => (
+        <div class="head-row" key={l} style={{ '--heads': heads.length }}>
           <span class="layer-name">Layer {l + 1}</span>
-          {Array.from({ length: heads }, (_, h) => {
+          {heads.map((weights, h) => {
             const name = `${l}.${h}`;
             const isOff = off.value.includes(name);
-            const chosen = l === within(layer.value, layers) && h === within(head.value, heads);
-            const needed = importance.value?.[l]?.[h];
+            const chosen = l === within(layer.value, view.weights.length) && h === within(head.value, heads.length);
+            const needed = importance.value?.find((entry) => entry.layer === l && entry.head === h)?.change;
             return (
               <div class={`head ${isOff ? 'off' : ''}`} key={h}>
                 <button
@@ -36,13 +33,13 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
                     head.value = h;
                   }}
                 >
-                  <HeatMap weights={weights(l, h)} length={length} />
+                  <HeatMap weights={weights} length={view.tokens.length} />
                 </button>
                 <label
                   title={
                     needed === undefined
                       ? undefined
-                      : `Switched off alone, it turns the vectors by ${decimal(needed, 4)}`
+                      : `Switching off this head alone changes the vectors by ${decimal(needed, 4)}`
                   }
                 >
                   <input
@@ -52,7 +49,7 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
                     aria-label={`Layer ${l + 1}, head ${h + 1} on`}
                   />
                   <span aria-hidden="true">{h + 1}</span>
-                  {needed !== undefined && <span class="needed" style={{ '--share': needed / most }} />}
+                  {needed !== undefined && <span class="needed" style={{ '--share': needed / largest }} />}
                 </label>
               </div>
             );
@@ -63,12 +60,12 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
   );
 }
 
-/** What the switched-off heads did to the sentences' vectors, and which heads would matter most. */
+/** How switched-off heads change the sentences' vectors, and which heads matter most. */
 export function HeadEffect({ explorer }: { explorer: Explorer }) {
-  const { off, texts, similarity, importance, which, failure } = explorer;
+  const { off, texts, similarity, importance, opened, failure } = explorer;
   const unchanged = similarity.value?.view.unchanged ?? [];
   const measure = () => {
-    engine.importance(which, texts.value).then(
+    inTurn(() => measureImportance(heed.value!, opened.value!.model, texts.value)).then(
       (measured) => {
         importance.value = measured;
       },
@@ -82,8 +79,8 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
     <div class="head-effect">
       <p role="status">
         {off.value.length === 0
-          ? 'All heads are on. Untick one to switch it off.'
-          : `${plural(off.value.length, 'head')} off: the sentences’ vectors keep a cosine of ${decimal(mean(unchanged), 4)} on average to what they were (least ${decimal(least, 4)}).`}
+          ? 'All heads are on. Clear a checkbox to switch a head off.'
+          : `${plural(off.value.length, 'head')} off: the sentences’ vectors have a mean cosine of ${decimal(mean(unchanged), 4)} with the original ones (minimum ${decimal(least, 4)}).`}
       </p>
       <div class="buttons">
         <button type="button" onClick={measure}>
@@ -91,7 +88,7 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
         </button>
         {off.value.length > 0 && (
           <button type="button" onClick={() => (off.value = [])}>
-            All on
+            Switch all on
           </button>
         )}
       </div>
@@ -100,23 +97,19 @@ export function HeadEffect({ explorer }: { explorer: Explorer }) {
   );
 }
 
-function Ranking({ importance }: { importance: number[][] }) {
-  const ranked = importance
-    .flatMap((row, layer) => row.map((change, head) => ({ change, layer, head })))
-    .sort((a, b) => b.change - a.change);
-  const total = ranked.reduce((sum, { change }) => sum + change, 0) || 1;
-  const top = ranked.slice(0, 3);
+function Ranking({ importance }: { importance: HeadImportance[] }) {
+  const total = importance.reduce((sum, { change }) => sum + change, 0) || 1;
+  const top = importance.slice(0, 3);
   return (
     <p>
-      Switched off one at a time,{' '}
+      Switching off one head at a time,{' '}
       {top
         .map(
-          ({ layer, head, change }) => `layer ${layer + 1} head ${head + 1} (${percent(change / total)} of all change)`,
+          ({ layer, head, change }) =>
+            `layer ${layer! + 1} head ${head + 1} (${percent(change / total)} of the total change)`,
         )
         .join(', ')}{' '}
-      matter most for these sentences; the bars show all.
+      matter most for these sentences. The bars show all heads.
     </p>
   );
 }
-
-const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);

@@ -1,5 +1,4 @@
-/** A model on the reader's sentences: attention, similarity, hidden states. */
-
+/** The views of a model on the reader's sentences: attention, similarity, hidden states. */
 import { Choice, Notice } from '../../components/controls';
 import { milliseconds, plural, short } from '../../components/numbers';
 import { TokenAttention } from '../../components/token-attention';
@@ -16,7 +15,7 @@ export function Sentences({ explorer }: { explorer: Explorer }) {
         <h2>
           <label for={`${which}-written`}>Your sentences</label>
         </h2>
-        <p class="timing">one a line; everything below follows as you type</p>
+        <p class="timing">one per line; the results are updated as you type</p>
       </header>
       <textarea
         id={`${which}-written`}
@@ -25,10 +24,10 @@ export function Sentences({ explorer }: { explorer: Explorer }) {
         onInput={(event) => (written.value = event.currentTarget.value)}
         spellcheck={false}
       />
-      {texts.value.length === 0 && <Notice>Write a sentence to see what the model makes of it.</Notice>}
+      {texts.value.length === 0 && <Notice>Write a sentence to see the model’s results.</Notice>}
       {linesLeftOut.value > 0 && (
         <Notice>
-          {plural(linesLeftOut.value, 'further line')} left out: this page compares {maxSentences} at a time.
+          {plural(linesLeftOut.value, 'further line')} left out: this page compares up to {maxSentences} sentences.
         </Notice>
       )}
       <Similarity explorer={explorer} />
@@ -41,7 +40,7 @@ export function Views({ explorer }: { explorer: Explorer }) {
   return (
     <>
       {explorer.failure.value && (
-        <Notice kind="alert" title="This text cannot be computed. ">
+        <Notice kind="alert" title="The model could not process this text. ">
           {explorer.failure.value.message}
         </Notice>
       )}
@@ -56,20 +55,20 @@ function Attention({ explorer }: { explorer: Explorer }) {
   const current = attention.value;
   if (!current) return null;
   const length = current.tokens.length;
-  const l = within(layer.value, current.layers);
-  const h = within(head.value, current.heads);
-  const from = (l * current.heads + h) * length ** 2;
+  const l = within(layer.value, current.weights.length);
+  const h = within(head.value, current.weights[l]!.length);
   return (
     <section class="panel" aria-labelledby={`${explorer.which}-attention`}>
       <header>
         <h2 id={`${explorer.which}-attention`}>Attention</h2>
         <p class="timing">
-          {plural(length, 'token')} through {plural(current.layers, 'layer')} in {milliseconds(current.milliseconds)}
+          {plural(length, 'token')} through {plural(current.weights.length, 'layer')} in{' '}
+          {milliseconds(current.milliseconds)}
         </p>
       </header>
       <p class="learn">
-        Each head decides for itself which tokens to look at: rows ask, columns answer, and the darker the cell, the
-        larger the share. Choose a head to see it large; switch it off to see what the sentences’ vectors lose.
+        Each head computes its own attention weights: one row per query, one column per key; stronger colours are larger
+        weights. Select a head to enlarge it, or switch it off to see how the sentences’ vectors change.
       </p>
       {texts.value.length > 1 && (
         <label class="field inline">
@@ -88,12 +87,12 @@ function Attention({ explorer }: { explorer: Explorer }) {
       )}
       {current.notRead > 0 && (
         <Notice>
-          {plural(current.notRead, 'token')} at the end not read: the text is longer than the model’s limit.
+          The last {plural(current.notRead, 'token')} not read: the text is longer than the model’s limit.
         </Notice>
       )}
       {current.notShown > 0 && (
         <Notice>
-          The first {length} tokens are shown; {current.notShown} more were computed.
+          Only the first {length} tokens are shown; {current.notShown} more were computed.
         </Notice>
       )}
       <div class="attention">
@@ -108,7 +107,7 @@ function Attention({ explorer }: { explorer: Explorer }) {
               Layer {l + 1}, head {h + 1}
             </h3>
             <Choice
-              label="Show as"
+              label="View"
               state={view}
               options={[
                 ['lines', 'lines'],
@@ -116,12 +115,7 @@ function Attention({ explorer }: { explorer: Explorer }) {
               ]}
             />
           </div>
-          <TokenAttention
-            tokens={current.tokens}
-            weights={current.weights.subarray(from, from + length ** 2)}
-            view={view.value}
-            pinned={token}
-          />
+          <TokenAttention tokens={current.tokens} weights={current.weights[l]![h]!} view={view.value} pinned={token} />
         </div>
       </div>
     </section>

@@ -1,0 +1,101 @@
+/** Loads the library and the shipped model. Nothing waits for them: the page is drawn first. */
+import { computed, effect, signal } from '@preact/signals';
+import {
+  type Build,
+  type FromPretrainedOptions,
+  type Heed,
+  type LoadProgress,
+  load,
+  type ModelSource,
+  type PretrainedModel,
+  TextIndex,
+} from 'heed';
+import indexUrl from 'heed/model/dictionary/index.safetensors?url';
+import wordsUrl from 'heed/model/dictionary/words.txt?url';
+import { choice } from '../state/codecs';
+import { urlState } from '../state/url';
+
+export interface Failure {
+  message: string;
+  code?: string;
+}
+
+export interface OpenModel {
+  model: PretrainedModel;
+  /** The time it took to load. */
+  milliseconds: number;
+}
+
+/** The build to run; part of the link, so that both can be compared. */
+export const build = urlState<Build | 'auto'>('all', 'build', 'auto', choice('auto', 'relaxed-simd', 'simd128'));
+
+export const heed = signal<Heed | undefined>(undefined);
+export const shipped = signal<OpenModel | undefined>(undefined);
+export const shippedProgress = signal(0);
+export const failure = signal<Failure | undefined>(undefined);
+/** Whether the page has loaded all that any of its parts needs; from then on it makes no request. */
+export const complete = signal(false);
+export const ready = computed(() => heed.value !== undefined && failure.value === undefined);
+
+export async function start(): Promise<void> {
+  try {
+    heed.value = await load({ build: build.peek() });
+    shipped.value = await openModel(undefined, {
+      onProgress: (progress) => {
+        shippedProgress.value = share(progress);
+      },
+    });
+  } catch (reason) {
+    failure.value = asFailure(reason);
+    return;
+  }
+  const rest = await Promise.allSettled([loadDictionary(), import('../components/plot-library')]);
+  complete.value = rest.every(({ status }) => status === 'fulfilled');
+}
+
+let dictionary: Promise<TextIndex> | undefined;
+
+/** The words of the reverse dictionary and their vectors; loaded once, or again after a failure. */
+export function loadDictionary(): Promise<TextIndex> {
+  dictionary ??= TextIndex.load({
+    'words.txt': new URL(wordsUrl, import.meta.url),
+    'index.safetensors': new URL(indexUrl, import.meta.url),
+  });
+  dictionary.catch(() => {
+    dictionary = undefined;
+  });
+  return dictionary;
+}
+
+/** Opens a model in a worker of its own; the page stays responsive while it computes. */
+export async function openModel(source: ModelSource | undefined, options: FromPretrainedOptions): Promise<OpenModel> {
+  const start = performance.now();
+  const model = await heed.peek()!.fromPretrained(source, { ...options, worker: true });
+  return { model, milliseconds: performance.now() - start };
+}
+
+let last: Promise<unknown> = Promise.resolve();
+
+/** Runs tasks one after the other, so that the times on the page are each task's own. */
+export function inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
+  const result = last.then(task);
+  last = result.catch(() => {});
+  return result;
+}
+
+/** Reloads the page when another build is chosen. */
+export function followBuild(): void {
+  const running = build.peek();
+  effect(() => {
+    // The address has to change first.
+    if (build.value !== running) setTimeout(() => location.reload(), 400);
+  });
+}
+
+export function asFailure(reason: unknown): Failure {
+  const { message, code } = reason as Partial<Failure>;
+  return { message: message ?? String(reason), ...(code !== undefined && { code }) };
+}
+
+/** The loaded part of all bytes, 0 to 1. */
+export const share = ({ loaded, total }: LoadProgress): number => (total ? loaded / total : 0);
