@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { HeedError, load, type ModelInput } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { parseHeader } from '../../../web/src/models/safetensors.js';
+import { parseHeader } from '../../../web/src/io/safetensors.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'heed';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { writeSafetensors } from '../../../web/src/models/safetensors.js';
+import { writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bytesOf, expectClose, fixture, readSafetensors } from './fixtures.js';
 import { type Answer, bert, cutOff, except, openServer, page, serving, status } from './server.js';
 

@@ -1,7 +1,7 @@
 /** Weights in unusual order, and files whose tensors do not fit each other. */
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { type Dtype, headerLength, parseHeader, writeSafetensors } from '../../../web/src/models/safetensors.js';
+import { type Dtype, headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 
 const heed = await load();
@@ -21,7 +21,7 @@ function rewritten(
 ): Record<string, Uint8Array> {
   const files = bytesOf(folder);
   const bytes = files[file]!;
-  const start = 8 + headerLength(bytes, file, bytes.length);
+  const start = headerEnd(bytes, file, bytes.length);
   const tensors = parseHeader(bytes.subarray(8, start), file, bytes.length).map(
     ({ name, dtype, shape, begin, end }): Stored => ({
       name,
@@ -64,11 +64,11 @@ describe('int8 weights', () => {
       (tensors) => tensors.filter(({ name }) => name !== `${query}_scale`),
       `model.safetensors: tensor '${query}': got I8 without '${query}_scale'`,
     ],
-    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one a row`],
+    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one per row`],
     [
       "have too few scales in a task's head",
       shortened('classifier.weight'),
-      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one a row",
+      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one per row",
     ],
   ])('that %s are refused', async (_, change, message) => {
     await expect(heed.fromPretrained(rewritten(folder, change))).rejects.toMatchObject({

@@ -1,8 +1,8 @@
 /** A pretrained encoder in a worker of its own: the same interface as in this thread, every call a message. */
 import { describe, HeedError, invalid } from '../error.js';
+import { type ModelSource, portable } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
-import { type ModelSource, portable } from '../models/source.js';
 import { moduleOf } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
 import type { RawObject, Runtime } from '../owned.js';

@@ -31,7 +31,7 @@ export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => v
       const file = (await ask({ path, nth, required })) as Omit<OpenFile, 'chunks'> | null;
       return file && { ...file, chunks: () => chunksOf({ path, nth, required }) };
     };
-    return { label: 'source', open: open as ModelFolder['open'] };
+    return { open: open as ModelFolder['open'] };
   }
 
   async function* chunksOf(file: FileRequest): AsyncIterable<Uint8Array> {

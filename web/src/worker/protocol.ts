@@ -3,8 +3,8 @@
  * loads. Both ends are heed's own and of one version, so messages are trusted, and numbers in them stay what they were.
  */
 import { describe, HeedError, type HeedErrorCode } from '../error.js';
+import type { ModelSource } from '../io/source.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
-import type { ModelSource } from '../models/source.js';
 import type { WasmModule } from '../module.js';
 
 /** The methods of a model that a worker runs. */

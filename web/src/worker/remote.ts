@@ -1,5 +1,5 @@
 /** A model that lives elsewhere: each of its methods is one call there. */
-import type { ModelConfig, PretrainedModel, Workers } from '../models/model.js';
+import type { AllOutputs, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import { dispose } from '../platform.js';
 import type { Arguments, Method } from './protocol.js';
 
@@ -13,8 +13,8 @@ export abstract class RemoteModel implements PretrainedModel {
 
   protected abstract call<M extends Method>(method: M, args: Arguments<M>): Called<M>;
 
-  encode(...args: Arguments<'encode'>): Called<'encode'> {
-    return this.call('encode', args);
+  encode(...args: Arguments<'encode'>): Promise<AllOutputs> {
+    return this.call('encode', args) as Promise<AllOutputs>;
   }
 
   embed(...args: Arguments<'embed'>): Called<'embed'> {
