@@ -133,7 +133,7 @@ async function bundle(forCoverage) {
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));
 }
 
-// The model's folder as one file (web/src/models/packed.ts reads it): the small files move into the header's metadata.
+// The model's folder as one file (web/src/io/packed.ts reads it): the small files move into the header's metadata.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));

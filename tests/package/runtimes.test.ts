@@ -46,7 +46,7 @@ describe('an edge runtime, with a compiled module and no other way to one', () =
     const dist = join(edge, 'node_modules/heed/dist');
     fs.cpSync(dist, join(edge, 'heed'), { recursive: true });
     fs.copyFileSync(join(dist, 'heed-simd128.wasm'), join(edge, 'heed.wasm'));
-    // The shipped model's folder, unpacked (web/src/models/packed.ts): its small files lie in the header's metadata.
+    // The shipped model's folder, unpacked (web/src/io/packed.ts): its small files lie in the header's metadata.
     fs.copyFileSync(join(dist, 'model/model.safetensors'), join(edge, 'model.safetensors'));
     const weights = fs.readFileSync(join(edge, 'model.safetensors'));
     const header = JSON.parse(weights.toString('utf8', 8, 8 + Number(weights.readBigUInt64LE(0))));

@@ -27,6 +27,14 @@ export async function use() {
   mha.dispose();
   const model = await runtime.fromPretrained({ 'config.json': new Uint8Array() }, { dtype: 'q8' });
   const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
+  const { attentions, hiddenStates } = await model.encode('a', { outputAttentions: true, outputHiddenStates: true });
+  const layers: number = attentions.length + hiddenStates.length;
+  const some: heed.Tensor[] = (await model.encode('a', { outputAttentions: true })).attentions;
+  const states: heed.Tensor[] = (await model.encode('a', { outputHiddenStates: true })).hiddenStates;
+  // @ts-expect-error present on request only
+  (await model.encode('a')).attentions.length;
+  // @ts-expect-error an unknown option
+  await model.encode('a', { outputAttentions: true, outputAttention: true });
   const extract = await heed.pipeline('feature-extraction');
   const out = await extract(['a'], { pooling: 'mean', normalize: true });
   const error: Error & { code: string } = new heed.HeedError('INVALID_ARGUMENT', 'x');
@@ -36,7 +44,7 @@ export async function use() {
   await model.embed(['a'], { pooling: 'sum' });
   // @ts-expect-error a missing option
   new runtime.Linear({ inFeatures: 3 });
-  return [data, shape, nested, vectors, out, error];
+  return [data, shape, nested, vectors, layers, some, states, out, error];
 }`;
 
 const kResolutions = [

@@ -265,3 +265,10 @@ test('memory stays flat over loads and disposals', async () => {
   for (let i = 0; i < 50; i++) await cycle();
   expect(heed.info.memoryBytes).toBe(before);
 });
+
+test('more texts than a function call takes arguments', async () => {
+  using model = await heed.fromPretrained(fixture('bert').folder);
+  const input = { inputIds: Array.from({ length: 200_000 }, () => [5]) };
+  expect((await model.predict('sequence-classification', input)).logits.shape).toEqual([200_000, 3]);
+  expect((await model.encode(input)).lastHiddenState.shape).toEqual([200_000, 1, 24]);
+});

@@ -216,7 +216,6 @@ describe('a folder URL', () => {
     await expect(heed.fromPretrained(`${base}model`, { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
       'no',
     );
-    server.closeAllConnections();
   });
 
   test('of a hub that the caller names', async () => {

@@ -3,7 +3,7 @@ import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } f
 import { calling, describe, invalid } from '../error.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { integer, listOf, oneOf, readOptions } from '../options.js';
+import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { formatShape, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
@@ -34,7 +34,7 @@ import type {
   TokenizeResult,
 } from './model.js';
 import { firstRows, padRows, padWeights } from './padding.js';
-import { makeYield, type PieceOptions, piecesOf, runPiece } from './run.js';
+import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { loadVectorLayers } from './vector-layers.js';
 
@@ -124,37 +124,31 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async encode(input: ModelInput, options: EncodeOptions = {}): Promise<AllOutputs> {
-    void this.raw;
-    const read = readOptions('encode', encodeSchema, options);
+    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates } = read;
-    const yieldToEventLoop = makeYield(read.signal);
-    const headMask = this.#headMask(read.headMask);
-    const rows = await this.#allRows(readInput(input), read, yieldToEventLoop);
+    const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { numLayers, numHeads, embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
 
+    const arrays = (requested: boolean, length: number) =>
+      Array.from({ length: requested ? numLayers : 0 }, () => new Float32Array(length));
     const last = new Float32Array(count * width * embedDim);
-    const hidden = outputHiddenStates ? Array.from({ length: numLayers }, () => new Float32Array(last.length)) : [];
-    const attentions = outputAttentions
-      ? Array.from({ length: numLayers }, () => new Float32Array(count * numHeads * width * width))
-      : [];
-    let first = 0;
-    for (const piece of piecesOf(rows, this.#core)) {
-      const from = first;
-      const spread = (encoding: RawEncoding, out: Float32Array) =>
-        padRows(encoding.hidden(), piece, width, embedDim, out.subarray(from * width * embedDim));
-      const onLayer = (layer: number, encoding: RawEncoding, weights: Float32Array | null) => {
-        if (weights)
-          padWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(from * numHeads * width * width));
-        if (outputHiddenStates && layer < numLayers - 1) spread(encoding, hidden[layer + 1]!);
+    const hidden = arrays(outputHiddenStates, last.length);
+    const attentions = arrays(outputAttentions, count * numHeads * width * width);
+    await this.#run(rows, count, read, pieceOptions, (piece, first) => {
+      const copy = (encoding: RawEncoding, out: Float32Array) =>
+        padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
+      return {
+        returnWeights: outputAttentions,
+        onLayer(layer, encoding, weights) {
+          if (weights)
+            padWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(first * numHeads * width * width));
+          if (outputHiddenStates && layer < numLayers - 1) copy(encoding, hidden[layer + 1]!);
+        },
+        use: (encoding) => copy(encoding, last),
       };
-      await this.#run(piece, { yieldToEventLoop, headMask, returnWeights: outputAttentions, onLayer }, (encoding) =>
-        spread(encoding, last),
-      );
-      first += piece.length;
-      read.onProgress?.({ done: first, total: count });
-    }
+    });
 
     const shape = [count, width, embedDim];
     const mask = new Uint8Array(count * width);
@@ -174,58 +168,46 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     }
     if (outputAttentions)
       result.attentions = attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
-    if (outputHiddenStates)
-      result.hiddenStates = [
-        ...hidden.map((data) => new Tensor(data, shape)),
-        ...(numLayers > 0 ? [new Tensor(last.slice(), shape)] : []),
-      ];
+    if (outputHiddenStates) {
+      if (numLayers > 0) hidden.push(last.slice());
+      result.hiddenStates = hidden.map((data) => new Tensor(data, shape));
+    }
     return result as AllOutputs; // those that the options request; the interface's overloads say which
   }
 
   async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {
-    void this.raw;
-    const read = readOptions('embed', embedSchema, options);
+    const [read, pieceOptions] = this.#begin('embed', embedSchema, options);
     const { layers, pooling: configured, normalize: normalizes } = this.#sentence;
     const { pooling = configured, normalize = normalizes } = read;
-    if (layers.length > 0 && pooling.length !== configured.length)
-      throw invalid(
-        'embed.pooling',
-        pooling.join(', '),
-        `${configured.length} of them, as the layers after the pooling require`,
-      );
+    if (layers.length > 0 && pooling.length !== configured.length) {
+      const expected = `${configured.length} of them, as the layers after the pooling require`;
+      throw invalid('embed.pooling', pooling.join(', '), expected);
+    }
     const full = layers.at(-1)?.outFeatures ?? pooling.length * this.#core.embedDim;
     const width = read.dimensions ?? full;
     if (width > full) throw invalid('embed.dimensions', String(width), `a whole number from 1 to ${full}`);
-    const pieceOptions = {
-      yieldToEventLoop: makeYield(read.signal),
-      headMask: this.#headMask(read.headMask),
-      returnWeights: false,
-    };
     const prompt = this.#prompt(read);
     const given = readInput(input);
     requireTexts(given, read);
     const skipped = isTexts(given) ? this.#tokensOf(prompt) : 0;
     const total = countTexts(given);
     const out = new Float32Array(total * width);
-    let done = 0;
-    for (const piece of piecesOf(rowsOf(given, { ...read, prompt }, this.#context), this.#core)) {
-      const vectors = await this.#run(piece, pieceOptions, (encoding) =>
-        this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped)),
-      );
-      for (let n = 0; n < piece.length; n++) {
-        const vector = vectors.data.subarray(n * full, n * full + width);
-        out.set(normalize ? normalized(vector) : vector, (done + n) * width);
-      }
-      done += piece.length;
-      read.onProgress?.({ done, total });
-    }
+    const rows = rowsOf(given, { ...read, prompt }, this.#context);
+    await this.#run(rows, total, read, pieceOptions, (piece, first) => ({
+      use: (encoding) => {
+        const { data } = this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped));
+        for (let n = 0; n < piece.length; n++) {
+          const vector = data.subarray(n * full, n * full + width);
+          out.set(normalize ? normalized(vector) : vector, (first + n) * width);
+        }
+      },
+    }));
     return new Tensor(out, [total, width]);
   }
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
-    void this.raw;
-    const read = readOptions('tokenize', tokenizeSchema, options);
-    const rows = await this.#allRows(readInput(texts), read, makeYield(read.signal));
+    const [read, pieceOptions] = this.#begin('tokenize', tokenizeSchema, options);
+    const rows = await this.#allRows(readInput(texts), read, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
       ...listsOf(rows),
@@ -235,45 +217,38 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
-    void this.raw;
-    const read = readOptions('predict', callSchema, options);
+    const [read, pieceOptions] = this.#begin('predict', callSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
     const { chain, isTied, bias } = this.#head(name);
-    const yieldToEventLoop = makeYield(read.signal);
-    const pieceOptions = { yieldToEventLoop, headMask: this.#headMask(read.headMask), returnWeights: false };
-    const rows = await this.#allRows(readInput(input), read, yieldToEventLoop);
+    const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
     const masks: [number, number][] = [];
     const parts: Float32Array[] = [];
     let labels = 0;
-    let done = 0;
-    const inputsOf = {
+    /** The rows of each kind of head. */
+    const inputs = {
       pooled: (encoding: RawEncoding, piece: Row[]) => this.#pool(encoding, piece, [this.#classPooling]),
-      tokens: (encoding: RawEncoding) => {
+      tokens(encoding: RawEncoding) {
         const data = encoding.hidden();
         return { data, shape: [data.length / embedDim, embedDim] };
       },
-      masks: (encoding: RawEncoding, piece: Row[]) => this.#maskRows(encoding.hidden(), piece, done, masks),
+      masks: (encoding: RawEncoding, piece: Row[], first: number) =>
+        this.#maskRows(encoding.hidden(), piece, first, masks),
     };
-    for (const piece of piecesOf(rows, this.#core)) {
-      const { data, shape } = await this.#run(piece, pieceOptions, (encoding) => {
-        const output = chain.forward(inputsOf[kind](encoding, piece));
-        return isTied ? this.raw.encoder.wordLogits(output) : output;
-      });
-      labels = shape.at(-1)!;
-      if (bias) for (let i = 0; i < data.length; i++) data[i]! += bias[i % labels] ?? 0;
-      let part = data;
-      if (kind === 'tokens') {
-        part = new Float32Array(piece.length * width * labels);
-        padRows(data, piece, width, labels, part);
-      }
-      parts.push(part);
-      done += piece.length;
-      read.onProgress?.({ done, total: count });
-    }
+    await this.#run(rows, count, read, pieceOptions, (piece, first) => ({
+      use: (encoding) => {
+        const output = chain.forward(inputs[kind](encoding, piece, first));
+        const { data, shape } = isTied ? this.raw.encoder.wordLogits(output) : output;
+        labels = shape.at(-1)!;
+        if (isTied && bias) for (let i = 0; i < data.length; i++) data[i]! += bias[i % labels] ?? 0;
+        const padded = kind === 'tokens' ? new Float32Array(piece.length * width * labels) : data;
+        if (kind === 'tokens') padRows(data, piece, width, labels, padded);
+        parts.push(padded);
+      },
+    }));
     const shapes = { pooled: [count], tokens: [count, width], masks: [masks.length] };
     return {
       logits: new Tensor(concatenate(Float32Array, parts), [...shapes[kind], labels]),
@@ -291,8 +266,32 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
 
-  #run<T>(piece: Row[], options: PieceOptions, use: (encoding: RawEncoding) => T): Promise<T> {
-    return runPiece(() => this.raw.encoder, this.#core, piece, options, use);
+  /** Reads a call's options. Throws where the model has been disposed of or the signal has fired. */
+  #begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
+    owner: string,
+    schema: S,
+    options: object,
+  ): [Read<S>, PieceOptions] {
+    void this.raw;
+    const read = readOptions(owner, schema, options);
+    const { signal, headMask = null } = read as Read<typeof callSchema>;
+    return [read, { yieldToEventLoop: makeYield(signal), headMask: this.#headMask(headMask) }];
+  }
+
+  /** Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
+  async #run(
+    rows: Iterable<Row>,
+    total: number,
+    { onProgress }: Pick<Read<typeof callSchema>, 'onProgress'>,
+    options: PieceOptions,
+    hooksOf: (piece: Row[], first: number) => PieceHooks,
+  ): Promise<void> {
+    let done = 0;
+    for (const piece of piecesOf(rows, this.#core)) {
+      await runPiece(() => this.raw.encoder, this.#core, piece, options, hooksOf(piece, done));
+      done += piece.length;
+      onProgress?.({ done, total });
+    }
   }
 
   /** [N, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
@@ -318,7 +317,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
   }
 
-  async #allRows(input: ModelInput, options: InputOptions, yieldToEventLoop: () => Promise<void>): Promise<Row[]> {
+  async #allRows(input: ModelInput, options: InputOptions, { yieldToEventLoop }: PieceOptions): Promise<Row[]> {
     requireTexts(input, options);
     const rows: Row[] = [];
     for (const row of rowsOf(input, options, this.#context)) {

@@ -70,20 +70,25 @@ export interface PieceOptions {
   yieldToEventLoop: () => Promise<void>;
   /** [layers][heads] factors. */
   headMask: Float32Array[] | null;
-  returnWeights: boolean;
-  /** After the embeddings (-1) and after each layer. */
-  onLayer?: (layer: number, encoding: RawEncoding, weights: Float32Array | null) => void;
 }
 
-/** Runs one piece and passes its encoding to `use`, which copies what it needs. `model` is called at each step, as it throws once the model has been disposed of. */
-export async function runPiece<T>(
+/** What is done with one piece; what is needed of an encoding is to be copied. */
+export interface PieceHooks {
+  /** After the last layer. */
+  use(encoding: RawEncoding): void;
+  /** After the embeddings (-1) and after each layer. */
+  onLayer?(layer: number, encoding: RawEncoding, weights: Float32Array | null): void;
+  returnWeights?: boolean;
+}
+
+/** Runs one piece. `model` is called at each step, as it throws once the model has been disposed of. */
+export async function runPiece(
   model: () => RawEncoderModel,
   { numLayers, positionOffset }: RawEncoderModelConfig,
   piece: Row[],
-  options: PieceOptions,
-  use: (encoding: RawEncoding) => T,
-): Promise<T> {
-  const { yieldToEventLoop, headMask, returnWeights, onLayer } = options;
+  { yieldToEventLoop, headMask }: PieceOptions,
+  { use, onLayer, returnWeights = false }: PieceHooks,
+): Promise<void> {
   const flat = (values: (row: Row) => number[]) => Int32Array.from(piece.flatMap(values));
   const types = piece.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null;
   const positions = piece.some((row) => row.positions)
@@ -110,7 +115,7 @@ export async function runPiece<T>(
       });
     }
     if (numLayers === 0) encoding.finish();
-    return calling('model', () => use(encoding));
+    calling('model', () => use(encoding));
   } finally {
     encoding.delete();
   }
