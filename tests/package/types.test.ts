@@ -29,8 +29,8 @@ export async function use() {
   const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
   const { attentions, hiddenStates } = await model.encode('a', { outputAttentions: true, outputHiddenStates: true });
   const layers: number = attentions.length + hiddenStates.length;
-  const some: heed.Tensor[] = (await model.encode('a', { outputAttentions: true })).attentions;
-  const states: heed.Tensor[] = (await model.encode('a', { outputHiddenStates: true })).hiddenStates;
+  const some: { shape: readonly number[] }[] = (await model.encode('a', { outputAttentions: true })).attentions;
+  const states: { shape: readonly number[] }[] = (await model.encode('a', { outputHiddenStates: true })).hiddenStates;
   // @ts-expect-error present on request only
   (await model.encode('a')).attentions.length;
   // @ts-expect-error an unknown option

@@ -26,7 +26,7 @@ interface Writer {
 }
 
 /**
- * `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: where the server cannot be reached, a file
+ * @internal `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: where the server cannot be reached, a file
  * is missing only if the server said so before.
  */
 export async function cachedSource(

@@ -32,7 +32,7 @@ export interface Source {
   failed?(error: unknown): Promise<void>;
 }
 
-/** Where each file is, for sources that read URLs; null for files that have none. */
+/** @internal Where each file is, for sources that read URLs; null for files that have none. */
 export type UrlOf = (path: string) => URL | null;
 
 export function missing(where: string, got = 'no such file'): NoFile {
@@ -100,7 +100,7 @@ export function concatenate<A extends { length: number; set(part: A, at: number)
   return whole;
 }
 
-/** The chunks of a file that was there when it was opened; it may have been deleted or changed since. */
+/** @internal The chunks of a file that was there when it was opened; it may have been deleted or changed since. */
 export async function* streamChunks(name: string, stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   try {
     yield* fromStream(stream);
