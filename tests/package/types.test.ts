@@ -15,7 +15,7 @@ beforeAll(async () => {
   );
 });
 
-// One use of each part of the face, results annotated: a wrong type does not compile.
+// One use of each part of the API, with annotated results: a wrong type does not compile.
 const use = `
 export async function use() {
   const runtime = await heed.load({ build: 'simd128' });

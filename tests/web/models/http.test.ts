@@ -133,13 +133,13 @@ describe('a connection that breaks', () => {
     expectProgress();
   });
 
-  test('starts again where the server knows no ranges', async () => {
+  test('starts again where the server does not support ranges', async () => {
     breaking(whole);
     await expectRight();
     expect(ranges).toHaveLength(2);
   });
 
-  test.each(['another file', 'a part again', 'an error'])('fails where that gives %s', async (what) => {
+  test.each(['another file', 'a part again', 'an error'])('fails where the response is %s', async (what) => {
     const wrong = part(0, `bytes 0-${end}/${weights.length}`);
     breaking((request, response, name) => {
       if (request.headers.range !== undefined) return wrong(request, response, name);

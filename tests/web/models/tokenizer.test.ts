@@ -22,7 +22,7 @@ const open = (kind: string) =>
 const tokenizerOf = (json: object) =>
   new TextTokenizer(Settings.parse(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json'), undefined);
 
-describe.each(Object.keys(golden.kinds))("%s is Hugging Face's own", (kind) => {
+describe.each(Object.keys(golden.kinds))("%s gives Hugging Face's tokens", (kind) => {
   const tokenizer = open(kind);
   const { ids, offsets, pairs } = golden.kinds[kind]!;
 
@@ -78,7 +78,7 @@ test.each([
   [8, 2, 5, 2],
   [8, 4, 4, 3],
   [8, 8, 3, 4],
-])('of pairs of %i and %i tokens, %i and %i stay', (first, second, n, m) => {
+])('pairs of %i and %i tokens are cut to %i and %i', (first, second, n, m) => {
   expect(truncatedLengths(first, second, 7)).toEqual([n, m]);
   expect(truncatedLengths(first, second, 0)).toEqual([0, 0]);
 });
