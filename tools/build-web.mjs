@@ -123,7 +123,7 @@ async function bundle(forCoverage) {
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));
 }
 
-// Packs the model's folder into one file, which web/src/models/packed.ts reads: the small files move into the header's metadata.
+// Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
 function packModel(from, to) {
   const weights = fs.readFileSync(join(from, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE(0));

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Heed, load, type Tensor } from 'heed';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { writeSafetensors } from '../../web/src/models/safetensors.js';
+import { writeSafetensors } from '../../web/src/io/safetensors.js';
 
 let bytes: Uint8Array<ArrayBuffer>;
 beforeAll(async () => {

@@ -39,9 +39,15 @@ export class HeedError extends Error {
   }
 }
 
-/** The error for an argument that is not what it should be. */
-export function invalid(argument: string, got: string, expected: string): HeedError {
-  return new HeedError('INVALID_ARGUMENT', `${argument}: got ${got}; expected ${expected}`);
+/** The error for a value that is not what it should be: an argument, or with another code a part of a file. */
+export function invalid(
+  argument: string,
+  got: string,
+  expected: string,
+  code: HeedErrorCode = 'INVALID_ARGUMENT',
+  cause?: unknown,
+): HeedError {
+  return new HeedError(code, `${argument}: got ${got}; expected ${expected}`, { cause });
 }
 
 /** Runs `body`, which reads values that a caller made, and turns what their getters or proxies throw into a HeedError. */

@@ -12,6 +12,7 @@ export type {
   RotaryFunctionOptions,
   RotaryPairing,
 } from './functions.js';
+export type { FileBytes, ModelSource } from './io/source.js';
 export type { Cost, CostOptions, FlopsOptions } from './layers/cost.js';
 export type {
   Decoded,
@@ -73,7 +74,6 @@ export type {
   Workers,
 } from './models/model.js';
 export type { Pooling } from './models/sentence-transformers.js';
-export type { FileBytes, ModelSource } from './models/source.js';
 export {
   type Aggregation,
   type Answer,

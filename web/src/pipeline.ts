@@ -2,11 +2,11 @@
  * transformers.js's conventions over heed's models: names, arguments and shapes of results as its users know them, so that a page moves over by changing the import.
  */
 import { describe, HeedError, invalid } from './error.js';
+import type { ModelSource } from './io/source.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
 import { normalized } from './models/pretrained.js';
-import type { ModelSource } from './models/source.js';
 import {
   type Aggregation,
   answerQuestion,

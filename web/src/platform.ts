@@ -35,7 +35,7 @@ export interface SignalLike {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** A controller that `signal` aborts, too, until `unlink`. */
+/** @internal A controller that `signal` aborts, too, until `unlink`. */
 export function linkedAbort(signal: SignalLike | undefined): { stop: AbortController; unlink(): void } {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal!.reason);

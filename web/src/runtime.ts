@@ -11,6 +11,7 @@ import type {
   RotaryFunctionOptions,
 } from './functions.js';
 import * as functions from './functions.js';
+import type { ModelSource } from './io/source.js';
 import { type Cost, type CostOptions, compareCosts } from './layers/cost.js';
 import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
 import { Dropout, type DropoutOptions } from './layers/dropout.js';
@@ -26,7 +27,6 @@ import { Transformer, type TransformerOptions } from './layers/transformer.js';
 import { Masks } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
-import type { ModelSource } from './models/source.js';
 import { type Build, type Choice, chooseBuild, instantiate, type WasmSource } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { RawObject, Runtime } from './owned.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { HeedError, load, type ModelInput } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { parseHeader } from '../../../web/src/models/safetensors.js';
+import { parseHeader } from '../../../web/src/io/safetensors.js';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
@@ -108,7 +108,7 @@ describe('safetensors', () => {
     await expectStillWorks();
   });
 
-  test('any bytes give a header or a HeedError', () => {
+  test('any bytes result in a header or a HeedError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(1000), (bytes, size) => {
         try {
@@ -283,7 +283,7 @@ describe('the folder', () => {
     });
   });
 
-  test('has a tokenizer that is wrong where only a text shows it', async () => {
+  test('has a tokenizer whose defect shows only on a text', async () => {
     const tiny = tinyModel();
     const json = JSON.parse(tiny['tokenizer.json'] as string);
     const pre_tokenizer = { type: 'Split', pattern: { String: ' ' }, behavior: 3 };
@@ -295,7 +295,7 @@ describe('the folder', () => {
     expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
   });
 
-  test('lists its modules in no list', async () => {
+  test('has modules.json that is not a list', async () => {
     expect(await failure({ ...files, 'modules.json': '{"type":"x.Pooling"}' })).toMatchObject({
       code: 'INVALID_FILE',
       message: 'modules.json: got JSON that is no list; expected modules in order',
@@ -321,7 +321,7 @@ describe('the folder', () => {
     expect(await failure({ ...rest, 'model.safetensors.index.json': index })).toMatchObject({ code: 'INVALID_FILE' });
   });
 
-  test('asks for what is not there', async () => {
+  test('requests what is not there', async () => {
     expect(await failure({ ...files, 'modules.json': '[{"type":"x.Asym","path":""}]' })).toMatchObject({
       code: 'UNSUPPORTED',
     });

@@ -115,7 +115,7 @@ const all = {
   '/models/bert/model.safetensors': weights.length,
 };
 
-test.each([false, true])('what was loaded is there without a connection (worker: %s)', async (worker) => {
+test.each([false, true])('loaded files are available without a connection (worker: %s)', async (worker) => {
   expectRight(await embed({ worker }));
   expect(await kept()).toEqual(all);
   answer = cut;
@@ -125,7 +125,7 @@ test.each([false, true])('what was loaded is there without a connection (worker:
   await page.context().setOffline(false);
 });
 
-test('a connection that breaks is taken up where it broke, and the whole is kept', async () => {
+test('a broken connection is resumed, and the whole file is kept', async () => {
   const froms: number[] = [];
   answer = weightsBy((response, from) => {
     froms.push(from);
@@ -174,7 +174,7 @@ test.each<[string, string, Models]>([
   expect(await kept()).toEqual(all);
 });
 
-test('a load that is cancelled, or whose page goes away, keeps nothing that is not whole', async () => {
+test('a load that is cancelled, or whose page goes away, keeps no incomplete file', async () => {
   const slow = weightsBy(
     (response) => void response.writeHead(200, { 'content-length': weights.length }).write(half()),
   );
@@ -204,7 +204,7 @@ test('a load that is cancelled, or whose page goes away, keeps nothing that is n
   expectRight(await embed());
 });
 
-test('a storage that is full stands in no way', async () => {
+test('a full storage does not make a load fail', async () => {
   const client = await page.context().newCDPSession(page);
   await client.send('Storage.overrideQuotaForOrigin', { origin: site.origin, quotaSize: 40_000 });
   const refused = await page.evaluate(async (size) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load } from 'heed';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { writeSafetensors } from '../../../web/src/models/safetensors.js';
+import { writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bytesOf, expectClose, fixture, readSafetensors } from './fixtures.js';
 import { type Answer, bert, cutOff, except, openServer, page, serving, status } from './server.js';
 
@@ -49,7 +49,7 @@ const kept = () => readdirSync(cache).filter((name) => statSync(join(cache, name
 const largest = () =>
   join(cache, kept().sort((a, b) => statSync(join(cache, b)).size - statSync(join(cache, a)).size)[0]!);
 
-describe('a file that cannot be reached is not taken for absent', () => {
+describe('an unreachable file is not treated as missing', () => {
   test.each([500, 503, 429, 401, 408])('status %i', async (code) => {
     server.answer = except(/modules\.json/, status(code), serving(modules));
     for (const options of [{}, { cache }, { cache }])
@@ -64,7 +64,7 @@ describe('a file that cannot be reached is not taken for absent', () => {
       await expectFailure(model, options, 'NETWORK', /modules\.json: cannot be fetched/);
   });
 
-  test('a host that lets nobody through after config.json was kept', async () => {
+  test('a host that denies access after config.json was cached', async () => {
     server.answer = except(/modules\.json/, status(503), serving(modules));
     await expectFailure(model, { cache }, 'NETWORK', /modules\.json/);
     expect(kept().length).toBeGreaterThan(0);
@@ -99,7 +99,7 @@ describe('a file that cannot be reached is not taken for absent', () => {
     await expectVectors(urls);
   });
 
-  test('of a folder of this machine', async () => {
+  test('of a local folder', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'heed-folder-'));
     for (const [name, bytes] of Object.entries(bert)) writeFileSync(join(folder, name), bytes);
     const { symlinkSync } = await import('node:fs');
@@ -173,7 +173,7 @@ describe('a file is missing', () => {
 });
 
 describe('a cache', () => {
-  test('keeps what was loaded, for when there is no connection', async () => {
+  test('keeps loaded files for use without a connection', async () => {
     await expectRight(model, { cache });
     expect(kept()).toHaveLength(2);
     server.answer = cutOff;
@@ -207,7 +207,7 @@ describe('a cache', () => {
     await expectRight({ ...urls, 'config.json': bert['config.json']! }, { cache });
   });
 
-  test('keeps a folder packed into one file, and mends it', async () => {
+  test('keeps a folder packed into one file, and replaces it when it is damaged', async () => {
     const tensors = [...readSafetensors(join(fixture('bert').folder, 'model.safetensors'))].map(
       ([name, { shape, data }]) => ({ name, shape, data, dtype: 'F32' as const }),
     );
@@ -245,19 +245,19 @@ describe('a cache', () => {
     }
   });
 
-  test('whose file was spoilt is mended', async () => {
+  test('replaces a damaged file', async () => {
     await expectRight(model, { cache });
     truncateSync(largest(), 3000);
     await expectFailure(model, { cache }, 'INVALID_FILE', /truncated/);
     await expectRight(model, { cache });
   });
 
-  test('is for folders: below a blob nothing lies', async () => {
+  test('is not used for blob: URLs', async () => {
     for (const option of [cache, false])
       await expectFailure('blob:x', { cache: option }, 'INVALID_ARGUMENT', /^source: /);
   });
 
-  test("that cannot be written stands in nobody's way", async () => {
+  test('that cannot be written does not make a load fail', async () => {
     await expectRight(model, { cache: '/dev/null/heed' });
     await expectFailure(model, { cache: 3 }, 'INVALID_ARGUMENT', /cache/);
   });

@@ -17,7 +17,7 @@ describe('encode', () => {
     }
   });
 
-  test('fills padding with zeros and says where it is', async () => {
+  test('fills padding with zeros and returns the mask', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const out = await model.encode(['the quick brown fox', 'a'], { outputAttentions: true, outputHiddenStates: true });
     const [, width, dim] = out.lastHiddenState.shape as [number, number, number];
@@ -33,13 +33,13 @@ describe('encode', () => {
     expect(out.hiddenStates!.at(-1)!.data).toEqual(out.lastHiddenState.data);
   });
 
-  test('takes one string for a list of one', async () => {
+  test('treats a string as a list of one', async () => {
     using model = await heed.fromPretrained(tinyModel());
     expect((await model.encode('the fox')).lastHiddenState.shape[0]).toBe(1);
     expect((await model.embed('the fox')).shape).toEqual([1, model.config.embedDim]);
   });
 
-  test('takes no texts, empty texts and lone surrogates', async () => {
+  test('accepts no texts, empty texts and lone surrogates', async () => {
     using model = await heed.fromPretrained(tinyModel());
     expect((await model.embed([])).shape).toEqual([0, model.config.embedDim]);
     expect((await model.encode([])).lastHiddenState.shape).toEqual([0, 0, model.config.embedDim]);
@@ -48,7 +48,7 @@ describe('encode', () => {
     expect(out.lastHiddenState.data.every(Number.isFinite)).toBe(true);
   });
 
-  test('cuts long texts and says how much', async () => {
+  test('truncates long texts and reports how much', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const limit = model.config.maxLength;
     const out = await model.encode(['a '.repeat(limit + 10), 'a']);
@@ -134,7 +134,7 @@ describe('encode', () => {
     await expect(model.encode(['a', 'b'], { textPairs: ['c'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  test('switches heads off', async () => {
+  test('disables heads', async () => {
     using model = await heed.fromPretrained(tinyModel());
     const { numLayers, numHeads } = model.config;
     const ones = Array.from({ length: numLayers }, () => new Array<number>(numHeads).fill(1));
@@ -202,7 +202,7 @@ describe('embed', () => {
     await expect(model.embed('a', { dimensions: 999 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
-  test('sets prompts before texts', async () => {
+  test('puts prompts before texts', async () => {
     const prompts = JSON.stringify({ prompts: { query: 'the ', passage: '' }, default_prompt_name: 'passage' });
     using model = await heed.fromPretrained({ ...tinyModel(), 'config_sentence_transformers.json': prompts });
     const plain = await model.embed('the fox');
@@ -245,7 +245,7 @@ describe('embed', () => {
   });
 });
 
-test('a disposed model says so, also in the middle of a call', async () => {
+test('a disposed model rejects calls, also those in progress', async () => {
   const model = await heed.fromPretrained(tinyModel());
   const running = model.embed(Array.from({ length: 20_000 }, () => 'the quick brown fox'));
   setTimeout(() => model.dispose()); // when the call first lets the event loop turn
@@ -264,4 +264,11 @@ test('memory stays flat over loads and disposals', async () => {
   const before = heed.info.memoryBytes;
   for (let i = 0; i < 50; i++) await cycle();
   expect(heed.info.memoryBytes).toBe(before);
+});
+
+test('more texts than a function call takes arguments', async () => {
+  using model = await heed.fromPretrained(fixture('bert').folder);
+  const input = { inputIds: Array.from({ length: 200_000 }, () => [5]) };
+  expect((await model.predict('sequence-classification', input)).logits.shape).toEqual([200_000, 3]);
+  expect((await model.encode(input)).lastHiddenState.shape).toEqual([200_000, 1, 24]);
 });

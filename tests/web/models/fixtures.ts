@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
+import { type Dtype, headerEnd, parseHeader, widen } from '../../../web/src/io/safetensors.js';
 import type { TokenIds } from '../../../web/src/models/input.js';
-import { type Dtype, headerLength, parseHeader, widen } from '../../../web/src/models/safetensors.js';
 
 export const fixtures = fileURLToPath(new URL('../../fixtures/models/', import.meta.url));
 
@@ -15,8 +15,7 @@ export interface Expected {
 
 export function readSafetensors(path: string): Map<string, Expected> {
   const bytes = new Uint8Array(readFileSync(path));
-  const length = headerLength(bytes, path, bytes.length);
-  const start = 8 + length;
+  const start = headerEnd(bytes, path, bytes.length);
   return new Map(
     parseHeader(bytes.subarray(8, start), path, bytes.length).map(({ name, dtype, shape, begin, end }) => [
       name,

@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { type LoadProgress, load, pipeline } from 'heed';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { headerLength, parseHeader, writeSafetensors } from '../../../web/src/models/safetensors.js';
+import { headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { expectClose, fixture } from './fixtures.js';
 import { type Answer, bert, except, openServer, serving } from './server.js';
 
@@ -133,13 +133,13 @@ describe('a connection that breaks', () => {
     expectProgress();
   });
 
-  test('starts again where the server knows no ranges', async () => {
+  test('starts again where the server does not support ranges', async () => {
     breaking(whole);
     await expectRight();
     expect(ranges).toHaveLength(2);
   });
 
-  test.each(['another file', 'a part again', 'an error'])('fails where that gives %s', async (what) => {
+  test.each(['another file', 'a part again', 'an error'])('fails where the response is %s', async (what) => {
     const wrong = part(0, `bytes 0-${end}/${weights.length}`);
     breaking((request, response, name) => {
       if (request.headers.range !== undefined) return wrong(request, response, name);
@@ -162,8 +162,8 @@ describe('a connection that breaks', () => {
 });
 
 describe('progress', () => {
-  const length = headerLength(weights, 'bert', weights.length);
-  const entries = parseHeader(weights.subarray(8, 8 + length), 'bert', weights.length);
+  const dataStart = headerEnd(weights, 'bert', weights.length);
+  const entries = parseHeader(weights.subarray(8, dataStart), 'bert', weights.length);
   const shard = (odd: number) =>
     writeSafetensors(
       entries
@@ -172,12 +172,12 @@ describe('progress', () => {
           name,
           shape,
           dtype: 'F32',
-          data: weights.subarray(8 + length + begin, 8 + length + end),
+          data: weights.subarray(dataStart + begin, dataStart + end),
         })),
     );
   const { 'model.safetensors': _, ...rest } = bert;
 
-  test.each([weights.length - 8 - length, 10, 10 * weights.length, undefined])(
+  test.each([weights.length - dataStart, 10, 10 * weights.length, undefined])(
     'of shards whose index counts %s bytes',
     async (total_size) => {
       const weight_map = Object.fromEntries(entries.map(({ name }, i) => [name, `part-${i % 2}.safetensors`]));

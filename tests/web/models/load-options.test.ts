@@ -36,7 +36,7 @@ test.each(['textPairs', 'prompt', 'promptName'])('`%s` beside token ids', async 
   expect((await model.encode('the', { textPairs: 'fox' })).tokens[0]).toContain('fox');
 });
 
-test('`revision` of what is no model of a hub', async () => {
+test('`revision` of a source that is no model of a hub', async () => {
   const sources = [`${fixtures}bert`, 'http://127.0.0.1:9/model', new URL('http://127.0.0.1:9/model'), tinyModel()];
   for (const source of sources)
     await expect(heed.fromPretrained(source, { revision: 'v2' })).rejects.toMatchObject(refused(/revision: got 'v2'/));
@@ -47,7 +47,7 @@ test('`revision` of what is no model of a hub', async () => {
   server.close();
 });
 
-test('addresses that are none', async () => {
+test('invalid addresses', async () => {
   for (const [source, options, argument] of [
     ['https://', {}, 'source'],
     [{ href: 'https://', protocol: 'https:' }, {}, 'source'],

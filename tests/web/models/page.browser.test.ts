@@ -57,7 +57,7 @@ test.each(['bert', 'modernbert'])('%s gives the same in the page, in a worker an
   expect(here.embed).toEqual([...(await model.embed(input, { normalize: true })).data]);
 });
 
-test('a worker takes all work off the page, and calls can be cancelled', async () => {
+test('a worker does all the work, and calls can be cancelled', async () => {
   const seen = await page.evaluate(
     async ({ input }) => {
       const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
@@ -116,7 +116,7 @@ test('a pool reads each file once, and a Worker of the page keeps its handlers',
   expect(served.filter((path) => path === 'bert/model.safetensors')).toHaveLength(3);
 });
 
-test('errors cross from the worker, and no host but the page was asked', async () => {
+test('errors arrive from the worker, and no other host gets requests', async () => {
   const code = await page.evaluate(async () => {
     const { load } = (globalThis as unknown as { heed: typeof import('heed') }).heed;
     return (await load()).fromPretrained('/models/nothing-here', { worker: true }).then(

@@ -40,7 +40,7 @@ test.each(MODES)('%s', async (key, mode) => {
   expectClose(await other.embed(input, { pooling: mode, normalize: false }), expected.get(key));
 });
 
-test('several modes come one after the other, in the published order or in the one asked for', async () => {
+test('several modes are concatenated, in the published order or the requested one', async () => {
   using model = await heed.fromPretrained({ ...files, 'modules.json': modulesUpTo(2) });
   expectClose(await model.embed(input), expected.get('pooled'));
   const { data, shape } = await model.embed(input, { pooling: ['last', 'cls'] });
@@ -59,7 +59,7 @@ test('several modes come one after the other, in the published order or in the o
   await expect(dense.embed(input, { pooling: 'mean' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });
 
-test('a prompt may be kept out of the pooling', async () => {
+test('a prompt can be excluded from the pooling', async () => {
   const tiny = tinyModel();
   const prompts = { 'config_sentence_transformers.json': json({ prompts: { query: 'the x ' } }) };
   const pooling = json({ pooling_mode_mean_tokens: true, include_prompt: false });
@@ -90,7 +90,7 @@ test('a prompt may be kept out of the pooling', async () => {
   );
 });
 
-test('do_lower_case lowers texts, and offsets stay those of the text as it was', async () => {
+test('do_lower_case lower-cases texts; offsets refer to the original text', async () => {
   const tokenizer = JSON.parse(tinyModel()['tokenizer.json'] as string) as { normalizer: unknown };
   tokenizer.normalizer = null;
   const tiny = { ...tinyModel(), 'tokenizer.json': json(tokenizer) };

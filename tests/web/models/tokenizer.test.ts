@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { Settings } from '../../../web/src/models/config.js';
 import { TextTokenizer, truncatedLengths } from '../../../web/src/models/tokenizer.js';
 import { fixtures } from './fixtures.js';
 
@@ -17,9 +18,11 @@ interface Golden {
 const folder = join(fixtures, 'tokenizers');
 const golden = JSON.parse(readFileSync(join(folder, 'golden.json'), 'utf8')) as Golden;
 const open = (kind: string) =>
-  new TextTokenizer(new Uint8Array(readFileSync(join(folder, `${kind}.json`))), `${kind}.json`, undefined);
+  new TextTokenizer(Settings.parse(readFileSync(join(folder, `${kind}.json`)), `${kind}.json`), undefined);
+const tokenizerOf = (json: object) =>
+  new TextTokenizer(Settings.parse(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json'), undefined);
 
-describe.each(Object.keys(golden.kinds))("%s is Hugging Face's own", (kind) => {
+describe.each(Object.keys(golden.kinds))("%s gives Hugging Face's tokens", (kind) => {
   const tokenizer = open(kind);
   const { ids, offsets, pairs } = golden.kinds[kind]!;
 
@@ -48,7 +51,7 @@ const { strings, variants } = JSON.parse(readFileSync(join(folder, 'variants.jso
 describe.each(Object.keys(variants))('%s, as in Hugging Face', (name) => {
   const { base, change, encodings } = variants[name]!;
   const json = { ...JSON.parse(readFileSync(join(folder, `${base}.json`), 'utf8')), ...change };
-  const tokenizer = new TextTokenizer(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json', undefined);
+  const tokenizer = tokenizerOf(json);
 
   test.each(strings.map((text, n) => [JSON.stringify(text), text, n] as const))('%s', (_, text, n) => {
     const { tokens } = tokenizer.tokenize(text, undefined, Infinity);
@@ -75,7 +78,7 @@ test.each([
   [8, 2, 5, 2],
   [8, 4, 4, 3],
   [8, 8, 3, 4],
-])('of pairs of %i and %i tokens, %i and %i stay', (first, second, n, m) => {
+])('pairs of %i and %i tokens are cut to %i and %i', (first, second, n, m) => {
   expect(truncatedLengths(first, second, 7)).toEqual([n, m]);
   expect(truncatedLengths(first, second, 0)).toEqual([0, 0]);
 });
@@ -83,7 +86,7 @@ test.each([
 test('an unknown token that the vocabulary lacks is named by the text that needs it', () => {
   const json = JSON.parse(readFileSync(join(folder, 'bert-uncased.json'), 'utf8'));
   json.model.unk_token = '[NONE]';
-  const tokenizer = new TextTokenizer(new TextEncoder().encode(JSON.stringify(json)), 'tokenizer.json', undefined);
+  const tokenizer = tokenizerOf(json);
   expect(tokenizer.tokenize('the', undefined, Infinity).tokens).toHaveLength(3);
   expect(() => tokenizer.tokenize('the \u{1F980}', undefined, Infinity)).toThrow(
     expect.objectContaining({

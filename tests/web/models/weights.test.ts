@@ -1,8 +1,9 @@
 /** Weights in unusual order, and files whose tensors do not fit each other. */
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { type Dtype, headerLength, parseHeader, writeSafetensors } from '../../../web/src/models/safetensors.js';
-import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+import { type Dtype, headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { bytesOf, expectClose, fixture, fixtures, readSafetensors } from './fixtures.js';
+import { tinyModel } from './tiny.js';
 
 const heed = await load();
 
@@ -21,7 +22,7 @@ function rewritten(
 ): Record<string, Uint8Array> {
   const files = bytesOf(folder);
   const bytes = files[file]!;
-  const start = 8 + headerLength(bytes, file, bytes.length);
+  const start = headerEnd(bytes, file, bytes.length);
   const tensors = parseHeader(bytes.subarray(8, start), file, bytes.length).map(
     ({ name, dtype, shape, begin, end }): Stored => ({
       name,
@@ -64,11 +65,11 @@ describe('int8 weights', () => {
       (tensors) => tensors.filter(({ name }) => name !== `${query}_scale`),
       `model.safetensors: tensor '${query}': got I8 without '${query}_scale'`,
     ],
-    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one a row`],
+    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one per row`],
     [
       "have too few scales in a task's head",
       shortened('classifier.weight'),
-      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one a row",
+      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one per row",
     ],
   ])('that %s are refused', async (_, change, message) => {
     await expect(heed.fromPretrained(rewritten(folder, change))).rejects.toMatchObject({
@@ -82,7 +83,7 @@ test('two tensors for one parameter are refused', async () => {
   const word = 'bert.embeddings.LayerNorm.weight';
   const change = (tensors: Stored[]) => [
     ...tensors,
-    { ...tensors.find(({ name }) => name === word)!, name: 'bert.embeddings.LayerNorm.gamma' }, // its name of old
+    { ...tensors.find(({ name }) => name === word)!, name: 'bert.embeddings.LayerNorm.gamma' }, // its old name
   ];
   await expect(heed.fromPretrained(rewritten(`${fixtures}bert`, change))).rejects.toMatchObject({
     code: 'INVALID_FILE',
@@ -90,7 +91,7 @@ test('two tensors for one parameter are refused', async () => {
   });
 });
 
-test("TensorFlow's names of old are today's", async () => {
+test("TensorFlow's old names are accepted", async () => {
   const { folder, expected, input } = fixture('bert');
   const change = (tensors: Stored[]) =>
     tensors.map((tensor) => ({
@@ -101,7 +102,7 @@ test("TensorFlow's names of old are today's", async () => {
   expectClose(await model.embed(input, { normalize: true }), expected.get('mean'), 'mean');
 });
 
-test('layers behind the pooling in a dtype that is not read are refused', async () => {
+test('layers after the pooling in an unsupported dtype are refused', async () => {
   const wide = (tensors: Stored[]) =>
     tensors.map((tensor) => ({ ...tensor, dtype: 'F64' as Dtype, data: new Uint8Array(4 * tensor.data.length) }));
   await expect(
@@ -135,17 +136,41 @@ describe('a head', () => {
       'INVALID_FILE',
       "tensor 'cls.predictions.transform.LayerNorm.weight': got shape [4, 6] with bias [24]; expected [width] and [width]",
     ],
-  ])('%s that is not as it should be is refused when it is asked for', async (head, source, code, message) => {
+  ])('%s with wrong tensors is refused when it is first used', async (head, source, code, message) => {
     const { expected, input } = fixture('bert');
     using model = await heed.fromPretrained(source);
     const refusal = { code, message: expect.stringContaining(message) };
     await expect(model.predict(head, input)).rejects.toMatchObject(refusal);
-    // The layers that were made before it are gone again.
+    // The layers that were made before it have been deleted.
     const before = heed.info.memoryBytes;
     for (let i = 0; i < 2000; i++) await model.predict(head, input).catch(() => {});
     expect(heed.info.memoryBytes).toBe(before);
     expectClose(await model.embed(input, { normalize: true }), expected.get('mean'), 'mean');
   });
+
+  test.each([false, true])(
+    'fill-mask uses a decoder beside the word table only where the two are not tied: %s',
+    async (tied) => {
+      const negated = (tensors: Stored[]) => {
+        const words = tensors.find(({ name }) => name === 'bert.embeddings.word_embeddings.weight')!;
+        const data = words.data.slice();
+        for (let at = 3; at < data.length; at += 4) data[at]! ^= 0x80; // the signs
+        return [...tensors, { ...words, name: 'cls.predictions.decoder.weight', data }];
+      };
+      const config = JSON.parse(new TextDecoder().decode(bytesOf(`${fixtures}bert`)['config.json']));
+      using plain = await heed.fromPretrained(tinyModel());
+      using model = await heed.fromPretrained({
+        ...tinyModel(),
+        'model.safetensors': files(negated)['model.safetensors']!,
+        'config.json': JSON.stringify({ ...config, tie_word_embeddings: tied }),
+      });
+      const bias = readSafetensors(`${fixtures}bert/model.safetensors`).get('cls.predictions.bias')!.data;
+      const expected = (await plain.predict('fill-mask', 'a [MASK]')).logits;
+      const { logits } = await model.predict('fill-mask', 'a [MASK]');
+      const data = expected.data.map((logit, word) => (tied ? logit : 2 * bias[word]! - logit));
+      expectClose(logits, { data, shape: [1, 80] });
+    },
+  );
 
   test('is refused in a family that has none', async () => {
     using model = await heed.fromPretrained(`${fixtures}nomic_bert`);

@@ -1,13 +1,13 @@
-/** What every source of a model's files answers with, and the model's folder made from it. */
-import { HeedError } from '../error.js';
+/** The interface through which a model's files are read, whatever they come from, and what all its implementations need. */
+import { HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
 
-/** An open file: its name in messages, its size, its bytes in order. */
+/** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {
   name: string;
-  /** null where the source does not tell, or not for certain. */
+  /** null where the source does not report it reliably. */
   size: number | null;
-  /** What progress counts on where `size` is not certain. */
+  /** An estimate for progress reports where `size` is null. */
   expectedSize?: number | null;
   chunks(): AsyncIterable<Uint8Array>;
 }
@@ -16,17 +16,27 @@ export function expectedSize(file: OpenFile): number | null {
   return file.expectedSize ?? file.size;
 }
 
-/** Why there is no file: the source has none of that name ('missing'), or could not be asked ('unreachable'), which says nothing about the file. */
+/** Why there is no file: the source has none of that name ('missing'), or cannot be reached, which says nothing about the file ('unreachable'). */
 export interface NoFile {
   status: 'missing' | 'unreachable';
-  /** What to throw where the file is required. */
+  /** To be thrown where the file is required. */
   error: HeedError;
 }
 
 export type Found = OpenFile | NoFile;
 
-export function missing(message: string): NoFile {
-  return { status: 'missing', error: new HeedError('NOT_FOUND', message) };
+/** A place that files are read from, by their paths below the model's folder. Implementations that add something wrap another source. */
+export interface Source {
+  open(path: string, signal?: SignalLike): Promise<Found>;
+  /** To be called when a load that used this source has failed. */
+  failed?(error: unknown): Promise<void>;
+}
+
+/** @internal Where each file is, for sources that read URLs; null for files that have none. */
+export type UrlOf = (path: string) => URL | null;
+
+export function missing(where: string, got = 'no such file'): NoFile {
+  return { status: 'missing', error: invalid(where, got, 'one', 'NOT_FOUND') };
 }
 
 export function isFile(found: Found): found is OpenFile {
@@ -39,28 +49,22 @@ export interface OpenOptions {
 }
 
 export interface ModelFolder {
-  /** How messages name it. */
-  label: string;
-  /** null where the folder has no such file, unless it is `required`. Throws where the folder cannot be reached. */
+  /** Resolves to null where the folder has no such file, unless it is `required`. Throws where the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
-  /** To be called where the load that opened it failed. */
+  /** To be called when the load that opened it has failed. */
   failed?(error: unknown): Promise<void>;
 }
 
-export function folderOf(
-  label: string,
-  find: (path: string, signal?: SignalLike) => Promise<Found>,
-  failed?: (error: unknown) => Promise<void>,
-): ModelFolder {
+export function folderOf(source: Source): ModelFolder {
   async function open(path: string, { required = false, signal }: OpenOptions): Promise<OpenFile | null> {
     signal?.throwIfAborted();
-    const found = await find(path, signal);
+    const found = await source.open(path, signal);
     if (isFile(found)) return found;
     if (required || found.status === 'unreachable') throw found.error;
     return null;
   }
-  return { label, open: open as ModelFolder['open'], ...(failed && { failed }) };
+  return { ...source, open: open as ModelFolder['open'] };
 }
 
 /** All bytes of an open file; `onBytes` is called with each chunk's length. */
@@ -70,21 +74,33 @@ export async function readAll(file: OpenFile, onBytes?: (count: number) => void)
     chunks.push(chunk);
     onBytes?.(chunk.length);
   }
-  return joined(chunks);
+  return concatenate(Uint8Array, chunks);
 }
 
-export function joined(chunks: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  if (chunks.length === 1) return chunks[0] as Uint8Array<ArrayBuffer>;
-  const whole = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+export function parseJson(bytes: Uint8Array, file: string): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new HeedError('INVALID_FILE', `${file}: got ${bytes.length} bytes that are no JSON`, { cause });
+  }
+}
+
+/** The parts one after the other; a single part is returned as it is. */
+export function concatenate<A extends { length: number; set(part: A, at: number): void }>(
+  Type: new (length: number) => A,
+  parts: readonly A[],
+): A {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Type(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
   }
   return whole;
 }
 
-/** A stream of a file that is there; it may have gone or changed since it was opened. */
+/** @internal The chunks of a file that was there when it was opened; it may have been deleted or changed since. */
 export async function* streamChunks(name: string, stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   try {
     yield* fromStream(stream);
@@ -93,17 +109,15 @@ export async function* streamChunks(name: string, stream: ReadableStream<Uint8Ar
   }
 }
 
-/** @internal Safari's ReadableStream is no async iterable. */
+/** @internal Safari's ReadableStream is not async iterable. */
 export async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
   const reader = stream.getReader();
   let done = false;
   try {
     for (;;) {
       const next = await reader.read();
-      if (next.done) {
-        done = true;
-        return;
-      }
+      done = next.done;
+      if (next.done) return;
       yield next.value;
     }
   } finally {
@@ -111,7 +125,7 @@ export async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIter
   }
 }
 
-/** The error for a file that is there and cannot be read. */
+/** The error for a file that exists and cannot be read. */
 export function unreadable(name: string, cause: unknown): HeedError {
   return new HeedError('NOT_FOUND', `${name}: cannot be read (${(cause as Error).message})`, { cause });
 }

@@ -1,57 +1,57 @@
-/** Files of the network. */
-import { HeedError } from '../error.js';
+/** Files from the network. */
+import { HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { type Found, fromStream, missing, type OpenFile } from './files.js';
+import { fromStream, type OpenFile, type Source, type UrlOf } from './files.js';
 
 /**
- * Opens the files of one folder. 404 and 410 say that a file is missing. So do 403, which hosts that list nothing answer for what is not there, and an HTML page in the
- * file's place, but only where other files of the folder are served: else they are the answer of a host, or of a network, that lets nobody through.
+ * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page in
+ * the file's place, but only where other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
-export function httpFiles(): (url: URL, path: string, signal?: SignalLike) => Promise<Found> {
-  const answers: Promise<Response>[] = [];
+export function httpSource(urlOf: UrlOf): Source {
+  const responses: Promise<Response>[] = [];
   let served = false;
-  const note = (response: Response) => {
-    if (isServed(response)) served = true;
+  let trial: Promise<unknown> | undefined;
+  const requestFile = async (url: URL, signal?: SignalLike) => {
+    const response = await request(url, signal);
+    served ||= isServed(response);
     return response;
   };
-  let trial: Promise<unknown> | undefined;
   /** Whether a file of the folder is served: one of those requested so far, or config.json, which every folder has. */
-  async function isFolderServed(url: URL, path: string, signal?: SignalLike): Promise<boolean> {
-    if (!served) await Promise.allSettled(answers);
-    const config = configBeside(url, path);
-    if (!served && config) {
-      trial ??= request(config, signal).then(note).then(discard);
+  async function isFolderServed(path: string, signal?: SignalLike): Promise<boolean> {
+    if (!served) await Promise.allSettled(responses);
+    const config = urlOf('config.json');
+    if (!served && config && path !== 'config.json') {
+      trial ??= requestFile(config, signal).then(discard);
       await trial.catch(() => {});
     }
     signal?.throwIfAborted();
     return served;
   }
-  return async (url, path, signal) => {
-    const answer = request(url, signal).then(note);
-    answers.push(answer);
-    let response: Response;
-    try {
-      response = await answer;
-    } catch (error) {
-      if (error instanceof HeedError) return { status: 'unreachable', error };
-      throw error;
-    }
-    if (isServed(response)) return openResponse(url, response, signal);
-    await discard(response);
-    const { ok, status, statusText } = response;
-    const isMissing =
-      status === 404 || status === 410 || ((ok || status === 403) && (await isFolderServed(url, path, signal)));
-    if (ok) return { status: isMissing ? 'missing' : 'unreachable', error: pageError(url) };
-    if (isMissing) return missing(`${url.href}: got status ${status}; expected the file`);
-    const message = `${url.href}: got status ${status} ${statusText}; expected 200`;
-    return { status: 'unreachable', error: new HeedError('NETWORK', message) };
+  return {
+    async open(path, signal) {
+      const url = urlOf(path)!;
+      const pending = requestFile(url, signal);
+      responses.push(pending);
+      let response: Response;
+      try {
+        response = await pending;
+      } catch (error) {
+        if (error instanceof HeedError) return { status: 'unreachable', error };
+        throw error;
+      }
+      if (isServed(response)) return openResponse(url, response, signal);
+      await discard(response);
+      const { ok, status, statusText } = response;
+      const isMissing =
+        status === 404 || status === 410 || ((ok || status === 403) && (await isFolderServed(path, signal)));
+      const error = ok
+        ? pageError(url)
+        : isMissing
+          ? invalid(url.href, `status ${status}`, 'the file', 'NOT_FOUND')
+          : invalid(url.href, `status ${status} ${statusText}`, '200', 'NETWORK');
+      return { status: isMissing ? 'missing' : 'unreachable', error };
+    },
   };
-}
-
-/** The address of config.json in the folder in which `url` is `path`; null where that cannot be told, or is `url`. */
-function configBeside(url: URL, path: string): URL | null {
-  if (path === 'config.json' || !url.pathname.endsWith(new URL(path, 'http://x').pathname)) return null;
-  return new URL(`${'../'.repeat(path.split('/').length - 1)}config.json${url.search}`, url);
 }
 
 async function request(
@@ -76,13 +76,11 @@ function isServed({ ok, headers }: Response): boolean {
 }
 
 function pageError(url: URL): HeedError {
-  return new HeedError(
-    'NOT_FOUND',
-    `${url.href}: got an HTML page; expected the file. The server answers a missing file with a page, or the URL is wrong`,
-  );
+  const expected = 'the file. The server sends a page for missing files, or the URL is wrong';
+  return invalid(url.href, 'an HTML page', expected, 'NOT_FOUND');
 }
 
-/** A wrong or missing file may be answered by a page that does not say that it is one. */
+/** Some servers send a page in a missing file's place without declaring it as HTML. */
 function looksLikeHtml(bytes: Uint8Array): boolean {
   const start = new TextDecoder()
     .decode(bytes.subarray(0, 64))
@@ -92,9 +90,9 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
 }
 
 function openResponse(url: URL, response: Response, signal?: SignalLike): OpenFile {
-  const told = response.headers.get('content-length') ?? '';
-  const length = /^\d+$/.test(told) && !isEncoded(response) ? Number(told) : null;
-  // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as they were sent, compressed or not.
+  const header = response.headers.get('content-length') ?? '';
+  const length = /^\d+$/.test(header) && !isEncoded(response) ? Number(header) : null;
+  // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as sent, which may be compressed.
   const size = response.type === 'cors' ? null : length;
   return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, signal) };
 }
@@ -109,7 +107,7 @@ function tagOf({ headers }: Response): string | null {
 
 const RETRIES = 3;
 
-/** The body's chunks; a connection that breaks is taken up again where it broke, as long as the file is still the same one. */
+/** The body's chunks. A broken connection is resumed where it broke, as long as the file has not changed. */
 async function* chunksOf(
   url: URL,
   first: Response,
@@ -119,7 +117,7 @@ async function* chunksOf(
   const tag = tagOf(first);
   let response = first;
   let at = 0;
-  /** Bytes to come that have been passed on already. */
+  /** Bytes of the response that were passed on before, from an earlier one. */
   let known = 0;
   for (let attempt = 0; ; attempt++) {
     let broken: unknown;
@@ -132,9 +130,11 @@ async function* chunksOf(
           if (at === 0 && looksLikeHtml(chunk)) throw pageError(url);
           at += chunk.length;
           if (size !== null && at > size)
-            throw new HeedError(
+            throw invalid(
+              url.href,
+              `more than the ${size} bytes that its Content-Length names`,
+              'no more',
               'INVALID_FILE',
-              `${url.href}: got more than the ${size} bytes that its Content-Length names`,
             );
           yield chunk;
         }
@@ -156,7 +156,7 @@ async function* chunksOf(
     const resumes = isRest(response, at, size);
     if (response.status === 206 && !resumes) {
       await discard(response);
-      response = await request(url, signal); // from the start, then
+      response = await request(url, signal); // from the start
     }
     if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
       await discard(response);
@@ -166,7 +166,7 @@ async function* chunksOf(
   }
 }
 
-/** Whether it says to carry the bytes from `at` on, of a file of that size. */
+/** Whether the response has the bytes from `at` on, of a file of that size. */
 function isRest(response: Response, at: number, size: number | null): boolean {
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
   const isSame = Number(start) === at && (total === '*' || size === null || Number(total) === size);

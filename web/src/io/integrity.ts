@@ -1,40 +1,49 @@
-/** Files whose SHA-256 the caller knows: what a host serves is then what was meant, or the load fails. */
-import { describe, HeedError, invalid } from '../error.js';
-import type { OpenFile } from './files.js';
+/** Verifies files against SHA-256 digests that the caller provides: a load fails where a host serves other bytes. */
+import { describe, invalid } from '../error.js';
+import { isFile, type OpenFile, type Source } from './files.js';
 import { sha256 } from './sha256.js';
 
-/** By path below the model's folder: 'sha256-' and the digest in base64, as in a page's `integrity`, or in hex, as sha256sum and model hubs show it. */
+/** Digests by path below the model's folder: 'sha256-' and the digest in base64, as in HTML's `integrity` attribute, or in hex, as sha256sum and model hubs show it. */
 export type IntegrityOption = Readonly<Record<string, string>>;
 
 export class Integrity {
   /** Expected digests in hex. */
-  private readonly expected: ReadonlyMap<string, string>;
-  private readonly found = new Set<string>();
+  readonly #expected: ReadonlyMap<string, string>;
+  readonly #found = new Set<string>();
 
   constructor(option: IntegrityOption = {}) {
-    this.expected = new Map(Object.entries(option).map(([path, text]) => [path, digestOf(path, text)]));
+    this.#expected = new Map(Object.entries(option).map(([path, text]) => [path, digestOf(path, text)]));
   }
 
-  /** What distinguishes this file from others that may lie at the same place; null where any will do. */
+  /** The expected digest in hex; null where any file will do. */
   of(path: string): string | null {
-    return this.expected.get(path) ?? null;
+    return this.#expected.get(path) ?? null;
   }
 
-  /** `file`, which fails at its end where its bytes are others. */
+  /** `file`; reading it to its end fails where its digest is not the expected one. */
   checked(path: string, file: OpenFile): OpenFile {
-    const expected = this.expected.get(path);
-    if (expected === undefined) return file;
-    this.found.add(path);
+    const expected = this.of(path);
+    if (expected === null) return file;
+    this.#found.add(path);
     return { ...file, chunks: () => checkedChunks(file, expected) };
   }
 
-  /** A digest that was compared with nothing protects nobody: a path that is misspelt, or a file that heed does not read. */
+  /** `source`, all of whose files are checked. */
+  checkedSource(source: Source): Source {
+    const open: Source['open'] = async (path, signal) => {
+      const found = await source.open(path, signal);
+      return isFile(found) ? this.checked(path, found) : found;
+    };
+    return { ...source, open };
+  }
+
+  /** Refuses digests that were compared with nothing and so protect nothing: of a misspelt path, or of a file that heed does not read. */
   requireAllFound(): void {
-    const missing = [...this.expected.keys()].filter((path) => !this.found.has(path));
-    if (missing.length > 0)
+    const unused = [...this.#expected.keys()].filter((path) => !this.#found.has(path));
+    if (unused.length > 0)
       throw invalid(
         'integrity',
-        missing.map((path) => `'${path}'`).join(', '),
+        unused.map((path) => `'${path}'`).join(', '),
         'paths of files that the model is read from',
       );
   }
@@ -48,7 +57,7 @@ function digestOf(path: string, text: unknown): string {
     throw invalid(
       `integrity['${path}']`,
       describe(text),
-      "'sha256-' and the digest in 44 letters of base64 or 64 of hex",
+      "'sha256-' and the digest in 44 characters of base64 or 64 of hex",
     );
   const bytes = atob(base64.replaceAll('-', '+').replaceAll('_', '/'));
   return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
@@ -62,8 +71,5 @@ async function* checkedChunks(file: OpenFile, expected: string): AsyncIterable<U
   }
   const got = hash.hex();
   if (got !== expected)
-    throw new HeedError(
-      'INVALID_FILE',
-      `${file.name}: got SHA-256 ${got}; expected ${expected}, as \`integrity\` says`,
-    );
+    throw invalid(file.name, `SHA-256 ${got}`, `${expected}, as \`integrity\` says`, 'INVALID_FILE');
 }

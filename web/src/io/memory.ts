@@ -2,25 +2,26 @@
 import { describe, invalid } from '../error.js';
 import { type OpenFile, streamChunks } from './files.js';
 
+const CHUNK_BYTES = 1 << 20;
+
 export function memoryFile(name: string, content: unknown): OpenFile {
   if (content instanceof Blob) return { name, size: content.size, chunks: () => streamChunks(name, content.stream()) };
   let bytes: Uint8Array;
   if (typeof content === 'string') bytes = new TextEncoder().encode(content);
+  else if (ArrayBuffer.isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
   else if (
     content instanceof ArrayBuffer ||
     (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)
   )
     bytes = new Uint8Array(content);
-  else if (ArrayBuffer.isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
   else throw invalid(`source['${name}']`, describe(content), 'a Uint8Array, an ArrayBuffer or a Blob');
-  // Decoders of text refuse shared memory, which moreover may change while it is read.
+  // TextDecoder rejects shared memory, which moreover may change while it is read.
   if (!(bytes.buffer instanceof ArrayBuffer)) bytes = bytes.slice();
   return {
     name,
     size: bytes.length,
     async *chunks() {
-      const step = 1 << 20;
-      for (let at = 0; at < bytes.length; at += step) yield bytes.subarray(at, at + step);
+      for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES);
     },
   };
 }

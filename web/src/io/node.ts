@@ -1,12 +1,12 @@
-/** Files of this machine, in Node. */
+/** Files on disk, in Node. */
 import { HeedError } from '../error.js';
 import { nodeModule, type SignalLike } from '../platform.js';
-import { type Found, missing, unreadable } from './files.js';
+import { type Found, missing, type Source, unreadable } from './files.js';
 
 /** Node's file system; null elsewhere. */
 export const fs = nodeModule<typeof import('node:fs')>('fs')?.promises;
 
-/** What lies at `path`; null where nothing does. @throws HeedError where that cannot be found out */
+/** The status of the file or folder at `path`; null where there is none. @throws HeedError where that cannot be determined */
 export async function statusOf(path: string): Promise<import('node:fs').Stats | null> {
   try {
     return await fs!.stat(path);
@@ -17,11 +17,17 @@ export async function statusOf(path: string): Promise<import('node:fs').Stats | 
   }
 }
 
+/** The files of a folder. */
+export function pathSource(folder: string): Source {
+  const { join } = nodeModule<typeof import('node:path')>('path')!;
+  return { open: (path, signal) => openPath(join(folder, path), signal) };
+}
+
 export async function openPath(path: string, signal?: SignalLike): Promise<Found> {
   try {
     const status = await statusOf(path);
     if (status?.isFile()) return { name: path, size: status.size, chunks: () => pathChunks(path, signal) };
-    return missing(`${path}: got no such file; expected one`);
+    return missing(path);
   } catch (error) {
     return { status: 'unreachable', error: error as HeedError };
   }

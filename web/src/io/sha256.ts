@@ -1,9 +1,9 @@
-/** SHA-256 (FIPS 180-4) over bytes as they come. The platform's own wants them all at once, and only on secure pages. */
+/** SHA-256 (FIPS 180-4) over a stream of bytes. `crypto.subtle` needs all bytes at once, and exists only on secure pages. */
 import { nodeModule } from '../platform.js';
 
 export interface Hash {
   update(bytes: Uint8Array): unknown;
-  /** 64 hex digits; ends it. */
+  /** The digest as 64 hex digits; call it once, at the end. */
   hex(): string;
 }
 
@@ -24,41 +24,41 @@ function rootBits(count: number, root: (prime: number) => number): Int32Array {
 const K = rootBits(64, Math.cbrt);
 const rotated = (x: number, by: number) => (x >>> by) | (x << (32 - by));
 
-/** @internal for tests, where the platform's would be used */
+/** @internal exported for tests, as Node's own hash is used there */
 export class Sha256 implements Hash {
-  private readonly state = rootBits(8, Math.sqrt);
-  private readonly rest = new Uint8Array(BLOCK);
-  /** Signed words: the engine keeps those in registers. */
-  private readonly w = new Int32Array(BLOCK);
-  private length = 0;
+  readonly #state = rootBits(8, Math.sqrt);
+  readonly #rest = new Uint8Array(BLOCK);
+  /** Signed words, which engines keep in registers. */
+  readonly #w = new Int32Array(BLOCK);
+  #length = 0;
 
   update(bytes: Uint8Array): void {
     let at = 0;
     while (at < bytes.length) {
-      const filled = this.length % BLOCK;
+      const filled = this.#length % BLOCK;
       const step = Math.min(BLOCK - filled, bytes.length - at);
-      if (step === BLOCK) this.block(bytes, at);
+      if (step === BLOCK) this.#block(bytes, at);
       else {
-        this.rest.set(bytes.subarray(at, at + step), filled);
-        if (filled + step === BLOCK) this.block(this.rest, 0);
+        this.#rest.set(bytes.subarray(at, at + step), filled);
+        if (filled + step === BLOCK) this.#block(this.#rest, 0);
       }
-      this.length += step;
+      this.#length += step;
       at += step;
     }
   }
 
   hex(): string {
-    const end = new Uint8Array(
-      this.length % BLOCK < BLOCK - 8 ? BLOCK - (this.length % BLOCK) : 2 * BLOCK - (this.length % BLOCK),
-    );
+    // Padding: a one bit, zeros, and the length in bits as the block's last 8 bytes.
+    const end = new Uint8Array(9 + ((2 * BLOCK - 9 - (this.#length % BLOCK)) % BLOCK));
     end[0] = 0x80;
-    new DataView(end.buffer).setBigUint64(end.length - 8, BigInt(this.length) * 8n);
+    new DataView(end.buffer).setBigUint64(end.length - 8, BigInt(this.#length) * 8n);
     this.update(end);
-    return Array.from(this.state, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
+    return Array.from(this.#state, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
   }
 
-  private block(bytes: Uint8Array, at: number): void {
-    const { w, state } = this;
+  #block(bytes: Uint8Array, at: number): void {
+    const w = this.#w;
+    const state = this.#state;
     for (let t = 0; t < 16; t++, at += 4)
       w[t] = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
     for (let t = 16; t < 64; t++) {
@@ -68,11 +68,10 @@ export class Sha256 implements Hash {
       const s1 = rotated(y, 17) ^ rotated(y, 19) ^ (y >>> 10);
       w[t] = (w[t - 16]! + s0 + w[t - 7]! + s1) | 0;
     }
-    const k = K;
     let [a, b, c, d, e, f, g, h] = state as unknown as [number, number, number, number, number, number, number, number];
     for (let t = 0; t < 64; t++) {
       const s1 = rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25);
-      const t1 = (h + s1 + ((e & f) ^ (~e & g)) + k[t]! + w[t]!) | 0;
+      const t1 = (h + s1 + ((e & f) ^ (~e & g)) + K[t]! + w[t]!) | 0;
       const s0 = rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22);
       const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
       h = g;

@@ -1,12 +1,12 @@
 /**
- * Normalization that remembers where each character came from, so that a token can be traced to the text as the user wrote it.
+ * Normalization that keeps the origin of each character, so that tokens have ranges in the original text.
  *
- * The rules are those of `@huggingface/tokenizers`; here they are applied piece by piece, in the pieces in which Hugging Face's own implementation works
- * (a code point where the rule looks at one, else a base character with its marks).
+ * The rules are those of `@huggingface/tokenizers`, applied to the same pieces as in Hugging Face's own implementation: a code point where the rule considers one at a time, else a
+ * base character with its marks.
  */
 import type { Normalizer } from '@huggingface/tokenizers';
 
-/** A text and, for each of its UTF-16 units, the range of the original that it stands for. */
+/** A text and, for each of its UTF-16 units, the range of the original text that it stands for. */
 export interface Aligned {
   text: string;
   starts: number[];
@@ -26,87 +26,64 @@ export function aligned(text: string, origin = 0): Aligned {
   return { text, starts, ends };
 }
 
-/** The units [from, to) of a. */
+/** The UTF-16 units [from, to) of `a`. */
 export function slice(a: Aligned, from: number, to: number): Aligned {
   return { text: a.text.slice(from, to), starts: a.starts.slice(from, to), ends: a.ends.slice(from, to) };
 }
 
 type Config = Record<string, unknown> & { type: string };
 
-/** `normalizer` over an aligned text. */
+/** Applies `normalizer` to an aligned text. */
 export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
   const config = normalizer.config as unknown as Config;
   switch (config.type) {
-    case 'Sequence':
-      return (normalizer as unknown as { normalizers: (Normalizer | null)[] }).normalizers.reduce(
-        (a, step) => (step ? normalize(step, a) : a),
-        source,
-      );
+    case 'Sequence': {
+      const { normalizers } = normalizer as unknown as { normalizers: (Normalizer | null)[] };
+      return normalizers.reduce((a, step) => (step ? normalize(step, a) : a), source);
+    }
     case 'Strip':
       return strip(source, config.strip_left !== false, config.strip_right !== false);
     case 'Prepend':
-      return source.text === '' ? source : joined([insertion(String(config.prepend), source), source]);
-    case 'Replace':
-      return replace(
-        source,
-        (normalizer as unknown as { pattern: RegExp | null }).pattern,
-        String(config.content ?? ''),
-      );
-    case 'BertNormalizer':
-      return byPieces(
-        source,
-        CODE_POINTS,
-        memoized(normalizer, (point) => bertPoint(normalizer, config, point)),
-      );
-    case 'Lowercase':
-      return byPieces(
-        source,
-        CODE_POINTS,
-        memoized(normalizer, (point) => normalizer.normalize(point)),
-      );
-    default:
-      return byPieces(
-        source,
-        CLUSTERS,
-        memoized(normalizer, (cluster) => normalizer.normalize(cluster)),
-      );
+      return source.text === ''
+        ? source
+        : joined([insertion(String(config.prepend), source.starts[0]!, source.ends[0]!), source]);
+    case 'Replace': {
+      const { pattern } = normalizer as unknown as { pattern: RegExp | null };
+      return replace(source, pattern, String(config.content ?? ''));
+    }
+    default: {
+      const isBert = config.type === 'BertNormalizer';
+      const rule = memoized(normalizer, (piece) => {
+        const out = normalizer.normalize(piece);
+        return isBert && config.handle_chinese_chars && isWideIdeograph(piece) ? ` ${out} ` : out;
+      });
+      return byPieces(source, isBert || config.type === 'Lowercase' ? CODE_POINTS : CLUSTERS, rule);
+    }
   }
 }
 
-/** Every character in lower case. */
+/** The text in lower case. */
 export function lowerCased(source: Aligned): Aligned {
   const apart = byPieces(source, CODE_POINTS, (point) => point.toLowerCase());
-  // What looks at its neighbours (the Greek final sigma) keeps its length.
+  // Rules that depend on neighbours (the Greek final sigma) do not change the length.
   const text = source.text.toLowerCase();
   return text.length === apart.text.length ? { ...apart, text } : apart;
 }
 
 const CODE_POINTS = /./gsu;
-/** A character with the marks that may compose with it; conjoining Hangul letters count as one. */
+/** A character with the marks that may compose with it, or a syllable of conjoining Hangul letters. */
 const CLUSTERS =
   /[\u1100-\u115F\uA960-\uA97C]+[\u1160-\u11A7\uD7B0-\uD7C6]*[\u11A8-\u11FF\uD7CB-\uD7FB]*\p{M}*|.\p{M}*/gsu;
 
-/** CJK ideographs beyond the first plane; the library walks UTF-16 units and does not see them. */
+/** CJK ideographs beyond the first plane, which the library misses, as it looks at UTF-16 units. */
 function isWideIdeograph(point: string): boolean {
-  const code = point.codePointAt(0)!;
-  return (
-    (code >= 0x20000 && code <= 0x2a6df) ||
-    (code >= 0x2a700 && code <= 0x2b73f) ||
-    (code >= 0x2b740 && code <= 0x2b81f) ||
-    (code >= 0x2b820 && code <= 0x2ceaf) ||
-    (code >= 0x2f800 && code <= 0x2fa1f)
-  );
-}
-
-function bertPoint(normalizer: Normalizer, config: Config, point: string): string {
-  const out = normalizer.normalize(point);
-  return config.handle_chinese_chars && isWideIdeograph(point) ? ` ${out} ` : out;
+  return /[\u{20000}-\u{2a6df}\u{2a700}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/u.test(point);
 }
 
 const MEMO_SIZE = 20_000;
 const memos = new WeakMap<Normalizer, Map<string, string>>();
 
-/** `rule`, each piece worked out once. */
+/** `rule` with a memory of its results. */
 function memoized(normalizer: Normalizer, rule: (piece: string) => string): (piece: string) => string {
   let memo = memos.get(normalizer);
   if (!memo) {
@@ -125,8 +102,8 @@ function memoized(normalizer: Normalizer, rule: (piece: string) => string): (pie
 }
 
 /**
- * What each of a piece's code points becomes. Where the rule does not see them one by one, the first takes what marks compose into it, and those left over stand for
- * the last ones, as in Hugging Face's offsets.
+ * The result for each of a piece's code points. Where the rule does not treat them one by one, the first gets what composes with it, and the rest belongs to the last ones, as in
+ * Hugging Face's offsets.
  */
 function pointsOf(points: string[], out: string, rule: (piece: string) => string): string[] {
   if (points.length === 1) return [out];
@@ -140,7 +117,7 @@ function pointsOf(points: string[], out: string, rule: (piece: string) => string
   );
 }
 
-/** `rule` on each piece of the text. */
+/** Applies `rule` to each piece of the text. */
 function byPieces(source: Aligned, pattern: RegExp, rule: (piece: string) => string): Aligned {
   let text = '';
   const starts: number[] = [];
@@ -170,13 +147,10 @@ function strip(source: Aligned, left: boolean, right: boolean): Aligned {
   return slice(source, from, Math.max(from, to));
 }
 
-/** `text` set before `next`: it stands for what the next unit stands for. */
-function insertion(text: string, next: Aligned): Aligned {
-  return {
-    text,
-    starts: new Array<number>(text.length).fill(next.starts[0] ?? 0),
-    ends: new Array<number>(text.length).fill(next.ends[0] ?? 0),
-  };
+/** A text all of whose units stand for the range [start, end). */
+function insertion(text: string, start: number, end: number): Aligned {
+  const all = (value: number) => new Array<number>(text.length).fill(value);
+  return { text, starts: all(start), ends: all(end) };
 }
 
 function replace(source: Aligned, pattern: RegExp | null, content: string): Aligned {
@@ -185,18 +159,14 @@ function replace(source: Aligned, pattern: RegExp | null, content: string): Alig
   let at = 0;
   for (const { 0: found, index } of source.text.matchAll(pattern)) {
     const end = index + found.length;
-    // The end of a match is no other one; V8 finds an empty one within surrogate pairs, too.
+    // No empty match at the end of another one; V8 also finds empty ones within surrogate pairs.
     if (found === '' && ((index === at && at > 0) || /[\uDC00-\uDFFF]/.test(source.text[index] ?? ''))) continue;
     parts.push(slice(source, at, index));
-    // What replaces nothing stands for what is before it.
+    // The replacement of an empty match stands for the character before it.
     const [first, last] = [found === '' ? index - 1 : index, end - 1];
     const [start, stop] =
       last < 0 ? [source.starts[0]!, source.starts[0]!] : [source.starts[first]!, source.ends[last]!];
-    parts.push({
-      text: content,
-      starts: new Array<number>(content.length).fill(start),
-      ends: new Array<number>(content.length).fill(stop),
-    });
+    parts.push(insertion(content, start, stop));
     at = end;
   }
   if (parts.length === 0) return source;

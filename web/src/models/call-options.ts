@@ -1,4 +1,4 @@
-/** What the calls on a model take, each option checked where it is read. */
+/** The schemas of the options of `fromPretrained` and of a model's calls. */
 import { describe, invalid } from '../error.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import {
@@ -9,13 +9,12 @@ import {
   oneOf,
   optional,
   type Reader,
-  readOptions,
   signal,
   size,
   text,
   texts,
 } from '../options.js';
-import type { ModelInput } from './input.js';
+import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions } from './model.js';
 import { POOLINGS, type Pooling } from './sentence-transformers.js';
@@ -53,14 +52,13 @@ export const embedSchema = {
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
 };
+
 /** Refuses options for texts beside token ids, which are run as they are. */
-export function requireTexts(
-  input: ModelInput,
-  options: { textPairs?: unknown; prompt?: unknown; promptName?: unknown },
-): void {
-  if (typeof input === 'string' || Array.isArray(input)) return;
-  for (const name of ['textPairs', 'prompt', 'promptName'] as const)
-    if (options[name] !== undefined) throw invalid(name, 'it beside token ids', 'it with texts only');
+export function requireTexts(input: ModelInput, options: object): void {
+  if (isTexts(input)) return;
+  for (const name of ['textPairs', 'prompt', 'promptName'])
+    if ((options as Record<string, unknown>)[name] !== undefined)
+      throw invalid(name, 'it beside token ids', 'it with texts only');
 }
 
 export const loadSchema = {
@@ -79,9 +77,3 @@ export const loadSchema = {
     undefined,
   ),
 };
-
-/** Checks the options of a load; what was left out stays out. */
-export function readLoadOptions(options: LoadModelOptions): LoadModelOptions & { dtype: 'fp32' | 'q8' } {
-  const { dtype, ...rest } = readOptions('fromPretrained', loadSchema, options);
-  return { dtype, ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) };
-}

@@ -1,89 +1,84 @@
-/** Reading a model folder's JSON files: every value is checked where it is read, and a wrong one names its file and key. */
-import { HeedError } from '../error.js';
+/** Reading a model folder's JSON files: every value is checked where it is read, and the error for a wrong one names its file and key. */
+import { type HeedError, invalid } from '../error.js';
+import { parseJson } from '../io/files.js';
 
-/** The core's bound on rows of a table, far beyond any published encoder. */
+/** The core's bound on the rows of a table, far beyond any published encoder. */
 const MAX_COUNT = 2 ** 24;
 
-/** A key, or several by which published files name the same. */
+/** A key, or several that published files use for the same setting. */
 type Keys = string | readonly string[];
 
-/** One JSON object of a model folder. Getters throw INVALID_FILE where a value is not what it must be. */
+/** One JSON object of a model folder. Its methods throw INVALID_FILE where a value is wrong; a key whose value is null counts as absent. */
 export class Settings {
-  constructor(
-    private readonly values: Record<string, unknown>,
-    readonly file: string,
-  ) {}
+  readonly #values: Record<string, unknown>;
+  readonly file: string;
+
+  constructor(values: unknown, file: string, got: string, expected: string) {
+    if (typeof values !== 'object' || values === null || Array.isArray(values))
+      throw invalid(file, got, expected, 'INVALID_FILE');
+    this.#values = values as Record<string, unknown>;
+    this.file = file;
+  }
 
   static parse(bytes: Uint8Array, file: string): Settings {
-    const value = parseJson(bytes, file);
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw new HeedError('INVALID_FILE', `${file}: got JSON that is no object; expected settings by name`);
-    return new Settings(value as Record<string, unknown>, file);
+    return new Settings(parseJson(bytes, file), file, 'JSON that is no object', 'settings by name');
   }
 
-  /** The raw value, undefined where absent or null. */
+  /** The unchecked value; undefined where absent. */
   get(key: string): unknown {
-    return Object.hasOwn(this.values, key) ? (this.values[key] ?? undefined) : undefined;
+    return Object.hasOwn(this.#values, key) ? (this.#values[key] ?? undefined) : undefined;
   }
 
-  /** A whole number from `low` to `high` under the first of `keys` that is there. */
+  /** An integer from `low` to `high` under the first of `keys` that is present. */
   count(keys: Keys, fallback?: number, low = 0, high = MAX_COUNT): number {
     const expected = `a whole number from ${low} to ${high}`;
-    return this.number(keys, fallback, (v) => Number.isInteger(v) && v >= low && v <= high, expected);
+    return this.#checked(keys, fallback, (v) => Number.isInteger(v) && v >= low && v <= high, expected);
   }
 
-  /** A number between `low` and `high`, both excluded, in single precision too. */
+  /** A number between `low` and `high`, both excluded, also when rounded to single precision. */
   between(keys: Keys, low: number, high: number, fallback?: number): number {
     const expected = high === Infinity ? `a finite number above ${low}` : `a number between ${low} and ${high}`;
-    return this.number(keys, fallback, (v) => Math.fround(v) > low && Math.fround(v) < high, expected);
+    return this.#checked(keys, fallback, (v) => Math.fround(v) > low && Math.fround(v) < high, expected);
   }
 
   flag(key: string, fallback: boolean): boolean {
-    const value = this.get(key) ?? fallback;
-    if (typeof value !== 'boolean') throw this.wrong(key, value, 'true or false');
-    return value;
+    return this.#checked(key, fallback, () => true, 'true or false');
   }
 
   text(key: string, fallback: string): string {
-    const value = this.get(key) ?? fallback;
-    if (typeof value !== 'string') throw this.wrong(key, value, 'a string');
-    return value;
+    return this.#checked(key, fallback, () => true, 'a string');
   }
 
   record(key: string): Settings | undefined {
     const value = this.get(key);
-    if (value === undefined) return undefined;
-    if (typeof value !== 'object' || Array.isArray(value)) throw this.wrong(key, value, 'an object');
-    return new Settings(value as Record<string, unknown>, `${this.file}: ${key}`);
+    return value === undefined ? undefined : new Settings(value, `${this.file}: ${key}`, shown(value), 'an object');
   }
 
   entries(): [string, unknown][] {
-    return Object.entries(this.values);
+    return Object.entries(this.#values);
   }
 
   wrong(key: string, got: unknown, expected: string): HeedError {
-    return new HeedError('INVALID_FILE', `${this.file}: ${key}: got ${shown(got)}; expected ${expected}`);
+    return invalid(`${this.file}: ${key}`, shown(got), expected, 'INVALID_FILE');
   }
 
-  /** The first of `keys` that is there. */
+  /** The error for a value that is legal but not implemented. */
+  unsupported(key: string, got: string, expected: string): HeedError {
+    return invalid(`${this.file}: ${key}`, got, expected, 'UNSUPPORTED');
+  }
+
+  /** The first of `keys` that is present. */
   keyOf(keys: Keys): string {
     const names = typeof keys === 'string' ? [keys] : keys;
     return names.find((name) => this.get(name) !== undefined) ?? names[0]!;
   }
 
-  private number(keys: Keys, fallback: number | undefined, legal: (v: number) => boolean, expected: string): number {
+  /** The value under the first of `keys` that is present, of the type of `fallback` (a number where that is undefined). */
+  #checked<T = number>(keys: Keys, fallback: T | undefined, isLegal: (value: T) => boolean, expected: string): T {
     const key = this.keyOf(keys);
     const value = this.get(key) ?? fallback;
-    if (typeof value !== 'number' || !legal(value)) throw this.wrong(key, value, expected);
-    return value;
-  }
-}
-
-export function parseJson(bytes: Uint8Array, file: string): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (cause) {
-    throw new HeedError('INVALID_FILE', `${file}: got ${bytes.length} bytes that are no JSON`, { cause });
+    if (typeof value !== typeof (fallback ?? 0) || !isLegal(value as T)) throw this.wrong(key, value, expected);
+    return value as T;
   }
 }
 

@@ -1,34 +1,64 @@
 /**
- * The published encoder families, one row each: how config.json's keys describe the one stack of layers, and where each of the checkpoint's tensors goes.
- * To add a family, add a row; where its architecture differs, the core's `EncoderModelConfig` has an option for it.
- * Letters: E width, F feed-forward width, {i} a layer's number.
+ * The published encoder families: for each, how config.json describes the core's stack of layers, and to which of the core's parameters each of the checkpoint's tensors belongs.
+ * To add a family, add an entry to FAMILIES; where its architecture differs, the core's `EncoderModelConfig` has an option for it.
+ * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
-import { HeedError } from '../error.js';
+import { invalid } from '../error.js';
 import type { Settings } from './config.js';
 
 /** The core's bounds, far beyond any published encoder. */
 const MAX_WIDTH = 2 ** 16;
 const MAX_LAYERS = 1024;
 
-/** Where a checkpoint's tensor goes: a parameter of the core's `EncoderModel`, and the row at which it starts there. */
+/** The place of a checkpoint's tensor: a parameter of the core's `EncoderModel`, and the row at which it starts there. */
 export interface Place {
   parameter: string;
   firstRow: number;
 }
 
 type Rows = (config: RawEncoderModelConfig) => number;
-/** `name` is completed by the tensor's last part, `weight` or `bias`. */
+/** A core name, to which `weight` or `bias` is appended. */
 type Target = string | { name: string; firstRow: Rows };
 
+/** Options that have the same value in most families. */
+const DEFAULTS = {
+  embeddingDim: 0,
+  positionOffset: 0,
+  typeVocabSize: 0,
+  activation: 'gelu',
+  eps: 1e-12,
+  positions: 'absolute' as RawEncoderModelConfig['positions'],
+  relativeBuckets: 0,
+  relativeDistance: 128,
+  rotaryDim: 0,
+  rotaryBase: 10000,
+  localRotaryBase: 10000,
+  window: -1,
+  globalEvery: 1,
+  normFirst: false,
+  embeddingNorm: true,
+  finalNorm: false,
+  bias: true,
+  normBias: true,
+  gated: false,
+  firstAttentionNorm: true,
+  sharedLayers: false,
+  int8: false,
+};
+
+/** The core's options; those without a default are required. */
+type Config = Omit<RawEncoderModelConfig, keyof typeof DEFAULTS> & Partial<RawEncoderModelConfig>;
+
 export interface Family {
-  /** What precedes the encoder's tensors in a checkpoint that also has a head; a bare encoder has none. */
+  /** The prefix of the encoder's tensors in a checkpoint that also has a head; a bare encoder has none. */
   prefix: string;
-  config(settings: Settings): Partial<RawEncoderModelConfig>;
-  /** Modules outside the layers, checkpoint name -> core name. */
+  config(settings: Settings): Config;
+  /** Modules outside the layers, by their names in the checkpoint. */
   modules: Record<string, Target>;
-  /** Modules of layer {i}: their common prefix, then checkpoint name -> core name below `layers.{i}.` */
+  /** The common prefix of the modules of layer {i}. */
   layerPrefix: string;
+  /** Those modules by their names in the checkpoint; core names below `layers.{i}.` */
   layer: Record<string, Target>;
   /** The dense layer of `pooler_output`, where the family has one. */
   pooler?: string;
@@ -39,38 +69,59 @@ const key = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) =
 const value = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) => 2 * c.embedDim };
 const secondHalf = { name: 'linear1.', firstRow: (c: RawEncoderModelConfig) => c.feedForwardDim };
 
-/** The width and the number of heads, which divides it. */
-function widthOf(
-  s: Settings,
-  widthKeys: string | string[] = 'hidden_size',
-  headsKeys: string | string[] = 'num_attention_heads',
-): { embedDim: number; numHeads: number } {
-  const embedDim = s.count(widthKeys, undefined, 1, MAX_WIDTH);
-  const numHeads = s.count(headsKeys, undefined, 1, embedDim);
-  if (embedDim % numHeads !== 0)
-    throw s.wrong(s.keyOf(headsKeys), numHeads, `a divisor of ${s.keyOf(widthKeys)}, ${embedDim}`);
-  return { embedDim, numHeads };
+type Keys = string | string[];
+
+/** Keys of config.json that are not BERT's. */
+interface SizeKeys {
+  width?: Keys;
+  heads?: Keys;
+  layers?: Keys;
+  feedForward?: Keys;
+  positions?: Keys;
 }
 
-/** The columns of a head that are rotated, in pairs. */
-function rotaryDimOf(s: Settings, keys: string[], headDim: number, fraction = 1): number {
+/** The sizes of the stack; the fallbacks are for values that config.json does not have. */
+function sizesOf(
+  s: Settings,
+  fallback: { maxPositions: number; feedForwardFactor?: number; positionOffset?: number },
+  {
+    width = 'hidden_size',
+    heads = 'num_attention_heads',
+    layers = 'num_hidden_layers',
+    feedForward = 'intermediate_size',
+    positions = 'max_position_embeddings',
+  }: SizeKeys = {},
+): Config {
+  const { maxPositions, feedForwardFactor, positionOffset = 0 } = fallback;
+  const embedDim = s.count(width, undefined, 1, MAX_WIDTH);
+  const numHeads = s.count(heads, undefined, 1, embedDim);
+  if (embedDim % numHeads !== 0) throw s.wrong(s.keyOf(heads), numHeads, `a divisor of ${s.keyOf(width)}, ${embedDim}`);
+  return {
+    vocabSize: s.count('vocab_size', undefined, 1),
+    embedDim,
+    numHeads,
+    numLayers: s.count(layers, undefined, 0, MAX_LAYERS),
+    feedForwardDim: s.count(feedForward, feedForwardFactor && feedForwardFactor * embedDim, 1, 4 * MAX_WIDTH),
+    maxPositions: s.count(positions, maxPositions, positionOffset + 1),
+    positionOffset,
+  };
+}
+
+/** The number of rotated columns per head. */
+function rotaryDimOf(s: Settings, keys: string[], { embedDim, numHeads }: Config, fraction = 1): number {
+  const headDim = embedDim / numHeads;
   const dim = Math.floor(headDim * fraction);
   if (dim >= 2 && dim <= headDim && dim % 2 === 0) return dim;
   const key = s.keyOf(keys);
   throw s.wrong(key, s.get(key), `an even number of rotated columns in heads of ${headDim}; that gives ${dim}`);
 }
 
-function bertSettings(s: Settings, positionOffset = 0): Partial<RawEncoderModelConfig> {
-  const kind = s.text('position_embedding_type', 'absolute');
-  if (kind !== 'absolute')
-    throw new HeedError('UNSUPPORTED', `${s.file}: position_embedding_type: got '${kind}'; expected 'absolute'`);
+function bertConfig(s: Settings, positionOffset = 0): Config {
+  const key = 'position_embedding_type';
+  const kind = s.text(key, 'absolute');
+  if (kind !== 'absolute') throw s.unsupported(key, `'${kind}'`, "'absolute'");
   return {
-    vocabSize: s.count('vocab_size', undefined, 1),
-    ...widthOf(s),
-    numLayers: s.count('num_hidden_layers', undefined, 0, MAX_LAYERS),
-    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
-    maxPositions: s.count('max_position_embeddings', 512, positionOffset + 1),
-    positionOffset,
+    ...sizesOf(s, { maxPositions: 512, positionOffset }),
     typeVocabSize: s.count('type_vocab_size', 2),
     activation: activation(s, 'hidden_act', 'gelu'),
     eps: s.between('layer_norm_eps', 0, 1, 1e-12),
@@ -97,22 +148,22 @@ const bertLayer = {
 
 const bert: Family = {
   prefix: 'bert.',
-  config: bertSettings,
+  config: bertConfig,
   modules: bertModules,
   layerPrefix: 'encoder.layer.{i}.',
   layer: bertLayer,
   pooler: 'pooler.dense',
 };
 
-/** Positions start behind the padding's: padding_idx + 1. */
-const paddedSettings = (s: Settings) => bertSettings(s, s.count('pad_token_id', 1) + 1);
+/** Positions start at padding_idx + 1. */
+const robertaConfig = (s: Settings) => bertConfig(s, s.count('pad_token_id', 1) + 1);
 
-const roberta: Family = { ...bert, prefix: 'roberta.', config: paddedSettings };
+const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
 
-/** MPNet's, which its configuration does not name; a quarter of the buckets are for single distances below it. */
+/** MPNet's largest relative distance, which its configuration does not contain; a quarter of the buckets are for single distances below it. */
 const RELATIVE_DISTANCE = 128;
 
-export const FAMILIES: Record<string, Family> = {
+const FAMILIES: Record<string, Family> = {
   bert,
   roberta,
   'xlm-roberta': roberta,
@@ -121,13 +172,12 @@ export const FAMILIES: Record<string, Family> = {
   distilbert: {
     prefix: 'distilbert.',
     config: (s) => ({
-      vocabSize: s.count('vocab_size', undefined, 1),
-      ...widthOf(s, 'dim', 'n_heads'),
-      numLayers: s.count('n_layers', undefined, 0, MAX_LAYERS),
-      feedForwardDim: s.count('hidden_dim', undefined, 1, 4 * MAX_WIDTH),
-      maxPositions: s.count('max_position_embeddings', 512, 1),
+      ...sizesOf(
+        s,
+        { maxPositions: 512 },
+        { width: 'dim', heads: 'n_heads', layers: 'n_layers', feedForward: 'hidden_dim' },
+      ),
       activation: activation(s, 'activation', 'gelu'),
-      eps: 1e-12,
     }),
     modules: bertModules,
     layerPrefix: 'transformer.layer.{i}.',
@@ -150,7 +200,7 @@ export const FAMILIES: Record<string, Family> = {
       const relativeBuckets = s.count(key, 32, 4, 4 * RELATIVE_DISTANCE - 2);
       if (relativeBuckets % 2 !== 0) throw s.wrong(key, relativeBuckets, 'an even number');
       return {
-        ...paddedSettings(s),
+        ...robertaConfig(s),
         typeVocabSize: 0,
         positions: 'relative',
         relativeBuckets,
@@ -176,7 +226,7 @@ export const FAMILIES: Record<string, Family> = {
     ...bert,
     prefix: 'electra.',
     config: (s) => {
-      const config = bertSettings(s);
+      const config = bertConfig(s);
       const width = s.count('embedding_size', config.embedDim, 1, MAX_WIDTH);
       return { ...config, embeddingDim: width === config.embedDim ? 0 : width };
     },
@@ -187,14 +237,11 @@ export const FAMILIES: Record<string, Family> = {
   albert: {
     prefix: 'albert.',
     config: (s) => {
-      if (s.count('num_hidden_groups', 1) !== 1 || s.count('inner_group_num', 1) !== 1) {
-        throw new HeedError(
-          'UNSUPPORTED',
-          `${s.file}: num_hidden_groups, inner_group_num: got more than one group of layers; expected 1`,
-        );
-      }
+      const keys = ['num_hidden_groups', 'inner_group_num'];
+      if (keys.some((key) => s.count(key, 1) !== 1))
+        throw s.unsupported(keys.join(', '), 'more than one group of layers', '1');
       return {
-        ...bertSettings(s),
+        ...bertConfig(s),
         activation: activation(s, 'hidden_act', 'gelu_new'),
         embeddingDim: s.count('embedding_size', 128, 1, MAX_WIDTH),
         sharedLayers: true,
@@ -217,7 +264,7 @@ export const FAMILIES: Record<string, Family> = {
 
   modernbert: {
     prefix: 'model.',
-    config: modernBertSettings,
+    config: modernBertConfig,
     modules: {
       'embeddings.tok_embeddings': 'embeddings.word.',
       'embeddings.norm': 'embeddings.norm.',
@@ -236,7 +283,7 @@ export const FAMILIES: Record<string, Family> = {
 
   nomic_bert: {
     prefix: 'bert.',
-    config: nomicBertSettings,
+    config: nomicBertConfig,
     modules: {
       'embeddings.word_embeddings': 'embeddings.word.',
       'embeddings.token_type_embeddings': 'embeddings.token_type.',
@@ -256,34 +303,22 @@ export const FAMILIES: Record<string, Family> = {
   },
 };
 
-function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
-  const { embedDim, numHeads } = widthOf(s);
+function modernBertConfig(s: Settings): Config {
+  const sizes = sizesOf(s, { maxPositions: 8192 });
   const bias = s.flag('attention_bias', false);
   if (s.flag('mlp_bias', false) !== bias)
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${s.file}: mlp_bias: got ${!bias} with attention_bias ${bias}; expected the same in both`,
-    );
+    throw s.unsupported('mlp_bias', `${!bias} with attention_bias ${bias}`, 'the same in both');
   const rope = s.record('rope_parameters');
-  const globalBase =
-    rope?.record('full_attention')?.between('rope_theta', 1, Infinity) ??
-    s.between('global_rope_theta', 1, Infinity, 160000);
-  const localBase =
-    rope?.record('sliding_attention')?.between('rope_theta', 1, Infinity) ??
-    s.between('local_rope_theta', 1, Infinity, 10000);
+  const base = (group: string, key: string, fallback: number) =>
+    rope?.record(group)?.between('rope_theta', 1, Infinity) ?? s.between(key, 1, Infinity, fallback);
   return {
-    vocabSize: s.count('vocab_size', undefined, 1),
-    embedDim,
-    numLayers: s.count('num_hidden_layers', undefined, 0, MAX_LAYERS),
-    numHeads,
-    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
-    maxPositions: s.count('max_position_embeddings', 8192, 1),
+    ...sizes,
     activation: activation(s, 'hidden_activation', 'gelu'),
     eps: s.between('norm_eps', 0, 1, 1e-5),
     positions: 'rotary',
-    rotaryDim: rotaryDimOf(s, ['num_attention_heads'], embedDim / numHeads),
-    rotaryBase: globalBase,
-    localRotaryBase: localBase,
+    rotaryDim: rotaryDimOf(s, ['num_attention_heads'], sizes),
+    rotaryBase: base('full_attention', 'global_rope_theta', 160000),
+    localRotaryBase: base('sliding_attention', 'local_rope_theta', 10000),
     window: Math.floor(s.count('local_attention', 128) / 2),
     globalEvery: globalEvery(s),
     normFirst: true,
@@ -295,66 +330,68 @@ function modernBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
   };
 }
 
-/** The period of global layers; newer configs list every layer's kind instead. */
+/** The period of layers with global attention; newer files list the kind of every layer instead. */
 function globalEvery(s: Settings): number {
-  const types = s.get('layer_types');
+  const key = 'layer_types';
+  const types = s.get(key);
   if (types === undefined) return s.count('global_attn_every_n_layers', 3, 1, MAX_LAYERS);
   if (!Array.isArray(types) || types.length > MAX_LAYERS)
-    throw s.wrong('layer_types', types, `a list of at most ${MAX_LAYERS} entries`);
+    throw s.wrong(key, types, `a list of at most ${MAX_LAYERS} entries`);
   const second = types.indexOf('full_attention', 1);
   const period = second < 0 ? Math.max(types.length, 1) : second;
-  if (types.some((type, i) => type !== (i % period === 0 ? 'full_attention' : 'sliding_attention'))) {
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${s.file}: layer_types: got an irregular pattern; expected 'full_attention' in every n-th layer from the first, 'sliding_attention' in the others`,
+  if (types.some((type, i) => type !== (i % period === 0 ? 'full_attention' : 'sliding_attention')))
+    throw s.unsupported(
+      key,
+      'an irregular pattern',
+      "'full_attention' in every n-th layer from the first, 'sliding_attention' in the others",
     );
-  }
   return period;
 }
 
-function nomicBertSettings(s: Settings): Partial<RawEncoderModelConfig> {
-  const headsKeys = ['n_head', 'num_attention_heads'];
-  const { embedDim, numHeads } = widthOf(s, ['n_embd', 'hidden_size'], headsKeys);
-  const kind = s.text('activation_function', 'swiglu');
+/** The activated half's function in gated feed-forward layers. */
+const GATES: Record<string, string> = { swiglu: 'silu', geglu: 'gelu', glu: 'sigmoid' };
+
+function nomicBertConfig(s: Settings): Config {
+  const heads = ['n_head', 'num_attention_heads'];
+  const sizes = sizesOf(
+    s,
+    { maxPositions: 2048, feedForwardFactor: 4 },
+    {
+      width: ['n_embd', 'hidden_size'],
+      heads,
+      layers: ['n_layer', 'num_hidden_layers'],
+      feedForward: ['n_inner', 'intermediate_size'],
+      positions: ['n_positions', 'max_position_embeddings'],
+    },
+  );
+  const key = 'activation_function';
+  const kind = s.text(key, 'swiglu');
+  const gated = Object.hasOwn(GATES, kind);
   const bias = s.flag('qkv_proj_bias', false);
   const refused = [
-    s.flag('prenorm', false) && 'prenorm',
-    s.flag('rotary_emb_interleaved', false) && 'rotary_emb_interleaved',
-    s.flag('causal', false) && 'causal',
-    s.flag('mlp_fc1_bias', bias) !== bias && 'mlp_fc1_bias unlike qkv_proj_bias',
-    s.flag('mlp_fc2_bias', bias) !== bias && 'mlp_fc2_bias unlike qkv_proj_bias',
-    (s.get('rotary_scaling_factor') ?? null) !== null && 'rotary_scaling_factor',
-    (s.get('num_experts') ?? 0) !== 0 && 'num_experts',
-  ].filter(Boolean);
-  if (refused.length > 0)
-    throw new HeedError('UNSUPPORTED', `${s.file}: got ${refused.join(', ')}; expected the layout of nomic-embed-text`);
+    ...['prenorm', 'rotary_emb_interleaved', 'causal'].filter((key) => s.flag(key, false)),
+    ...['mlp_fc1_bias', 'mlp_fc2_bias']
+      .filter((key) => s.flag(key, bias) !== bias)
+      .map((key) => `${key} unlike qkv_proj_bias`),
+    ...['rotary_scaling_factor'].filter((key) => s.get(key) !== undefined),
+    ...['num_experts'].filter((key) => (s.get(key) ?? 0) !== 0),
+  ];
+  if (refused.length > 0) throw invalid(s.file, refused.join(', '), 'the layout of nomic-embed-text', 'UNSUPPORTED');
   const fraction = s.between('rotary_emb_fraction', 0, Infinity, 1);
   return {
-    vocabSize: s.count('vocab_size', undefined, 1),
-    embedDim,
-    numLayers: s.count(['n_layer', 'num_hidden_layers'], undefined, 0, MAX_LAYERS),
-    numHeads,
-    feedForwardDim: s.count(['n_inner', 'intermediate_size'], 4 * embedDim, 1, 4 * MAX_WIDTH),
-    maxPositions: s.count(['n_positions', 'max_position_embeddings'], 2048, 1),
+    ...sizes,
     typeVocabSize: s.count('type_vocab_size', 2),
-    activation:
-      kind === 'swiglu'
-        ? 'silu'
-        : kind === 'geglu'
-          ? 'gelu'
-          : kind === 'glu'
-            ? 'sigmoid'
-            : activation(s, 'activation_function', 'gelu'),
+    activation: gated ? GATES[kind]! : activation(s, key, 'gelu'),
     eps: s.between(['layer_norm_epsilon', 'layer_norm_eps'], 0, 1, 1e-12),
     positions: 'rotary',
-    rotaryDim: rotaryDimOf(s, ['rotary_emb_fraction', ...headsKeys], embedDim / numHeads, fraction),
+    rotaryDim: rotaryDimOf(s, ['rotary_emb_fraction', ...heads], sizes, fraction),
     rotaryBase: s.between('rotary_emb_base', 1, Infinity, 10000),
     bias,
-    gated: kind === 'swiglu' || kind === 'geglu' || kind === 'glu',
+    gated,
   };
 }
 
-/** Hugging Face's names of activations, and the core's. */
+/** The core's activations by Hugging Face's names. */
 const ACTIVATIONS: Record<string, string> = {
   gelu: 'gelu',
   gelu_new: 'gelu_tanh',
@@ -368,72 +405,32 @@ const ACTIVATIONS: Record<string, string> = {
 
 export function activation(s: Settings, key: string, fallback: string): string {
   const name = s.text(key, fallback);
-  const found = Object.hasOwn(ACTIVATIONS, name) ? ACTIVATIONS[name] : undefined;
-  if (!found)
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${s.file}: ${key}: got '${name}'; expected ${Object.keys(ACTIVATIONS).join(', ')}`,
-    );
-  return found;
+  if (Object.hasOwn(ACTIVATIONS, name)) return ACTIVATIONS[name]!;
+  throw s.unsupported(key, `'${name}'`, Object.keys(ACTIVATIONS).join(', '));
 }
 
-/** The row for config.json's model_type, and the core's config that follows from it. */
+/** The family that config.json's model_type names, and the core's options for the model. */
 export function familyOf(settings: Settings): { type: string; family: Family; config: RawEncoderModelConfig } {
-  const type = settings.get('model_type');
-  if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${settings.file}: model_type: got ${JSON.stringify(type)}; expected ${Object.keys(FAMILIES).join(', ')}`,
-    );
-  }
+  const key = 'model_type';
+  const type = settings.get(key);
+  if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type))
+    throw settings.unsupported(key, JSON.stringify(type), Object.keys(FAMILIES).join(', '));
   const family = FAMILIES[type]!;
-  const config: RawEncoderModelConfig = {
-    vocabSize: 0,
-    embedDim: 0,
-    embeddingDim: 0,
-    numLayers: 0,
-    numHeads: 0,
-    feedForwardDim: 0,
-    maxPositions: 0,
-    positionOffset: 0,
-    typeVocabSize: 0,
-    activation: 'gelu',
-    eps: 1e-12,
-    positions: 'absolute',
-    relativeBuckets: 0,
-    relativeDistance: 128,
-    rotaryDim: 0,
-    rotaryBase: 10000,
-    localRotaryBase: 10000,
-    window: -1,
-    globalEvery: 1,
-    normFirst: false,
-    embeddingNorm: true,
-    finalNorm: false,
-    bias: true,
-    normBias: true,
-    gated: false,
-    firstAttentionNorm: true,
-    sharedLayers: false,
-    int8: false,
-    ...family.config(settings),
-  };
-  return { type, family, config };
+  return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 
-/** Where every tensor of the encoder goes, by its name without the family's prefix. */
+/** The place of every tensor of the encoder, by its name without the family's prefix. */
 export function placesOf(family: Family, config: RawEncoderModelConfig): Map<string, Place> {
   const places = new Map<string, Place>();
-  const add = (module: string, target: Target, below: string) => {
-    const [name, firstRow] = typeof target === 'string' ? [target, 0] : [target.name, target.firstRow(config)];
-    for (const part of ['weight', 'bias'])
-      places.set(`${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
+  const add = (modules: Record<string, Target>, prefix: string, below: string) => {
+    for (const [module, target] of Object.entries(modules)) {
+      const [name, firstRow] = typeof target === 'string' ? [target, 0] : [target.name, target.firstRow(config)];
+      for (const part of ['weight', 'bias'])
+        places.set(`${prefix}${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
+    }
   };
-  for (const [module, target] of Object.entries(family.modules)) add(module, target, '');
+  add(family.modules, '', '');
   const layers = config.sharedLayers ? Math.min(1, config.numLayers) : config.numLayers;
-  for (let i = 0; i < layers; i++) {
-    for (const [module, target] of Object.entries(family.layer))
-      add(family.layerPrefix.replace('{i}', String(i)) + module, target, `layers.${i}.`);
-  }
+  for (let i = 0; i < layers; i++) add(family.layer, family.layerPrefix.replace('{i}', String(i)), `layers.${i}.`);
   return places;
 }

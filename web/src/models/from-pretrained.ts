@@ -1,26 +1,26 @@
-/** Loads pretrained encoders: in this thread, in a worker, or in a pool of workers. */
+/** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
 import { describe, guarded, invalid } from '../error.js';
+import type { ModelSource } from '../io/source.js';
 import { optional, type Reader, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker } from '../worker/client.js';
 import { loadPool, poolSize } from '../worker/pool.js';
-import { loadSchema, readLoadOptions } from './call-options.js';
+import { loadSchema } from './call-options.js';
 import type { LoadModelOptions } from './load.js';
 import type { PretrainedModel } from './model.js';
 import { loadPretrained } from './pretrained.js';
-import type { ModelSource } from './source.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model runs in a worker of its own and never blocks this thread; the calls are the same. Or a Worker that you made and that runs heed's worker.js, where a
-   * bundler or a policy needs that; `dispose()` terminates it.
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, where a bundler or a security
+   * policy requires that; `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
   /**
-   * Number of workers, or 'auto' for as many as there are cores, at most 8. Each has a model of its own: raises the throughput of `embed` on long lists. They share no memory,
-   * so the host needs no special headers; memory grows with their number. A worker that ends by itself is replaced, for which the model is read from its source again.
+   * Number of workers, or 'auto' for the number of cores, at most 8; raises the throughput of `embed` on long lists. Each worker has its own copy of the model, so that no shared
+   * memory and no special headers are needed, but memory grows with their number. A worker that dies is replaced; its model is read from the source again.
    */
   workers?: number | 'auto';
 }
@@ -41,7 +41,8 @@ export async function fromPretrained(
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
   const { worker, workers, ...rest } = readOptions('fromPretrained', schema, options);
-  const load = readLoadOptions(rest as LoadModelOptions);
+  // Types say that options may be left out, not that they may be undefined.
+  const load = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as LoadModelOptions;
   if (workers) {
     if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
     throw invalid(

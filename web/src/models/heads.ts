@@ -1,115 +1,103 @@
 /**
- * What stands on top of the encoder for a task, as the published checkpoints have it: per family and task, the layers from a row of hidden states to its logits.
+ * The heads of the published checkpoints: what is applied to the encoder's hidden states for a task. One table says which rows a head takes, another names its layers in each
+ * family's checkpoints.
  */
-import type { Core, RawModule, RawTensor, RawTensorLayer } from '../core.js';
-import { allocating, HeedError } from '../error.js';
+import type { Core, RawTensor, RawTensorLayer } from '../core.js';
+import { allocating, invalid } from '../error.js';
 import type { Settings } from './config.js';
 import { activation } from './families.js';
 import type { HeadTensor } from './weights.js';
 
-export const HEADS = ['sequence-classification', 'token-classification', 'question-answering', 'fill-mask'] as const;
-export type HeadName = (typeof HEADS)[number];
+/** The rows of hidden states that each head is applied to: one pooled row per text, those of all tokens, or those of mask tokens. */
+export const HEADS = {
+  'sequence-classification': 'pooled',
+  'token-classification': 'tokens',
+  'question-answering': 'tokens',
+  'fill-mask': 'masks',
+} as const;
+export type HeadName = keyof typeof HEADS;
 
-/** A dense layer or a layer norm, by its name in the checkpoint. `activation` may name a key of config.json. */
+/** A dense layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its activation. */
 type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
 
-/** Steps of each head; fill-mask ends with the word table and `bias`. */
-interface Layout {
-  pooled?: Step[];
-  perToken?: Step[];
-  question?: Step[];
-  mask?: { steps: Step[]; bias: string[] };
-}
+/** The layers of each head. Fill-mask ends with `decoder`, whose weight is the word table where the two are tied. */
+type Layout = Record<HeadName, Step[]> & { decoder: string };
 
 const classifier: Step[] = [{ dense: 'classifier' }];
-const question: Step[] = [{ dense: 'qa_outputs' }];
+const tokenHeads = { 'token-classification': classifier, 'question-answering': [{ dense: 'qa_outputs' }] };
 
 const robertaLayout: Layout = {
-  pooled: [{ dense: 'classifier.dense', activation: 'tanh' }, { dense: 'classifier.out_proj' }],
-  perToken: classifier,
-  question,
-  mask: {
-    steps: [{ dense: 'lm_head.dense', activation: 'gelu' }, { norm: 'lm_head.layer_norm' }],
-    bias: ['lm_head.bias', 'lm_head.decoder.bias'],
-  },
+  ...tokenHeads,
+  'sequence-classification': [{ dense: 'classifier.dense', activation: 'tanh' }, { dense: 'classifier.out_proj' }],
+  'fill-mask': [{ dense: 'lm_head.dense', activation: 'gelu' }, { norm: 'lm_head.layer_norm' }],
+  decoder: 'lm_head.decoder',
 };
 
 const modernHead: Step[] = [{ dense: 'head.dense', activationKey: 'classifier_activation' }, { norm: 'head.norm' }];
+const modernClassifier = [...modernHead, ...classifier];
 
 const LAYOUTS: Record<string, Layout> = {
   bert: {
-    pooled: [{ dense: 'pooler.dense', activation: 'tanh' }, ...classifier],
-    perToken: classifier,
-    question,
-    mask: {
-      steps: [
-        { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' },
-        { norm: 'cls.predictions.transform.LayerNorm' },
-      ],
-      bias: ['cls.predictions.bias', 'cls.predictions.decoder.bias'],
-    },
+    ...tokenHeads,
+    'sequence-classification': [{ dense: 'pooler.dense', activation: 'tanh' }, ...classifier],
+    'fill-mask': [
+      { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' },
+      { norm: 'cls.predictions.transform.LayerNorm' },
+    ],
+    decoder: 'cls.predictions.decoder',
   },
   roberta: robertaLayout,
   'xlm-roberta': robertaLayout,
   camembert: robertaLayout,
   mpnet: robertaLayout,
   distilbert: {
-    pooled: [{ dense: 'pre_classifier', activation: 'relu' }, ...classifier],
-    perToken: classifier,
-    question,
-    mask: {
-      steps: [{ dense: 'vocab_transform', activationKey: 'activation' }, { norm: 'vocab_layer_norm' }],
-      bias: ['vocab_projector.bias'],
-    },
+    ...tokenHeads,
+    'sequence-classification': [{ dense: 'pre_classifier', activation: 'relu' }, ...classifier],
+    'fill-mask': [{ dense: 'vocab_transform', activationKey: 'activation' }, { norm: 'vocab_layer_norm' }],
+    decoder: 'vocab_projector',
   },
   electra: {
-    pooled: [{ dense: 'classifier.dense', activation: 'gelu' }, { dense: 'classifier.out_proj' }],
-    perToken: classifier,
-    question,
-    mask: {
-      steps: [
-        { dense: 'generator_predictions.dense', activation: 'gelu' },
-        { norm: 'generator_predictions.LayerNorm' },
-      ],
-      bias: ['generator_lm_head.bias'],
-    },
+    ...tokenHeads,
+    'sequence-classification': [{ dense: 'classifier.dense', activation: 'gelu' }, { dense: 'classifier.out_proj' }],
+    'fill-mask': [
+      { dense: 'generator_predictions.dense', activation: 'gelu' },
+      { norm: 'generator_predictions.LayerNorm' },
+    ],
+    decoder: 'generator_lm_head',
   },
   albert: {
-    pooled: [{ dense: 'pooler', activation: 'tanh' }, ...classifier],
-    perToken: classifier,
-    question,
-    mask: {
-      steps: [{ dense: 'predictions.dense', activationKey: 'hidden_act' }, { norm: 'predictions.LayerNorm' }],
-      bias: ['predictions.bias', 'predictions.decoder.bias'],
-    },
+    ...tokenHeads,
+    'sequence-classification': [{ dense: 'pooler', activation: 'tanh' }, ...classifier],
+    'fill-mask': [{ dense: 'predictions.dense', activationKey: 'hidden_act' }, { norm: 'predictions.LayerNorm' }],
+    decoder: 'predictions.decoder',
   },
   modernbert: {
-    pooled: [...modernHead, ...classifier],
-    perToken: [...modernHead, ...classifier],
-    question: [...modernHead, ...classifier],
-    mask: { steps: modernHead, bias: ['decoder.bias'] },
+    'sequence-classification': modernClassifier,
+    'token-classification': modernClassifier,
+    'question-answering': modernClassifier,
+    'fill-mask': modernHead,
+    decoder: 'decoder',
   },
 };
 
+/** The first parts of the names above. */
 const HEAD_NAMES =
   /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder)\b/;
-const WORD_TABLE_COPIES =
-  /^((cls\.predictions\.|lm_head\.|predictions\.)?decoder|vocab_projector|generator_lm_head)\.weight$/;
 
-/** Tensors worth keeping for a head. The output layer of a language model is the word table again where the two are tied. */
+/** Whether a head may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
 export function isHeadTensor(name: string, tied: boolean): boolean {
-  return HEAD_NAMES.test(name) && !(tied && WORD_TABLE_COPIES.test(name));
+  return HEAD_NAMES.test(name) && !(tied && Object.values(LAYOUTS).some(({ decoder }) => name === `${decoder}.weight`));
 }
 
-/** Layers one after the other. */
+/** Layers that are applied one after the other. */
 export class Chain {
-  private constructor(private readonly layers: RawTensorLayer[]) {}
+  readonly #layers: RawTensorLayer[] = [];
 
-  /** Makes the layers in order; where one cannot be made, those before it are gone again. */
+  /** Makes the layers in order; where one cannot be made, those before it are deleted. */
   static of(steps: readonly (() => RawTensorLayer)[]): Chain {
-    const chain = new Chain([]);
+    const chain = new Chain();
     try {
-      for (const make of steps) chain.layers.push(make());
+      for (const make of steps) chain.#layers.push(make());
       return chain;
     } catch (error) {
       chain.delete();
@@ -118,11 +106,11 @@ export class Chain {
   }
 
   forward(x: RawTensor): RawTensor {
-    return this.layers.reduce((rows, layer) => layer.forward(rows), x);
+    return this.#layers.reduce((rows, layer) => layer.forward(rows), x);
   }
 
   delete(): void {
-    for (const layer of this.layers) layer.delete();
+    for (const layer of this.#layers) layer.delete();
   }
 }
 
@@ -134,11 +122,25 @@ export interface HeadContext {
   eps: number;
 }
 
-function fill(layer: RawModule, values: Record<string, Float32Array>): void {
-  layer.parameters().forEach(({ name }, index) => {
-    const { buffer, byteOffset, byteLength } = values[name]!;
+/** The layer with these values for its parameters. */
+function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
+  values.forEach((value, index) => {
+    if (!value) return;
+    const { buffer, byteOffset, byteLength } = value.data;
     layer.writeParameter(index, 0, new Uint8Array(buffer, byteOffset, byteLength), 'F32', null);
   });
+  return layer;
+}
+
+function requireShape(
+  name: string,
+  isRight: boolean,
+  weight: HeadTensor,
+  bias: HeadTensor | undefined,
+  expected: string,
+): void {
+  const got = `shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]`;
+  if (!isRight) throw invalid(`tensor '${name}.weight'`, got, expected, 'INVALID_FILE');
 }
 
 export function makeDense(
@@ -146,19 +148,15 @@ export function makeDense(
   name: string,
   weight: HeadTensor,
   bias: HeadTensor | undefined,
-  phi: string,
+  activation: string,
 ): RawTensorLayer {
-  const [outFeatures, inFeatures] = weight.shape;
-  if (weight.shape.length !== 2 || (bias && (bias.shape.length !== 1 || bias.shape[0] !== outFeatures))) {
-    throw new HeedError(
-      'INVALID_FILE',
-      `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [out, in] and [out]`,
-    );
-  }
-  const options = { inFeatures: inFeatures!, outFeatures: outFeatures!, bias: bias !== undefined, activation: phi };
-  const layer = allocating(`${name}.weight`, weight.shape, weight.data.byteLength, () => new core.Linear(options));
-  fill(layer, { weight: weight.data, ...(bias && { bias: bias.data }) });
-  return layer;
+  const { shape, data } = weight;
+  const [outFeatures = 0, inFeatures = 0] = shape;
+  const isRight = shape.length === 2 && (!bias || String(bias.shape) === String(outFeatures));
+  requireShape(name, isRight, weight, bias, '[out, in] and [out]');
+  const options = { inFeatures, outFeatures, bias: bias !== undefined, activation };
+  const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new core.Linear(options));
+  return filled(layer, [weight, bias]);
 }
 
 export function makeNorm(
@@ -169,55 +167,54 @@ export function makeNorm(
   eps: number,
 ): RawTensorLayer {
   const width = weight.data.length;
-  if (weight.shape.length !== 1 || (bias && bias.data.length !== width)) {
-    throw new HeedError(
-      'INVALID_FILE',
-      `tensor '${name}.weight': got shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]; expected [width] and [width]`,
-    );
-  }
-  const layer = new core.LayerNorm({ normalizedShape: width, eps });
-  fill(layer, { weight: weight.data, bias: bias?.data ?? new Float32Array(width) });
-  return layer;
+  const isRight = weight.shape.length === 1 && (!bias || bias.data.length === width);
+  requireShape(name, isRight, weight, bias, '[width] and [width]');
+  return filled(new core.LayerNorm({ normalizedShape: width, eps }), [
+    weight,
+    bias ?? { shape: [width], data: new Float32Array(width) },
+  ]);
 }
 
 function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
-  if (!weight)
-    throw new HeedError('UNSUPPORTED', `model: got a checkpoint without '${name}.weight'; expected one with that head`);
   const bias = tensors.get(`${name}.bias`);
-  if ('dense' in step) {
-    const phi = step.activation ?? (step.activationKey ? activation(settings, step.activationKey, 'gelu') : 'identity');
-    return makeDense(core, name, weight, bias, phi);
-  }
-  return makeNorm(core, name, weight, bias, eps);
+  if (!weight) throw invalid('model', `a checkpoint without '${name}.weight'`, 'one with that head', 'UNSUPPORTED');
+  if ('norm' in step) return makeNorm(core, name, weight, bias, eps);
+  const { activation: fixed, activationKey } = step;
+  return makeDense(
+    core,
+    name,
+    weight,
+    bias,
+    activationKey ? activation(settings, activationKey, 'gelu') : (fixed ?? 'identity'),
+  );
 }
 
-function layoutOf(type: string): Layout {
-  return (Object.hasOwn(LAYOUTS, type) && LAYOUTS[type]) || {};
+export interface Head {
+  /** From the head's rows to its logits, or (fill-mask with a tied decoder) to what the word table is multiplied by. */
+  chain: Chain;
+  /** The logits are the product with the word table, plus `bias`. */
+  isTied: boolean;
+  bias: Float32Array | undefined;
 }
 
-export function makeHead(head: HeadName, context: HeadContext): { chain: Chain; bias: Float32Array | null } {
-  const layout = layoutOf(context.type);
-  const steps =
-    head === 'fill-mask'
-      ? layout.mask?.steps
-      : head === 'sequence-classification'
-        ? layout.pooled
-        : head === 'token-classification'
-          ? layout.perToken
-          : layout.question;
-  if (!steps) {
-    const known = Object.keys(LAYOUTS).join(', ');
-    throw new HeedError('UNSUPPORTED', `model: got family '${context.type}' for ${head}; expected one of ${known}`);
-  }
-  const chain = Chain.of(steps.map((step) => () => makeStep(step, context)));
-  const bias =
-    head === 'fill-mask' ? layout.mask!.bias.map((name) => context.tensors.get(name)?.data).find(Boolean) : undefined;
-  return { chain, bias: bias ?? null };
+export function makeHead(head: HeadName, context: HeadContext): Head {
+  const { type, core, tensors } = context;
+  const layout = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : null;
+  if (!layout)
+    throw invalid('model', `family '${type}' for ${head}`, `one of ${Object.keys(LAYOUTS).join(', ')}`, 'UNSUPPORTED');
+  const { [head]: steps, decoder } = layout;
+  const makers = steps.map((step) => () => makeStep(step, context));
+  if (HEADS[head] !== 'masks') return { chain: Chain.of(makers), isTied: false, bias: undefined };
+  // Beside the decoder, or part of it.
+  const bias = tensors.get(`${decoder.replace(/\.?decoder$/, '')}.bias`) ?? tensors.get(`${decoder}.bias`);
+  const weight = tensors.get(`${decoder}.weight`);
+  if (weight) makers.push(() => makeDense(core, decoder, weight, bias, 'identity'));
+  return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };
 }
 
-/** `pooler_output`'s layer, where the checkpoint has one. */
+/** The layer of `pooler_output`, where the checkpoint has one. */
 export function makePooler(pooler: string | undefined, context: HeadContext): Chain | null {
   if (!pooler || !context.tensors.has(`${pooler}.weight`)) return null;
   return Chain.of([() => makeStep({ dense: pooler, activation: 'tanh' }, context)]);

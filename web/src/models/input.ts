@@ -1,10 +1,10 @@
-/** What a caller gives to `encode` and `embed`, texts or ids, as rows of tokens ready for the core. */
+/** Turns the input of `encode`, `embed` and `predict`, texts or token ids, into rows of tokens for the core. */
 import type { RawEncoderModelConfig } from '../core.js';
-import { describe, guarded, HeedError, invalid } from '../error.js';
+import { describe, guarded, type HeedError, invalid } from '../error.js';
 import { integer, lengthOf, listOf, type Reader, requireKnown, texts } from '../options.js';
 import type { TextTokenizer, Token } from './tokenizer.js';
 
-/** Token ids as a tokenizer elsewhere made them. `attentionMask`: 1 where a token counts; `tokenTypeIds`: 0 where absent, of no effect in families that have none. */
+/** Token ids from another tokenizer. `attentionMask`: 1 for tokens, 0 for padding; `tokenTypeIds`: default 0, ignored in families that have none. */
 export interface TokenIds {
   inputIds: readonly (readonly number[])[];
   attentionMask?: readonly (readonly number[])[];
@@ -16,47 +16,52 @@ export type ModelInput = string | readonly string[] | TokenIds;
 export interface InputOptions {
   /** The second text of each pair. */
   textPairs?: string | readonly string[];
-  /** Whether to cut what is too long, or to reject it with `TOO_LONG`. Default: true for texts, false for token ids. */
+  /** true: inputs that are too long are cut; false: they are rejected with `TOO_LONG`. Default: true for texts, false for token ids. */
   truncation?: boolean;
-  /** The most tokens per text. Default: the limit of the tokenizer and the model for texts, that of the model for token ids. */
+  /** The maximum number of tokens per text. Default for texts: the limit of the tokenizer and the model; for token ids: that of the model. */
   maxLength?: number;
-  /** Set before every text. */
+  /** Put before every text. */
   prompt?: string;
 }
 
-/** One text's tokens. What is masked out has no row; `columns` says where in the padded output each row belongs. */
+/** One text's tokens. Masked tokens have no row; `columns` has each row's place in the padded output. */
 export interface Row {
   ids: number[];
   types: number[] | null;
   positions: number[] | null;
   columns: number[];
-  /** Extent of the text in a padded output. */
-  width: number;
+  /** The text's length in a padded output. */
+  length: number;
   tokens: string[];
   offsets: [number, number][];
   parts: (0 | 1 | null)[];
   cut: number;
 }
 
-/** The model's view of input: its limits and its tokenizer. */
+/** The parts of a model that its input depends on. */
 export interface InputContext {
   tokenizer: TextTokenizer | null;
   config: RawEncoderModelConfig;
-  /** What texts are cut to where the caller does not say. */
+  /** The number of tokens that texts are cut to by default. */
   maxLength: number;
   padId: number;
 }
 
-/** The longest text that the architecture can take. */
+/** The architecture's limit on a text's tokens. */
 export function positionLimit(config: RawEncoderModelConfig): number {
   return config.maxPositions - config.positionOffset;
 }
 
-export function countTexts(input: ModelInput): number {
-  return typeof input === 'string' ? 1 : Array.isArray(input) ? input.length : (input as TokenIds).inputIds.length;
+export function isTexts(input: ModelInput): input is string | readonly string[] {
+  return typeof input === 'string' || Array.isArray(input);
 }
 
-/** Token ids as arrays or as typed arrays, which may be BigInts. */
+export function countTexts(input: ModelInput): number {
+  if (typeof input === 'string') return 1;
+  return isTexts(input) ? input.length : input.inputIds.length;
+}
+
+/** Token ids as an array or a typed array, whose entries may be BigInts. */
 const idsOfText: Reader<number[]> = (value, name) => {
   if (!Array.isArray(value) && !ArrayBuffer.isView(value))
     throw invalid(name, describe(value), 'an array of whole numbers');
@@ -66,12 +71,12 @@ const idsOfText: Reader<number[]> = (value, name) => {
     return integer(typeof id === 'bigint' || typeof id === 'boolean' ? Number(id) : id, `${name}[${i}]`, 0);
   });
 };
-const idsOfTexts = listOf(idsOfText, 'an array of arrays of token ids, one a text');
+const idsOfTexts = listOf(idsOfText, 'an array of arrays of token ids, one per text');
 
-/** A copy of what a caller gave: read once, so that what it does later, or its getters do, changes nothing. */
+/** A checked copy of the input, so that later changes by the caller have no effect. */
 export function readInput(input: unknown): ModelInput {
   return guarded('texts', () => {
-    if (typeof input === 'string' || Array.isArray(input)) return texts(input, 'texts');
+    if (isTexts(input as ModelInput)) return texts(input, 'texts');
     const { inputIds, attentionMask, tokenTypeIds } = (input ?? {}) as Partial<TokenIds>;
     if (inputIds === undefined)
       throw invalid(
@@ -85,13 +90,13 @@ export function readInput(input: unknown): ModelInput {
       if (given === undefined) return {};
       const rows = idsOfTexts(given, name);
       if (rows.length === ids.length) return { [name]: rows };
-      throw new HeedError('SHAPE_MISMATCH', `${name}: got ${rows.length} rows; expected ${ids.length}, as inputIds`);
+      throw invalid(name, `${rows.length} rows`, `${ids.length}, as inputIds`, 'SHAPE_MISMATCH');
     };
     return { inputIds: ids, ...beside('attentionMask', attentionMask), ...beside('tokenTypeIds', tokenTypeIds) };
   });
 }
 
-/** The second texts of the pairs whose first ones are `input`. */
+/** The second texts, one for each of `input`. */
 export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonly string[] | undefined {
   const pairs = typeof textPairs === 'string' ? [textPairs] : textPairs;
   if (!pairs) return undefined;
@@ -100,41 +105,39 @@ export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonl
   throw invalid('textPairs', `${pairs.length} texts`, `${count}, one for each of texts`);
 }
 
-/** Rows of what `readInput` gave, in order, made one at a time, so that a long list is not tokenized before the first text runs. */
+/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. */
 export function* rowsOf(input: ModelInput, options: InputOptions, context: InputContext): Generator<Row> {
   const pairs = pairsOf(input, options);
-  if (typeof input === 'string' || Array.isArray(input)) {
+  if (isTexts(input)) {
     const limit = lengthLimit(options, context, context.maxLength);
-    const list = typeof input === 'string' ? [input] : (input as readonly string[]);
+    const list = typeof input === 'string' ? [input] : input;
     for (let n = 0; n < list.length; n++)
       yield textRow(list[n]!, pairs?.[n], n, limit, options.truncation ?? true, options.prompt ?? '', context);
     return;
   }
-  // Ids are run as they are: the tokenizer's limit is for what it makes itself.
+  // The tokenizer's limit does not apply to ids.
   const limit = lengthLimit(options, context, Infinity);
-  const ids = input as TokenIds;
-  const width = ids.inputIds.reduce((most, row) => Math.max(most, row.length), 0);
-  for (let n = 0; n < ids.inputIds.length; n++)
-    yield idsRow(n, ids, width, limit, options.truncation ?? false, context);
+  const width = longest(input.inputIds);
+  for (let n = 0; n < input.inputIds.length; n++)
+    yield idsRow(n, input, width, limit, options.truncation ?? false, context);
+}
+
+/** The largest length. */
+export function longest(rows: readonly { length: number }[]): number {
+  return rows.reduce((most, { length }) => Math.max(most, length), 0);
 }
 
 function lengthLimit({ maxLength }: InputOptions, context: InputContext, fallback: number): number {
   const most = positionLimit(context.config);
   if (maxLength === undefined) return Math.min(fallback, most);
-  if (!Number.isInteger(maxLength) || maxLength < 1 || maxLength > most) {
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `maxLength: got ${maxLength}; expected a whole number from 1 to ${most}, the model's limit`,
-    );
-  }
+  if (maxLength > most)
+    throw invalid('maxLength', String(maxLength), `a whole number from 1 to ${most}, the model's limit`);
   return maxLength;
 }
 
 function tooLong(name: string, length: number, limit: number): HeedError {
-  return new HeedError(
-    'TOO_LONG',
-    `${name}: got ${length} tokens; expected at most ${limit}. Shorten it, or let it be cut with truncation: true`,
-  );
+  const expected = `at most ${limit}. Shorten it, or let it be cut with truncation: true`;
+  return invalid(name, `${length} tokens`, expected, 'TOO_LONG');
 }
 
 function textRow(
@@ -147,10 +150,7 @@ function textRow(
   { tokenizer, config }: InputContext,
 ): Row {
   if (!tokenizer)
-    throw new HeedError(
-      'UNSUPPORTED',
-      `texts[${n}]: got a text; expected { inputIds }, as the model folder has no tokenizer.json`,
-    );
+    throw invalid(`texts[${n}]`, 'a text', '{ inputIds }, as the model folder has no tokenizer.json', 'UNSUPPORTED');
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
   if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
     throw tooLong(`texts[${n}]`, tokens.length + cut, limit);
@@ -160,7 +160,7 @@ function textRow(
     types: config.typeVocabSize > 1 && typeIds.some((type) => type !== 0) ? typeIds : null,
     positions: null,
     columns: ids.map((_, i) => i),
-    width: ids.length,
+    length: ids.length,
     tokens: tokens.map((token) => token.text),
     offsets: tokens.map((token) => offsetOf(token, prompt.length)),
     parts: tokens.map((token) => token.part),
@@ -186,39 +186,35 @@ function idsRow(
   const all = input.inputIds[n]!;
   const beside = (name: 'attentionMask' | 'tokenTypeIds') => {
     const row = input[name]?.[n];
-    if (row && row.length !== all.length) {
-      throw new HeedError(
-        'SHAPE_MISMATCH',
-        `${name}[${n}]: got ${row.length} entries; expected ${all.length}, as inputIds[${n}]`,
-      );
-    }
-    return row ?? null;
+    if (!row || row.length === all.length) return row ?? null;
+    throw invalid(`${name}[${n}]`, `${row.length} entries`, `${all.length}, as inputIds[${n}]`, 'SHAPE_MISMATCH');
   };
   const types = config.typeVocabSize > 0 ? beside('tokenTypeIds') : null;
   const mask = beside('attentionMask');
   const odd = mask?.find((m) => m !== 0 && m !== 1);
-  if (odd !== undefined) throw new HeedError('INVALID_ARGUMENT', `attentionMask[${n}]: got ${odd}; expected 0 or 1`);
+  if (odd !== undefined) throw invalid(`attentionMask[${n}]`, String(odd), '0 or 1');
 
   const seen = all.map((_, i) => i).filter((i) => !mask || mask[i] === 1);
-  // Padding before the text moves it to later positions, of which there may be too few for all of it.
-  const places = positionsOf(all, seen, config, padId);
-  const last = places?.findIndex((place) => place >= config.maxPositions) ?? -1;
+  // Padding before the text moves it to later positions, which may exceed the model's.
+  const positions = positionsOf(all, seen, config, padId);
+  const last = positions?.findIndex((position) => position >= config.maxPositions) ?? -1;
   const columns = seen.slice(0, last < 0 ? limit : Math.min(last, limit));
   const cut = seen.length - columns.length;
   if (cut > 0 && !truncation) throw tooLong(`inputIds[${n}]`, last < 0 ? seen.length : all.length, limit);
   const isRun = columns.every((column, i) => column === columns[0]! + i);
-  if (!isRun && config.positions !== 'absolute') {
-    throw new HeedError(
+  if (!isRun && config.positions !== 'absolute')
+    throw invalid(
+      `attentionMask[${n}]`,
+      'zeros between ones',
+      "one run of ones, as this model's attention depends on distances",
       'UNSUPPORTED',
-      `attentionMask[${n}]: got zeros between ones; expected one run of ones, as this model's attention depends on distances`,
     );
-  }
   return {
     ids: columns.map((i) => all[i]!),
     types: types && columns.map((i) => types[i]!),
-    positions: places?.slice(0, columns.length) ?? null,
+    positions: positions?.slice(0, columns.length) ?? null,
     columns,
-    width,
+    length: width,
     tokens: all.map((id) => tokenizer?.token(id) ?? String(id)),
     offsets: all.map(() => [0, 0]),
     parts: all.map(() => null),
@@ -226,7 +222,7 @@ function idsRow(
   };
 }
 
-/** As the published models count: BERT by column; RoBERTa and MPNet by what is no padding, from padding_idx + 1. Null where that is 0, 1, 2, ... from the offset. */
+/** Positions as in the published models, BERT: the column; RoBERTa and MPNet: the number of preceding tokens that are not padding, from padding_idx + 1. null: 0, 1, 2, ... from the offset. */
 function positionsOf(
   all: readonly number[],
   columns: number[],

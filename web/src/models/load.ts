@@ -1,20 +1,20 @@
-/** A model folder into a running encoder: configuration, tokenizer, recipe and weights, each checked, all or nothing. */
+/** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { allocating, HeedError } from '../error.js';
+import { allocating, type HeedError, invalid } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
-import type { SignalLike } from '../platform.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { type Family, familyOf } from './families.js';
 import { isHeadTensor } from './heads.js';
-import { type Recipe, readRecipe } from './sentence-transformers.js';
-import { type ModelSource, openFolder, type RemoteOptions } from './source.js';
+import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { TextTokenizer } from './tokenizer.js';
 import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
 
 /**
- * Bytes of one file and of all, as they arrive. `total` is known from the start, but for what a server does not tell (null). Sizes that turn out to be estimates, as for
- * shards and for files that are compressed on their way, are corrected; `loaded` never exceeds `total`.
+ * Bytes read so far, of one file and of all. `total` is known from the start, except where a server does not report sizes (null). Sizes that turn out to be estimates, as for
+ * shards and for files that are compressed in transit, are corrected; `loaded` never exceeds `total`.
  */
 export interface LoadProgress {
   file: string;
@@ -25,7 +25,7 @@ export interface LoadProgress {
 }
 
 export interface LoadModelOptions extends RemoteOptions {
-  /** 'fp32' (default): exact. 'q8': int8 weights and activations, smaller and faster, with a loss. */
+  /** 'fp32' (default): exact. 'q8': int8 weights and activations, which is smaller, faster and less accurate. */
   dtype?: 'fp32' | 'q8';
   onProgress?: (progress: LoadProgress) => void;
   signal?: SignalLike;
@@ -38,7 +38,7 @@ export interface LoadedModel {
   family: Family;
   settings: Settings;
   tokenizer: TextTokenizer | null;
-  recipe: Recipe;
+  sentence: SentenceConfig;
   heads: Map<string, HeadTensor>;
   unused: string[];
   storage: string[];
@@ -53,56 +53,42 @@ export async function loadModel(
   options: LoadModelOptions,
   opened?: ModelFolder,
 ): Promise<LoadedModel> {
-  const { dtype = 'fp32', onProgress, signal } = options;
+  const { dtype, onProgress } = options;
   const integrity = new Integrity(options.integrity);
-  signal?.throwIfAborted();
-  // One failure stops what else is under way.
-  const stop = new AbortController();
-  const onAbort = () => stop.abort(signal!.reason);
-  signal?.addEventListener('abort', onAbort);
+  // One failure stops all other reads.
+  const { stop, unlink } = linkedAbort(options.signal);
+  const { signal } = stop;
   let raw: RawEncoderModel | undefined;
   let folder: ModelFolder | undefined;
   try {
-    folder = opened ?? (await openFolder(source, { ...options, signal: stop.signal, integrity }));
-    const recipeRead = readRecipe(folder, stop.signal);
-    recipeRead.catch(() => {}); // awaited below; until then another failure may come first
-    const open = (path: string) => folder!.open(path, { signal: stop.signal });
+    folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
     const others = Promise.all([
-      open('tokenizer.json'),
-      open('tokenizer_config.json'),
-      // What config.json says comes first: a family that is not supported matters more than how its weights are stored.
-      openWeights(folder, stop.signal).catch((error: HeedError) => error),
+      folder.open('tokenizer.json', { signal }),
+      folder.open('tokenizer_config.json', { signal }),
+      // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
+      openWeights(folder, signal).catch((error: HeedError) => error),
     ]);
-    others.catch(() => {}); // awaited below; a folder that cannot be read at all is reported for config.json
-    const configFile = await folder.open('config.json', { required: true, signal: stop.signal });
+    const sentenceRead = readSentenceConfig(folder, signal);
+    // Both are awaited below; a folder that cannot be read at all is reported for config.json.
+    for (const pending of [others, sentenceRead]) pending.catch(() => {});
+    const configFile = await folder.open('config.json', { required: true, signal });
     const [tokenizerFile, tokenizerConfigFile, weights] = await others;
-    const sizes = [
-      expectedSize(configFile),
-      tokenizerFile ? expectedSize(tokenizerFile) : 0,
-      tokenizerConfigFile ? expectedSize(tokenizerConfigFile) : 0,
-      weights instanceof Error ? 0 : weights.size,
-    ];
-    const progress = new Progress(
-      sizes.includes(null) ? null : sizes.reduce<number>((sum, size) => sum + size!, 0),
-      onProgress,
-    );
+    const sizes = [configFile, tokenizerFile, tokenizerConfigFile].map((file) => (file ? expectedSize(file) : 0));
+    if (!(weights instanceof Error)) sizes.push(weights.size);
+    const progress = new Progress(sizes, onProgress);
 
-    const settings = Settings.parse(await progress.read(configFile), configFile.name);
+    const settings = await progress.readSettings(configFile);
     const { type, family, config } = familyOf(settings);
     if (weights instanceof Error) throw weights;
     config.int8 = dtype === 'q8';
-    const tokenizerSettings = tokenizerConfigFile
-      ? Settings.parse(await progress.read(tokenizerConfigFile), tokenizerConfigFile.name)
-      : undefined;
-    const recipe = await recipeRead;
+    const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
+    const sentence = await sentenceRead;
     const tokenizer = tokenizerFile
-      ? new TextTokenizer(await progress.read(tokenizerFile), tokenizerFile.name, tokenizerSettings, recipe.lowerCase)
+      ? new TextTokenizer(await progress.readSettings(tokenizerFile), tokenizerSettings, sentence.lowerCase)
       : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
-      throw new HeedError(
-        'INVALID_FILE',
-        `${tokenizerFile!.name}: got ${tokenizer.vocabSize} tokens; expected at most ${config.vocabSize}, the vocab_size of config.json`,
-      );
+      const expected = `at most ${config.vocabSize}, the vocab_size of config.json`;
+      throw invalid(tokenizerFile!.name, `${tokenizer.vocabSize} tokens`, expected, 'INVALID_FILE');
     }
     raw = makeEncoder(core, config);
     const tied = settings.flag('tie_word_embeddings', true);
@@ -110,36 +96,22 @@ export async function loadModel(
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
-      await loader.load(file, isLast, isLast ? progress.lastCounter(file) : progress.counter(file));
-      stop.signal.throwIfAborted();
+      await loader.load(file, isLast, progress.counter(file, isLast));
+      signal.throwIfAborted();
     }
-    const { heads, unused, dtypes } = loader.result();
-    return {
-      raw,
-      config,
-      type,
-      family,
-      settings,
-      tokenizer,
-      recipe,
-      heads,
-      unused,
-      storage: dtypes,
-      folder,
-      integrity,
-    };
+    const { heads, unused, dtypes: storage } = loader.result();
+    return { raw, config, type, family, settings, tokenizer, sentence, heads, unused, storage, folder, integrity };
   } catch (error) {
     raw?.delete();
     stop.abort();
     await folder?.failed?.(error);
-    if (signal?.aborted) throw signal.reason;
-    throw error;
+    throw options.signal?.aborted ? options.signal.reason : error;
   } finally {
-    signal?.removeEventListener('abort', onAbort);
+    unlink();
   }
 }
 
-/** The core makes all parameters at once; where it cannot, the message names the largest table or matrix. */
+/** The core allocates all parameters at once; where it cannot, the message names the largest table or matrix. */
 function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel {
   const { embedDim, embeddingDim, feedForwardDim, vocabSize, int8 } = config;
   const words = [vocabSize, embeddingDim || embedDim] as const;
@@ -151,34 +123,32 @@ function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel
 }
 
 class Progress {
-  private loaded = 0;
+  #loaded = 0;
+  /** May be an estimate: an index does not count its shards' headers, and a server may report the size of compressed bytes. */
+  #total: number | null;
+  readonly #onProgress: ((progress: LoadProgress) => void) | undefined;
 
-  /** `total` may be an estimate: an index does not count its shards' headers, and a server may tell the size of compressed bytes. */
-  constructor(
-    private total: number | null,
-    private readonly onProgress: ((progress: LoadProgress) => void) | undefined,
-  ) {}
+  constructor(sizes: (number | null)[], onProgress: ((progress: LoadProgress) => void) | undefined) {
+    this.#total = sizes.reduce((sum, size) => (sum === null || size === null ? null : sum + size), 0);
+    this.#onProgress = onProgress;
+  }
 
-  counter(file: OpenFile): (count: number) => void {
+  /** `isLast`: no other file follows. */
+  counter(file: OpenFile, isLast = false): (count: number) => void {
     const expected = expectedSize(file);
+    if (isLast && expected !== null) this.#total = this.#loaded + expected;
     let fileLoaded = 0;
     return (count) => {
       fileLoaded += count;
-      this.loaded += count;
-      if (this.total !== null) this.total = Math.max(this.total, this.loaded);
+      this.#loaded += count;
+      const loaded = this.#loaded;
+      if (this.#total !== null) this.#total = Math.max(this.#total, loaded);
       const fileTotal = expected !== null && fileLoaded > expected ? null : expected;
-      this.onProgress?.({ file: file.name, fileLoaded, fileTotal, loaded: this.loaded, total: this.total });
+      this.#onProgress?.({ file: file.name, fileLoaded, fileTotal, loaded, total: this.#total });
     };
   }
 
-  /** As `counter`; nothing but this file's size is left to come. */
-  lastCounter(file: OpenFile): (count: number) => void {
-    const expected = expectedSize(file);
-    if (expected !== null) this.total = this.loaded + expected;
-    return this.counter(file);
-  }
-
-  read(file: OpenFile): Promise<Uint8Array> {
-    return readAll(file, this.counter(file));
+  async readSettings(file: OpenFile): Promise<Settings> {
+    return Settings.parse(await readAll(file, this.counter(file)), file.name);
   }
 }

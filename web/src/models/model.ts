@@ -1,4 +1,4 @@
-/** What a pretrained encoder offers, in this thread or in a worker: one interface, so that a page's code is the same with both. */
+/** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { HeadName } from './heads.js';
@@ -6,47 +6,54 @@ import type { InputOptions, ModelInput } from './input.js';
 import type { Pooling } from './sentence-transformers.js';
 
 export interface CallOptions {
-  /** Stops the call, between layers and between texts; it rejects with the signal's reason. */
+  /** Stops the call between layers and between texts; it rejects with the signal's reason. */
   signal?: SignalLike;
-  /** Texts done so far and in all. */
+  /** Called with the number of texts done so far and in total. */
   onProgress?: (progress: { done: number; total: number }) => void;
-  /** [layers][heads] factors on the heads' outputs: 0 switches one off. */
+  /** Factors on the heads' outputs, [layers, heads]; 0 disables a head. */
   headMask?: TensorInput;
 }
 
 export interface EncodeOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
+  /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean;
+  /** Whether the result has `hiddenStates`. Default false. */
   outputHiddenStates?: boolean;
 }
 
-/** N texts, L the longest one's tokens, E width, H heads. Rows of padding are zeros. */
+/** Notation: N texts, L the longest one's tokens, E width, H heads. Rows of padding are zeros. */
 export interface EncodeResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]; where the checkpoint has a pooler */
+  /** [N,E]; only where the checkpoint has a pooler */
   poolerOutput?: Tensor;
-  /** Per layer [N,H,L,L]. */
+  /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];
   /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
   hiddenStates?: Tensor[];
+  /** Each text's tokens. */
   tokens: string[][];
-  /** Per token its place in the text, [start, end) in UTF-16 units as `slice` takes them; special tokens have [0, 0]. */
+  /** The range of each token in its text, [start, end) in UTF-16 units as for `slice`; special tokens have [0, 0]. */
   offsets: [number, number][][];
-  /** [N,L], 1 where a token is */
+  /** [N,L]: 1 for tokens, 0 for padding */
   attentionMask: Tensor<Uint8Array>;
-  /** Tokens cut from each text. */
+  /** The number of tokens cut from each text. */
   truncated: number[];
 }
 
+/** @internal The result with all that options may request. */
+export type AllOutputs = EncodeResult & Required<Pick<EncodeResult, 'attentions' | 'hiddenStates'>>;
+
 export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
-  /** Default: what the model folder says, else the mean. Of several, the vectors one after the other. */
+  /** Default: as the model's folder says, else the mean. The vectors of several poolings are concatenated. */
   pooling?: Pooling | readonly Pooling[];
-  /** To length 1. Default: what the model folder says, else false. */
+  /** Whether to scale vectors to length 1. Default: as the model's folder says, else false. */
   normalize?: boolean;
-  /** The first so many entries only (Matryoshka models). */
+  /** The number of leading entries to keep (Matryoshka models). Default: all. */
   dimensions?: number;
-  /** A text to set before each, or the name of one that the model folder defines. */
+  /** A text to put before each text. */
   prompt?: string;
+  /** The name of a prompt that the model's folder defines; not together with `prompt`. */
   promptName?: string;
 }
 
@@ -65,14 +72,14 @@ export interface PredictOptions extends CallOptions, Omit<InputOptions, 'prompt'
 
 /** The logits of a task's head. */
 export interface Prediction {
-  /** sequence: [N, labels]; token: [N, L, labels]; question: [N, L, 2]; fill-mask: [masks, V] */
+  /** sequence-classification: [N, labels]; token-classification: [N, L, labels]; question-answering: [N, L, 2]; fill-mask: [masks, V], V words */
   logits: Tensor;
   inputIds: number[][];
   tokens: string[][];
   offsets: [number, number][][];
-  /** 0: the text, 1: its pair, null: special. */
+  /** Which text each token is from, 0: the first, 1: its pair, null: special tokens. */
   parts: (0 | 1 | null)[][];
-  /** fill-mask: [text, token] of each row of logits */
+  /** fill-mask: the text and the token of each row of logits */
   masks: [number, number][];
   truncated: number[];
 }
@@ -81,30 +88,31 @@ export interface ModelConfig {
   /** config.json's model_type */
   family: string;
   dtype: 'fp32' | 'q8';
-  /** How the file stores matrices. */
+  /** Types in which the file stores the encoder's matrices: 'F32', 'F16', ... */
   storage: string[];
   vocabSize: number;
   embedDim: number;
   numLayers: number;
   numHeads: number;
   feedForwardDim: number;
-  /** Tokens that texts are cut to where a call does not say. */
+  /** The number of tokens that texts are cut to by default. */
   maxLength: number;
   parameterCount: number;
-  /** 'mean', or several put one after the other: 'cls+mean'. */
+  /** 'mean', or several: 'cls+mean'. */
   pooling: string;
   normalize: boolean;
   prompts: Record<string, string>;
   labels: string[];
   /** 'single_label_classification', 'multi_label_classification', 'regression', or null where config.json does not say. */
   problemType: string | null;
+  /** Whether texts can be given; without a tokenizer, only token ids. */
   hasTokenizer: boolean;
   maskToken: string | null;
-  /** Tensors of the file that are of no use here. */
+  /** Tensors of the file that the model does not use. */
   unusedTensors: string[];
 }
 
-/** How many workers a model runs in (0: in the calling thread), and why so many. */
+/** The number of workers that a model runs in (0: in the calling thread), and the reason for it. */
 export interface Workers {
   readonly count: number;
   readonly reason: string;
@@ -114,13 +122,40 @@ export interface PretrainedModel {
   readonly config: ModelConfig;
   readonly workers: Workers;
   readonly disposed: boolean;
+  /**
+   * The encoder's outputs for each token.
+   *
+   * @example
+   * const { lastHiddenState, attentions } = await model.encode(['Hello', 'Hi there'], { outputAttentions: true });
+   * @throws HeedError TOO_LONG where a text does not fit and is not to be truncated; UNSUPPORTED for texts where the folder has no tokenizer.json
+   */
+  encode(
+    input: ModelInput,
+    options: EncodeOptions & { outputAttentions: true; outputHiddenStates: true },
+  ): Promise<EncodeResult & { attentions: Tensor[]; hiddenStates: Tensor[] }>;
+  encode(
+    input: ModelInput,
+    options: EncodeOptions & { outputAttentions: true },
+  ): Promise<EncodeResult & { attentions: Tensor[] }>;
+  encode(
+    input: ModelInput,
+    options: EncodeOptions & { outputHiddenStates: true },
+  ): Promise<EncodeResult & { hiddenStates: Tensor[] }>;
   encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult>;
-  /** One vector per text: [N,E]. */
+  /**
+   * One vector per text: [N,E].
+   *
+   * @example
+   * const vectors = await model.embed(['a fox', 'a dog'], { normalize: true });
+   */
   embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor>;
+  /** Tokens as the model would get them, special tokens included. */
   tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult>;
+  /** The logits of a task's head. @throws HeedError UNSUPPORTED where the checkpoint has no such head */
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
   /** The text of token ids, without special tokens. */
   decode(ids: readonly number[]): Promise<string>;
+  /** Frees the model's memory, or ends its workers. */
   dispose(): void;
   [Symbol.dispose](): void;
 }

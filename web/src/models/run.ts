@@ -1,31 +1,31 @@
-/** Rows of tokens through the core: in pieces of bounded work, layer by layer, so that a call can be stopped, watched, and does not freeze what else runs. */
+/** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
 import { calling } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import type { Row } from './input.js';
 
-/** Lets the event loop turn, so that timers, input and aborts get their chance, when it has waited long enough. */
-export class Breather {
-  private last = performance.now();
+/** The longest time between two turns of the event loop, in milliseconds, apart from the work of one layer. */
+const YIELD_INTERVAL = 20;
 
-  constructor(private readonly signal: SignalLike | undefined) {
-    signal?.throwIfAborted();
-  }
-
-  async breathe(): Promise<void> {
-    if (performance.now() - this.last >= BREATH_MS) {
+/**
+ * A function to call between steps of work: it yields to the event loop, so that timers, input and aborts are handled, where the last turn was long ago, and throws the signal's
+ * reason once the signal has fired. Throws at once where it has fired already.
+ */
+export function makeYield(signal: SignalLike | undefined): () => Promise<void> {
+  signal?.throwIfAborted();
+  let last = performance.now();
+  return async () => {
+    if (performance.now() - last >= YIELD_INTERVAL) {
       await turn();
-      this.last = performance.now();
+      last = performance.now();
     }
-    this.signal?.throwIfAborted();
-  }
+    signal?.throwIfAborted();
+  };
 }
-
-const BREATH_MS = 20;
 
 declare const setImmediate: ((callback: () => void) => void) | undefined;
 
-/** One turn of the event loop; a timer would wait 4 ms in browsers. */
+/** One turn of the event loop; in browsers, a timer would take 4 ms. */
 function turn(): Promise<void> {
   if (typeof setImmediate === 'function') return new Promise((resolve) => setImmediate(resolve));
   return new Promise((resolve) => {
@@ -40,15 +40,15 @@ function turn(): Promise<void> {
 }
 
 /**
- * Tokens of one piece: enough that a layer's weights, read once a piece, are worth their way from memory, few enough that one layer of it takes some 13 ms
- * at 30 GFLOP/s, and less than 50 at 10: the grain at which a call stops.
+ * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less
+ * than 50 ms at 10 GFLOP/s, which is how fast a call can be stopped.
  */
 function pieceTokens(config: RawEncoderModelConfig): number {
   const flops = 2 * (4 * config.embedDim ** 2 + (config.gated ? 3 : 2) * config.embedDim * config.feedForwardDim);
   return Math.min(2048, Math.max(64, Math.round(0.4e9 / flops)));
 }
 
-/** Groups rows in order; a text longer than a piece is one by itself. */
+/** Groups rows in order; a text that is longer than a piece is a piece by itself. */
 export function* piecesOf(rows: Iterable<Row>, config: RawEncoderModelConfig): Generator<Row[]> {
   const budget = pieceTokens(config);
   let piece: Row[] = [];
@@ -66,42 +66,47 @@ export function* piecesOf(rows: Iterable<Row>, config: RawEncoderModelConfig): G
 }
 
 export interface PieceOptions {
-  breather: Breather;
+  /** Called before each layer. */
+  yieldToEventLoop: () => Promise<void>;
   /** [layers][heads] factors. */
   headMask: Float32Array[] | null;
-  returnWeights: boolean;
-  /** After the embeddings (-1) and after each layer. */
-  onLayer?: (layer: number, encoding: RawEncoding, weights: Float32Array | null) => void;
 }
 
-/** Runs one piece and hands its encoding to `use`, which copies out what it needs. `model` is asked for anew at each step, as it may be disposed of in between. */
-export async function runPiece<T>(
+/** What is done with one piece; what is needed of an encoding is to be copied. */
+export interface PieceHooks {
+  /** After the last layer. */
+  use(encoding: RawEncoding): void;
+  /** After the embeddings (-1) and after each layer. */
+  onLayer?(layer: number, encoding: RawEncoding, weights: Float32Array | null): void;
+  returnWeights?: boolean;
+}
+
+/** Runs one piece. `model` is called at each step, as it throws once the model has been disposed of. */
+export async function runPiece(
   model: () => RawEncoderModel,
   { numLayers, positionOffset }: RawEncoderModelConfig,
   piece: Row[],
-  options: PieceOptions,
-  use: (encoding: RawEncoding) => T,
-): Promise<T> {
-  const { breather, headMask, returnWeights, onLayer } = options;
-  const ids = Int32Array.from(piece.flatMap((row) => row.ids));
-  const types = piece.some((row) => row.types)
-    ? Int32Array.from(piece.flatMap((row) => row.types ?? row.ids.map(() => 0)))
-    : null;
+  { yieldToEventLoop, headMask }: PieceOptions,
+  { use, onLayer, returnWeights = false }: PieceHooks,
+): Promise<void> {
+  const flat = (values: (row: Row) => number[]) => Int32Array.from(piece.flatMap(values));
+  const types = piece.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null;
   const positions = piece.some((row) => row.positions)
-    ? Int32Array.from(piece.flatMap((row) => row.positions ?? row.ids.map((_, i) => positionOffset + i)))
+    ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
     : null;
+  const lengths = flat(({ ids }) => [ids.length]);
   const encoding = calling('model', () =>
     model().begin(
-      ids,
+      flat(({ ids }) => ids),
       types,
       positions,
-      Int32Array.from(piece, (row) => row.ids.length),
+      lengths,
     ),
   );
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {
-      await breather.breathe();
+      await yieldToEventLoop();
       model();
       calling('model', () => {
         const weights = encoding.runLayer(i, headMask?.[i] ?? null, returnWeights);
@@ -110,7 +115,7 @@ export async function runPiece<T>(
       });
     }
     if (numLayers === 0) encoding.finish();
-    return calling('model', () => use(encoding));
+    calling('model', () => use(encoding));
   } finally {
     encoding.delete();
   }

@@ -1,14 +1,14 @@
-/** What a sentence-transformers folder says about turning rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
-import { HeedError } from '../error.js';
-import { type ModelFolder, readAll } from '../io/files.js';
+/** How a sentence-transformers folder turns a text's rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
+import { invalid } from '../error.js';
+import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
-import { parseJson, Settings } from './config.js';
+import { Settings } from './config.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
-/** 'mean_sqrt_len': the sum over the square root of the length; 'weighted_mean': the i-th token counts i times. */
+/** 'mean_sqrt_len': the sum divided by the square root of the length; 'weighted_mean': the i-th token has weight i. */
 export type Pooling = (typeof POOLINGS)[number];
 
-/** A layer behind the pooling. */
+/** A layer after the pooling. */
 export interface VectorLayer {
   kind: 'dense' | 'norm';
   inFeatures: number;
@@ -19,22 +19,23 @@ export interface VectorLayer {
   weights: string;
 }
 
-export interface Recipe {
-  /** More than one: their vectors one after the other. */
+/** The folder's configuration of sentence vectors. */
+export interface SentenceConfig {
+  /** Where there are several, their vectors are concatenated. */
   pooling: readonly Pooling[];
-  /** Whether the pooling sees the prompt's tokens. */
+  /** Whether the prompt's tokens are included in the pooling. */
   poolsPrompt: boolean;
   normalize: boolean;
   layers: VectorLayer[];
   maxLength: number;
-  /** Texts are lower-cased before the tokenizer sees them. */
+  /** Whether texts are lower-cased before they are tokenized. */
   lowerCase: boolean;
   /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
 }
 
-/** In the order in which several are put one after the other. */
+/** In the order in which several are concatenated. */
 const POOLING_KEYS: Record<string, Pooling> = {
   pooling_mode_cls_token: 'cls',
   pooling_mode_max_tokens: 'max',
@@ -44,18 +45,11 @@ const POOLING_KEYS: Record<string, Pooling> = {
   pooling_mode_lasttoken: 'last',
 };
 
-const DENSE_ACTIVATIONS: Record<string, string> = {
-  Identity: 'identity',
-  Tanh: 'tanh',
-  ReLU: 'relu',
-  GELU: 'gelu',
-  Sigmoid: 'sigmoid',
-  SiLU: 'silu',
-};
+const DENSE_ACTIVATIONS = ['Identity', 'Tanh', 'ReLU', 'GELU', 'Sigmoid', 'SiLU'];
 
-/** A folder without modules.json pools by the mean and does not normalize, as sentence-transformers would. */
-export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Promise<Recipe> {
-  const recipe: Recipe = {
+/** Reads the folder's configuration. A folder without modules.json uses the mean and does not normalize, as in sentence-transformers. */
+export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLike): Promise<SentenceConfig> {
+  const config: SentenceConfig = {
     pooling: ['mean'],
     poolsPrompt: true,
     normalize: false,
@@ -67,121 +61,106 @@ export async function readRecipe(folder: ModelFolder, signal?: SignalLike): Prom
   };
   const read = async (path: string) => {
     const file = await folder.open(path, { signal });
-    return file && { bytes: await readAll(file), name: file.name };
+    return file && ([await readAll(file), file.name] as const);
+  };
+  const readSettings = async (path: string) => {
+    const file = await read(path);
+    return file && Settings.parse(...file);
   };
   const [modules, own, prompts] = await Promise.all([
     read('modules.json'),
-    read('sentence_bert_config.json'),
-    read('config_sentence_transformers.json'),
+    readSettings('sentence_bert_config.json'),
+    readSettings('config_sentence_transformers.json'),
   ]);
 
   if (own) {
-    const settings = Settings.parse(own.bytes, own.name);
-    recipe.maxLength = settings.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
-    recipe.lowerCase = settings.flag('do_lower_case', false);
+    config.maxLength = own.count('max_seq_length', Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER);
+    config.lowerCase = own.flag('do_lower_case', false);
   }
-  if (prompts) readPrompts(Settings.parse(prompts.bytes, prompts.name), recipe);
+  if (prompts) readPrompts(prompts, config);
   if (modules) {
-    const list = parseJson(modules.bytes, modules.name);
-    if (!Array.isArray(list))
-      throw new HeedError('INVALID_FILE', `${modules.name}: got JSON that is no list; expected modules in order`);
-    for (const entry of list as { type?: unknown; path?: unknown }[])
-      await readModule(entry, recipe, folder, modules.name, signal);
+    const list = parseJson(...modules);
+    if (!Array.isArray(list)) throw invalid(modules[1], 'JSON that is no list', 'modules in order', 'INVALID_FILE');
+    for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
   } else {
-    // A folder with pooling but without the list of modules: what is there is meant.
-    const pooling = await read('1_Pooling/config.json');
-    if (pooling) readPooling(Settings.parse(pooling.bytes, pooling.name), recipe);
+    // A folder with a pooling configuration but without the list of modules.
+    const pooling = await readSettings('1_Pooling/config.json');
+    if (pooling) readPooling(pooling, config);
   }
-  return recipe;
+  return config;
 }
 
-// Below the folder whatever resolves it: no `..`, no backslash, no percent, no colon of a scheme.
-const kInside = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+// Paths that no kind of source resolves to a place outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
+const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
-  entry: { type?: unknown; path?: unknown },
-  recipe: Recipe,
+  entry: { type?: unknown; path?: unknown } | null,
+  config: SentenceConfig,
   folder: ModelFolder,
   file: string,
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path } = entry ?? {};
-  if (typeof type !== 'string' || typeof path !== 'string' || !kInside.test(path)) {
-    throw new HeedError(
-      'INVALID_FILE',
-      `${file}: got module ${JSON.stringify(entry)}; expected its type and its path below the folder`,
-    );
-  }
-  const settings = async () => {
-    const config = await folder.open(`${path}/config.json`, { required: true, signal });
-    return Settings.parse(await readAll(config), config.name);
-  };
-  const kind = type.split('.').at(-1);
+  if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
+    throw invalid(file, `module ${JSON.stringify(entry)}`, 'its type and its path below the folder', 'INVALID_FILE');
+  const kind = type.split('.').at(-1)!;
   if (kind === 'Transformer' || kind === 'Dropout') return;
-  if (kind === 'Pooling') return readPooling(await settings(), recipe);
   if (kind === 'Normalize') {
-    recipe.normalize = true;
+    config.normalize = true;
     return;
   }
-  if (kind !== 'Dense' && kind !== 'LayerNorm')
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${file}: got module '${type}'; expected Transformer, Pooling, Dense, LayerNorm, Dropout, Normalize`,
-    );
-  if (recipe.normalize)
-    throw new HeedError('UNSUPPORTED', `${file}: got ${kind} after Normalize; expected Normalize as the last module`);
-  recipe.layers.push(kind === 'Dense' ? denseOf(await settings(), path) : normOf(await settings(), path));
+  if (!['Pooling', 'Dense', 'LayerNorm'].includes(kind)) {
+    const expected = 'Transformer, Pooling, Dense, LayerNorm, Dropout, Normalize';
+    throw invalid(file, `module '${type}'`, expected, 'UNSUPPORTED');
+  }
+  if (config.normalize && kind !== 'Pooling')
+    throw invalid(file, `${kind} after Normalize`, 'Normalize as the last module', 'UNSUPPORTED');
+  const opened = await folder.open(`${path}/config.json`, { required: true, signal });
+  const settings = Settings.parse(await readAll(opened), opened.name);
+  if (kind === 'Pooling') readPooling(settings, config);
+  else config.layers.push({ ...layerOf(kind, settings), weights: `${path}/model.safetensors` });
 }
 
-function readPooling(settings: Settings, recipe: Recipe): void {
-  const wanted = settings
+function readPooling(settings: Settings, config: SentenceConfig): void {
+  const keys = settings
     .entries()
     .filter(([key, value]) => key.startsWith('pooling_mode_') && value === true)
     .map(([key]) => key);
-  const unknown = wanted.filter((key) => !Object.hasOwn(POOLING_KEYS, key));
-  if (wanted.length === 0 || unknown.length > 0)
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${settings.file}: got ${unknown.join(', ') || 'no pooling mode'}; expected one or more of ${Object.keys(POOLING_KEYS).join(', ')}`,
-    );
-  recipe.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (wanted.includes(key) ? [pooling] : []));
-  recipe.poolsPrompt = settings.flag('include_prompt', true);
+  const unknown = keys.filter((key) => !Object.hasOwn(POOLING_KEYS, key));
+  if (keys.length === 0 || unknown.length > 0) {
+    const expected = `one or more of ${Object.keys(POOLING_KEYS).join(', ')}`;
+    throw invalid(settings.file, unknown.join(', ') || 'no pooling mode', expected, 'UNSUPPORTED');
+  }
+  config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
+  config.poolsPrompt = settings.flag('include_prompt', true);
 }
 
-function denseOf(settings: Settings, path: string): VectorLayer {
-  const name = settings.text('activation_function', 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
-  if (!Object.hasOwn(DENSE_ACTIVATIONS, name))
-    throw settings.wrong('activation_function', name, Object.keys(DENSE_ACTIVATIONS).join(', '));
+function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {
+  if (kind === 'LayerNorm') {
+    const width = settings.count('dimension', undefined, 1);
+    return { kind: 'norm', inFeatures: width, outFeatures: width, bias: true, activation: 'identity' };
+  }
+  const key = 'activation_function';
+  const name = settings.text(key, 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
+  if (!DENSE_ACTIVATIONS.includes(name)) throw settings.wrong(key, name, DENSE_ACTIVATIONS.join(', '));
   return {
     kind: 'dense',
     inFeatures: settings.count('in_features', undefined, 1),
     outFeatures: settings.count('out_features', undefined, 1),
     bias: settings.flag('bias', true),
-    activation: DENSE_ACTIVATIONS[name]!,
-    weights: `${path}/model.safetensors`,
+    activation: name.toLowerCase(),
   };
 }
 
-function normOf(settings: Settings, path: string): VectorLayer {
-  const width = settings.count('dimension', undefined, 1);
-  return {
-    kind: 'norm',
-    inFeatures: width,
-    outFeatures: width,
-    bias: true,
-    activation: 'identity',
-    weights: `${path}/model.safetensors`,
-  };
-}
-
-function readPrompts(settings: Settings, recipe: Recipe): void {
+function readPrompts(settings: Settings, config: SentenceConfig): void {
   for (const [name, text] of settings.record('prompts')?.entries() ?? []) {
     if (typeof text !== 'string') throw settings.wrong('prompts', text, 'texts by name');
-    recipe.prompts[name] = text;
+    config.prompts[name] = text;
   }
-  const name = settings.get('default_prompt_name');
+  const key = 'default_prompt_name';
+  const name = settings.get(key);
   if (name === undefined) return;
-  if (typeof name !== 'string' || !Object.hasOwn(recipe.prompts, name))
-    throw settings.wrong('default_prompt_name', name, `one of ${Object.keys(recipe.prompts).join(', ')}`);
-  recipe.defaultPrompt = name;
+  if (typeof name !== 'string' || !Object.hasOwn(config.prompts, name))
+    throw settings.wrong(key, name, `one of ${Object.keys(config.prompts).join(', ')}`);
+  config.defaultPrompt = name;
 }

@@ -1,6 +1,6 @@
 /**
- * Texts to tokens by `tokenizer.json`. The vocabulary work is `@huggingface/tokenizers`'; added here is what it leaves out: where each token lies in the
- * original text, truncation that says how much it cut, and texts that are no well-formed Unicode.
+ * Splits texts into tokens as `tokenizer.json` says. `@huggingface/tokenizers` applies the vocabulary; added here are each token's range in the original text, truncation with the
+ * number of tokens cut, and texts that are not well-formed Unicode.
  */
 import {
   BertPreTokenizer,
@@ -8,25 +8,24 @@ import {
   type PreTokenizer,
   WhitespaceSplitPreTokenizer,
 } from '@huggingface/tokenizers';
-import { HeedError } from '../error.js';
+import { HeedError, invalid } from '../error.js';
 import { type Aligned, aligned, lowerCased, normalize, slice } from './alignment.js';
-import { Settings } from './config.js';
-import { reasonOf, requireVocabulary } from './vocabulary.js';
+import type { Settings } from './config.js';
 
 export interface Token {
   id: number;
   text: string;
-  /** UTF-16 units of the original text, [start, end); special tokens have [0, 0]. */
+  /** The range in UTF-16 units of the original text, [start, end); special tokens have [0, 0]. */
   start: number;
   end: number;
-  /** 0: the text, 1: its pair, null: a special token of the template. */
+  /** 0: from the text, 1: from its pair, null: a special token of the template. */
   part: 0 | 1 | null;
 }
 
 export interface TokenizedText {
   tokens: Token[];
   typeIds: number[];
-  /** Tokens that did not fit. */
+  /** The number of tokens that did not fit. */
   cut: number;
 }
 
@@ -44,14 +43,8 @@ interface AddedToken {
   lstrip: boolean;
   rstrip: boolean;
   normalized: boolean;
-}
-
-/** Pieces of one word, as vocabulary entries. */
-interface Word {
-  /** The word in the model's alphabet, and per UTF-16 unit its place in the normalized text. */
-  text: string;
-  starts: number[];
-  ends: number[];
+  /** The content before normalization, where `content` is normalized. */
+  original?: string;
 }
 
 const WORD_MEMO_SIZE = 50_000;
@@ -60,166 +53,185 @@ const MAX_ADDED = 10_000;
 
 export class TextTokenizer {
   readonly maxLength: number;
-  private readonly library: Library;
-  private readonly added: { raw: Splitter; normalized: Splitter };
-  private readonly alphabet: Alphabet;
-  private readonly splitsOnSpace: boolean;
-  /** Which spaces the ranges of tokens leave out; 'inner': all but one at the very beginning. */
-  private readonly trims: Trim;
-  private readonly addedIds = new Map<string, number>();
-  private readonly wordMemo = new Map<string, string[]>();
+  readonly #file: string;
+  readonly #lowerCase: boolean;
+  readonly #library: Library;
+  /** Added tokens that are matched before and after normalization. */
+  readonly #raw: Splitter;
+  readonly #normalized: Splitter;
+  readonly #alphabet: Alphabet;
+  readonly #splitsOnSpace: boolean;
+  /** The spaces that tokens' ranges exclude; 'inner': all except one at the very beginning. */
+  readonly #trims: Trim;
+  readonly #addedIds = new Map<string, number>();
+  readonly #wordMemo = new Map<string, string[]>();
 
-  /** `lowerCase`: before anything else, as sentence-transformers' `do_lower_case`. */
-  constructor(
-    bytes: Uint8Array,
-    private readonly file: string,
-    settings: Settings | undefined,
-    private readonly lowerCase = false,
-  ) {
-    const given = Settings.parse(bytes, file);
-    requireVocabulary(given);
-    const json = Object.fromEntries(given.entries());
-    const config = Object.fromEntries(settings?.entries() ?? []);
+  /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`. */
+  constructor(json: Settings, settings: Settings | undefined, lowerCase = false) {
+    requireVocabulary(json);
+    this.#file = json.file;
+    this.#lowerCase = lowerCase;
     try {
-      this.library = new Library(json, config);
-      const { pre_tokenizer: pre, post_processor: post, added_tokens = [], model } = json as Json;
-      this.added = this.splitters(added_tokens);
-      // These stand for themselves alone; the library would find them within words, too.
-      for (const { id, content } of added_tokens) {
-        this.addedIds.set(content, id);
+      const config = Object.fromEntries(json.entries());
+      const library = new Library(config, Object.fromEntries(settings?.entries() ?? []));
+      this.#library = library;
+      const { pre_tokenizer: pre, post_processor: post, added_tokens: added = [], model } = config as Json;
+      const { normalizer } = library;
+      const isRaw = (token: AddedToken) => !normalizer || !token.normalized;
+      this.#raw = new Splitter(added.filter(isRaw));
+      this.#normalized = new Splitter(
+        added
+          .filter((token) => !isRaw(token))
+          .map((token) => ({
+            ...token,
+            content: normalize(normalizer!, aligned(token.content)).text,
+            original: token.content,
+          })),
+      );
+      // Added tokens stand for themselves only; the library would find them within words as well.
+      for (const { id, content } of added) {
+        this.#addedIds.set(content, id);
         const { vocab } = model as { vocab: Record<string, number> | [string, number][] };
         const isWord = Array.isArray(vocab) ? vocab[id]?.[0] === content : Object.hasOwn(vocab, content);
-        if (!isWord) this.library.model!.tokens_to_ids.delete(content);
+        if (!isWord) library.model!.tokens_to_ids.delete(content);
       }
-      this.alphabet = alphabetOf(pre);
-      this.splitsOnSpace = typesIn(pre).includes('WhitespaceSplit');
-      useUnicodeSpace(this.library.pre_tokenizer);
-      this.trims = this.alphabet === 'bytes' ? trimOf(post) : 'none';
-      if (typeof this.library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
+      const types = typesIn(pre);
+      this.#alphabet = types.includes('ByteLevel') ? 'bytes' : types.includes('Metaspace') ? 'metaspace' : 'plain';
+      this.#splitsOnSpace = types.includes('WhitespaceSplit');
+      useUnicodeSpace(library.pre_tokenizer);
+      this.#trims = this.#alphabet === 'bytes' ? trimOf(post) : 'none';
+      if (typeof library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
     } catch (cause) {
-      throw new HeedError(
-        'INVALID_FILE',
-        `${file}: got a tokenizer that cannot be built${reasonOf(cause)}; expected Hugging Face's tokenizer.json`,
-        { cause },
-      );
+      throw this.#failure('cannot be built', cause);
     }
     const limit = settings?.get('model_max_length');
     this.maxLength = typeof limit === 'number' && limit >= 1 && limit < 1e9 ? Math.floor(limit) : Infinity;
   }
 
+  #failure(what: string, cause: unknown): HeedError {
+    if (cause instanceof HeedError) return cause;
+    const { name, message } = cause as Error;
+    // The engine's other errors say nothing about the file.
+    const reason = name === 'Error' || name === 'SyntaxError' ? ` (${message})` : '';
+    return invalid(
+      this.#file,
+      `a tokenizer that ${what}${reason}`,
+      "Hugging Face's tokenizer.json",
+      'INVALID_FILE',
+      cause,
+    );
+  }
+
   /** The vocabulary's entry for an id. */
   token(id: number): string {
-    return this.library.id_to_token(id) ?? `[${id}]`;
+    return this.#library.id_to_token(id) ?? `[${id}]`;
   }
 
   idOf(token: string): number | undefined {
-    return this.addedIds.get(token) ?? this.library.token_to_id(token);
+    return this.#addedIds.get(token) ?? this.#library.token_to_id(token);
   }
 
   /** One past the largest id. */
   get vocabSize(): number {
-    return this.library.model!.vocab.length;
+    return this.#library.model!.vocab.length;
   }
 
   decode(ids: number[]): string {
-    return this.using(() =>
-      ids.length === 0
-        ? ''
-        : this.library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true }),
+    if (ids.length === 0) return '';
+    return this.#using(() =>
+      this.#library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true }),
     );
   }
 
-  /** Cuts from the end (of the longer of the two first, for pairs) what exceeds `limit` tokens, special ones included. */
+  /** Tokens that exceed `limit`, special ones included, are cut from the end; of a pair, from the longer text first. */
   tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
-    return this.using(() => this.tokenized(text, pair, limit));
+    return this.#using(() => this.#tokenized(text, pair, limit));
   }
 
-  /** Some of what is wrong in a file shows only where a text meets it. */
-  private using<T>(body: () => T): T {
+  /** Runs `body` on a text, which may reveal defects of the file. */
+  #using<T>(body: () => T): T {
     try {
       return body();
     } catch (cause) {
-      if (cause instanceof HeedError) throw cause;
-      throw new HeedError(
-        'INVALID_FILE',
-        `${this.file}: got a tokenizer that fails on a text${reasonOf(cause)}; expected Hugging Face's tokenizer.json`,
-        { cause },
-      );
+      throw this.#failure('fails on a text', cause);
     }
   }
 
-  private tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
-    const first = this.split(text, 0);
-    const second = pair === undefined ? null : this.split(pair, 1);
-    const room = Math.max(0, limit - this.template([], second && []).tokens.length);
+  #tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
+    const first = this.#split(text, 0);
+    const second = pair === undefined ? null : this.#split(pair, 1);
+    const room = Math.max(0, limit - this.#template([], second && []).tokens.length);
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
     const cut = first.length - n + (second ? second.length - m : 0);
     first.length = n;
     if (second) second.length = m;
-    return { ...this.template(first, second), cut };
+    return { ...this.#template(first, second), cut };
   }
 
-  private template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
-    const processor = this.library.post_processor;
-    // Only concatenates its lists, so that tokens travel through it with their places.
+  #template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
+    const processor = this.#library.post_processor;
+    // It only concatenates its lists, so that tokens can be passed with their ranges.
     const made = processor
       ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as {
           tokens: (Token | string)[];
           token_type_ids?: number[];
         })
       : { tokens: [...first, ...(second ?? [])] };
-    const tokens = made.tokens.map((token) => (token instanceof Object ? token : this.special(token)));
+    const tokens = made.tokens.map((token) => (token instanceof Object ? token : this.#special(token)));
     return { tokens, typeIds: made.token_type_ids ?? new Array<number>(tokens.length).fill(0) };
   }
 
-  private special(text: string): Token {
+  #special(text: string): Token {
     const id = this.idOf(text);
     if (id === undefined)
-      throw new HeedError(
+      throw invalid(
+        this.#file,
+        `the special token '${text}', which the vocabulary lacks`,
+        'one that it has',
         'INVALID_FILE',
-        `${this.file}: got the special token '${text}', which the vocabulary lacks; expected one that it has`,
       );
     return { id, text, start: 0, end: 0, part: null };
   }
 
-  private split(text: string, part: 0 | 1): Token[] {
-    // A lone surrogate is no character: everybody else's encoders see U+FFFD.
+  #split(text: string, part: 0 | 1): Token[] {
+    // A lone surrogate is not a character; UTF-8 encoders replace it by U+FFFD.
     const whole = aligned(text.replace(/\p{Surrogate}/gu, '\uFFFD'));
-    const source = this.lowerCase ? lowerCased(whole) : whole;
+    const source = this.#lowerCase ? lowerCased(whole) : whole;
     const tokens: Token[] = [];
-    this.added.raw.split(source).forEach((section, index) => {
-      if (section.added) tokens.push(this.addedToken(section.added, section.text, part));
-      else this.splitSection(section.text, index, part, tokens);
+    this.#raw.split(source).forEach((section, index) => {
+      if (section.added) tokens.push(this.#addedToken(section.added, section.text, part));
+      else this.#splitSection(section.text, index, part, tokens);
     });
     return tokens;
   }
 
-  private splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): void {
-    const normalized = this.library.normalizer ? normalize(this.library.normalizer, section) : section;
-    for (const piece of this.added.normalized.split(normalized)) {
+  #splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): void {
+    const { normalizer } = this.#library;
+    const normalized = normalizer ? normalize(normalizer, section) : section;
+    for (const piece of this.#normalized.split(normalized)) {
       if (piece.added) {
-        tokens.push(this.addedToken(piece.added, piece.text, part));
+        tokens.push(this.#addedToken(piece.added, piece.text, part));
         continue;
       }
       if (piece.text.text === '') continue;
-      for (const word of words(piece.text, this.library.pre_tokenizer, index, this.alphabet, this.splitsOnSpace))
-        this.splitWord(word, part, tokens);
+      for (const word of words(piece.text, this.#library.pre_tokenizer, index, this.#alphabet, this.#splitsOnSpace))
+        this.#splitWord(word, part, tokens);
     }
   }
 
-  private splitWord(word: Word, part: 0 | 1, tokens: Token[]): void {
-    let pieces = this.wordMemo.get(word.text);
+  #splitWord(word: Aligned, part: 0 | 1, tokens: Token[]): void {
+    const model = this.#library.model!;
+    let pieces = this.#wordMemo.get(word.text);
     if (!pieces) {
-      if (this.wordMemo.size >= WORD_MEMO_SIZE) this.wordMemo.clear();
-      pieces = this.library.model!([word.text]) as string[];
-      this.wordMemo.set(word.text, pieces);
+      if (this.#wordMemo.size >= WORD_MEMO_SIZE) this.#wordMemo.clear();
+      pieces = model([word.text]) as string[];
+      this.#wordMemo.set(word.text, pieces);
     }
-    const model = this.library.model!;
     const prefix = (model.config as { continuing_subword_prefix?: string }).continuing_subword_prefix ?? '';
     let at = 0;
     pieces.forEach((text, i) => {
       const surface = i > 0 && prefix !== '' && text.startsWith(prefix) ? text.slice(prefix.length) : text;
-      // A piece that is not in the word stands for what is unknown: all up to where the next piece is found.
+      // A piece that is not in the word stands for unknown characters, up to where the next piece is found.
       let to = at + surface.length;
       if (!word.text.startsWith(surface, at)) {
         const next = pieces[i + 1];
@@ -232,52 +244,47 @@ export class TextTokenizer {
           'INVALID_FILE',
           `tokenizer.json: token '${text}' is not in the vocabulary and there is no unknown token`,
         );
-      const [start, end] = this.range(word, at, to);
+      const [start, end] = this.#range(word, at, to);
       tokens.push({ id, text, start, end, part });
       at = to;
     });
   }
 
-  private addedToken(token: AddedToken, place: Aligned, part: 0 | 1): Token {
-    const { text, starts, ends } = this.trims !== 'none' ? trimmed(place) : place;
-    return {
-      id: token.id,
-      text: (token as { original?: string }).original ?? token.content,
-      start: starts[0] ?? 0,
-      end: text === '' ? (starts[0] ?? 0) : ends.at(-1)!,
-      part,
-    };
+  #addedToken(token: AddedToken, { text, starts, ends }: Aligned, part: 0 | 1): Token {
+    let from = 0;
+    let to = text.length;
+    if (this.#trims !== 'none') {
+      while (from < to && isSpace(text[from])) from++;
+      while (to > from && isSpace(text[to - 1])) to--;
+    }
+    const start = starts[from] ?? 0;
+    return { id: token.id, text: token.original ?? token.content, start, end: from < to ? ends[to - 1]! : start, part };
   }
 
-  private range(word: Word, from: number, to: number): [number, number] {
-    if (this.trims !== 'none') {
-      const [first, keepsFirst] = [from, this.trims === 'inner' && word.starts[from] === 0];
+  #range(word: Aligned, from: number, to: number): [number, number] {
+    if (this.#trims !== 'none') {
+      const first = from;
+      const keepsFirst = this.#trims === 'inner' && word.starts[from] === 0;
       while (from < to && word.text[from] === BYTE_SPACE) from++;
       if (keepsFirst && from > first) from--;
       while (to > from && word.text[to - 1] === BYTE_SPACE) to--;
     }
-    if (from >= to)
-      return from < word.starts.length
-        ? [word.starts[from]!, word.starts[from]!]
-        : [word.ends.at(-1) ?? 0, word.ends.at(-1) ?? 0];
-    return [word.starts[from]!, word.ends[to - 1]!];
-  }
-
-  private splitters(list: AddedToken[]): { raw: Splitter; normalized: Splitter } {
-    const normalizer = this.library.normalizer;
-    const isRaw = (t: AddedToken) => !normalizer || !t.normalized;
-    return {
-      raw: new Splitter(list.filter(isRaw)),
-      normalized: new Splitter(
-        list
-          .filter((t) => !isRaw(t))
-          .map((t) => ({ ...t, content: normalize(normalizer!, aligned(t.content)).text, original: t.content })),
-      ),
-    };
+    if (from < to) return [word.starts[from]!, word.ends[to - 1]!];
+    const at = word.starts[from] ?? word.ends.at(-1) ?? 0;
+    return [at, at];
   }
 }
 
-/** What remains of two texts that have room for so many tokens, as Hugging Face's 'longest_first': where both are cut, the longer keeps one more of an odd number. */
+/** Refuses a tokenizer without tokens and their ids; for Unigram, without a list of tokens and their scores. */
+function requireVocabulary(json: Settings): void {
+  const model = json.record('model');
+  const vocab = model?.get('vocab');
+  const entries = typeof vocab === 'object' ? Object.values(vocab as object) : [];
+  if (entries.length === 0 || entries.includes(null))
+    throw (model ?? json).wrong(model ? 'vocab' : 'model', vocab, 'tokens with their ids');
+}
+
+/** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': where both are cut, the longer keeps one more of an odd number. */
 export function truncatedLengths(first: number, second: number, room: number): [number, number] {
   if (first + second <= room) return [first, second];
   const shorter = Math.min(first, second, Math.floor(room / 2));
@@ -285,19 +292,11 @@ export function truncatedLengths(first: number, second: number, room: number): [
   return first > second ? [longer, shorter] : [shorter, longer];
 }
 
-function trimmed(place: Aligned): Aligned {
-  let from = 0;
-  let to = place.text.length;
-  while (from < to && isSpace(place.text[from]!)) from++;
-  while (to > from && isSpace(place.text[to - 1]!)) to--;
-  return slice(place, from, to);
-}
-
-/** White space as Unicode has it; JavaScript's \s lacks U+0085 and takes U+FEFF for one. */
+/** Unicode's white space; JavaScript's \s lacks U+0085 and includes U+FEFF. */
 const UNICODE_ESCAPES: Record<string, string> = { '\\s': '\\p{White_Space}', '\\S': '\\P{White_Space}' };
-const isSpace = (unit: string) => /\p{White_Space}/u.test(unit);
+const isSpace = (unit: string | undefined) => unit !== undefined && /\p{White_Space}/u.test(unit);
 
-/** Gives the library's pre-tokenizers Unicode's white space in the place of JavaScript's. */
+/** Replaces JavaScript's white space by Unicode's in the library's pre-tokenizers. */
 function useUnicodeSpace(pre: PreTokenizer | null): void {
   if (!pre) return;
   const { tokenizers, pattern } = pre as unknown as { tokenizers?: PreTokenizer[]; pattern?: unknown };
@@ -308,40 +307,38 @@ function useUnicodeSpace(pre: PreTokenizer | null): void {
       pattern.flags,
     );
     Object.assign(pre, { pattern: unicode });
-    // It trims first, by JavaScript's white space.
+    // It trims JavaScript's white space first.
     if (pre instanceof BertPreTokenizer) pre.pre_tokenize_text = (text) => text.match(unicode) ?? [];
   }
   if (pre instanceof WhitespaceSplitPreTokenizer)
     pre.pre_tokenize_text = (text) => text.match(/\P{White_Space}+/gu) ?? [];
 }
 
-/** Cuts a text where one of the added tokens stands. */
+/** Splits a text at added tokens. */
 class Splitter {
-  private readonly pattern: RegExp | null;
-  private readonly byContent: Map<string, AddedToken>;
+  readonly #pattern: RegExp | null;
+  readonly #byContent: Map<string, AddedToken>;
 
   constructor(tokens: AddedToken[]) {
     const usable = tokens.filter((t) => t.content !== '').slice(0, MAX_ADDED);
-    this.byContent = new Map(usable.map((t) => [t.content, t]));
-    const longestFirst = [...this.byContent.keys()].sort((a, b) => b.length - a.length);
-    this.pattern =
-      longestFirst.length > 0
-        ? new RegExp(longestFirst.map((c) => c.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|'), 'gu')
-        : null;
+    this.#byContent = new Map(usable.map((t) => [t.content, t]));
+    const longestFirst = [...this.#byContent.keys()].sort((a, b) => b.length - a.length);
+    const escaped = longestFirst.map((content) => content.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'));
+    this.#pattern = escaped.length > 0 ? new RegExp(escaped.join('|'), 'gu') : null;
   }
 
   split(source: Aligned): { text: Aligned; added?: AddedToken }[] {
-    if (!this.pattern || source.text === '') return [{ text: source }];
+    if (!this.#pattern || source.text === '') return [{ text: source }];
     const parts: { text: Aligned; added?: AddedToken }[] = [];
     let at = 0;
-    for (const match of source.text.matchAll(this.pattern)) {
-      const token = this.byContent.get(match[0])!;
+    for (const match of source.text.matchAll(this.#pattern)) {
+      const token = this.#byContent.get(match[0])!;
       let from = match.index;
       let to = from + match[0].length;
       if (from < at || (token.single_word && (isWordUnit(source.text[from - 1]) || isWordUnit(source.text[to]))))
         continue;
-      if (token.lstrip) while (from > at && isSpace(source.text[from - 1]!)) from--;
-      if (token.rstrip) while (to < source.text.length && isSpace(source.text[to]!)) to++;
+      if (token.lstrip) while (from > at && isSpace(source.text[from - 1])) from--;
+      if (token.rstrip) while (to < source.text.length && isSpace(source.text[to])) to++;
       if (from > at) parts.push({ text: slice(source, at, from) });
       parts.push({ text: slice(source, from, to), added: token });
       at = to;
@@ -355,13 +352,8 @@ function isWordUnit(unit: string | undefined): boolean {
   return unit !== undefined && /[\p{L}\p{N}_]/u.test(unit);
 }
 
-/** How the words that a pre-tokenizer yields spell the text: as it is, with spaces as a mark, or byte by byte. */
+/** How a pre-tokenizer's words represent the text: as it is, with a mark for spaces, or with a character per byte. */
 type Alphabet = 'plain' | 'metaspace' | 'bytes';
-
-function alphabetOf(config: unknown): Alphabet {
-  const types = typesIn(config);
-  return types.includes('ByteLevel') ? 'bytes' : types.includes('Metaspace') ? 'metaspace' : 'plain';
-}
 
 function typesIn(config: unknown): string[] {
   if (typeof config !== 'object' || config === null) return [];
@@ -371,7 +363,7 @@ function typesIn(config: unknown): string[] {
 
 type Trim = 'none' | 'all' | 'inner';
 
-/** What Hugging Face's post-processors do to offsets; where they believe to have set a space before the text, the first one stays. */
+/** How Hugging Face's post-processors trim offsets; where they assume a space that was added before the text, the first space stays. */
 function trimOf(config: unknown): Trim {
   if (typeof config !== 'object' || config === null) return 'none';
   const { type, trim_offsets, add_prefix_space, processors } = config as Record<string, unknown>;
@@ -380,60 +372,48 @@ function trimOf(config: unknown): Trim {
   return add_prefix_space === false ? 'all' : 'inner';
 }
 
-/** The byte-level alphabet's letter for a space; the other white space is not trimmed. */
+/** The byte-level alphabet's character for a space; other white space is not trimmed. */
 const BYTE_SPACE = '\u0120';
+/** Metaspace's mark for a space. */
+const SPACE_MARK = '\u2581';
 
 const utf8Length = (point: string) => (point <= '\u007F' ? 1 : point <= '\u07FF' ? 2 : point.length === 2 ? 4 : 3);
 
-/** The pre-tokenizer's words, each unit traced to the normalized text. */
+/** The pre-tokenizer's words in the model's alphabet, with the range of the original text for each UTF-16 unit. */
 function* words(
   source: Aligned,
   pre: PreTokenizer | null,
   sectionIndex: number,
   alphabet: Alphabet,
   splitsOnSpace: boolean,
-): Iterable<Word> {
+): Iterable<Aligned> {
   const found = pre ? pre.pre_tokenize(source.text, { section_index: sectionIndex }) : [source.text];
-  const { text, starts, ends } = source;
+  const { text } = source;
   let at = 0;
   for (const word of found) {
-    const out: Word = { text: word, starts: [], ends: [] };
-    if (alphabet === 'plain') {
-      const index = text.indexOf(word, at);
-      at = index < 0 ? at : index;
-      for (let u = 0; u < word.length; u++, at++) {
-        out.starts.push(starts[at] ?? 0);
-        out.ends.push(ends[at] ?? 0);
+    const out: Aligned = { text: word, starts: [], ends: [] };
+    const add = (first: number, last: number) => {
+      out.starts.push(source.starts[first] ?? 0);
+      out.ends.push(source.ends[last] ?? 0);
+    };
+    if (alphabet === 'plain') at = Math.max(at, text.indexOf(word, at));
+    if (alphabet === 'metaspace' && splitsOnSpace) while (isSpace(text[at])) at++;
+    // A space, or the mark for one, that the pre-tokenizer has put before the word stands for its first character.
+    if (
+      (alphabet === 'bytes' && at === 0 && word[0] === BYTE_SPACE && text[0] !== ' ') ||
+      (alphabet === 'metaspace' && word[0] === SPACE_MARK && text[at] !== SPACE_MARK && text[at] !== ' ')
+    )
+      add(at, at);
+    while (out.starts.length < word.length) {
+      if (alphabet !== 'bytes') {
+        add(at, at);
+        at++;
+        continue;
       }
-    } else if (alphabet === 'bytes') {
-      let left = word.length;
-      // A space that the pre-tokenizer set before the text stands for its first character.
-      if (at === 0 && word[0] === BYTE_SPACE && text[0] !== ' ') {
-        out.starts.push(starts[0] ?? 0);
-        out.ends.push(ends[0] ?? 0);
-        left--;
-      }
-      while (left > 0 && at < text.length) {
-        const point = String.fromCodePoint(text.codePointAt(at)!);
-        for (let byte = 0; byte < utf8Length(point); byte++, left--) {
-          out.starts.push(starts[at]!);
-          out.ends.push(ends[at + point.length - 1]!);
-        }
-        at += point.length;
-      }
-    } else {
-      let u = 0;
-      if (splitsOnSpace) while (at < text.length && isSpace(text[at]!)) at++;
-      // A mark that replaces no space was set before the word, and stands for its first character.
-      if (word[0] === '\u2581' && text[at] !== '\u2581' && text[at] !== ' ') {
-        out.starts.push(starts[at] ?? 0);
-        out.ends.push(ends[at] ?? 0);
-        u = 1;
-      }
-      for (; u < word.length; u++, at++) {
-        out.starts.push(starts[at] ?? 0);
-        out.ends.push(ends[at] ?? 0);
-      }
+      if (at >= text.length) break;
+      const point = String.fromCodePoint(text.codePointAt(at)!);
+      for (let byte = 0; byte < utf8Length(point); byte++) add(at, at + point.length - 1);
+      at += point.length;
     }
     yield out;
   }

@@ -1,58 +1,63 @@
-/** sentence-transformers' layers behind the pooling, Dense and LayerNorm. */
+/** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
 import type { Core, RawTensorLayer } from '../core.js';
-import { HeedError } from '../error.js';
+import { invalid } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
+import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
 import { Chain, makeDense, makeNorm } from './heads.js';
 import type { LoadedModel } from './load.js';
 import type { VectorLayer } from './sentence-transformers.js';
-import { type HeadTensor, WeightLoader } from './weights.js';
+import type { HeadTensor } from './weights.js';
 
-/** torch.nn.LayerNorm's default; sentence-transformers names no other. */
+/** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
 const EPS = 1e-5;
 
 export async function loadVectorLayers(
   core: Core,
-  { recipe, folder, config }: LoadedModel,
+  { sentence, folder, config }: LoadedModel,
   signal: SignalLike | undefined,
 ): Promise<Chain> {
   const steps: (() => RawTensorLayer)[] = [];
-  let width = recipe.pooling.length * config.embedDim;
-  for (const layer of recipe.layers) {
-    const { weight, bias } = await readLayer(layer, folder, signal);
-    if (layer.inFeatures !== width)
-      throw new HeedError(
+  let width = sentence.pooling.length * config.embedDim;
+  for (const layer of sentence.layers) {
+    const { kind, weights, inFeatures, outFeatures, activation } = layer;
+    const [weight, bias] = await readLayer(layer, folder, signal);
+    if (inFeatures !== width)
+      throw invalid(
+        weights,
+        `a layer for vectors of ${inFeatures}`,
+        `${width}, the width of what precedes it`,
         'INVALID_FILE',
-        `${layer.weights}: got a layer for vectors of ${layer.inFeatures}; expected ${width}, as come out of what is before it`,
       );
-    width = layer.outFeatures;
+    width = outFeatures;
     steps.push(() =>
-      layer.kind === 'dense'
-        ? makeDense(core, 'linear', weight, bias, layer.activation)
-        : makeNorm(core, 'norm', weight, bias, EPS),
+      kind === 'dense'
+        ? makeDense(core, 'linear', weight!, bias, activation)
+        : makeNorm(core, 'norm', weight!, bias, EPS),
     );
   }
   return Chain.of(steps);
 }
 
+/** The layer's weight, and its bias where it has one. */
 async function readLayer(
   { kind, weights, inFeatures, outFeatures, bias }: VectorLayer,
   folder: ModelFolder,
   signal: SignalLike | undefined,
-): Promise<{ weight: HeadTensor; bias: HeadTensor | undefined }> {
+): Promise<HeadTensor[]> {
   const file = await folder.open(weights, { required: true, signal });
-  const tensors = await WeightLoader.readAll(file);
-  const read = (part: 'weight' | 'bias', shape: number[]) => {
-    const name = `${kind === 'dense' ? 'linear' : 'norm'}.${part}`;
+  const tensors = await readTensors(file);
+  const isDense = kind === 'dense';
+  const expected: [string, number[]][] = [['weight', isDense ? [outFeatures, inFeatures] : [inFeatures]]];
+  if (bias) expected.push(['bias', [outFeatures]]);
+  return expected.map(([part, shape]) => {
+    const name = `${isDense ? 'linear' : 'norm'}.${part}`;
     const tensor = tensors.get(name);
-    if (tensor && String(tensor.shape) === String(shape)) return tensor;
-    throw new HeedError(
-      'INVALID_FILE',
-      `${file.name}: got '${name}' ${tensor ? `[${tensor.shape.join(', ')}]` : 'not at all'}; expected [${shape.join(', ')}], as config.json beside it says`,
-    );
-  };
-  return {
-    weight: read('weight', kind === 'dense' ? [outFeatures, inFeatures] : [inFeatures]),
-    bias: bias ? read('bias', [outFeatures]) : undefined,
-  };
+    if (tensor && String(tensor.shape) === String(shape)) {
+      const dtype = readableDtype(tensor.dtype, tensorOf(file.name, name));
+      return { shape, data: widened(tensor.bytes, dtype, { name, shape }) };
+    }
+    const got = `'${name}' ${tensor ? `[${tensor.shape.join(', ')}]` : 'not at all'}`;
+    throw invalid(file.name, got, `[${shape.join(', ')}], as config.json beside it says`, 'INVALID_FILE');
+  });
 }

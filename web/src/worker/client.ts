@@ -1,8 +1,8 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
 import { HeedError, invalid } from '../error.js';
+import { type ModelSource, portable } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
-import { type ModelSource, portable } from '../models/source.js';
 import { moduleOf } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
 import type { Runtime } from '../owned.js';

@@ -49,7 +49,7 @@ function servedFolder(channel: Channel): ModelFolder {
       yield bytes;
     }
   }
-  return { label: 'source', open: open as ModelFolder['open'] };
+  return { open: open as ModelFolder['open'] };
 }
 
 /** The buffers of the tensors in a result, which are moved to the page instead of being copied. */

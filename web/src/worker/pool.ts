@@ -5,10 +5,10 @@
 import { HeedError } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
+import { type ModelSource, openFolder, portable } from '../io/source.js';
 import { countTexts, type ModelInput, pairsOf, readInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
-import { type ModelSource, openFolder, portable } from '../models/source.js';
 import { integer, type Reader } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { linkedAbort, nodeModule, type SignalLike } from '../platform.js';

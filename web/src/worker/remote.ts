@@ -2,9 +2,9 @@
 import type { HeadName } from '../models/heads.js';
 import type { ModelInput } from '../models/input.js';
 import type {
+  AllOutputs,
   EmbedOptions,
   EncodeOptions,
-  EncodeResult,
   ModelConfig,
   Prediction,
   PredictOptions,
@@ -26,8 +26,8 @@ export abstract class RemoteModel implements PretrainedModel {
   /** Calls a method of the model. */
   abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
 
-  encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult> {
-    return this.call('encode', [input], options);
+  encode(input: ModelInput, options?: EncodeOptions): Promise<AllOutputs> {
+    return this.call('encode', [input], options) as Promise<AllOutputs>;
   }
 
   embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {

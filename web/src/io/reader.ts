@@ -1,0 +1,80 @@
+/** Splits a file's stream of chunks into pieces of requested sizes. */
+import { allocating, HeedError } from '../error.js';
+import { concatenate, type OpenFile } from './files.js';
+
+export class ByteReader {
+  readonly file: OpenFile;
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #onBytes: ((count: number) => void) | undefined;
+  #chunk = new Uint8Array();
+
+  /** `onBytes` is called with each chunk's length. */
+  constructor(file: OpenFile, onBytes?: (count: number) => void) {
+    this.file = file;
+    this.#chunks = file.chunks()[Symbol.asyncIterator]();
+    this.#onBytes = onBytes;
+  }
+
+  /** Makes sure that the current chunk has a byte; false at the end of the file. */
+  async #fill(): Promise<boolean> {
+    while (this.#chunk.length === 0) {
+      const next = await this.#chunks.next();
+      if (next.done) return false;
+      this.#onBytes?.(next.value.length);
+      this.#chunk = next.value as Uint8Array<ArrayBuffer>;
+    }
+    return true;
+  }
+
+  /** At most `size` bytes, at least one: what is left of the current chunk. `size` > 0. */
+  async #some(size: number): Promise<Uint8Array> {
+    if (!(await this.#fill()))
+      throw new HeedError(
+        'INVALID_FILE',
+        `${this.file.name}: ended ${size} bytes before the end of a tensor or of the header. The file is truncated`,
+      );
+    const part = this.#chunk.subarray(0, size);
+    this.#chunk = this.#chunk.subarray(part.length);
+    return part;
+  }
+
+  /** The next `size` bytes. `tensor`: whose bytes they are, for the message where there is no memory for them. */
+  async take(size: number, tensor?: { name: string; shape: number[] }): Promise<Uint8Array> {
+    // The whole is allocated only once all bytes have arrived: a header with false sizes costs no memory.
+    const parts: Uint8Array[] = [];
+    for (let left = size; left > 0; left -= parts.at(-1)!.length) parts.push(await this.#some(left));
+    return allocating(tensor?.name ?? this.file.name, tensor?.shape ?? [size], size, () =>
+      concatenate(Uint8Array, parts),
+    );
+  }
+
+  /** Passes `count` rows to `write`, as many at a time as a chunk holds. */
+  async rows(rowBytes: number, count: number, write: (bytes: Uint8Array, firstRow: number) => void): Promise<void> {
+    for (let row = 0; row < count; ) {
+      const whole = Math.min(Math.floor(this.#chunk.length / rowBytes), count - row) || 1;
+      write(await this.take(whole * rowBytes), row);
+      row += whole;
+    }
+  }
+
+  async skip(size: number): Promise<void> {
+    for (let left = size; left > 0; ) left -= (await this.#some(left)).length;
+  }
+
+  /** The chunks that have not been taken. */
+  async *rest(): AsyncIterable<Uint8Array> {
+    while (await this.#fill()) yield await this.#some(Infinity);
+  }
+
+  async expectEnd(): Promise<void> {
+    if (await this.#fill())
+      throw new HeedError(
+        'INVALID_FILE',
+        `${this.file.name}: got bytes after the last tensor; expected the end of the file`,
+      );
+  }
+
+  async close(): Promise<void> {
+    await this.#chunks.return?.();
+  }
+}

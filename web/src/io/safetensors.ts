@@ -1,0 +1,200 @@
+/**
+ * The safetensors container: 8 bytes of header length, a JSON header that names tensors, then their bytes.
+ * Files are untrusted: everything in them is checked before it is used.
+ */
+import { allocating, type HeedError, invalid } from '../error.js';
+import { concatenate, type OpenFile, parseJson } from './files.js';
+import { ByteReader } from './reader.js';
+
+/** Bytes per value of the types that heed reads. */
+export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
+export type Dtype = keyof typeof DTYPE_BYTES;
+
+/** Of those that may occur in tensors that heed does not use, too. */
+const ALL_DTYPE_BYTES: Record<string, number> = {
+  ...DTYPE_BYTES,
+  F64: 8,
+  I64: 8,
+  U64: 8,
+  I32: 4,
+  U32: 4,
+  I16: 2,
+  U16: 2,
+  U8: 1,
+  BOOL: 1,
+  F8_E4M3: 1,
+  F8_E5M2: 1,
+};
+
+export interface TensorEntry {
+  name: string;
+  dtype: string;
+  shape: number[];
+  /** The range of its bytes, counted from the end of the header. */
+  begin: number;
+  end: number;
+}
+
+/** The format's own limit on the header. */
+const MAX_HEADER_BYTES = 100_000_000;
+
+/** Where the header ends, from the first 8 bytes of the file. `size`: of the whole file, null where unknown. */
+export function headerEnd(prefix: Uint8Array, file: string, size: number | null): number {
+  if (prefix.length < 8)
+    throw wrong(file, `${prefix.length} bytes`, 'at least 8, the length of the header. The file is truncated');
+  const view = new DataView(prefix.buffer, prefix.byteOffset, 8);
+  const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
+  const room = Math.min(size === null ? Infinity : size - 8, MAX_HEADER_BYTES);
+  if (length < 2 || length > room)
+    throw wrong(file, `a header of ${length} bytes`, `2 to ${room}. The file is truncated or no safetensors file`);
+  return 8 + length;
+}
+
+/** The start of a file: the header's length and the header. */
+export async function readHeader(reader: ByteReader): Promise<[prefix: Uint8Array, json: Uint8Array]> {
+  const { name, size } = reader.file;
+  const prefix = await reader.take(8);
+  return [prefix, await reader.take(headerEnd(prefix, name, size) - 8)];
+}
+
+/**
+ * Tensors in the order of their bytes. Checked: names and shapes are valid, each range has exactly its tensor's size, the ranges follow each other without gap or overlap and
+ * end where the file ends.
+ */
+export function parseHeader(json: Uint8Array, file: string, size: number | null): TensorEntry[] {
+  const { __metadata__: _, ...header } = parseRecord(json, file);
+  const entries = Object.entries(header).map(([name, value]) => parseEntry(name, value, file));
+  entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
+  let at = 0;
+  for (const { name, begin, end } of entries) {
+    if (begin !== at) throw wrong(tensorOf(file, name), `bytes from ${begin}`, `${at}: tensors overlap or leave a gap`);
+    at = end;
+  }
+  const data = size === null ? at : size - 8 - json.length;
+  if (at !== data) {
+    const problem = data < at ? 'truncated' : 'too long';
+    throw wrong(file, `${data} bytes of tensors`, `${at}, as the header says. The file is ${problem}`);
+  }
+  return entries;
+}
+
+/** The header's `__metadata__`: strings by name. */
+export function metadataOf(json: Uint8Array, file: string): Record<string, string> {
+  const { __metadata__: metadata = {} } = parseRecord(json, file);
+  if (isRecord(metadata) && Object.values(metadata).every((value) => typeof value === 'string'))
+    return metadata as Record<string, string>;
+  throw wrong(file, 'metadata that is no record of strings', 'strings by name');
+}
+
+/** All tensors of a small file: their shapes and bytes. */
+export async function readTensors(
+  file: OpenFile,
+): Promise<Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>> {
+  const reader = new ByteReader(file);
+  try {
+    const [, json] = await readHeader(reader);
+    const tensors = new Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>();
+    for (const entry of parseHeader(json, file.name, file.size)) {
+      const { name, dtype, shape, begin, end } = entry;
+      tensors.set(name, { dtype, shape, bytes: await reader.take(end - begin, entry) });
+    }
+    await reader.expectEnd();
+    return tensors;
+  } finally {
+    await reader.close();
+  }
+}
+
+/** The dtype, where heed reads it. `tensor`: its name, as in messages. */
+export function readableDtype(dtype: string, tensor: string): Dtype {
+  if (Object.hasOwn(DTYPE_BYTES, dtype)) return dtype as Dtype;
+  throw invalid(tensor, `dtype ${dtype}`, Object.keys(DTYPE_BYTES).join(', '), 'UNSUPPORTED');
+}
+
+export function tensorOf(file: string, name: string): string {
+  return `${file}: tensor '${name}'`;
+}
+
+function parseRecord(json: Uint8Array, file: string): Record<string, unknown> {
+  const header = parseJson(json, file);
+  if (isRecord(header)) return header;
+  throw wrong(file, 'a header that is no JSON object', 'tensors by name');
+}
+
+function parseEntry(name: string, value: unknown, file: string): TensorEntry {
+  const tensor = tensorOf(file, name);
+  if (!isRecord(value)) throw wrong(tensor, JSON.stringify(value), 'dtype, shape and data_offsets');
+  const { dtype, shape, data_offsets: offsets } = value;
+  if (typeof dtype !== 'string' || !Object.hasOwn(ALL_DTYPE_BYTES, dtype))
+    throw wrong(tensor, `dtype ${JSON.stringify(dtype)}`, Object.keys(DTYPE_BYTES).join(', '));
+  if (!isCounts(shape)) throw wrong(tensor, `shape ${JSON.stringify(shape)}`, 'whole numbers');
+  if (!isCounts(offsets) || offsets.length !== 2)
+    throw wrong(tensor, `data_offsets ${JSON.stringify(offsets)}`, 'two whole numbers');
+  const [begin, end] = offsets as [number, number];
+  const expected = shape.reduce((product, extent) => product * extent, ALL_DTYPE_BYTES[dtype]!);
+  if (end - begin !== expected)
+    throw wrong(tensor, `${end - begin} bytes`, `${expected} for ${dtype} [${shape.join(', ')}]`);
+  return { name, dtype, shape, begin, end };
+}
+
+function isCounts(value: unknown): value is number[] {
+  return Array.isArray(value) && value.length <= 16 && value.every((v) => Number.isSafeInteger(v) && v >= 0);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function wrong(where: string, got: string, expected: string): HeedError {
+  return invalid(where, got, expected, 'INVALID_FILE');
+}
+
+/** A tensor's values as fp32, or OUT_OF_MEMORY. */
+export function widened(bytes: Uint8Array, dtype: Dtype, { name, shape }: Pick<TensorEntry, 'name' | 'shape'>) {
+  return allocating(name, shape, (4 * bytes.length) / DTYPE_BYTES[dtype], () => widen(bytes, dtype));
+}
+
+/** Values of a tensor as fp32; F16 and BF16 widen exactly. `bytes` little-endian, any alignment. */
+export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const width = DTYPE_BYTES[dtype];
+  const out = new Float32Array(bytes.byteLength / width);
+  const bits = new Uint32Array(out.buffer);
+  for (let i = 0, at = 0; i < out.length; i++, at += width) {
+    if (dtype === 'F32') out[i] = view.getFloat32(at, true);
+    else if (dtype === 'F16') out[i] = halfToFloat(view.getUint16(at, true));
+    else if (dtype === 'I8') out[i] = view.getInt8(at);
+    else bits[i] = view.getUint16(at, true) << 16;
+  }
+  return out;
+}
+
+/** IEEE 754 binary16 -> number, exact. */
+function halfToFloat(half: number): number {
+  const sign = half & 0x8000 ? -1 : 1;
+  const exponent = (half >> 10) & 31;
+  const fraction = half & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
+export function writeSafetensors(
+  tensors: { name: string; dtype: Dtype; shape: number[]; data: ArrayBufferView }[],
+  metadata: Record<string, string> = {},
+): Uint8Array<ArrayBuffer> {
+  const header: Record<string, unknown> = { __metadata__: metadata };
+  let size = 0;
+  for (const { name, dtype, shape, data } of tensors) {
+    header[name] = { dtype, shape, data_offsets: [size, size + data.byteLength] };
+    size += data.byteLength;
+  }
+  let text = JSON.stringify(header);
+  text += ' '.repeat(-new TextEncoder().encode(text).length & 7); // data starts at a multiple of 8
+  const json = new TextEncoder().encode(text);
+  const prefix = new Uint8Array(8);
+  new DataView(prefix.buffer).setBigUint64(0, BigInt(json.length), true);
+  const bytes = tensors.map(({ data }) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  return concatenate(Uint8Array, [prefix, json, ...bytes]) as Uint8Array<ArrayBuffer>;
+}

@@ -1,0 +1,186 @@
+/** The kinds of sources that callers may give, and how each becomes a folder: the one place where the parts of io/ are put together. */
+import { describe, guarded, type HeedError, invalid } from '../error.js';
+import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
+import { type CacheOption, cachedSource } from './cache.js';
+import { folderOf, type ModelFolder, missing, type Source, type UrlOf } from './files.js';
+import { httpSource } from './http.js';
+import { Integrity, type IntegrityOption } from './integrity.js';
+import { memoryFile } from './memory.js';
+import { fs, openPath, pathSource, statusOf } from './node.js';
+import { packedSource } from './packed.js';
+
+/** JSON files may be given as strings; a URL is fetched. */
+export type FileBytes = ArrayBuffer | ArrayBufferView | BlobLike | UrlLike | string;
+
+/**
+ * The URL of a folder or its path in Node; the URL or path of a .safetensors file into which a folder was packed (see packed.ts); or files by name, as bytes, Blobs, Files or
+ * URLs, JSON files also as strings. Also a list of `File`s, as from a dropped folder or `<input webkitdirectory>`, each under its path below the folder.
+ */
+export type ModelSource = string | UrlLike | { readonly [name: string]: FileBytes } | Iterable<FileLike>;
+
+export interface RemoteOptions {
+  /** The host of models that are given by their hub id ("org/name"); no effect on other sources. */
+  remoteHost?: string;
+  /** The branch, tag or commit of a model that is given by its hub id. Default 'main'. */
+  revision?: string;
+  /** Keeps files from the network, see CacheOption. Default false. */
+  cache?: CacheOption;
+  /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and is not kept in the cache. */
+  integrity?: IntegrityOption;
+}
+
+/** A copy of the source that can be sent to a worker: a string, an absolute URL, or a record of files. */
+function readSource(source: unknown): string | UrlLike | Record<string, FileBytes> {
+  return guarded('source', () => {
+    if (typeof source === 'string' && source !== '') return source;
+    if (typeof source !== 'object' || source === null) throw wrongSource(describe(source));
+    if (isUrl(source)) return plainUrl(source);
+    if (Symbol.iterator in source) return namedFiles(source as Iterable<FileLike>);
+    return Object.fromEntries(
+      Object.entries(source).map(([name, file]) => [name, isUrl(file) ? plainUrl(file) : file]),
+    );
+  });
+}
+
+/** In some bundles the href of `new URL('./file', import.meta.url)` is only a path. */
+function plainUrl(source: UrlLike): UrlLike {
+  const { href, protocol } = asUrl(source.href, globalThis.location?.href);
+  return { href, protocol };
+}
+
+function asUrl(address: string, base?: string | URL, argument = 'source'): URL {
+  return valid(argument, address, () => new URL(address, base));
+}
+
+function pathOf(url: URL): string {
+  return valid('source', url.href, () => nodeModule<typeof import('node:url')>('url')!.fileURLToPath(url));
+}
+
+function valid<T>(argument: string, address: string, body: () => T): T {
+  try {
+    return body();
+  } catch (cause) {
+    throw invalid(argument, describe(address), 'a valid URL', 'INVALID_ARGUMENT', cause);
+  }
+}
+
+const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
+const HUB_ID = /^[\w.-]+\/[\w.-]+$/;
+
+/** Opens a model's folder. `integrity`: given where the caller verifies later that all expected files were read. */
+export async function openFolder(
+  given: ModelSource,
+  {
+    remoteHost,
+    revision,
+    cache = false,
+    signal,
+    integrity = new Integrity(),
+  }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
+): Promise<ModelFolder> {
+  /** Files by their URLs, in Node also file: URLs. */
+  function remote(urlOf: UrlOf): Promise<Source> {
+    const http = httpSource(urlOf);
+    const open: Source['open'] = (path, signal) => {
+      const url = urlOf(path)!;
+      return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal);
+    };
+    return cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity);
+  }
+
+  async function urlSource(url: URL): Promise<Source> {
+    if (url.pathname.endsWith('.safetensors')) {
+      const single = (path: string) => (path === 'model.safetensors' ? url : null);
+      return packedSource(await remote(single), integrity, signal);
+    }
+    if (url.protocol === 'file:' && fs) {
+      const local = await localSource(pathOf(url));
+      if (local) return local;
+      throw invalid('source', `${url.href}, which is no folder`, "a folder's URL", 'NOT_FOUND');
+    }
+    const base = new URL(url.href);
+    if (!base.pathname.endsWith('/')) base.pathname += '/';
+    return remote((path) => asUrl(path + base.search, base));
+  }
+
+  /** A folder or a packed file on disk; null where `path` is neither. */
+  async function localSource(path: string): Promise<Source | null> {
+    const status = await statusOf(path);
+    if (status?.isFile() && path.endsWith('.safetensors'))
+      return packedSource(integrity.checkedSource({ open: (_, signal) => openPath(path, signal) }), integrity, signal);
+    return status?.isDirectory() ? integrity.checkedSource(pathSource(path)) : null;
+  }
+
+  async function recordSource(files: Record<string, FileBytes>): Promise<Source> {
+    const urls = await remote((path) => (isUrl(files[path]) ? new URL(files[path].href) : null));
+    const names = Object.keys(files).map((name) => `'${name}'`);
+    const open: Source['open'] = async (path, signal) => {
+      if (!Object.hasOwn(files, path)) return missing('source', `no '${path}' among ${names.join(', ') || 'no files'}`);
+      const file = files[path];
+      if (isUrl(file)) return urls.open(path, signal);
+      return integrity.checked(
+        path,
+        guarded(`source['${path}']`, () => memoryFile(path, file)),
+      );
+    };
+    return { ...urls, open };
+  }
+
+  async function sourceOf(source: ReturnType<typeof readSource>): Promise<Source> {
+    const isPath = fs && typeof source === 'string' && !SCHEME.test(source);
+    const local = isPath ? await localSource(source) : null;
+    const host = remoteHost ?? nodeModule<typeof import('node:process')>('process')?.env.HF_ENDPOINT;
+    const hubId = typeof source === 'string' && HUB_ID.test(source);
+    if (hubId && host && !local) {
+      const base = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
+      return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base));
+    }
+    if (revision !== undefined)
+      throw invalid('revision', describe(revision), "it with a model of a hub only: 'org/name' and `remoteHost`");
+    if (local) return local;
+    if (isPath) {
+      const hint = hubId
+        ? '; for a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT'
+        : '';
+      const expected = `a folder's path or URL, or its files' bytes${hint}`;
+      throw invalid('source', `'${source}', which is no folder here`, expected, 'NOT_FOUND');
+    }
+    if (typeof source === 'string') return urlSource(asUrl(source, globalThis.location?.href));
+    return isUrl(source) ? urlSource(new URL(source.href)) : recordSource(source);
+  }
+
+  return folderOf(await sourceOf(readSource(given)));
+}
+
+function isUrl(value: unknown): value is UrlLike {
+  return typeof (value as UrlLike | null)?.href === 'string';
+}
+
+/** The source for a worker: relative URLs are made absolute, as they are relative to the page. */
+export function portable(given: ModelSource, remoteHost?: string): ModelSource {
+  const source = readSource(given);
+  const isHubId = remoteHost !== undefined && typeof source === 'string' && HUB_ID.test(source);
+  if (typeof source !== 'string' || fs || isHubId) return source;
+  return asUrl(source, globalThis.location?.href).href;
+}
+
+function wrongSource(got: string): HeedError {
+  return invalid('source', got, "a folder's URL or path, or { 'config.json': bytes, ... }");
+}
+
+/** A dropped folder's files by their paths below the folder that holds config.json. */
+function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
+  const paths: [string, Blob][] = [];
+  for (const file of list) {
+    if (!(file instanceof Blob)) throw wrongSource(`a list with ${describe(file)} in it`);
+    paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
+  }
+  const config = paths
+    .map(([path]) => path)
+    .filter((path) => /(^|\/)config\.json$/.test(path))
+    .sort((a, b) => a.split('/').length - b.split('/').length)[0];
+  const root = config === undefined ? '' : config.slice(0, -'config.json'.length);
+  return Object.fromEntries(
+    paths.filter(([path]) => path.startsWith(root)).map(([path, file]) => [path.slice(root.length), file]),
+  );
+}

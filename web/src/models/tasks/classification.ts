@@ -1,0 +1,61 @@
+/** Classification of texts, and reranking with a cross-encoder. */
+import { invalid } from '../../error.js';
+import { oneOf, optional, text } from '../../options.js';
+import type { PretrainedModel } from '../model.js';
+import { best, type Hit } from './similarity.js';
+import { labelOf, sigmoid, softmax, strings, type TaskOptions, taskOptions, topCount } from './task.js';
+
+export interface Label {
+  label: string;
+  score: number;
+}
+
+/**
+ * The labels of each text, best first. Scores are the softmax over the labels; the sigmoid of each where config.json's problem type is multi-label or there is one label only;
+ * the logit itself for regression.
+ */
+export async function classify(
+  model: PretrainedModel,
+  texts: string | readonly string[],
+  options?: TaskOptions & { topK?: number; textPairs?: string | readonly string[] },
+): Promise<Label[][]> {
+  const [{ topK }, call] = taskOptions('classify', model, { topK: optional(topCount, Infinity) }, options);
+  const { logits } = await model.predict('sequence-classification', texts, call);
+  const [count, labels] = logits.shape as [number, number];
+  const { problemType } = model.config;
+  const scoresOf = (row: Float32Array) => {
+    if (problemType === 'regression') return row;
+    return problemType === 'multi_label_classification' || labels === 1 ? row.map(sigmoid) : softmax(row);
+  };
+  return Array.from({ length: count }, (_, n) =>
+    best(scoresOf(logits.data.subarray(n * labels, (n + 1) * labels)), Math.min(topK, labels)).map(
+      ({ index, score }) => ({ label: labelOf(model, index), score }),
+    ),
+  );
+}
+
+/** Documents in descending order of a cross-encoder's score for (query, document). The score is the logit; `activation: 'sigmoid'` maps it to [0, 1]. */
+export async function rerank(
+  model: PretrainedModel,
+  query: string,
+  documents: readonly string[],
+  options?: TaskOptions & { topK?: number; activation?: 'identity' | 'sigmoid' },
+): Promise<Hit[]> {
+  const schema = {
+    topK: optional(topCount, Infinity),
+    activation: optional(oneOf(['identity', 'sigmoid']), 'identity' as const),
+  };
+  const [{ topK, activation }, call] = taskOptions('rerank', model, schema, options);
+  const first = text(query, 'rerank: query');
+  const textPairs = strings(documents, 'rerank: documents');
+  if (textPairs.length === 0) return [];
+  const { logits } = await model.predict(
+    'sequence-classification',
+    textPairs.map(() => first),
+    { ...call, textPairs },
+  );
+  const labels = logits.shape[1]!;
+  if (labels !== 1) throw invalid('rerank', `a model with ${labels} labels`, 'a cross-encoder with one', 'UNSUPPORTED');
+  const scores = activation === 'sigmoid' ? logits.data.map(sigmoid) : logits.data;
+  return best(scores, Math.min(topK, textPairs.length));
+}

@@ -1,0 +1,104 @@
+/** Classification of tokens, as in named entity recognition, and of the spans that they form. */
+import { oneOf, optional } from '../../options.js';
+import type { PretrainedModel } from '../model.js';
+import { best } from './similarity.js';
+import { labelOf, listOfTexts, softmax, strings, type TaskOptions, taskOptions } from './task.js';
+
+export interface Entity {
+  /** Without aggregation the model's label ('B-PER'), else the group ('PER'). */
+  label: string;
+  score: number;
+  /** The range of the text. */
+  word: string;
+  /** The range in UTF-16 units of the text, [start, end). */
+  start: number;
+  end: number;
+  /** The index of the token (of a group, of its first), special tokens included. */
+  index: number;
+}
+
+const AGGREGATIONS = ['none', 'simple', 'first', 'average', 'max'] as const;
+export type Aggregation = (typeof AGGREGATIONS)[number];
+
+/**
+ * The labels of each text's tokens, or with `aggregation` those of spans. 'simple' joins neighbouring tokens of one group; 'first', 'average' and 'max' give each word one label
+ * before that: its first token's, that of its mean scores, or that of its token with the highest score.
+ */
+export async function classifyTokens(
+  model: PretrainedModel,
+  input: string | readonly string[],
+  options?: TaskOptions & { aggregation?: Aggregation; ignoreLabels?: readonly string[] },
+): Promise<Entity[][]> {
+  const schema = {
+    aggregation: optional(oneOf(AGGREGATIONS), 'none' as const),
+    ignoreLabels: optional(strings, ['O']),
+  };
+  const [{ aggregation, ignoreLabels }, call] = taskOptions('classifyTokens', model, schema, options);
+  const list = listOfTexts(input);
+  const { logits, tokens, offsets, parts } = await model.predict('token-classification', list, call);
+  const [, width, labels] = logits.shape as [number, number, number];
+  return list.map((text, n) => {
+    const tagged: Tagged[] = [];
+    tokens[n]!.forEach((token, i) => {
+      if (parts[n]![i] === null) return;
+      const scores = softmax(logits.data.subarray((n * width + i) * labels, (n * width + i + 1) * labels));
+      const [start, end] = offsets[n]![i]!;
+      tagged.push({ scores, start, end, index: i, continues: continuesWord(token, text, start, tagged.at(-1)) });
+    });
+    const byWord = aggregation === 'none' || aggregation === 'simple' ? tagged : wordsOf(tagged, aggregation);
+    const entities = byWord.map(({ scores, start, end, index }) => {
+      const [top] = best(scores, 1);
+      return { label: labelOf(model, top!.index), score: top!.score, word: text.slice(start, end), start, end, index };
+    });
+    return (aggregation === 'none' ? entities : groupsOf(entities, text)).filter(
+      ({ label }) => !ignoreLabels.includes(label),
+    );
+  });
+}
+
+interface Tagged {
+  scores: Float32Array;
+  start: number;
+  end: number;
+  index: number;
+  continues: boolean;
+}
+
+function continuesWord(token: string, text: string, start: number, previous: Tagged | undefined): boolean {
+  if (!previous || previous.end !== start) return false;
+  return token.startsWith('##') || /^[\p{L}\p{N}\p{M}]{2}/u.test(text.slice(start - 1, start + 1));
+}
+
+function wordsOf(tokens: Tagged[], how: 'first' | 'average' | 'max'): Tagged[] {
+  const words: Tagged[][] = [];
+  for (const token of tokens) {
+    if (token.continues && words.length > 0) words.at(-1)!.push(token);
+    else words.push([token]);
+  }
+  return words.map((word) => {
+    const [first] = word as [Tagged];
+    let { scores } = first;
+    if (how === 'average')
+      scores = first.scores.map((_, label) => word.reduce((sum, token) => sum + token.scores[label]!, 0) / word.length);
+    if (how === 'max') scores = word.reduce((a, b) => (Math.max(...b.scores) > Math.max(...a.scores) ? b : a)).scores;
+    return { ...first, scores, end: word.at(-1)!.end };
+  });
+}
+
+/** Joins runs of one group; the prefix 'B-' starts a new run. */
+function groupsOf(entities: Entity[], text: string): Entity[] {
+  const groups: Entity[][] = [];
+  let last = '';
+  for (const entity of entities) {
+    const group = entity.label.replace(/^[BI]-/, '');
+    if (groups.length > 0 && group === last && !entity.label.startsWith('B-')) groups.at(-1)!.push(entity);
+    else groups.push([entity]);
+    last = group;
+  }
+  return groups.map((group) => {
+    const [first] = group as [Entity];
+    const end = group.at(-1)!.end;
+    const score = group.reduce((sum, { score }) => sum + score, 0) / group.length;
+    return { ...first, label: first.label.replace(/^[BI]-/, ''), score, end, word: text.slice(first.start, end) };
+  });
+}
