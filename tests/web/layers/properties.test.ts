@@ -1,5 +1,5 @@
 /** What lectures on attention say of it, as tests. */
-import { type Heed, load, Tensor } from 'heed';
+import { type Heed, type Layer, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rowSums, rows } from './numbers.js';
 
@@ -190,7 +190,7 @@ describe('dropout', () => {
   it('draws in every layer that has it, in training only', () => {
     const x = draw(1, 2, 7, 12);
     const sizes = { embedDim: 12, numHeads: 3, feedForwardDim: 16, dropout: 0.3, seed: 5 };
-    const layers = [
+    const layers: (Layer & { forward(x: Tensor): Tensor | { output: Tensor } })[] = [
       new heed.MultiHeadAttention({ embedDim: 12, numHeads: 3, dropout: 0.3, seed: 5 }),
       new heed.EncoderLayer(sizes),
       new heed.Encoder({ ...sizes, numLayers: 2 }),

@@ -4,11 +4,15 @@ import { toTensor } from '../functions.js';
 import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { Layer } from './layer.js';
 
-/** A layer from one tensor to one tensor. Letters: E width, any leading axes. */
-export abstract class TensorLayer extends Layer<RawTensorLayer> {
-  /** @internal */
-  protected apply(name: string, x: TensorInput): Tensor {
+/** A layer from one tensor to one tensor. */
+export abstract class TensorLayer<Options extends object = object> extends Layer<RawTensorLayer, Options> {
+  /**
+   * Applies the layer to `x`; the class says which shapes it takes and returns.
+   * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit
+   */
+  forward(x: TensorInput): Tensor {
     const { raw } = this;
+    const name = `${this.name}.forward`;
     const input = readTensor(`${name}: x`, x);
     return calling(name, () => toTensor(raw.forward(input)));
   }

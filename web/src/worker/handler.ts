@@ -3,7 +3,7 @@
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
-import { instantiate } from '../module.js';
+import { instantiate, locate } from '../module.js';
 import { type Answer, type FileRequest, packError, type Request, unpackError } from './protocol.js';
 
 /** Answers requests by `post`. */
@@ -52,7 +52,7 @@ export function makeHandler(post: (answer: Answer, transfer: ArrayBuffer[]) => v
     };
     if (request.type === 'load') {
       // Not through the runtime, which can start workers itself: a worker's script that refers to itself sends Turbopack in circles.
-      const core = await instantiate('simd128', request.wasm); // whichever build it is, it is given
+      const core = await instantiate('simd128', locate(request.wasm, 'wasm')); // whichever build it is, it is given
       const folder = request.source === null ? servedFolder() : undefined;
       model = await loadPretrained({ core, owned: new Set() }, request.source ?? '', options, folder);
       return { config: model.config };
