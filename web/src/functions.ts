@@ -10,6 +10,8 @@ import {
   oneOf,
   optional,
   positive,
+  type Read,
+  type Reader,
   rate,
   readOptions,
   type Schema,
@@ -172,6 +174,19 @@ export function toAttended(
   return { output: toTensor(output), ...(weights !== null && { weights: convert(weights as never) }) };
 }
 
+/** Reads the tensors and the options of the call `name`, and runs `body`, which calls the core, on them. */
+export function run<S extends Record<string, Reader<unknown>>, T>(
+  name: string,
+  tensors: Record<string, TensorInput>,
+  schema: S,
+  options: unknown,
+  body: (tensors: RawTensor[], options: Read<S>) => T,
+): T {
+  const raw = Object.entries(tensors).map(([key, value]) => readTensor(`${name}: ${key}`, value));
+  const read = readOptions(name, schema, options);
+  return calling(name, () => body(raw, read));
+}
+
 /**
  * The formulas, as methods of the object that `load()` returns.
  *
@@ -202,56 +217,52 @@ export abstract class Functions {
     value: TensorInput,
     options?: AttentionOptions<W>,
   ): Attended<W> {
-    const q = readTensor('attention: query', query);
-    const k = readTensor('attention: key', key);
-    const v = readTensor('attention: value', value);
-    const read = readOptions('attention', attentionSchema, options);
-    return this.#call('attention', (core) => toAttended(core.attention(q, k, v, read)));
+    return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], read) =>
+      toAttended(this.#core.attention(q!, k!, v!, read)),
+    );
   }
 
   /** exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E]. */
   softmax(x: TensorInput): Tensor {
-    const raw = readTensor('softmax: x', x);
-    return this.#call('softmax', (core) => toTensor(core.softmax(raw)));
+    return run('softmax', { x }, {}, {}, ([raw]) => toTensor(this.#core.softmax(raw!)));
   }
 
   /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out]. */
   linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
-    const raw = readTensor('linear: x', x);
-    const read = readOptions('linear', linearSchema, options);
-    return this.#call('linear', (core) => toTensor(core.linear(raw, read)));
+    return run('linear', { x }, linearSchema, options, ([raw], read) => toTensor(this.#core.linear(raw!, read)));
   }
 
   /** gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
   layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
-    const raw = readTensor('layerNorm: x', x);
-    const read = readOptions('layerNorm', layerNormSchema, options);
-    return this.#call('layerNorm', (core) => toTensor(core.layerNorm(raw, read)));
+    return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
+      toTensor(this.#core.layerNorm(raw!, read)),
+    );
   }
 
   /** Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape. */
   dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
-    const raw = readTensor('dropout: x', x);
-    const { training, ...read } = readOptions('dropout', dropoutSchema, options);
-    return this.#call('dropout', (core) => toTensor(core.dropout(raw, training ? read : { ...read, p: 0 })));
+    return run('dropout', { x }, dropoutSchema, options, ([raw], { training, ...read }) =>
+      toTensor(this.#core.dropout(raw!, training ? read : { ...read, p: 0 })),
+    );
   }
 
   /** Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim]. */
   positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
     const rows = integer(length, 'positionalEncoding: length', 0);
     const columns = integer(dim, 'positionalEncoding: dim', 1);
-    const { base } = readOptions('positionalEncoding', positionalEncodingSchema, options);
-    return this.#call('positionalEncoding', (core) => toTensor(core.positionalEncoding(rows, columns, base)));
+    return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base }) =>
+      toTensor(this.#core.positionalEncoding(rows, columns, base)),
+    );
   }
 
   /** Rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates pair k of row i by i base^(-2k/dim). x [...,L,D] -> [...,L,D]. */
   rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
-    const raw = readTensor('rotary: x', x);
-    const read = readOptions('rotary', rotaryFunctionSchema, options);
-    return this.#call('rotary', (core) => toTensor(core.rotary(raw, read)));
+    return run('rotary', { x }, rotaryFunctionSchema, options, ([raw], read) =>
+      toTensor(this.#core.rotary(raw!, read)),
+    );
   }
 
-  #call<T>(name: string, body: (core: Core) => T): T {
-    return calling(name, () => body(this.#runtime.core));
+  get #core(): Core {
+    return this.#runtime.core;
   }
 }

@@ -95,13 +95,18 @@ export {
 export { type TextHit, TextIndex } from './models/text-index.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export {
+  type ClassificationScore,
   type FeatureExtractionOptions,
+  type MaskFilling,
   type Pipeline,
   type PipelineOptions,
   type PipelineProgress,
+  type Pipelines,
   type PipelineTask,
   type PipelineTensor,
   pipeline,
+  type QuestionAnswer,
+  type TokenEntity,
 } from './pipeline.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
 export {

@@ -4,8 +4,8 @@
  */
 import type { RawMask } from './core.js';
 import { calling, HeedError, invalid } from './error.js';
-import { toTensor } from './functions.js';
-import { count, flag, integer, listOf, optional, readOptions, type Schema, size } from './options.js';
+import { run, toTensor } from './functions.js';
+import { count, flag, integer, listOf, optional, type Schema, size } from './options.js';
 import type { Runtime } from './owned.js';
 import {
   formatShape,
@@ -13,7 +13,6 @@ import {
   type MaskInput,
   type NestedMask,
   readMask,
-  readTensor,
   Tensor,
   type TensorInput,
 } from './tensor.js';
@@ -109,11 +108,9 @@ export function masksOf(runtime: Runtime): Masks {
       return calling('masks.alibi', () => toTensor(runtime.core.alibi(heads, rows, columns)));
     },
     relative(table, length, keys = length, options) {
-      const raw = readTensor('masks.relative: table', table);
       const [queries, columns] = extents('relative', length, keys);
-      const read = readOptions('masks.relative', relativeSchema, options);
-      return calling('masks.relative', () =>
-        toTensor(runtime.core.relativeBias(raw, { queries, keys: columns, ...read })),
+      return run('masks.relative', { table }, relativeSchema, options, ([raw], read) =>
+        toTensor(runtime.core.relativeBias(raw!, { queries, keys: columns, ...read })),
       );
     },
   };

@@ -60,7 +60,7 @@ export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
     : { build: 'simd128', reason: 'the engine has no relaxed SIMD' };
 }
 
-/** Makes a new instance of the module from `source`, or from the package's own file of that build. */
+/** @internal Makes a new instance of the module from `source`, or from the package's own file of that build. */
 export async function instantiate(build: Build, source?: Located): Promise<Core> {
   const module = await (source ?? locate(shipped[build](), 'wasm')).compile();
   return new Promise((resolve, reject) => {
@@ -132,13 +132,13 @@ export function moduleOf(core: Core): WasmModule {
   return modules.get(core)!;
 }
 
-/** The module's source, read from a caller's value. `key` tells equal sources, whose instance can be shared. */
+/** @internal The module's source, read from a caller's value. `key` tells equal sources, whose instance can be shared. */
 export interface Located {
   key: string | object;
   compile(): Promise<WebAssembly.Module>;
 }
 
-/** Reads a `WasmSource`. Bytes are copied at once: the caller may change or transfer them afterwards. */
+/** @internal Reads a `WasmSource`. Bytes are copied at once: the caller may change or transfer them afterwards. */
 export function locate(value: unknown, name: string): Located {
   return guarded(name, () => {
     const tag = Object.prototype.toString.call(value); // also right for objects of other realms

@@ -36,7 +36,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
    * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there. Negative indices count from the end.
    * @throws HeedError `INVALID_ARGUMENT` for an index outside its axis, or more indices than axes
    */
-  at<Result extends number | Tensor<Data> = number | Tensor<Data>>(...indices: number[]): Result {
+  at<Result extends number | Tensor<Float32Array | Uint8Array> = number | Tensor<Data>>(...indices: number[]): Result {
     const rank = this.shape.length;
     if (indices.length > rank) throw invalid('Tensor.at: indices', `${indices.length}`, `at most ${rank}`);
     let [first, size] = [0, this.data.length];
@@ -48,25 +48,22 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
       first += (index < 0 ? index + extent : index) * size;
     }
     if (indices.length === rank) return this.data[first] as Result;
-    return new Tensor(this.data.slice(first, first + size) as Data, this.shape.slice(indices.length)) as Result;
+    const part: unknown = new Tensor(this.data.slice(first, first + size) as Data, this.shape.slice(indices.length));
+    return part as Result;
   }
 
   /**
    * A copy of the entries from `start` up to, but not including, `end` of the first axis; as in `Array.prototype.slice`, negative positions count from the end and positions
    * beyond it are limited to it.
-   * @throws HeedError `INVALID_ARGUMENT` for positions that are not integers, or a tensor without axes
+   * @throws HeedError `INVALID_ARGUMENT` for a tensor without axes
    */
   slice(start = 0, end = Infinity): Tensor<Data> {
     const extent = firstExtent(this);
-    const [first, last] = [start, end].map((position, i) => {
-      if (!Number.isInteger(position) && position !== Infinity)
-        throw invalid(`Tensor.slice: ${i ? 'end' : 'start'}`, describe(position), 'an integer');
-      return Math.min(Math.max(position < 0 ? position + extent : position, 0), extent);
-    }) as [number, number];
-    const count = Math.max(last - first, 0);
-    const rest = this.shape.slice(1);
-    const size = rest.reduce((product, axis) => product * axis, 1);
-    return new Tensor(this.data.slice(first * size, (first + count) * size) as Data, [count, ...rest]);
+    const limited = (position: number) =>
+      Math.trunc(Math.min(Math.max(position < 0 ? position + extent : position, 0), extent));
+    const [first, last] = [limited(start), Math.max(limited(start), limited(end))];
+    const size = this.data.length / extent || 0;
+    return new Tensor(this.data.slice(first * size, last * size) as Data, [last - first, ...this.shape.slice(1)]);
   }
 
   /** The entries of the first axis: numbers for a tensor with one axis, else copies of the sub-tensors. */

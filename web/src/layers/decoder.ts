@@ -7,8 +7,8 @@ import type {
   RawStepper,
 } from '../core.js';
 import { calling, describe, guarded, invalid } from '../error.js';
-import { type Attended, toAttended, toTensor } from '../functions.js';
-import { flag, mask, optional, readOptions, type Schema } from '../options.js';
+import { type Attended, run, toAttended, toTensor } from '../functions.js';
+import { flag, mask, optional, type Schema } from '../options.js';
 import { Owned } from '../owned.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { decoderLayerFlops, type Pass } from './cost.js';
@@ -98,9 +98,13 @@ export abstract class SteppingLayer<Raw extends RawStepper = RawStepper, Options
    */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
-    const memories = readTensor('makeCache: memory', memory);
-    const { keyMask } = readOptions('makeCache', cacheSchema, options);
-    return calling('makeCache', () => new DecoderCache(this, raw.makeCache(memories, keyMask)));
+    return run(
+      'makeCache',
+      { memory },
+      cacheSchema,
+      options,
+      ([read], { keyMask }) => new DecoderCache(this, raw.makeCache(read!, keyMask)),
+    );
   }
 
   /**
@@ -132,11 +136,9 @@ function decode<W extends boolean>(
   options: DecoderCall | undefined,
 ): Decoded<W> {
   const { raw } = layer;
-  const name = `${layer.name}.forward`;
-  const targets = readTensor(`${name}: target`, target);
-  const memories = readTensor(`${name}: memory`, memory);
-  const call = readOptions(name, decoderCallSchema, options);
-  return calling(name, () => toAttended(raw.forward(targets, memories, call), toDecoderWeights));
+  return run(`${layer.name}.forward`, { target, memory }, decoderCallSchema, options, ([targets, memories], call) =>
+    toAttended(raw.forward(targets!, memories!, call), toDecoderWeights),
+  );
 }
 
 /**

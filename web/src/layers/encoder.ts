@@ -1,6 +1,14 @@
 import type { RawEncoder, RawEncoderLayer, RawEncoderLayerOptions, RawEncoderOptions, RawTensor } from '../core.js';
-import { calling, HeedError, invalid } from '../error.js';
-import { type Activation, type Attended, activation, type RotaryOptions, toAttended, toTensor } from '../functions.js';
+import { HeedError, invalid } from '../error.js';
+import {
+  type Activation,
+  type Attended,
+  activation,
+  type RotaryOptions,
+  run,
+  toAttended,
+  toTensor,
+} from '../functions.js';
 import {
   flag,
   headMask,
@@ -10,13 +18,12 @@ import {
   positive,
   type Reader,
   rate,
-  readOptions,
   type Schema,
   seed,
   size,
 } from '../options.js';
 import type { Runtime } from '../owned.js';
-import { formatShape, readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { formatShape, type Tensor, type TensorInput } from '../tensor.js';
 import { encoderLayerFlops, type Pass } from './cost.js';
 import { headList, prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
@@ -87,9 +94,9 @@ export class EncoderLayer extends Layer<RawEncoderLayer, RawEncoderLayerOptions>
    */
   forward<W extends boolean = false>(x: TensorInput, options?: SelfAttentionCall<W>): Attended<W> {
     const { raw } = this;
-    const input = readTensor('EncoderLayer.forward: x', x);
-    const call = readOptions('EncoderLayer.forward', selfAttentionSchema, options);
-    return calling('EncoderLayer.forward', () => toAttended(raw.forward(input, call)));
+    return run('EncoderLayer.forward', { x }, selfAttentionSchema, options, ([input], call) =>
+      toAttended(raw.forward(input!, call)),
+    );
   }
 
   /**
@@ -172,9 +179,10 @@ export class Encoder extends Layer<RawEncoder, RawEncoderOptions> {
    */
   forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
     const { raw } = this;
-    const input = readTensor('Encoder.forward: x', x);
-    const call = readOptions('Encoder.forward', { ...selfAttentionSchema, headMask: headMasks(this.#heads) }, options);
-    return calling('Encoder.forward', () => toAttended(raw.forward(input, call), (weights) => weights.map(toTensor)));
+    const schema = { ...selfAttentionSchema, headMask: headMasks(this.#heads) };
+    return run('Encoder.forward', { x }, schema, options, ([input], call) =>
+      toAttended(raw.forward(input!, call), (weights) => weights.map(toTensor)),
+    );
   }
 
   /**

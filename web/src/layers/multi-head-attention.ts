@@ -1,11 +1,12 @@
 import type { RawMultiHeadAttention, RawMultiHeadAttentionOptions, RawRotaryOptions } from '../core.js';
-import { calling, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import {
   type Activation,
   type Attended,
   activation,
   type RotaryOptions,
   rotarySchema,
+  run,
   toAttended,
 } from '../functions.js';
 import {
@@ -22,7 +23,7 @@ import {
   size,
   tensor,
 } from '../options.js';
-import { type MaskInput, readTensor, type TensorInput } from '../tensor.js';
+import type { MaskInput, TensorInput } from '../tensor.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
 import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
@@ -139,12 +140,12 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention, RawMultiHea
   ): Attended<W extends true ? true : A> {
     const { raw } = this;
     const name = 'MultiHeadAttention.forward';
-    const input = readTensor(`${name}: query`, query);
-    const { key, value, returnWeights, ...call } = readOptions(name, callSchema, options);
-    if (returnWeights === false && call.averageWeights)
-      throw invalid(`${name}.averageWeights`, 'true together with `returnWeights: false`', 'one of the two');
-    const read = { ...call, returnWeights: returnWeights ?? call.averageWeights };
-    return calling(name, () => toAttended(raw.forward(input, key, value, read)));
+    return run(name, { query }, callSchema, options, ([input], { key, value, returnWeights, ...call }) => {
+      if (returnWeights === false && call.averageWeights)
+        throw invalid(`${name}.averageWeights`, 'true together with `returnWeights: false`', 'one of the two');
+      const read = { ...call, returnWeights: returnWeights ?? call.averageWeights };
+      return toAttended(raw.forward(input!, key, value, read));
+    });
   }
 
   /**

@@ -1,7 +1,6 @@
 import type { RawTensorLayer } from '../core.js';
-import { calling } from '../error.js';
-import { toTensor } from '../functions.js';
-import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { run, toTensor } from '../functions.js';
+import type { Tensor, TensorInput } from '../tensor.js';
 import { Layer } from './layer.js';
 
 /** A layer from one tensor to one tensor. */
@@ -12,8 +11,6 @@ export abstract class TensorLayer<Options extends object = object> extends Layer
    */
   forward(x: TensorInput): Tensor {
     const { raw } = this;
-    const name = `${this.name}.forward`;
-    const input = readTensor(`${name}: x`, x);
-    return calling(name, () => toTensor(raw.forward(input)));
+    return run(`${this.name}.forward`, { x }, {}, {}, ([input]) => toTensor(raw.forward(input!)));
   }
 }

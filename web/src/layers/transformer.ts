@@ -1,8 +1,7 @@
 import type { RawTransformer, RawTransformerOptions } from '../core.js';
-import { calling } from '../error.js';
-import { type Attended, toAttended, toTensor } from '../functions.js';
-import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
-import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { type Attended, run, toAttended, toTensor } from '../functions.js';
+import { flag, layerCount, mask, optional, type Schema } from '../options.js';
+import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
 import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';
 import { type DecoderWeights, SteppingLayer, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
@@ -71,15 +70,11 @@ export class Transformer extends SteppingLayer<RawTransformer, RawTransformerOpt
     options?: TransformerCall<W>,
   ): Transformed<W> {
     const { raw } = this;
-    const name = 'Transformer.forward';
-    const sources = readTensor(`${name}: source`, source);
-    const targets = readTensor(`${name}: target`, target);
-    const { sourceKeyMask, targetKeyMask, ...call } = readOptions(name, callSchema, options);
-    const common = { ...call, mask: null };
-    return calling(name, () => {
-      const { memory, encoderWeights, ...decoded } = raw.forward(sources, targets, {
-        source: { ...common, keyMask: sourceKeyMask, causal: false, window: null, headMask: null },
-        target: { ...common, keyMask: targetKeyMask, memoryMask: null, memoryKeyMask: sourceKeyMask },
+    return run('Transformer.forward', { source, target }, callSchema, options, ([sources, targets], read) => {
+      const { sourceKeyMask, targetKeyMask, ...call } = read;
+      const { memory, encoderWeights, ...decoded } = raw.forward(sources!, targets!, {
+        source: { ...call, mask: null, keyMask: sourceKeyMask, causal: false, window: null, headMask: null },
+        target: { ...call, mask: null, keyMask: targetKeyMask, memoryMask: null, memoryKeyMask: sourceKeyMask },
       });
       const result = toAttended<W, NonNullable<typeof decoded.weights>, TransformerWeights>(decoded, (weights) => ({
         encoder: encoderWeights!.map(toTensor),
