@@ -236,7 +236,7 @@ describe('load', () => {
     const cases: [LoadOptions['wasm'], RegExp][] = [
       [
         `${base}/page`,
-        /got an HTML page from http:.*\/page; expected heed's WebAssembly module; the server answers with a page/,
+        /got an HTML page from http:.*\/page; expected heed's WebAssembly module; the server sends a page/,
       ],
       [`${base}/missing`, /got status 404 from http:.*\/missing/],
       [`${base}/broken`, /\/broken broke off/],

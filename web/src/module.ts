@@ -32,32 +32,28 @@ export interface Choice {
 
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
-  if (typeof WebAssembly !== 'object') {
+  const hasWasm = typeof WebAssembly === 'object';
+  const [hasSimd, hasRelaxed] = hasWasm ? await Promise.all([simd(), relaxedSimd()]) : [];
+  if (!hasSimd)
     throw new HeedError(
       'UNSUPPORTED',
-      'load: got an engine without WebAssembly; expected one with WebAssembly SIMD (all browsers since 2023)',
+      `load: got an engine without WebAssembly${hasWasm ? ' SIMD' : ''}; expected one with WebAssembly SIMD (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)`,
     );
-  }
-  const [hasSimd, hasRelaxed] = await Promise.all([simd(), relaxedSimd()]);
-  if (!hasSimd) {
+  if (asked === 'relaxed-simd' && !hasRelaxed)
     throw new HeedError(
       'UNSUPPORTED',
-      'load: got an engine without WebAssembly SIMD; expected one with it (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)',
+      "load.build: got 'relaxed-simd' in an engine without relaxed SIMD; expected 'auto' or 'simd128' here",
     );
-  }
-  if (asked === 'simd128') return { build: asked, reason: 'asked for' };
-  if (asked === 'relaxed-simd') {
-    if (!hasRelaxed) {
-      throw new HeedError(
-        'UNSUPPORTED',
-        "load.build: got 'relaxed-simd' in an engine without relaxed SIMD; expected 'auto' or 'simd128' here",
-      );
-    }
-    return { build: asked, reason: 'asked for' };
-  }
-  return hasRelaxed
-    ? { build: 'relaxed-simd', reason: 'the engine has relaxed SIMD' }
-    : { build: 'simd128', reason: 'the engine has no relaxed SIMD' };
+  if (asked !== 'auto') return { build: asked, reason: 'asked for' };
+  return {
+    build: hasRelaxed ? 'relaxed-simd' : 'simd128',
+    reason: `the engine has ${hasRelaxed ? '' : 'no '}relaxed SIMD`,
+  };
+}
+
+/** `wasm` in messages is the module, wherever it comes from. */
+function failed(message: string, cause?: unknown): HeedError {
+  return new HeedError('LOAD_FAILED', message, { cause });
 }
 
 /** @internal Makes a new instance of the module from `source`, or from the package's own file of that build. */
@@ -68,10 +64,9 @@ export async function instantiate(build: Build, source?: Located): Promise<Core>
       reject(
         cause instanceof RangeError
           ? new HeedError('OUT_OF_MEMORY', 'load: the engine refused the memory that the module starts with', { cause })
-          : new HeedError(
-              'LOAD_FAILED',
+          : failed(
               `wasm: got a WebAssembly module that does not start; expected heed's own, of version ${version}`,
-              { cause },
+              cause,
             ),
       );
     createModule({
@@ -183,11 +178,7 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
-    throw new HeedError(
-      'LOAD_FAILED',
-      `wasm: got a broken or truncated module ${label} (${describe(cause)}); expected heed's own`,
-      { cause },
-    );
+    throw failed(`wasm: got a broken or truncated module ${label} (${describe(cause)}); expected heed's own`, cause);
   }
 }
 
@@ -202,6 +193,8 @@ function asUrl(text: string, name: string): URL {
   }
 }
 
+const HERE = "expected heed's module there, or give its place as load({ wasm })";
+
 async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
   let response: ResponseLike;
@@ -210,46 +203,30 @@ async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
     if (fs) return new Uint8Array(await fs.promises.readFile(url));
     response = await fetch(url);
   } catch (cause) {
-    throw new HeedError(
-      'LOAD_FAILED',
-      `wasm: got no answer from ${url.href} (${describe(cause)}); expected heed's module there, or give its place as load({ wasm })`,
-      { cause },
-    );
+    throw failed(`wasm: got no answer from ${url.href} (${describe(cause)}); ${HERE}`, cause);
   }
   return bodyOf(response, url.href);
 }
 
 async function bodyOf(response: ResponseLike, url = response.url): Promise<Uint8Array<ArrayBuffer>> {
-  if (!response.ok) {
-    throw new HeedError(
-      'LOAD_FAILED',
-      `wasm: got status ${response.status} from ${url || 'the given Response'}; expected heed's module there, or give its place as load({ wasm })`,
-    );
-  }
+  const from = url || 'the given Response';
+  if (!response.ok) throw failed(`wasm: got status ${response.status} from ${from}; ${HERE}`);
   try {
     return new Uint8Array(await response.arrayBuffer());
   } catch (cause) {
-    throw new HeedError(
-      'LOAD_FAILED',
-      `wasm: the answer from ${url || 'the given Response'} broke off (${describe(cause)}); expected all of the module`,
-      { cause },
-    );
+    throw failed(`wasm: the answer from ${from} broke off (${describe(cause)}); expected all of the module`, cause);
   }
 }
 
 /** Says what the bytes are if they are no module: most often the HTML page that a server sends in place of a missing file. */
 function checkMagic(bytes: Uint8Array, label: string): void {
   if (bytes[0] === 0 && bytes[1] === 0x61 && bytes[2] === 0x73 && bytes[3] === 0x6d) return;
-  const start = new TextDecoder().decode(bytes.subarray(0, 512)).trimStart().toLowerCase();
-  const what =
-    bytes.length === 0
+  const isPage = new TextDecoder().decode(bytes.subarray(0, 512)).trimStart().startsWith('<');
+  const what = isPage
+    ? 'an HTML page'
+    : bytes.length === 0
       ? 'no bytes'
-      : start.startsWith('<')
-        ? 'an HTML page'
-        : `${bytes.length} bytes that are no WebAssembly`;
-  const hint =
-    what === 'an HTML page'
-      ? '; the server answers with a page where the file is missing: put the file there, or give its place as load({ wasm })'
-      : '';
-  throw new HeedError('LOAD_FAILED', `wasm: got ${what} ${label}; expected heed's WebAssembly module${hint}`);
+      : `${bytes.length} bytes that are no WebAssembly`;
+  const hint = isPage ? `; the server sends a page in place of a missing file` : '';
+  throw failed(`wasm: got ${what} ${label}; expected heed's WebAssembly module${hint}`);
 }

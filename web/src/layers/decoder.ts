@@ -88,10 +88,7 @@ export class DecoderCache extends Owned<RawDecoderCache> {
 }
 
 /** A layer that decodes step by step. */
-export abstract class SteppingLayer<Raw extends RawStepper = RawStepper, Options extends object = object> extends Layer<
-  Raw,
-  Options
-> {
+export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
   /**
    * Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E].
    * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
@@ -145,7 +142,10 @@ function decode<W extends boolean>(
  * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
  * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
  */
-export class DecoderLayer extends SteppingLayer<RawDecoder, RawEncoderLayerOptions> {
+export class DecoderLayer extends SteppingLayer<RawDecoder> {
+  /** @internal */
+  declare protected readonly options: RawEncoderLayerOptions;
+
   /** @internal */
   static readonly schema = encoderLayerSchema;
 
@@ -169,7 +169,10 @@ export class DecoderLayer extends SteppingLayer<RawDecoder, RawEncoderLayerOptio
 }
 
 /** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
-export class Decoder extends SteppingLayer<RawDecoder, RawStackOptions> {
+export class Decoder extends SteppingLayer<RawDecoder> {
+  /** @internal */
+  declare protected readonly options: RawStackOptions;
+
   /** @internal */
   static readonly schema = encoderSchema;
 

@@ -1,4 +1,3 @@
-import type { RawDropoutOptions } from '../core.js';
 import { type DropoutScaling, scaling } from '../functions.js';
 import { optional, rate, type Schema, seed } from '../options.js';
 import type { LayerOptions } from './layer.js';
@@ -16,7 +15,7 @@ export interface DropoutOptions extends LayerOptions {
  * z(x) = Z * x with new Bernoulli draws Z on each call in training, the identity in evaluation (Srivastava et al. 2014).
  * x of any shape -> the same shape. No parameters.
  */
-export class Dropout extends TensorLayer<RawDropoutOptions> {
+export class Dropout extends TensorLayer {
   /** @internal */
   static readonly schema = {
     p: optional(rate, 0.5),

@@ -84,7 +84,10 @@ export const encoderLayerSchema = {
  * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
  * const { output } = layer.forward(x, { keyMask });
  */
-export class EncoderLayer extends Layer<RawEncoderLayer, RawEncoderLayerOptions> {
+export class EncoderLayer extends Layer<RawEncoderLayer> {
+  /** @internal */
+  declare protected readonly options: RawEncoderLayerOptions;
+
   /** @internal */
   static readonly schema = encoderLayerSchema;
 
@@ -164,7 +167,10 @@ export type Encoded<W extends boolean = boolean> = Attended<W, Tensor[]>;
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 6 });
  * const { output, weights } = encoder.forward(x, { keyMask, returnWeights: true });
  */
-export class Encoder extends Layer<RawEncoder, RawEncoderOptions> {
+export class Encoder extends Layer<RawEncoder> {
+  /** @internal */
+  declare protected readonly options: RawEncoderOptions;
+
   /** @internal */
   static readonly schema = encoderSchema;
 

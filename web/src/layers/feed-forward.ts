@@ -25,7 +25,10 @@ export interface FeedForwardOptions extends LayerOptions {
  * W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position (Vaswani et al. 2017, section 3.3). x [..., E] -> [..., E].
  * Parameters `linear1.weight` [F, E], `linear1.bias` [F], `linear2.weight` [E, F], `linear2.bias` [E].
  */
-export class FeedForward extends TensorLayer<RawFeedForwardOptions> {
+export class FeedForward extends TensorLayer {
+  /** @internal */
+  declare protected readonly options: RawFeedForwardOptions;
+
   /** @internal */
   static readonly schema = {
     embedDim: size,

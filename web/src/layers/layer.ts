@@ -23,14 +23,14 @@ export interface UnboundLayer<Made, Options> {
  * Base of the layers, as `torch.nn.Module`. A new layer has the initial values of PyTorch's module of the same name and is in evaluation mode, in which a call always gives
  * the same result.
  */
-export abstract class Layer<Raw extends RawModule = RawModule, Options extends object = object> extends Owned<Raw> {
-  /** @internal The constructor's options as its schema read them, every one present. */
-  protected readonly options: Options;
+export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw> {
+  /** @internal The constructor's options as its schema read them, every one present; subclasses declare which. */
+  protected readonly options: object;
   #training = false;
 
   /** @internal `name` is that of the class, here and in the core. */
-  constructor(runtime: Runtime, name: string, options: Options & { seed: number }) {
-    const RawLayer = runtime.core[name as keyof Core] as unknown as new (options: Options) => Raw;
+  constructor(runtime: Runtime, name: string, options: { readonly [option: string]: unknown; readonly seed: number }) {
+    const RawLayer = runtime.core[name as keyof Core] as unknown as new (options: object) => Raw;
     const raw = calling(name, () => new RawLayer(options));
     super(name, runtime, raw);
     this.options = options;
@@ -102,7 +102,7 @@ export abstract class Layer<Raw extends RawModule = RawModule, Options extends o
   }
 
   /** @internal Another layer of this one's class in the same mode, whose options differ by `changes`, with the parameters of `state`. `Base` is the class without its runtime. */
-  protected another(Base: UnboundLayer<Layer, object>, changes: Partial<Options>, state: StateDict): this {
+  protected another(Base: UnboundLayer<Layer, object>, changes: object, state: StateDict): this {
     // The constructor of this.constructor reads options; these are read already.
     const given = [this.runtime, this.name, { ...this.options, ...changes }];
     const layer: this = Reflect.construct(Base, given, this.constructor);

@@ -21,7 +21,10 @@ export interface LinearOptions extends LayerOptions {
  * The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. `torch.nn.Linear`, then phi.
  * x [..., inFeatures] -> [..., outFeatures]. Parameters `weight` [out, in], `bias` [out].
  */
-export class Linear extends TensorLayer<RawLinearOptions> {
+export class Linear extends TensorLayer {
+  /** @internal */
+  declare protected readonly options: RawLinearOptions;
+
   /** @internal */
   static readonly schema = {
     inFeatures: size,

@@ -114,7 +114,10 @@ const callSchema = {
  * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
  * const { output, weights } = attention.forward(x, { causal: true, returnWeights: true });
  */
-export class MultiHeadAttention extends Layer<RawMultiHeadAttention, RawMultiHeadAttentionOptions> {
+export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
+  /** @internal */
+  declare protected readonly options: RawMultiHeadAttentionOptions;
+
   /** @internal */
   static readonly schema = {
     embedDim: size,

@@ -1,4 +1,3 @@
-import type { RawBatchNormOptions, RawLayerNormOptions } from '../core.js';
 import { optional, positive, type Schema, seed, size } from '../options.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
@@ -15,7 +14,7 @@ export interface LayerNormOptions extends LayerOptions {
  * gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`.
  * x [..., E] -> [..., E]. Parameters `weight` [E], `bias` [E].
  */
-export class LayerNorm extends TensorLayer<RawLayerNormOptions> {
+export class LayerNorm extends TensorLayer {
   /** @internal */
   static readonly schema = {
     normalizedShape: size,
@@ -36,7 +35,7 @@ export interface BatchNormOptions extends LayerOptions {
  * Each feature normalized by its moving averages over the batch (Ioffe, Szegedy 2015, arXiv:1502.03167): `torch.nn.BatchNorm1d` in inference, features last.
  * For comparison with `LayerNorm`. x [..., E] -> [..., E]. Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
  */
-export class BatchNorm extends TensorLayer<RawBatchNormOptions> {
+export class BatchNorm extends TensorLayer {
   /** @internal */
   static readonly schema = {
     numFeatures: size,

@@ -23,7 +23,7 @@ export interface PositionalEncodingOptions extends LayerOptions {
  * Encodes each position i: sin(i base^(-2k/E)) on even and cos on odd features (Vaswani et al. 2017, section 3.5), or a learned vector.
  * x [..., L, E] -> the same shape; with mode 'concat', x [..., L, D] of any width -> [..., L, D + E].
  */
-export class PositionalEncoding extends TensorLayer<RawPositionalEncodingOptions> {
+export class PositionalEncoding extends TensorLayer {
   /** @internal */
   static readonly schema = {
     embedDim: size,

@@ -4,7 +4,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { Layer } from './layer.js';
 
 /** A layer from one tensor to one tensor. */
-export abstract class TensorLayer<Options extends object = object> extends Layer<RawTensorLayer, Options> {
+export abstract class TensorLayer extends Layer<RawTensorLayer> {
   /**
    * Applies the layer to `x`; the class says which shapes it takes and returns.
    * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit

@@ -52,7 +52,10 @@ export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWe
  * const transformer = new heed.Transformer({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numEncoderLayers: 2, numDecoderLayers: 2 });
  * const { output } = transformer.forward(source, target, { sourceKeyMask, causal: true });
  */
-export class Transformer extends SteppingLayer<RawTransformer, RawTransformerOptions> {
+export class Transformer extends SteppingLayer<RawTransformer> {
+  /** @internal */
+  declare protected readonly options: RawTransformerOptions;
+
   /** @internal */
   static readonly schema = {
     ...encoderLayerSchema,
