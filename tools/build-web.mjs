@@ -42,15 +42,34 @@ function checkGlue() {
 // ending createWasm early makes the rest dead code), methods of handles, names of heap views, and a test for Node. If another
 // version of Emscripten writes these differently, they stay.
 function trimmed(glue) {
-  return glue
-    .replace(
-      /if\(Module\["instantiateWasm"\]\)\{try\{return (Module\["instantiateWasm"\]\(info,receiveInstance\))\}catch.*?return\{\}\}/,
-      'return $1}',
-    )
-    .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
-    .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
-    .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // Parcel polyfills `process` wherever it is mentioned
-    .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '');
+  return (
+    glue
+      .replace(
+        /if\(Module\["instantiateWasm"\]\)\{try\{return (Module\["instantiateWasm"\]\(info,receiveInstance\))\}catch.*?return\{\}\}/,
+        'return $1}',
+      )
+      .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
+      .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
+      // Smart pointers, of which the bindings have none, and handles that JavaScript classes inherit from.
+      .replace(/function genericPointerToWireType\(.*?return ptr\}(?=function )/, '')
+      .replace('=genericPointerToWireType', '=nonConstNoSmartPtrRawPointerToWireType')
+      .replace(/var registeredInstance=getInheritedInstance\(.*?return rv\}\}(?=function makeDefaultHandle)/, '')
+      .replace(/if\(this\.isSmartPointer\)\{return makeClassHandle\([^()]*\)\}else(\{return makeClassHandle\()/g, '$1')
+      .replace(/var hasSmartPtrType=!!record.*?(?=record\.count=)/, '')
+      .replace(/(?<=var attachFinalizer=)handle=>\{.*?return attachFinalizer\(handle\)\}/, 'handle=>handle')
+      .replace(/clone\(\)\{.*?return clone\}\},/, '')
+      .replace(/if\(this\.\$\$\.deleteScheduled&&[^}]*\}detachFinalizer\(this\);/, '')
+      // Wide strings, which the bindings do not use, and the folder of the script, where nothing is looked for.
+      .replace(/(?<=var __embind_register_std_wstring=)function.*?(?=;var __embind_register_void)/, '()=>{}')
+      .replace(
+        /if\(ENVIRONMENT_IS_WEB\|\|ENVIRONMENT_IS_WORKER\)\{if\(ENVIRONMENT_IS_WORKER\)\{scriptDirectory.*?\}else\{\}(?=var out=)/,
+        '',
+      )
+      .replace(/var UTF16Decoder=[^;]*;/, '')
+      .replace(/var _scriptName = .*/, '')
+      .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // Parcel polyfills `process` wherever it is mentioned
+      .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '')
+  );
 }
 
 const gluePlugin = {

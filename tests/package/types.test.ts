@@ -29,6 +29,13 @@ export async function use() {
   const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
   const extract = await heed.pipeline('feature-extraction');
   const out = await extract(['a'], { pooling: 'mean', normalize: true });
+  const classify = await heed.pipeline('text-classification');
+  const labels: heed.ClassificationScore[] = await classify('a', { top_k: 3 });
+  const lists: heed.ClassificationScore[][] = await classify(['a'], { top_k: null });
+  const averaged: heed.Tensor = mha.forward([[1]], { averageWeights: true }).weights;
+  const rows: number[][] = averaged.toArray<number[][]>();
+  const mask: heed.BooleanMask = heed.masks.and(heed.masks.causal(2), [1, 0]);
+  const cost: number = heed.flops(10, { dim: 4 }).attention.flops;
   const error: Error & { code: string } = new heed.HeedError('INVALID_ARGUMENT', 'x');
   // @ts-expect-error an unknown build
   await heed.load({ build: 'fast' });
@@ -36,7 +43,9 @@ export async function use() {
   await model.embed(['a'], { pooling: 'sum' });
   // @ts-expect-error a missing option
   new runtime.Linear({ inFeatures: 3 });
-  return [data, shape, nested, vectors, out, error];
+  // @ts-expect-error weights that nothing asks for
+  mha.forward([[1]]).weights.data;
+  return [data, shape, nested, vectors, out, error, labels, lists, rows, mask, cost];
 }`;
 
 const kResolutions = [

@@ -58,7 +58,7 @@ test("the module's address is refused where there is nothing that it could be re
   vi.stubGlobal('location', undefined);
   await expect(load({ wasm: 'heed.wasm' })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: "wasm: got 'heed.wasm'; expected a URL",
+    message: "load.wasm: got 'heed.wasm'; expected a URL",
   });
 });
 

@@ -184,8 +184,26 @@ describe('load', () => {
   it('copies the bytes before it waits', async () => {
     const wasm = new Uint8Array(bytes);
     const loading = load({ build: 'simd128', wasm });
-    queueMicrotask(() => setTimeout(() => wasm.fill(0)));
-    await (await loading).dispose();
+    wasm.fill(0);
+    (await loading).dispose();
+  });
+
+  it('has types for the sources that it takes', () => {
+    const sources = (module: WebAssembly.Module, response: Response, buffer: ArrayBuffer): LoadOptions[] => [
+      { wasm: module },
+      { wasm: response },
+      { wasm: buffer },
+      { wasm: new Uint8Array(buffer) },
+      { wasm: new URL('heed.wasm', 'http://localhost') },
+      { wasm: 'heed.wasm' },
+      // @ts-expect-error a number
+      { wasm: 3 },
+      // @ts-expect-error another object
+      { wasm: { path: 'heed.wasm' } },
+      // @ts-expect-error a Map
+      { wasm: new Map() },
+    ];
+    expect(sources).toBeTypeOf('function');
   });
 
   it('a failed call does not spoil the next', async () => {
@@ -218,7 +236,7 @@ describe('load', () => {
     const cases: [LoadOptions['wasm'], RegExp][] = [
       [
         `${base}/page`,
-        /got an HTML page from http:.*\/page; expected heed's WebAssembly module; the server answers with a page/,
+        /got an HTML page from http:.*\/page; expected heed's WebAssembly module; the server sends a page/,
       ],
       [`${base}/missing`, /got status 404 from http:.*\/missing/],
       [`${base}/broken`, /\/broken broke off/],
@@ -246,7 +264,7 @@ describe('load', () => {
 
   it.each([
     [{ wasm: 3 }, /load\.wasm: got 3/],
-    [{ wasm: {} }, /wasm: got an object; expected a URL/],
+    [{ wasm: {} }, /load\.wasm: got an object; expected a URL/],
     [{ wasm: '' }, /load\.wasm: got ''/],
     [{ build: 'fast' }, /load\.build: got 'fast'/],
     [{ bulid: 'auto' }, /unknown option 'bulid'; expected 'build'/],

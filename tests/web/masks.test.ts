@@ -1,4 +1,5 @@
-import { type Heed, load, Tensor } from 'heed';
+import { runInNewContext } from 'node:vm';
+import { type Heed, load, masks, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 let heed: Heed;
@@ -51,6 +52,30 @@ describe('masks', () => {
     expect(
       heed.masks.and({ data: Float32Array.of(1), shape: [1] }, { data: Float32Array.of(2), shape: [1] }).toArray(),
     ).toEqual([3]);
+  });
+
+  it('and knows boolean masks of another realm', () => {
+    const data = runInNewContext('Uint8Array.of(1, 0)') as Uint8Array;
+    const both = heed.masks.and({ data, shape: [2] }, { data: Float32Array.of(5, 6), shape: [2] });
+    expect(both.toArray()).toEqual([5, -Infinity]);
+  });
+
+  it('that need no runtime are exports of the package', () => {
+    expect(masks.and(masks.causal(2), masks.padding([1, 2])).toArray<number[][][][]>()).toEqual([
+      [
+        [
+          [1, 0],
+          [1, 0],
+        ],
+      ],
+      [
+        [
+          [1, 0],
+          [1, 1],
+        ],
+      ],
+    ]);
+    expect(heed.masks.window).toBe(masks.window);
   });
 
   it('alibi slopes away from the query', () => {

@@ -24,6 +24,64 @@ describe('Tensor', () => {
     expect(new Tensor(Uint8Array.of(1, 0), [1, 2]).toArray()).toEqual([[1, 0]]);
   });
 
+  const x = new Tensor(Float32Array.of(1, 2, 3, 4, 5, 6), [3, 1, 2]);
+
+  it('has entries and sub-tensors, which are copies', () => {
+    expect([x.at(0, 0, 1), x.at(2, 0, 0), x.at(-1, -1, -1)]).toEqual([2, 5, 6]);
+    const row = x.at<Tensor>(1);
+    expect(row).toEqual(new Tensor(Float32Array.of(3, 4), [1, 2]));
+    row.data[0] = 9;
+    expect(x.at(1, 0)).toEqual(new Tensor(Float32Array.of(3, 4), [2]));
+    expect(x.at()).toEqual(x);
+    const number: number = new Tensor(Float32Array.of(7), []).at();
+    expect(number).toBe(7);
+    expect(new Tensor(Uint8Array.of(1, 0), [1, 2]).at(0)).toEqual(new Tensor(Uint8Array.of(1, 0), [2]));
+    expect(new Tensor(new Float32Array(0), [2, 0]).at(1)).toEqual(new Tensor(new Float32Array(0), [0]));
+  });
+
+  it.each([
+    [[3], 'INVALID_ARGUMENT Tensor.at: index 0: got 3; expected an integer from -3 to 2'],
+    [[-4], 'index 0: got -4'],
+    [[0, 1], 'index 1: got 1; expected an integer from -1 to 0'],
+    [[0.5], 'index 0: got 0.5'],
+    [[NaN], 'index 0: got NaN'],
+    [['0' as unknown as number], "index 0: got '0'"],
+    [[0, 0, 0, 0], 'INVALID_ARGUMENT Tensor.at: indices: got 4; expected at most 3'],
+  ])('has no entry at %o', (indices, message) => {
+    expect(failure(() => x.at(...indices))).toContain(message);
+  });
+
+  it('is cut along its first axis as arrays are', () => {
+    const array = x.toArray<number[][][]>();
+    for (const [start, end] of [[], [1], [-2], [0, 2], [1, -1], [2, 1], [5], [-9, 9], [0, 0], [1.9, 2.5]]) {
+      const part = x.slice(start, end);
+      expect(part.toArray()).toEqual(array.slice(start, end));
+      expect(part.shape).toEqual([array.slice(start, end).length, 1, 2]);
+    }
+    const part = x.slice(1);
+    part.data[0] = 9;
+    expect(x.at(1, 0, 0)).toBe(3);
+    expect(new Tensor(new Float32Array(0), [3, 0]).slice(1).shape).toEqual([2, 0]);
+    expect(new Tensor(new Float32Array(0), [0, 3]).slice(0, 1).shape).toEqual([0, 3]);
+    expect(failure(() => x.slice(NaN))).toContain('INVALID_ARGUMENT Tensor.shape: got [NaN, 1, 2]');
+    expect(failure(() => new Tensor(Float32Array.of(7), []).slice())).toContain('Tensor: got a tensor without axes');
+  });
+
+  it('is iterated along its first axis', () => {
+    expect([...x]).toEqual([x.at(0), x.at(1), x.at(2)]);
+    expect([...new Tensor(Float32Array.of(1, 2), [2])]).toEqual([1, 2]);
+    expect([...new Tensor(new Float32Array(0), [0, 2])]).toEqual([]);
+    expect(failure(() => [...new Tensor(Float32Array.of(7), [])])).toContain('Tensor: got a tensor without axes');
+  });
+
+  it('is printed in columns', () => {
+    expect(String(new Tensor(Float32Array.of(1, -20, -0.00001, NaN), [2, 2]))).toBe(
+      '[[  1.0000, -20.0000],\n [  0.0000,      NaN]]',
+    );
+    expect(String(new Tensor(Uint8Array.of(1, 0), [2, 1, 1]))).toBe('[[[1]],\n\n [[0]]]');
+    expect(String(new Tensor(new Float32Array(0), [2, 0]))).toBe('[[],\n []]');
+  });
+
   it('refuses a shape that its numbers do not fill', () => {
     expect(() => new Tensor(new Float32Array(5), [2, 3])).toThrow(HeedError);
   });

@@ -1,6 +1,6 @@
 /** What went wrong, for programs to tell apart. The strings are stable. */
 export type HeedErrorCode =
-  /** a value of the wrong type or outside its legal range, or an option that does not exist */
+  /** a value of the wrong type or outside its legal range, an option that does not exist, or options that contradict each other */
   | 'INVALID_ARGUMENT'
   /** shapes that do not fit each other */
   | 'SHAPE_MISMATCH'
@@ -8,25 +8,26 @@ export type HeedErrorCode =
   | 'OUT_OF_MEMORY'
   /** a layer, model or runtime was used after `dispose()` */
   | 'DISPOSED'
-  /** bytes that are not what they claim to be */
+  /** bytes that are not of the format that they should have */
   | 'INVALID_FILE'
-  /** a file or URL that is not there */
+  /** a file or URL that does not exist */
   | 'NOT_FOUND'
-  /** a request that failed on its way */
+  /** a request that failed */
   | 'NETWORK'
   /** legal, but not something heed or this engine implements */
   | 'UNSUPPORTED'
   /** the WebAssembly module itself could not be loaded */
   | 'LOAD_FAILED'
-  /** a text over the limit where truncation is off */
+  /** a text longer than the limit while truncation is off */
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
-  /** a mistake in heed; please report it */
+  /** a bug in heed; please report it */
   | 'INTERNAL';
 
 /** The one error that heed throws. Its message reads `argument: got X; expected Y`. */
 export class HeedError extends Error {
+  /** Stable; for programs to tell errors apart. */
   readonly code: HeedErrorCode;
 
   constructor(code: HeedErrorCode, message: string, options?: { cause?: unknown }) {
@@ -50,7 +51,7 @@ export function invalid(
   return new HeedError(code, `${argument}: got ${got}; expected ${expected}`, { cause });
 }
 
-/** Runs `body`, which reads values that a caller made, and turns what their getters or proxies throw into a HeedError. */
+/** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */
 export function guarded<T>(argument: string, body: () => T): T {
   try {
     return body();
@@ -59,7 +60,7 @@ export function guarded<T>(argument: string, body: () => T): T {
   }
 }
 
-/** Runs `body`, which calls the core, and turns a refusal of memory or a trap into a HeedError. */
+/** Runs `body`, which calls the core, and turns a failed allocation or a trap into a HeedError. */
 export function calling<T>(what: string, body: () => T): T {
   try {
     return body();
@@ -68,7 +69,7 @@ export function calling<T>(what: string, body: () => T): T {
   }
 }
 
-/** Runs `body`, which makes room for a parameter, and says for which one where the memory is refused. */
+/** Runs `body`, which allocates memory for a parameter; if that fails, the error names the parameter and its size. */
 export function allocating<T>(parameter: string, shape: readonly number[], bytes: number, body: () => T): T {
   try {
     return body();
@@ -93,7 +94,7 @@ function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: str
   return new HeedError(code, `${what}: ${how} ${describe(error)}`, { cause: error });
 }
 
-/** `value` in a few words for a message; never throws, whatever it is. */
+/** `value` in a few words, for a message; never throws. */
 export function describe(value: unknown): string {
   try {
     if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}'`;

@@ -1,7 +1,4 @@
-/**
- * The formulas, as functions without parameters of their own. `runtime.ts` offers them as methods; here are their options and how they reach the core.
- * Letters: L queries, S keys, E width, Dk / Dv key / value width.
- */
+/** The formulas, as functions that own no parameters, and their options. */
 import type { Core, RawAttended, RawTensor } from './core.js';
 import { calling } from './error.js';
 import {
@@ -13,6 +10,8 @@ import {
   oneOf,
   optional,
   positive,
+  type Read,
+  type Reader,
   rate,
   readOptions,
   type Schema,
@@ -20,15 +19,15 @@ import {
   size,
   tensor,
 } from './options.js';
+import type { Runtime } from './owned.js';
 import { type MaskInput, readTensor, Tensor, type TensorInput } from './tensor.js';
 
-/** phi of a time-distributed layer; 'gelu' is the exact one (by erf), 'gelu_tanh' its approximation. */
+/** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' its approximation. */
 export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu';
 
-/** Reads an activation's name; 'identity' where left out. */
 export const activation = oneOf<Activation>(['identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu']);
 
-/** 'inverted': what is kept is divided by 1 - p; 'none': the Bernoulli mask alone. */
+/** 'inverted': entries that are kept are divided by 1 - p; 'none': they stay as they are. */
 export type DropoutScaling = 'inverted' | 'none';
 
 export const scaling = oneOf<DropoutScaling>(['inverted', 'none']);
@@ -36,50 +35,52 @@ export const scaling = oneOf<DropoutScaling>(['inverted', 'none']);
 /** How rotary embedding pairs features: (k, k + D/2), or (2k, 2k + 1) as in the paper. */
 export type RotaryPairing = 'half-split' | 'interleaved';
 
-export const pairing = oneOf<RotaryPairing>(['half-split', 'interleaved']);
+/** A result of attention; `weights` is present if `returnWeights` was true. */
+export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: Tensor } & (W extends true
+  ? { weights: Weights }
+  : { weights?: Weights });
 
-/** A result of attention; `weights` is there when `returnWeights` was true. */
-export type Attended<W extends boolean = boolean> = { output: Tensor } & (W extends true
-  ? { weights: Tensor }
-  : { weights?: Tensor });
-
+/** Options of `attention`. */
 export interface AttentionOptions<W extends boolean = boolean> {
-  /** Broadcasts to [...,L,S]: nested arrays or a `Uint8Array` tensor of what may be attended to, or a `Float32Array` tensor that is added to the scores. */
+  /** Broadcasts to [...,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
   mask?: MaskInput;
-  /** Query i sees keys 0..i, counted from the top left. Default false. */
+  /** Query i attends to keys 0..i, counted from the top left. Default false. */
   causal?: boolean;
-  /** Query i sees keys j with |i - j| <= window. Default: all. */
+  /** Query i attends to the keys j with |i - j| <= window. Default: all. */
   window?: number;
   /** Factor on Q K^T; default 1 / sqrt(Dk). */
   scale?: number;
-  /** Dropout on the weights. */
+  /** Dropout on the weights with probability p; without a seed, one is drawn. Default: none. */
   dropout?: { p: number; seed?: number };
-  /** Also return the softmax's rows (before dropout). Default false, and then they are never stored. */
+  /** Also return the weights: the softmax's rows, before dropout. Default false: they are never stored. */
   returnWeights?: W;
 }
 
+/** Parameters and options of `linear`. */
 export interface LinearFunctionOptions {
-  /** [out, in], as in PyTorch */
+  /** W, [out, in], as in PyTorch. */
   weight: TensorInput;
-  /** [out] */
+  /** b, [out]; default: none. */
   bias?: TensorInput;
   /** Default 'identity'. */
   activation?: Activation;
 }
 
+/** Parameters and options of `layerNorm`. */
 export interface LayerNormFunctionOptions {
-  /** gamma, [E]; default ones */
+  /** gamma, [E]; default: ones. */
   weight?: TensorInput;
-  /** delta, [E]; default zeros */
+  /** delta, [E]; default: zeros. */
   bias?: TensorInput;
   /** Default 1e-5. */
   eps?: number;
 }
 
+/** Options of `dropout`. */
 export interface DropoutFunctionOptions {
   /** Probability of dropping an entry, in [0, 1]; default 0.5. */
   p?: number;
-  /** Same seed, same draws; chosen at random where left out. */
+  /** The same seed gives the same draws; chosen at random if left out. */
   seed?: number;
   /** false: the identity. Default true. */
   training?: boolean;
@@ -87,18 +88,24 @@ export interface DropoutFunctionOptions {
   scaling?: DropoutScaling;
 }
 
+/** Options of `positionalEncoding`. */
 export interface PositionalEncodingFunctionOptions {
   /** Default 10000. */
   base?: number;
 }
 
-export interface RotaryFunctionOptions {
-  /** Rotated features, even; default all. */
+/** How rotary embedding rotates. */
+export interface RotaryOptions {
+  /** Number of rotated features (of each head), even; default: all. */
   dim?: number;
   /** Default 10000. */
   base?: number;
   /** Default 'half-split'. */
   pairing?: RotaryPairing;
+}
+
+/** Options of `rotary`. */
+export interface RotaryFunctionOptions extends RotaryOptions {
   /** Position of the first row; default 0. */
   firstPosition?: number;
 }
@@ -137,76 +144,125 @@ const positionalEncodingSchema = {
   base: optional(positive, 10000),
 } satisfies Schema<PositionalEncodingFunctionOptions>;
 
-const rotarySchema = {
+/** Readers of `RotaryOptions`. */
+export const rotarySchema = {
   dim: optional(size, 0),
   base: optional(positive, 10000),
-  pairing: optional(pairing, 'half-split' as const),
+  pairing: optional(oneOf<RotaryPairing>(['half-split', 'interleaved']), 'half-split' as const),
+} satisfies Schema<RotaryOptions>;
+
+const rotaryFunctionSchema = {
+  ...rotarySchema,
   firstPosition: optional(count, 0),
 } satisfies Schema<RotaryFunctionOptions>;
 
-/** The core's tensor as the caller's. */
+/** A tensor of the core as one of the API. */
 export function toTensor({ data, shape }: RawTensor): Tensor {
   return new Tensor(data, shape);
 }
 
-/** The core's result as the caller's. */
-export function toAttended<W extends boolean>({ output, weights }: RawAttended): Attended<W> {
-  return (
-    weights ? { output: toTensor(output), weights: toTensor(weights) } : { output: toTensor(output) }
-  ) as Attended<W>;
+/** A result of the core as one of the API; `convert` converts the weights. */
+export function toAttended<W extends boolean>(raw: RawAttended): Attended<W>;
+export function toAttended<W extends boolean, Raw, Weights>(
+  raw: { output: RawTensor; weights: Raw | null },
+  convert: (weights: Raw) => Weights,
+): Attended<W, Weights>;
+export function toAttended(
+  { output, weights }: { output: RawTensor; weights: unknown },
+  convert: (weights: never) => unknown = toTensor,
+): unknown {
+  return { output: toTensor(output), ...(weights !== null && { weights: convert(weights as never) }) };
 }
 
-export function attention<W extends boolean>(
-  core: Core,
-  query: TensorInput,
-  key: TensorInput,
-  value: TensorInput,
-  options?: AttentionOptions<W>,
-): Attended<W> {
-  const q = readTensor('attention: query', query);
-  const k = readTensor('attention: key', key);
-  const v = readTensor('attention: value', value);
-  const read = readOptions('attention', attentionSchema, options);
-  return calling('attention', () => toAttended(core.attention(q, k, v, read)));
+/** Reads the tensors and the options of the call `name`, and runs `body`, which calls the core, on them. */
+export function run<S extends Record<string, Reader<unknown>>, T>(
+  name: string,
+  tensors: Record<string, TensorInput>,
+  schema: S,
+  options: unknown,
+  body: (tensors: RawTensor[], options: Read<S>) => T,
+): T {
+  const raw = Object.entries(tensors).map(([key, value]) => readTensor(`${name}: ${key}`, value));
+  const read = readOptions(name, schema, options);
+  return calling(name, () => body(raw, read));
 }
 
-export function softmax(core: Core, x: TensorInput): Tensor {
-  const raw = readTensor('softmax: x', x);
-  return calling('softmax', () => toTensor(core.softmax(raw)));
-}
+/**
+ * The formulas, as methods of the object that `load()` returns.
+ *
+ * Notation: L queries, S keys, E width, Dk / Dv key / value width; `...` stands for any leading axes.
+ * Errors: `SHAPE_MISMATCH` for shapes that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, `DISPOSED`.
+ */
+export abstract class Functions {
+  readonly #runtime: Runtime;
 
-export function linear(core: Core, x: TensorInput, options: LinearFunctionOptions): Tensor {
-  const raw = readTensor('linear: x', x);
-  const read = readOptions('linear', linearSchema, options);
-  return calling('linear', () => toTensor(core.linear(raw, read)));
-}
+  /** @internal */
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
 
-export function layerNorm(core: Core, x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
-  const raw = readTensor('layerNorm: x', x);
-  const read = readOptions('layerNorm', layerNormSchema, options);
-  return calling('layerNorm', () => toTensor(core.layerNorm(raw, read)));
-}
+  /**
+   * Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
+   *
+   * query [...,L,Dk], key [...,S,Dk], value [...,S,Dv], whose leading axes broadcast -> output [...,L,Dv] and, with `returnWeights`, weights [...,L,S]. A query whose keys
+   * are all masked has zeros in both.
+   *
+   * @example
+   * const { output, weights } = heed.attention([[1, 0]], [[1, 0], [0, 1]], [[1], [3]], { returnWeights: true });
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  attention<W extends boolean = false>(
+    query: TensorInput,
+    key: TensorInput,
+    value: TensorInput,
+    options?: AttentionOptions<W>,
+  ): Attended<W> {
+    return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], read) =>
+      toAttended(this.#core.attention(q!, k!, v!, read)),
+    );
+  }
 
-export function dropout(core: Core, x: TensorInput, options?: DropoutFunctionOptions): Tensor {
-  const raw = readTensor('dropout: x', x);
-  const { training, ...read } = readOptions('dropout', dropoutSchema, options);
-  return calling('dropout', () => toTensor(core.dropout(raw, training ? read : { ...read, p: 0 })));
-}
+  /** exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E]. */
+  softmax(x: TensorInput): Tensor {
+    return run('softmax', { x }, {}, {}, ([raw]) => toTensor(this.#core.softmax(raw!)));
+  }
 
-export function positionalEncoding(
-  core: Core,
-  length: number,
-  dim: number,
-  options?: PositionalEncodingFunctionOptions,
-): Tensor {
-  const rows = integer(length, 'positionalEncoding: length', 0);
-  const columns = integer(dim, 'positionalEncoding: dim', 1);
-  const { base } = readOptions('positionalEncoding', positionalEncodingSchema, options);
-  return calling('positionalEncoding', () => toTensor(core.positionalEncoding(rows, columns, base)));
-}
+  /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out]. */
+  linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
+    return run('linear', { x }, linearSchema, options, ([raw], read) => toTensor(this.#core.linear(raw!, read)));
+  }
 
-export function rotary(core: Core, x: TensorInput, options?: RotaryFunctionOptions): Tensor {
-  const raw = readTensor('rotary: x', x);
-  const read = readOptions('rotary', rotarySchema, options);
-  return calling('rotary', () => toTensor(core.rotary(raw, read)));
+  /** gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
+  layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
+    return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
+      toTensor(this.#core.layerNorm(raw!, read)),
+    );
+  }
+
+  /** Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape. */
+  dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
+    return run('dropout', { x }, dropoutSchema, options, ([raw], { training, ...read }) =>
+      toTensor(this.#core.dropout(raw!, training ? read : { ...read, p: 0 })),
+    );
+  }
+
+  /** Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim]. */
+  positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
+    const rows = integer(length, 'positionalEncoding: length', 0);
+    const columns = integer(dim, 'positionalEncoding: dim', 1);
+    return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base }) =>
+      toTensor(this.#core.positionalEncoding(rows, columns, base)),
+    );
+  }
+
+  /** Rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates pair k of row i by i base^(-2k/dim). x [...,L,D] -> [...,L,D]. */
+  rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
+    return run('rotary', { x }, rotaryFunctionSchema, options, ([raw], read) =>
+      toTensor(this.#core.rotary(raw!, read)),
+    );
+  }
+
+  get #core(): Core {
+    return this.#runtime.core;
+  }
 }

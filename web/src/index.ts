@@ -10,10 +10,11 @@ export type {
   LinearFunctionOptions,
   PositionalEncodingFunctionOptions,
   RotaryFunctionOptions,
+  RotaryOptions,
   RotaryPairing,
 } from './functions.js';
 export type { FileBytes, ModelSource } from './io/source.js';
-export type { Cost, CostOptions, FlopsOptions } from './layers/cost.js';
+export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
 export type {
   Decoded,
   DecodedByLayer,
@@ -36,18 +37,18 @@ export type {
   EncoderOptions,
 } from './layers/encoder.js';
 export type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
-export type { HeadImportance, Measured } from './layers/heads.js';
-export type { Layer, LayerOptions, StateDict } from './layers/layer.js';
+export { type HeadImportance, headImportance, type Measured } from './layers/heads.js';
+export type { Layer, LayerOptions } from './layers/layer.js';
 export type { Linear, LinearOptions } from './layers/linear.js';
 export type {
   MultiHeadAttention,
   MultiHeadAttentionCall,
   MultiHeadAttentionOptions,
-  RotaryOptions,
   SelfAttentionCall,
 } from './layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+export type { StateDict } from './layers/state-dict.js';
 export type {
   Transformed,
   Transformer,
@@ -55,7 +56,7 @@ export type {
   TransformerOptions,
   TransformerWeights,
 } from './layers/transformer.js';
-export type { BooleanMask, Masks, RelativeBiasOptions } from './masks.js';
+export { type BooleanMask, type Masks, masks, type RelativeBiasOptions } from './masks.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { HeadName } from './models/heads.js';
 export type { ModelInput, TokenIds } from './models/input.js';
@@ -94,13 +95,18 @@ export {
 export { type TextHit, TextIndex } from './models/text-index.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export {
+  type ClassificationScore,
   type FeatureExtractionOptions,
+  type MaskFilling,
   type Pipeline,
   type PipelineOptions,
   type PipelineProgress,
+  type Pipelines,
   type PipelineTask,
   type PipelineTensor,
   pipeline,
+  type QuestionAnswer,
+  type TokenEntity,
 } from './pipeline.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
 export {

@@ -1,8 +1,7 @@
 /**
- * Options objects, read by a schema: one reader per option, which checks the value and says what is legal. A schema names every option there is, so unknown ones are
+ * Options objects are read by a schema: one reader per option, which checks the value and says what is legal. A schema names every option, so that unknown ones are
  * found, and its type must cover the public interface (`satisfies Schema<...>`).
  */
-
 import type { RawMask, RawTensor } from './core.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import type { SignalLike } from './platform.js';
@@ -24,14 +23,16 @@ export function readOptions<S extends Record<string, Reader<unknown>>>(
   given: unknown = {},
 ): Read<S> {
   return guarded(owner, () => {
-    if (typeof given !== 'object' || given === null || Array.isArray(given))
-      throw invalid(owner, describe(given), 'an options object');
-    requireKnown(owner, Object.keys(given), Object.keys(schema));
-    const read: Record<string, unknown> = {};
-    for (const name of Object.keys(schema))
-      read[name] = schema[name]!((given as Record<string, unknown>)[name], `${owner}.${name}`);
-    return read as Read<S>;
+    requireObject(owner, given);
+    const names = Object.keys(schema);
+    requireKnown(owner, Object.keys(given), names);
+    return Object.fromEntries(names.map((name) => [name, schema[name]!(given[name], `${owner}.${name}`)])) as Read<S>;
   });
+}
+
+function requireObject(owner: string, given: unknown): asserts given is Record<string, unknown> {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw invalid(owner, describe(given), 'an options object');
 }
 
 /** Refuses options that do not exist, naming the nearest one that does. */
@@ -42,12 +43,10 @@ export function requireKnown(owner: string, given: readonly string[], known: rea
   throw new HeedError('INVALID_ARGUMENT', `${owner}: got the unknown option '${name}'; expected ${hint}`);
 }
 
-/** A copy of options that several callees share, each of which reads its own: looked at once, so that no getter of theirs can throw later. */
-export function plainOptions<T extends object>(owner: string, given: T | undefined): T {
+/** A copy of options that several callees share, each of which reads its own: getters of the caller's run once, here. */
+export function plainOptions<T extends object>(owner: string, given: T = {} as T): T {
   return guarded(owner, () => {
-    if (given === undefined) return {} as T;
-    if (typeof given !== 'object' || given === null || Array.isArray(given))
-      throw invalid(owner, describe(given), 'an options object');
+    requireObject(owner, given);
     return { ...given };
   });
 }
@@ -57,42 +56,41 @@ export function optional<T, F>(reader: Reader<T>, fallback: F): Reader<T | F> {
   return (value, name) => (value === undefined || value === null ? fallback : reader(value, name));
 }
 
-/** A number of things: a width, a length, a count of heads. */
+/** Reads values for which `isLegal` returns true. */
+function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
+  return (value, name) => {
+    if (guarded(name, () => isLegal(value as T))) return value as T;
+    throw invalid(name, describe(value), expected);
+  };
+}
+
+/** A width, a length or a number of heads. */
 export const size: Reader<number> = (value, name) => integer(value, name, 1);
-/** As `size`, or none at all. */
+/** As `size`, or 0. */
 export const count: Reader<number> = (value, name) => integer(value, name, 0);
 
-/** A stack's layers. Bounded, so that a slip of the hand does not fill the memory layer by layer before it fails. */
+/** The number of layers of a stack: limited, so that a mistyped one is refused before layer after layer has filled the memory. */
 export const layerCount: Reader<number> = (value, name) => integer(value, name, 1, 1024);
 
-/** The start of a stream of random draws; chosen at random where it is left out. */
-export const seed: Reader<number> = (value, name) => {
-  if (value === undefined || value === null) return Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
-  if (!Number.isSafeInteger(value) || (value as number) < 0)
-    throw invalid(name, describe(value), 'an integer from 0 to 2^53 - 1');
-  return value as number;
-};
+const givenSeed = legal<number>('an integer from 0 to 2^53 - 1', (value) => Number.isSafeInteger(value) && value >= 0);
+
+/** The seed of random draws; drawn itself where it is left out. */
+export const seed: Reader<number> = (value, name) =>
+  givenSeed(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
+
+/** The largest finite fp32 number, rounded down. */
+const MAX_FLOAT = 3.4e38;
+const isNumber = (value: unknown) => typeof value === 'number';
 
 /** The probability of dropping an entry. */
-export const rate: Reader<number> = (value, name) => {
-  if (typeof value === 'number' && value >= 0 && value <= 1) return value;
-  throw invalid(name, describe(value), 'a number in [0, 1]');
-};
-
-export const positive: Reader<number> = (value, name) => {
-  if (typeof value === 'number' && value > 0 && value <= 3.4e38) return value;
-  throw invalid(name, describe(value), 'a positive number');
-};
-
-export const finite: Reader<number> = (value, name) => {
-  if (typeof value === 'number' && Math.abs(value) <= 3.4e38) return value;
-  throw invalid(name, describe(value), 'a finite number');
-};
-
-export const flag: Reader<boolean> = (value, name) => {
-  if (typeof value === 'boolean') return value;
-  throw invalid(name, describe(value), 'true or false');
-};
+export const rate = legal<number>('a number in [0, 1]', (value) => isNumber(value) && value >= 0 && value <= 1);
+export const positive = legal<number>(
+  'a positive number',
+  (value) => isNumber(value) && value > 0 && value <= MAX_FLOAT,
+);
+export const finite = legal<number>('a finite number', (value) => isNumber(value) && Math.abs(value) <= MAX_FLOAT);
+export const flag = legal<boolean>('true or false', (value) => typeof value === 'boolean');
+export const text = legal<string>('a string', (value) => typeof value === 'string');
 
 export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
   return (value, name) => {
@@ -103,7 +101,7 @@ export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
 }
 
 export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value);
-/** Factors on heads: what is not finite would make 0 times it NaN. */
+/** Factors on the heads' outputs. Infinities and NaN are refused: an output of 0 times such a factor is NaN. */
 export const headMask: Reader<RawTensor> = (value, name) => {
   const read = readTensor(name, value);
   const wrong = read.data.findIndex((factor) => !Number.isFinite(factor));
@@ -112,21 +110,16 @@ export const headMask: Reader<RawTensor> = (value, name) => {
 };
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
 
-export const text: Reader<string> = (value, name) => {
-  if (typeof value === 'string') return value;
-  throw invalid(name, describe(value), 'a string');
-};
-
-/** More entries than any list here needs, and fewer than an engine's array takes: beyond that it ends the process rather than throw. */
+/** More entries than any list here needs. Beyond what an array can hold, engines end the process instead of throwing. */
 const MAX_ENTRIES = 2 ** 25;
 
-/** The length of a caller's array, asked once: what claims to be one may be endless. */
+/** The length of a caller's array; proxies may claim any. */
 export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
   if (length <= MAX_ENTRIES) return length;
   throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_ENTRIES}`);
 }
 
-/** A copy of an array, whose entries `reader` checks from the first on. */
+/** A copy of an array whose entries `reader` checks in order. */
 export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
   return (value, name) =>
     guarded(name, () => {
@@ -139,25 +132,25 @@ export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
 export const texts: Reader<string | string[]> = (value, name) =>
   typeof value === 'string' ? value : listOf(text, 'a string or an array of strings')(value, name);
 
-export const signal: Reader<SignalLike | undefined> = (value, name) => {
-  if (value === undefined || value === null) return undefined;
-  if (guarded(name, () => typeof (value as SignalLike).throwIfAborted === 'function')) return value as SignalLike;
-  throw invalid(name, describe(value), 'an AbortSignal');
-};
+export const signal = optional(
+  legal<SignalLike>('an AbortSignal', ({ throwIfAborted }) => typeof throwIfAborted === 'function'),
+  undefined,
+);
 
 export function callback<F>(value: unknown, name: string): F | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === 'function') return value as F;
-  throw invalid(name, describe(value), 'a function');
+  return optional(
+    legal<F>('a function', (given) => typeof given === 'function'),
+    undefined,
+  )(value, name);
 }
 
-/** Reads the length or another plain number that a call takes before its options. `or`: what else it may be. */
+/** Reads an integer from `least` to `most`. `or`: what else is legal, for the message. */
 export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE, or = ''): number {
   if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
   throw invalid(name, describe(value), `${or}an integer from ${least} to ${most}`);
 }
 
-/** The known name with the fewest edits from `name`. */
+/** The known name that is fewest edits away from `name`, in quotes. */
 export function nearest(name: string, known: readonly string[]): string {
   const shown = name.slice(0, 40).toLowerCase();
   const ranked = known.map((candidate) => ({ candidate, edits: distance(shown, candidate.toLowerCase()) }));

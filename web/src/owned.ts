@@ -1,17 +1,18 @@
-/** JavaScript objects that own one of the core's: freed by `dispose()`, by `using`, or by the garbage collector. */
+/** JavaScript objects that own an object of the core: freed by `dispose()`, by `using`, or by the garbage collector. */
 import type { Core } from './core.js';
 import { HeedError } from './error.js';
 import { dispose, registry } from './platform.js';
 
-/** Something that is held until it is deleted: an object of the core, a worker. */
+/** A resource that must be deleted: an object of the core, a worker. */
 export interface RawObject {
   delete(): void;
 }
 
-/** One caller's use of an instance of the WebAssembly module. `core` throws `DISPOSED` once the caller has disposed of it. */
+/** One caller's use of an instance of the WebAssembly module. */
 export interface Runtime {
+  /** Throws `DISPOSED` after the caller has disposed of the runtime. */
   readonly core: Core;
-  /** What the caller made with it and that was not deleted yet; disposing of the runtime deletes it. */
+  /** What the caller made with it and is not deleted yet; disposing of the runtime deletes it. */
   readonly owned: Set<RawObject>;
 }
 
@@ -20,30 +21,31 @@ interface Held {
   owned: Set<RawObject>;
 }
 
-/** Deletes an object once, whoever comes first: its owner, the collector or its runtime. */
+/** Deletes an object unless its owner, the garbage collector or its runtime already has. */
 function release({ raw, owned }: Held): void {
   if (owned.delete(raw)) raw.delete();
 }
 
-// The raw object is part of the registry's held value, so it lives until its owner is collected.
+// The registry holds the raw object, which therefore lives until its owner is collected.
 const collected = registry<Held>(release);
 
 /** Owns one object of the core. */
 export abstract class Owned<Raw extends RawObject> {
-  readonly #name: string;
+  /** @internal For messages. */
+  readonly name: string;
   readonly #runtime: Runtime;
   #raw: Raw | null;
 
   /** @internal */
   constructor(name: string, runtime: Runtime, raw: Raw) {
-    this.#name = name;
+    this.name = name;
     this.#runtime = runtime;
     this.#raw = raw;
     runtime.owned.add(raw);
     collected?.register(this, { raw, owned: runtime.owned }, this);
   }
 
-  /** Whether `dispose()` was called, here or on the runtime. */
+  /** Whether `dispose()` was called on this object or on its runtime. */
   get disposed(): boolean {
     return this.#raw === null || !this.#runtime.owned.has(this.#raw);
   }
@@ -64,7 +66,7 @@ export abstract class Owned<Raw extends RawObject> {
   /** @internal */
   get raw(): Raw {
     if (this.#raw === null)
-      throw new HeedError('DISPOSED', `${this.#name}: got a call after dispose(); expected one before it`);
+      throw new HeedError('DISPOSED', `${this.name}: got a call after dispose(); expected one before it`);
     void this.#runtime.core;
     return this.#raw;
   }

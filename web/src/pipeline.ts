@@ -1,6 +1,4 @@
-/**
- * transformers.js's conventions over heed's models: names, arguments and shapes of results as its users know them, so that a page moves over by changing the import.
- */
+/** heed's models with the conventions of transformers.js: names, arguments and shapes of results, so that a page can switch by changing the import. */
 import { describe, HeedError, invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
@@ -15,122 +13,175 @@ import {
   fillMask,
   type TaskOptions,
 } from './models/tasks.js';
-import { callback, flag, nearest, plainOptions } from './options.js';
+import { callback, flag, nearest, plainOptions, requireKnown } from './options.js';
 import { dispose } from './platform.js';
 import { load } from './runtime.js';
 import type { NestedNumbers, Tensor } from './tensor.js';
 
-/** A tensor as transformers.js has it. */
+/** A tensor as in transformers.js. */
 export interface PipelineTensor {
   readonly type: 'float32';
+  /** Row-major. */
   readonly data: Float32Array;
+  /** The shape. */
   readonly dims: number[];
+  /** Number of values. */
   readonly size: number;
+  /** The values in nested arrays. */
   tolist(): NestedNumbers;
 }
 
 type Texts = string | readonly string[];
 
+/** Options of 'feature-extraction'. */
 export interface FeatureExtractionOptions extends TaskOptions {
-  /** 'none' (the default) gives every token's vector. */
+  /** How the vectors of a text's tokens become one; 'none' (the default) returns them all. */
   pooling?: 'none' | 'mean' | 'cls' | 'first_token' | 'last_token' | 'eos' | 'max';
+  /** Scales vectors to length 1. Default false. */
   normalize?: boolean;
 }
 
+/** A label of 'text-classification'. */
 export interface ClassificationScore {
   label: string;
   score: number;
 }
 
+/** A token, or with aggregation a group of tokens, of 'token-classification'. */
 export interface TokenEntity {
+  /** The label of a token, such as 'B-PER'. */
   entity?: string;
+  /** The label of a group, such as 'PER'. */
   entity_group?: string;
   score: number;
+  /** Index of the token in its text. */
   index?: number;
   word: string;
+  /** UTF-16 units of the text, [start, end). */
   start: number;
   end: number;
 }
 
+/** A word of 'fill-mask'. */
 export interface MaskFilling {
   score: number;
+  /** Its id. */
   token: number;
   token_str: string;
+  /** The text with the word in place of the mask. */
   sequence: string;
 }
 
+/** An answer of 'question-answering'. */
 export interface QuestionAnswer {
   answer: string;
   score: number;
+  /** UTF-16 units of the context, [start, end). */
   start: number;
   end: number;
 }
 
-/** What each task's pipeline is called with and gives. */
+/** `One` if the number K of results is 1, else `Many`. */
+type Top<K, One, Many> = number extends K ? One | Many : K extends 1 ? One : Many;
+
+/** One text gives one result, a list of texts a list. */
+type PerText<T extends Texts, R> = T extends string ? R : R[];
+
+/** The function of each task. */
 export interface Pipelines {
+  /** -> [texts, tokens, width], or [texts, width] with pooling. */
   'feature-extraction': (texts: Texts, options?: FeatureExtractionOptions) => Promise<PipelineTensor>;
-  'text-classification': (
-    texts: Texts,
-    options?: TaskOptions & { top_k?: number | null },
-  ) => Promise<ClassificationScore[] | ClassificationScore[][]>;
-  'token-classification': (
-    texts: Texts,
+  /** Labels, best first; `top_k` (default 1) limits them, null: all. With one label per text, a flat list. */
+  'text-classification': <T extends Texts, K extends number | null = 1>(
+    texts: T,
+    options?: TaskOptions & { top_k?: K },
+  ) => Promise<Top<K, ClassificationScore[], PerText<T, ClassificationScore[]>>>;
+  /** Labelled tokens, without those of `ignore_labels` (default ['O']), or groups of them. */
+  'token-classification': <T extends Texts>(
+    texts: T,
     options?: TaskOptions & { ignore_labels?: readonly string[]; aggregation_strategy?: Aggregation },
-  ) => Promise<TokenEntity[] | TokenEntity[][]>;
-  'fill-mask': (texts: Texts, options?: TaskOptions & { top_k?: number }) => Promise<MaskFilling[] | MaskFilling[][]>;
-  'question-answering': (
+  ) => Promise<PerText<T, TokenEntity[]>>;
+  /** The `top_k` (default 5) most likely words in place of each text's mask. */
+  'fill-mask': <T extends Texts>(
+    texts: T,
+    options?: TaskOptions & { top_k?: number },
+  ) => Promise<PerText<T, MaskFilling[]>>;
+  /** The answer in the context; several in a list with a `top_k` other than 1. */
+  'question-answering': <K extends number = 1>(
     question: string,
     context: string,
-    options?: TaskOptions & { top_k?: number },
-  ) => Promise<QuestionAnswer | QuestionAnswer[]>;
+    options?: TaskOptions & { top_k?: K },
+  ) => Promise<Top<K, QuestionAnswer, QuestionAnswer[]>>;
   'sentiment-analysis': Pipelines['text-classification'];
   ner: Pipelines['token-classification'];
 }
 
+/** The tasks that `pipeline` knows. */
 export type PipelineTask = keyof Pipelines;
 
-/** A pipeline is a function with its model and its end. */
+/** The function of a task, with its model. */
 export type Pipeline<T extends PipelineTask> = Pipelines[T] & {
   readonly task: T;
   readonly model: PretrainedModel;
+  /** Frees the model; calls afterwards reject with `DISPOSED`. */
   dispose(): Promise<void>;
   [Symbol.dispose](): void;
 };
 
-/** transformers.js's statuses, in their order: each file is initiated, downloaded and done; then the pipeline is ready. */
+/** Progress in the statuses of transformers.js and their order: each file is initiated, downloaded and done; then the pipeline is ready. */
 export type PipelineProgress =
   | { status: 'initiate' | 'download' | 'done'; name: string; file: string }
   | { status: 'progress'; name: string; file: string; progress: number; loaded: number; total: number }
   | { status: 'ready'; task: string; model: string };
 
+/** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
 export interface PipelineOptions extends Omit<FromPretrainedOptions, 'onProgress'> {
+  /** Called with the progress of loading. */
   progress_callback?: (progress: PipelineProgress) => void;
   /** heed runs on the processor: 'wasm', 'cpu' and 'auto' are the same. */
   device?: 'wasm' | 'cpu' | 'auto';
 }
 
-const makers: { [T in PipelineTask]: (model: PretrainedModel) => Pipelines[T] } = {
+// Each returns the function of a task over a model; TypeScript cannot see that results fit the options that they follow from.
+const makers = {
   'feature-extraction': featureExtraction,
   'text-classification': textClassification,
   'sentiment-analysis': textClassification,
   'token-classification': tokenClassification,
   ner: tokenClassification,
-  'fill-mask': (model) => async (texts, options) => {
-    const { top_k: topK, ...call } = plainOptions('fill-mask', options);
-    const all = await fillMask(model, texts, { ...call, ...(topK !== undefined && { topK }) });
+  'fill-mask': (model: PretrainedModel) => async (texts: Texts, options?: object) => {
+    const all = await fillMask(model, texts, renamed('fill-mask', { top_k: 'topK' }, options));
     return single(
       texts,
       all.map((list) => list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence }))),
     );
   },
-  'question-answering': (model) => async (question, context, options) => {
-    const { top_k: topK = 1, ...call } = plainOptions('question-answering', options);
-    const answers = await answerQuestion(model, question, context, { ...call, topK });
-    return topK === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
+  'question-answering': (model: PretrainedModel) => async (question: string, context: string, options?: object) => {
+    const call = renamed('question-answering', { top_k: 'topK' }, options);
+    const answers = await answerQuestion(model, question, context, call);
+    return (call.topK ?? 1) === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
   },
 };
 
-/** A task's function over a model; without one, over the model that comes with heed (feature extraction only, as it has no heads). */
+/** A copy of options in which those that `names` lists have heed's names; options that already have these are refused. */
+function renamed(task: string, names: Record<string, string>, options?: object): Record<string, never> {
+  const call = plainOptions(task, options) as Record<string, never>;
+  for (const [theirs, ours] of Object.entries(names)) {
+    if (ours in call) requireKnown(task, [ours], [theirs]);
+    if (theirs in call) call[ours] = call[theirs]!;
+    delete call[theirs];
+  }
+  return call;
+}
+
+/**
+ * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ *
+ * @example
+ * const extract = await pipeline('feature-extraction', source);
+ * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
+ * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ */
 export async function pipeline<T extends PipelineTask>(
   task: T,
   source?: ModelSource,
@@ -165,13 +216,13 @@ export async function pipeline<T extends PipelineTask>(
     end();
     throw error;
   }
-  const call = makers[task](model) as Pipelines[T];
+  const call = makers[task](model) as unknown as Pipelines[T];
   return Object.assign(call, { task, model, dispose: async () => end(), [dispose]: end }) as Pipeline<T>;
 }
 
 function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
   let current: string | null = null;
-  // One file follows the other; a server may not tell where it ends.
+  // Files follow one another; a server may not say where one ends.
   const end = () => {
     if (current !== null) report({ status: 'done', name, file: current });
     current = null;
@@ -225,24 +276,23 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
   };
 }
 
-function textClassification(model: PretrainedModel): Pipelines['text-classification'] {
-  return async (texts, options) => {
-    const { top_k: topK = 1, ...call } = plainOptions('text-classification', options);
+function textClassification(model: PretrainedModel) {
+  return async (texts: Texts, options?: object) => {
+    const { topK = 1, ...call } = renamed('text-classification', { top_k: 'topK' }, options);
     const all = await classify(model, texts, { ...call, ...(topK !== null && { topK }) });
-    // One label a text comes in one flat list, as there.
-    if (topK === 1) return all.flat();
-    return single(texts, all);
+    // As in transformers.js, one label per text comes in a flat list.
+    return topK === 1 ? all.flat() : single(texts, all);
   };
 }
 
-function tokenClassification(model: PretrainedModel): Pipelines['token-classification'] {
-  return async (texts, options) => {
-    const read = plainOptions('token-classification', options);
-    const { ignore_labels: ignoreLabels = ['O'], aggregation_strategy: aggregation = 'none', ...call } = read;
-    const all = await classifyTokens(model, texts, { ...call, ignoreLabels, aggregation });
+function tokenClassification(model: PretrainedModel) {
+  const names = { ignore_labels: 'ignoreLabels', aggregation_strategy: 'aggregation' };
+  return async (texts: Texts, options?: object) => {
+    const call = renamed('token-classification', names, options);
+    const all = await classifyTokens(model, texts, call);
     const named = all.map((list) =>
       list.map(({ label, score, index, word, start, end }) =>
-        aggregation === 'none'
+        (call.aggregation ?? 'none') === 'none'
           ? { entity: label, score, index, word, start, end }
           : { entity_group: label, score, word, start, end },
       ),
@@ -251,7 +301,7 @@ function tokenClassification(model: PretrainedModel): Pipelines['token-classific
   };
 }
 
-/** One text in, its result out. */
+/** The result of one text, or the results of a list. */
 function single<R>(texts: Texts, all: R[]): R | R[] {
   return typeof texts === 'string' ? all[0]! : all;
 }

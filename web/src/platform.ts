@@ -1,9 +1,7 @@
-/**
- * What differs between engines and hosts, and structural types for what the DOM library would name: the package's declarations compile without it.
- */
+/** What differs between engines and hosts, and structural types in place of those of the DOM library: the package's declarations compile without it. */
 
 declare global {
-  // As in TypeScript's lib.esnext.disposable, with which these merge, for consumers who do not have it.
+  // As in TypeScript's lib.esnext.disposable, with which these merge, for users who do not have it.
   interface SymbolConstructor {
     readonly dispose: unique symbol;
   }
@@ -15,7 +13,7 @@ declare global {
 /** The key of `using`'s method. Engines without it: the key that TypeScript's and esbuild's translation of `using` looks for. */
 export const dispose: typeof Symbol.dispose = Symbol.dispose ?? (Symbol.for('Symbol.dispose') as typeof Symbol.dispose);
 
-/** Calls `cleanup` for what the collector took; null in engines that do not say (some servers at the edge), where only `dispose()` frees. */
+/** Calls `cleanup` for objects that were collected; null in engines without FinalizationRegistry (some edge servers), where only `dispose()` frees. */
 export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegistry<Held> | null {
   return typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(cleanup) : null;
 }
@@ -35,7 +33,7 @@ export interface SignalLike {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** @internal A controller that `signal` aborts, too, until `unlink`. */
+/** @internal A controller that `signal` also aborts, until `unlink()`. */
 export function linkedAbort(signal: SignalLike | undefined): { stop: AbortController; unlink(): void } {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal!.reason);
@@ -57,13 +55,13 @@ export interface FileLike extends BlobLike {
   readonly webkitRelativePath?: string;
 }
 
-/** A dedicated worker: a browser's, or one of Node's worker_threads, which has `on` in the place of `addEventListener`. */
+/** A dedicated worker: one of a browser, or of Node's worker_threads, which has `on` instead of `addEventListener`. */
 export interface WorkerLike {
   postMessage(message: unknown): void;
   terminate(): unknown;
 }
 
-/** What `fetch` resolves to. */
+/** A Response, as `fetch` resolves to. */
 export interface ResponseLike {
   readonly ok: boolean;
   readonly status: number;
@@ -72,7 +70,7 @@ export interface ResponseLike {
 }
 
 /**
- * A module of Node's (or Deno's, Bun's), or null elsewhere. Not `import()`: bundlers for the browser would stumble over it, and service workers may not call it.
+ * A built-in module of Node, Deno or Bun; null elsewhere. Not by `import()`, which bundlers for browsers try to resolve and service workers may not call.
  */
 export function nodeModule<T>(name: string): T | null {
   const host = (

@@ -1,12 +1,21 @@
 import type { RawMask, RawTensor } from './core.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 
-/** Numbers nested in arrays; a plain number where the tensor has no axis. */
+/** Numbers in nested arrays; a number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
 
-/** Row-major numbers and the extents of their axes, outermost first. Owned by JavaScript: results are copies. */
-export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
-  // Its own name in consoles, whatever a minifier calls the class.
+/**
+ * Numbers in row-major order and the extents of their axes, outermost first. Results of calls are such tensors; their `data` is a copy that JavaScript owns.
+ *
+ * @example
+ * const x = new Tensor(Float32Array.of(1, 2, 3, 4, 5, 6), [2, 3]);
+ * x.at(1, -1); // 6
+ * x.at(0).toArray(); // [1, 2, 3]
+ * x.slice(1).shape; // [1, 3]
+ * for (const row of x) console.log(row); // two tensors of shape [3]
+ */
+export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> implements Iterable<number | Tensor<Data>> {
+  // Minified classes keep this name in consoles.
   static {
     Object.defineProperty(Tensor, 'name', { value: 'Tensor' });
   }
@@ -14,7 +23,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
   readonly data: Data;
   readonly shape: number[];
 
-  /** @throws HeedError `SHAPE_MISMATCH` where the shape's extents do not multiply to the number of values. */
+  /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents is not the number of values */
   constructor(data: Data, shape: readonly number[]) {
     const kind = kindOf(data);
     if (kind !== 'Float32Array' && kind !== 'Uint8Array')
@@ -23,111 +32,172 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> {
     this.data = data;
   }
 
-  /** The numbers nested in arrays, one level an axis. */
-  toArray(): NestedNumbers {
-    const nest = (axis: number, offset: number, size: number): NestedNumbers => {
-      if (axis === this.shape.length) return this.data[offset]!;
+  /**
+   * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there. Negative indices count from the end.
+   * @throws HeedError `INVALID_ARGUMENT` for an index outside its axis, or more indices than axes
+   */
+  at<Result extends number | Tensor<Float32Array | Uint8Array> = number | Tensor<Data>>(...indices: number[]): Result {
+    const rank = this.shape.length;
+    if (indices.length > rank) throw invalid('Tensor.at: indices', `${indices.length}`, `at most ${rank}`);
+    let [first, size] = [0, this.data.length];
+    for (const [axis, index] of indices.entries()) {
       const extent = this.shape[axis]!;
-      const step = extent === 0 ? 0 : size / extent;
-      return Array.from({ length: extent }, (_, i) => nest(axis + 1, offset + i * step, step));
-    };
-    return nest(0, 0, this.data.length);
+      if (!Number.isInteger(index) || index < -extent || index >= extent)
+        throw invalid(`Tensor.at: index ${axis}`, describe(index), `an integer from ${-extent} to ${extent - 1}`);
+      size /= extent;
+      first += (index < 0 ? index + extent : index) * size;
+    }
+    if (indices.length === rank) return this.data[first] as Result;
+    const part: unknown = new Tensor(this.data.slice(first, first + size) as Data, this.shape.slice(indices.length));
+    return part as Result;
   }
 
-  /** Rows in brackets to look at, in columns, four digits after the point (masks: none). */
+  /**
+   * A copy of the entries from `start` up to, but not including, `end` of the first axis; as in `Array.prototype.slice`, negative positions count from the end and positions
+   * beyond it are limited to it.
+   * @throws HeedError `INVALID_ARGUMENT` for a tensor without axes
+   */
+  slice(start = 0, end = Infinity): Tensor<Data> {
+    const extent = firstExtent(this);
+    const limited = (position: number) =>
+      Math.trunc(Math.min(Math.max(position < 0 ? position + extent : position, 0), extent));
+    const [first, last] = [limited(start), Math.max(limited(start), limited(end))];
+    const size = this.data.length / extent || 0;
+    return new Tensor(this.data.slice(first * size, last * size) as Data, [last - first, ...this.shape.slice(1)]);
+  }
+
+  /** The entries of the first axis: numbers for a tensor with one axis, else copies of the sub-tensors. */
+  *[Symbol.iterator](): Generator<number | Tensor<Data>, void> {
+    for (let i = 0, extent = firstExtent(this); i < extent; i++) yield this.at(i);
+  }
+
+  /** The numbers in arrays, one level per axis: `number` for a tensor without axes, `number[]` with one, `number[][]` with two. Name the type that fits: `x.toArray<number[][]>()`. */
+  toArray<Result extends NestedNumbers = NestedNumbers>(): Result {
+    return nest<NestedNumbers>(
+      this,
+      (value) => value,
+      (entries) => entries,
+    ) as Result;
+  }
+
+  /** The numbers as text, aligned in columns: four decimal places, for masks none. */
   toString(): string {
-    const texts = Array.from(this.data, (value) =>
-      this.data instanceof Float32Array ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value),
+    const textOf = (value: number) =>
+      this.data.BYTES_PER_ELEMENT === 4 ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value);
+    const width = Array.from(this.data, textOf).reduce((most, { length }) => Math.max(most, length), 0);
+    return nest(
+      this,
+      (value) => textOf(value).padStart(width),
+      (entries, axis) => {
+        // A line break between rows, and one more for each further axis.
+        const depth = this.shape.length - 1 - axis;
+        return `[${entries.join(depth === 0 ? ', ' : `,${'\n'.repeat(depth)}${' '.repeat(axis + 1)}`)}]`;
+      },
     );
-    const width = texts.reduce((most, text) => Math.max(most, text.length), 0);
-    const nest = (axis: number, offset: number, size: number): string => {
-      if (axis === this.shape.length) return texts[offset]!.padStart(width);
-      const extent = this.shape[axis]!;
-      const step = extent === 0 ? 0 : size / extent;
-      const parts = Array.from({ length: extent }, (_, i) => nest(axis + 1, offset + i * step, step));
-      // A line break between rows, and one more for each further axis.
-      const between =
-        axis === this.shape.length - 1 ? ', ' : `,${'\n'.repeat(this.shape.length - 1 - axis)}${' '.repeat(axis + 1)}`;
-      return `[${parts.join(between)}]`;
-    };
-    return nest(0, 0, this.data.length);
   }
 }
 
-/** Float32 numbers with a shape: heed's own results, or any object that has both. */
+function firstExtent({ shape }: { shape: readonly number[] }): number {
+  if (shape.length === 0) throw invalid('Tensor', 'a tensor without axes', 'one with a first axis');
+  return shape[0]!;
+}
+
+/** Combines the entries of a tensor axis by axis, the innermost axis first. */
+function nest<T>(
+  { data, shape }: Tensor<Float32Array | Uint8Array>,
+  leaf: (value: number) => T,
+  join: (entries: T[], axis: number) => T,
+): T {
+  const combine = (axis: number, first: number, size: number): T => {
+    if (axis === shape.length) return leaf(data[first]!);
+    const length = shape[axis]!;
+    return join(
+      Array.from({ length }, (_, i) => combine(axis + 1, first + (i * size) / length, size / length)),
+      axis,
+    );
+  };
+  return combine(0, 0, data.length);
+}
+
+/** Float32 numbers with a shape: a `Tensor`, or any object that has both. */
 export interface TensorLike {
   readonly data: Float32Array;
   readonly shape: readonly number[];
 }
 
-/** Numbers in nested arrays, all rows of one axis equally long. */
+/** Numbers in nested arrays; all rows of one axis have the same length. */
 export type NestedInput = readonly number[] | readonly NestedInput[];
 
-/** What is taken wherever a tensor is expected. */
+/** What may be passed wherever a tensor is expected. */
 export type TensorInput = TensorLike | NestedInput;
 
-/** Entries of a boolean mask: true / 1 may be attended to. */
+/** A boolean mask in nested arrays: true or 1 marks what may be attended to. */
 export type NestedMask = readonly (boolean | number)[] | readonly NestedMask[];
 
 /**
- * What is taken wherever a mask is expected. Nested arrays and `Uint8Array` tensors are boolean (true / 1: *may be attended to*, the opposite of PyTorch's
+ * What may be passed wherever a mask is expected. Nested arrays and `Uint8Array` tensors are boolean (true or 1: *may be attended to*, the opposite of PyTorch's
  * `key_padding_mask`); a tensor over a `Float32Array` is added to the scores.
  */
 export type MaskInput = NestedMask | TensorLike | { readonly data: Uint8Array; readonly shape: readonly number[] };
 
-// Deep enough for every tensor, and an end for arrays that contain themselves.
+// More axes than any tensor has; also stops at arrays that contain themselves.
 const MAX_RANK = 16;
-/** Extents are 32-bit in the core. */
+/** The largest extent: extents are 32-bit in the core. */
 export const MAX_SIZE = 2 ** 31 - 1;
 
-/** Reads a tensor or nested numbers into values and a shape. Values are not copied where the caller gives a Float32Array. */
+/** Reads a tensor or nested numbers into values and a shape. A Float32Array of the caller is not copied. */
 export function readTensor(argument: string, value: unknown): RawTensor {
-  return guarded(argument, () => {
-    if (Array.isArray(value)) {
-      return flatten(argument, value, Float32Array, (entry) => (typeof entry === 'number' ? entry : null), 'numbers');
-    }
-    const { data, shape } = fields(
-      argument,
-      value,
-      'a { data: Float32Array, shape } tensor or nested arrays of numbers',
-    );
-    if (kindOf(data) !== 'Float32Array') throw invalid(`${argument}.data`, describe(data), 'a Float32Array');
-    return { data: data as Float32Array, shape: checkShape(argument, lengthOf(argument, data as Float32Array), shape) };
+  return read(argument, value, 'a { data: Float32Array, shape } tensor or nested arrays of numbers', 'a Float32Array', {
+    Store: Float32Array,
+    entryOf: (entry) => (typeof entry === 'number' ? entry : null),
+    entries: 'numbers',
   });
 }
 
 /** Reads a mask; see `MaskInput`. */
 export function readMask(argument: string, value: unknown): RawMask {
+  const mask = read<Uint8Array | Float32Array>(
+    argument,
+    value,
+    'nested arrays of booleans, a Uint8Array tensor or a Float32Array tensor',
+    'a Uint8Array (1: may attend) or a Float32Array (added to the scores)',
+    {
+      Store: Uint8Array,
+      entryOf: (entry) => (entry === true || entry === 1 ? 1 : entry === false || entry === 0 ? 0 : null),
+      entries: 'true, false, 1 or 0',
+    },
+  );
+  const wrong = isBoolean(mask) ? mask.data.findIndex((entry) => entry > 1) : -1;
+  if (wrong >= 0) throw invalid(`${argument}.data[${wrong}]`, String(mask.data[wrong]), '0 or 1');
+  return mask;
+}
+
+/** Whether a mask is boolean rather than additive; not by `instanceof`, which is false for arrays of another realm. */
+export function isBoolean({ data }: RawMask): boolean {
+  return data.BYTES_PER_ELEMENT === 1;
+}
+
+/** How nested arrays become values. `entryOf` returns null for what is not a legal entry. */
+interface Entries<Data> {
+  Store: new (length: number) => Data;
+  entryOf: (entry: unknown) => number | null;
+  entries: string;
+}
+
+/** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
+function read<Data extends Float32Array | Uint8Array>(
+  argument: string,
+  value: unknown,
+  expected: string,
+  expectedData: string,
+  entries: Entries<Data>,
+): { data: Data; shape: number[] } {
   return guarded(argument, () => {
-    if (Array.isArray(value)) {
-      return flatten(
-        argument,
-        value,
-        Uint8Array,
-        (e) => (e === true || e === 1 ? 1 : e === false || e === 0 ? 0 : null),
-        'true, false, 1 or 0',
-      );
-    }
-    const { data, shape } = fields(
-      argument,
-      value,
-      'nested arrays of booleans, a Uint8Array tensor or a Float32Array tensor',
-    );
-    const kind = kindOf(data);
-    if (kind !== 'Uint8Array' && kind !== 'Float32Array') {
-      throw invalid(
-        `${argument}.data`,
-        describe(data),
-        'a Uint8Array (1: may attend) or a Float32Array (added to the scores)',
-      );
-    }
-    const values = data as Uint8Array | Float32Array;
-    const checked = checkShape(argument, lengthOf(argument, values), shape);
-    if (kind === 'Uint8Array') {
-      const wrong = values.findIndex((entry) => entry > 1);
-      if (wrong >= 0) throw invalid(`${argument}.data[${wrong}]`, String(values[wrong]), '0 or 1');
-    }
-    return { data: values, shape: checked };
+    if (Array.isArray(value)) return flatten(argument, value, entries);
+    const { data, shape } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
+    if (data === undefined || shape === undefined) throw invalid(argument, describe(value), expected);
+    if (!expectedData.includes(kindOf(data) ?? '-')) throw invalid(`${argument}.data`, describe(data), expectedData);
+    return { data: data as Data, shape: checkShape(argument, lengthOf(argument, data as Data), shape) };
   });
 }
 
@@ -135,14 +205,7 @@ export function formatShape(shape: readonly unknown[]): string {
   return `[${shape.map((extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`;
 }
 
-function fields(argument: string, value: unknown, expected: string): { data: unknown; shape: unknown } {
-  if (typeof value !== 'object' || value === null) throw invalid(argument, describe(value), expected);
-  const { data, shape } = value as { data?: unknown; shape?: unknown };
-  if (data === undefined || shape === undefined) throw invalid(argument, describe(value), expected);
-  return { data, shape };
-}
-
-// The getter on %TypedArray%.prototype tells true arrays of any realm from objects that only look like them.
+// The getter on %TypedArray%.prototype: works for typed arrays of any realm, and is undefined for objects that only resemble them.
 const typedArrayName = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!
   .get!;
 
@@ -152,7 +215,7 @@ function kindOf(data: unknown): string | undefined {
 
 function lengthOf(argument: string, data: Float32Array | Uint8Array): number {
   const { length, buffer } = data;
-  // The array's own length may be a stale one: V8 before 12 keeps it in optimized code where arrays over resizable buffers were seen, too.
+  // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
     throw invalid(`${argument}.data`, 'an array whose buffer was transferred away', 'values');
   }
@@ -184,9 +247,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
 function flatten<Data extends Float32Array | Uint8Array>(
   argument: string,
   nested: readonly unknown[],
-  Store: new (length: number) => Data,
-  entryOf: (entry: unknown) => number | null,
-  entries: string,
+  { Store, entryOf, entries }: Entries<Data>,
 ): { data: Data; shape: number[] } {
   const shape: number[] = [];
   for (let level: unknown = nested; Array.isArray(level); level = level[0]) {
@@ -195,7 +256,7 @@ function flatten<Data extends Float32Array | Uint8Array>(
       throw invalid(argument, `arrays nested more than ${MAX_RANK} deep`, `nested arrays of ${entries}`);
     if (level.length === 0) break;
   }
-  // Lengths first: a long first row among short ones must not decide how much memory is asked for.
+  // Lengths first: a long first row among short ones must not decide how much memory is allocated.
   const checkRows = (level: unknown, axis: number, path: string): void => {
     if (!Array.isArray(level))
       throw invalid(`${argument}${path}`, describe(level), `an array of ${shape[axis]}, as the first`);

@@ -1,5 +1,5 @@
 /** Which heads matter, and doing without the others. */
-import { type Heed, load } from 'heed';
+import { type Heed, headImportance, load } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from './numbers.js';
 
@@ -69,6 +69,7 @@ describe('heads', () => {
       Array.from({ length: 4 }, (_, head) => (layer === byLoss[0]!.layer && head === byLoss[0]!.head ? 0 : 1)),
     );
     expect(byLoss[0]!.change).toBe(loss(off) - loss([new Array(4).fill(1), new Array(4).fill(1)]));
+    expect(heed.headImportance).toBe(headImportance);
     await expect(heed.headImportance([1, 2, 4] as never, loss)).rejects.toThrow(
       'headImportance: shape: got an array of 3; expected a number of heads, or [layers, heads]',
     );

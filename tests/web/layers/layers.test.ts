@@ -228,6 +228,8 @@ describe('MultiHeadAttention', () => {
     expect(single.output.data).toEqual(batched.output.data);
     const average = mha.forward({ data: x.data, shape: [3, 4] }, { returnWeights: true, averageWeights: true }).weights;
     expect(average.shape).toEqual([3, 3]);
+    expect(mha.forward(x, { averageWeights: true }).weights.data).toEqual(average.data);
+    expect(mha.forward(x, { returnWeights: true, averageWeights: false }).weights.shape).toEqual([1, 2, 3, 3]);
     expect(average.data[1]).toBeCloseTo((single.weights.data[1]! + single.weights.data[10]!) / 2, 6);
   });
 

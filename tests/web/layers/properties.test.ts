@@ -1,5 +1,5 @@
 /** What lectures on attention say of it, as tests. */
-import { type Heed, load, Tensor } from 'heed';
+import { flops, type Heed, type Layer, load, Tensor } from 'heed';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rowSums, rows } from './numbers.js';
 
@@ -190,7 +190,7 @@ describe('dropout', () => {
   it('draws in every layer that has it, in training only', () => {
     const x = draw(1, 2, 7, 12);
     const sizes = { embedDim: 12, numHeads: 3, feedForwardDim: 16, dropout: 0.3, seed: 5 };
-    const layers = [
+    const layers: (Layer & { forward(x: Tensor): Tensor | { output: Tensor } })[] = [
       new heed.MultiHeadAttention({ embedDim: 12, numHeads: 3, dropout: 0.3, seed: 5 }),
       new heed.EncoderLayer(sizes),
       new heed.Encoder({ ...sizes, numLayers: 2 }),
@@ -289,12 +289,17 @@ describe('cost', () => {
     expect(
       new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 1 }).flops(L, { keyLength: S }),
     ).toBe(encoderOfSource + decoder);
+    // Of a Transformer, the decoder alone is causal.
+    const transformer = new heed.Transformer({ ...layer, numEncoderLayers: 1, numDecoderLayers: 2 });
+    const difference = transformer.flops(L, { keyLength: S }) - transformer.flops(L, { keyLength: S, causal: true });
+    expect(difference).toBe(2 * 4 * ((L * (L - 1)) / 2) * E);
     expect(new heed.PositionalEncoding({ embedDim: 8, maxLength: 10, learned: true }).flops(L)).toBe(0);
     expect(new heed.LayerNorm({ normalizedShape: 8 }).flops(L)).toBe(0);
   });
 
   it('compares four layers of the same width', () => {
-    const cost = heed.flops(100, { dim: 16, keyDim: 8, valueDim: 4, kernelSize: 5 });
+    expect(heed.flops).toBe(flops);
+    const cost = flops(100, { dim: 16, keyDim: 8, valueDim: 4, kernelSize: 5 });
     expect(cost.attention.parameters).toBe(2 * 16 * 8 + 16 * 4);
     expect(cost.convolution).toMatchObject({ flops: 2 * 100 * 5 * 16 * 4, parameters: 5 * 16 * 4 });
     expect(cost.recurrent).toMatchObject({ flops: 2 * 100 * 4 * 20, parameters: 16 * 4 + 4 * 4 });

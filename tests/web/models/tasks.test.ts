@@ -285,6 +285,12 @@ describe("pipeline keeps transformers.js's conventions", () => {
     using model = await pipeline('text-classification', tinyModel());
     expect(await model('the fox')).toEqual([{ label: expect.any(String), score: expect.any(Number) }]);
     expect(await model(['a', 'x'])).toHaveLength(2);
+    const [best] = await model('the fox');
+    const [first] = await model(['a', 'x'], { top_k: null });
+    expect([best!.score, first![0]!.score]).toEqual([expect.any(Number), expect.any(Number)]); // these types compile
+    await expect(model('the fox', { topK: 2 } as object)).rejects.toThrow(
+      "text-classification: got the unknown option 'topK'; expected 'top_k'",
+    );
     expect(await model('the fox', { top_k: null })).toHaveLength(3);
     expect(await model(['a'], { top_k: 2 })).toEqual([[expect.anything(), expect.anything()]]);
   });

@@ -1,77 +1,96 @@
 /**
  * What layers cost. A flop is one multiplication or one addition of a matrix product; softmax, norms and activations grow more slowly and are left out, as is customary.
- * Letters: L length, S length of what is attended across to, E width, H heads, Dk / Dv key / value width of a head, k kernel size.
+ * Notation: L length, S length of the keys, E width, H heads, F feed-forward width, Dk / Dv key / value width of a head.
  */
-import { count, flag, integer, optional, readOptions, type Schema, size } from '../options.js';
+import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../options.js';
 import { formatShape } from '../tensor.js';
+import type { ListedParameter } from './state-dict.js';
 
-/** A parameter as the core lists it. */
-interface Listed {
-  name: string;
-  shape: readonly number[];
-}
-
+/** Options of a layer's `flops`. */
 export interface FlopsOptions {
-  /** S: the keys of cross-attention, the memory of a decoder, the source of a Transformer. Default: the length itself. */
+  /** S: number of keys of cross-attention, rows of a decoder's memory or of a Transformer's source. Default: the length. */
   keyLength?: number;
-  /** Self-attention is causal; default false. */
+  /** Self-attention (of a Transformer: only that of its decoder) is causal; default false. */
   causal?: boolean;
-  /** Self-attention is limited to |i - j| <= window. Default: not. */
+  /** Self-attention is limited to |i - j| <= window. Default: not limited. */
   window?: number;
 }
 
 const flopsSchema = {
   keyLength: optional(size, null),
   causal: optional(flag, false),
-  window: optional(count, null),
+  window: optional(count, Infinity),
 } satisfies Schema<FlopsOptions>;
 
-/** The flops of one pass over `length` rows, by the matrices of a layer, whose names tell how they are applied. */
-export function layerFlops(
-  name: string,
-  parameters: readonly Listed[],
-  length: number,
-  options?: FlopsOptions,
-): number {
-  const rows = integer(length, `${name}.flops: length`, 1);
-  const read = readOptions(`${name}.flops`, flopsSchema, options);
-  const across = read.keyLength ?? rows;
-  const isTransformer = parameters.some((parameter) => parameter.name.startsWith('encoder.'));
-  const isLoneAttention = parameters.some((parameter) => parameter.name === 'out_proj.weight');
-  let total = 0;
-  for (const { name: parameter, shape } of parameters) {
-    if (shape.length !== 2 || name === 'PositionalEncoding') continue; // its table is added, not multiplied
-    const [out, width] = shape as [number, number];
-    const queries = isTransformer && parameter.startsWith('encoder.') ? across : rows;
-    const crosses = isLoneAttention || parameter.includes('multihead_attn.');
-    const keys = crosses ? across : queries;
-    if (parameter.endsWith('in_proj_weight')) {
-      total +=
-        (2 / 3) * out * width * (queries + 2 * keys) +
-        2 * (out / 3) * pairs(queries, keys, read, crosses && !isLoneAttention);
-    } else if (/(k|v)_proj_weight$/.test(parameter)) {
-      total += 2 * out * width * keys;
-    } else if (parameter.endsWith('q_proj_weight')) {
-      total += 2 * out * width * queries + 2 * out * pairs(queries, keys, read, crosses && !isLoneAttention);
-    } else {
-      total += 2 * out * width * queries;
-      if (parameter.endsWith('out_proj.weight'))
-        total += 2 * width * pairs(queries, keys, read, crosses && !isLoneAttention);
-    }
-  }
-  return total;
+/** One pass over a sequence: L, S, and the masks of self-attention. */
+export type Pass = Omit<Read<typeof flopsSchema>, 'keyLength'> & { length: number; keyLength: number };
+
+/** Reads the arguments of `flops`; `name` is the call in messages. */
+export function readPass(name: string, length: number, options?: FlopsOptions): Pass {
+  const rows = integer(length, `${name}: length`, 1);
+  const read = readOptions(name, flopsSchema, options);
+  return { ...read, length: rows, keyLength: read.keyLength ?? rows };
 }
 
-/** How many pairs of a query and a key the masks leave. */
-function pairs(
-  queries: number,
-  keys: number,
-  { causal, window }: { causal: boolean; window: number | null },
-  unmasked: boolean,
+/** A product of [length, inner] and [inner, out]. */
+export function linearFlops(length: number, inner: number, out: number): number {
+  return 2 * length * inner * out;
+}
+
+/** Both products of a feed-forward; the first is twice as wide if gated. */
+export function feedForwardFlops(
+  { embedDim, feedForwardDim, gated }: { embedDim: number; feedForwardDim: number; gated: boolean },
+  length: number,
 ): number {
-  if (unmasked || (!causal && window === null)) return queries * keys;
-  const reach = window ?? Infinity;
-  return queries * keys - above(queries, keys, causal ? 0 : reach) - above(keys, queries, reach);
+  return (gated ? 3 : 2) * linearFlops(length, embedDim, feedForwardDim);
+}
+
+interface AttentionSizes {
+  embedDim: number;
+  numHeads: number;
+  /** 0: embedDim / numHeads, also of `valueDim` */
+  keyDim: number;
+  valueDim: number;
+  /** 0 or absent: embedDim, also of `valueInputDim` */
+  keyInputDim?: number;
+  valueInputDim?: number;
+}
+
+/** The four projections of multi-head attention, Q K^T and the product of the weights with V; `pairs` counts the queries' visible keys. */
+export function attentionFlops(
+  { embedDim, numHeads, keyDim, valueDim, keyInputDim, valueInputDim }: AttentionSizes,
+  length: number,
+  keyLength: number,
+  pairs: number,
+): number {
+  const width = embedDim / numHeads;
+  const [keys, values] = [numHeads * (keyDim || width), numHeads * (valueDim || width)];
+  return (
+    linearFlops(length, embedDim, keys) +
+    linearFlops(keyLength, keyInputDim || embedDim, keys) +
+    linearFlops(keyLength, valueInputDim || embedDim, values) +
+    linearFlops(length, values, embedDim) +
+    linearFlops(pairs, 1, keys + values)
+  );
+}
+
+type EncoderLayerSizes = AttentionSizes & Parameters<typeof feedForwardFlops>[0];
+
+/** Self-attention and feed-forward. */
+export function encoderLayerFlops(sizes: EncoderLayerSizes, pass: Pass): number {
+  const { length } = pass;
+  return attentionFlops(sizes, length, length, visiblePairs(pass, length)) + feedForwardFlops(sizes, length);
+}
+
+/** An encoder layer and the attention to the memory between its two parts. */
+export function decoderLayerFlops(sizes: EncoderLayerSizes, pass: Pass): number {
+  const { length, keyLength } = pass;
+  return encoderLayerFlops(sizes, pass) + attentionFlops(sizes, length, keyLength, length * keyLength);
+}
+
+/** How many pairs of a query and a key `causal` and `window` leave. */
+export function visiblePairs({ length, causal, window }: Pass, keyLength: number): number {
+  return length * keyLength - above(length, keyLength, causal ? 0 : window) - above(keyLength, length, window);
 }
 
 /** How many pairs of i < rows and j < columns have j - i > distance. */
@@ -80,44 +99,40 @@ function above(rows: number, columns: number, distance: number): number {
   return triangle(columns - distance - 1) - triangle(columns - distance - 1 - rows);
 }
 
-/** A table of a layer's parameters, and its flops where a length is given. */
+/** A table of a layer's parameters, and its flops if a length is given. */
 export function layerSummary(
   name: string,
-  parameters: readonly Listed[],
-  counted: number,
-  flops: { length: number; flops: number } | null,
+  parameters: readonly ListedParameter[],
+  parameterCount: number,
+  cost: { length: number; flops: number } | null,
 ): string {
-  const rows = parameters.map((parameter) => [
-    parameter.name,
-    formatShape(parameter.shape),
-    thousands(parameter.shape.reduce((a, b) => a * b, 1)),
-  ]);
-  const table = [['parameter', 'shape', 'count'], ...rows] as [string, string, string][];
-  const widths = [0, 1, 2].map((column) => Math.max(...table.map((row) => row[column as 0 | 1 | 2].length)));
-  const lines = table.map(([a, b, c]) => `${a.padEnd(widths[0]!)}  ${b.padEnd(widths[1]!)}  ${c.padStart(widths[2]!)}`);
-  const bytes = parameters.reduce((sum, { shape }) => sum + 4 * shape.reduce((a, b) => a * b, 1), 0);
+  const sizes = parameters.map(({ shape }) => shape.reduce((a, b) => a * b, 1));
+  const rows = parameters.map((each, i) => [each.name, formatShape(each.shape), thousands(sizes[i]!)]);
+  const table = rows.length > 0 ? [['parameter', 'shape', 'count'], ...rows] : [];
+  const [first, second, third] = [0, 1, 2].map((i) => Math.max(...table.map((row) => row[i]!.length)));
+  const lines = table.map(([a, b, c]) => `  ${a!.padEnd(first!)}  ${b!.padEnd(second!)}  ${c!.padStart(third!)}`);
+  const bytes = 4 * sizes.reduce((a, b) => a + b, 0);
   return [
     name,
-    ...(rows.length > 0 ? lines.map((line) => `  ${line.trimEnd()}`) : []),
-    `${thousands(counted)} parameters, ${thousands(bytes)} bytes`,
-    ...(flops ? [`${thousands(flops.flops)} flops at length ${thousands(flops.length)}`] : []),
+    ...lines,
+    `${thousands(parameterCount)} parameters, ${thousands(bytes)} bytes`,
+    ...(cost ? [`${thousands(cost.flops)} flops at length ${thousands(cost.length)}`] : []),
   ].join('\n');
 }
 
 function thousands(value: number): string {
-  return Math.round(value)
-    .toString()
-    .replace(/\B(?=(\d{3})+$)/g, ',');
+  return value.toString().replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** Sizes that `flops` compares layers for. */
 export interface CostOptions {
-  /** d, width of the input */
+  /** d, width of the input. */
   dim: number;
   /** d_k, width of queries and keys; default dim. */
   keyDim?: number;
   /** d_v, width of the output; default dim. */
   valueDim?: number;
-  /** k, positions that the convolution sees; default 3. */
+  /** k, positions that the convolution covers; default 3. */
   kernelSize?: number;
 }
 
@@ -130,17 +145,22 @@ const costSchema = {
 
 /** What one layer costs. */
 export interface Cost {
+  /** Multiplications and additions of its matrix products. */
   flops: number;
+  /** Number of its weights, without biases. */
   parameters: number;
   /** How the flops grow, as papers write it. */
   complexity: string;
 }
 
 /**
- * Four ways to let L positions of width d see each other and give L positions of width d_v (Vaswani et al. 2017, arXiv:1706.03762, table 1).
- * Without biases. The dense layer reads the whole sequence and is applied once for each output position.
+ * Compares four layers that let L positions of width d depend on each other and return L positions of width d_v (Vaswani et al. 2017, arXiv:1706.03762, table 1).
+ * Without biases. The dense layer reads the whole sequence and is applied once for each output position. Needs no `load()`.
+ *
+ * @example
+ * flops(100, { dim: 64 }).attention.flops; // 5017600
  */
-export function compareCosts(
+export function flops(
   length: number,
   options: CostOptions,
 ): Record<'attention' | 'dense' | 'convolution' | 'recurrent', Cost> {

@@ -1,29 +1,38 @@
-import type { RawDecoded, RawDecoder, RawDecoderCache, RawStepper } from '../core.js';
+import type {
+  RawDecoded,
+  RawDecoder,
+  RawDecoderCache,
+  RawEncoderLayerOptions,
+  RawStackOptions,
+  RawStepper,
+} from '../core.js';
 import { calling, describe, guarded, invalid } from '../error.js';
-import { toTensor } from '../functions.js';
-import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
-import { Owned, type Runtime } from '../owned.js';
+import { type Attended, run, toAttended, toTensor } from '../functions.js';
+import { flag, mask, optional, type Schema } from '../options.js';
+import { Owned } from '../owned.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema } from './encoder.js';
+import { decoderLayerFlops, type Pass } from './cost.js';
+import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema, encoderSchema } from './encoder.js';
 import { Layer } from './layer.js';
 
-/** As an encoder layer's; the attention to the memory has the same heads. */
+/** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;
+/** Options of `Decoder`. */
 export type DecoderOptions = EncoderOptions;
 
-/** What a call of a decoder may be given. Letters: N batch, H heads, L targets, S rows of the memory. */
+/** Options of a call of a decoder. Notation: N batch, H heads, L targets, S rows of the memory. */
 export interface DecoderCall<W extends boolean = boolean> {
-  /** Target i sees targets 0..i. Default false, as PyTorch's. */
+  /** Target i attends to targets 0..i. Default false, as in PyTorch. */
   causal?: boolean;
-  /** Over the target itself; broadcasts to [N,H,L,L]. */
+  /** Of self-attention; broadcasts to [N,H,L,L]. */
   mask?: MaskInput;
-  /** The real targets, [N,L]. */
+  /** Marks the targets that are not padding, [N,L]. */
   keyMask?: MaskInput;
-  /** Over the memory; broadcasts to [N,H,L,S]. */
+  /** Of the attention to the memory; broadcasts to [N,H,L,S]. */
   memoryMask?: MaskInput;
-  /** The real rows of the memory, [N,S]. */
+  /** Marks the rows of the memory that are not padding, [N,S]. */
   memoryKeyMask?: MaskInput;
-  /** Also return the softmax's rows. Default false. */
+  /** Also return the weights: the softmax's rows. Default false. */
   returnWeights?: W;
 }
 
@@ -36,34 +45,32 @@ const decoderCallSchema = {
   returnWeights: optional(flag, false),
 } satisfies Schema<DecoderCall>;
 
-/** The weights of one decoder layer: over the target itself [N,H,L,L], and over the memory [N,H,L,S]. */
+/** The weights of one decoder layer. */
 export interface DecoderWeights {
+  /** Of self-attention, [N,H,L,L]. */
   self: Tensor;
+  /** Of the attention to the memory, [N,H,L,S]. */
   memory: Tensor;
 }
 
-type WithWeights<Weights, W extends boolean> = { output: Tensor } & (W extends true
-  ? { weights: Weights }
-  : { weights?: Weights });
-
-/** A decoder layer's result; `weights` is there when `returnWeights` was true. */
-export type DecodedByLayer<W extends boolean = boolean> = WithWeights<DecoderWeights, W>;
-/** A decoder's result, with weights of each layer. */
-export type Decoded<W extends boolean = boolean> = WithWeights<DecoderWeights[], W>;
+/** The result of a decoder layer; `weights` is present if `returnWeights` was true. */
+export type DecodedByLayer<W extends boolean = boolean> = Attended<W, DecoderWeights>;
+/** The result of a decoder; `weights`, one entry per layer, is present if `returnWeights` was true. */
+export type Decoded<W extends boolean = boolean> = Attended<W, DecoderWeights[]>;
 
 export function toDecoderWeights(weights: NonNullable<RawDecoded['weights']>): DecoderWeights[] {
   return weights.map(({ self, memory }) => ({ self: toTensor(self), memory: toTensor(memory) }));
 }
 
-/** What `makeCache` may be given. */
+/** Options of `makeCache`. */
 export interface DecoderCacheOptions {
-  /** The real rows of what is looked back at, [N,S]; [S] for one sequence. */
+  /** Marks the rows of the memory or source that are not padding, [N,S]; [S] for one sequence. */
   keyMask?: MaskInput;
 }
 
 const cacheSchema = { keyMask: optional(mask, null) } satisfies Schema<DecoderCacheOptions>;
 
-/** Keys and values of a sequence or a batch, kept between the steps of decoding it. It belongs to the layer that made it. */
+/** Keys and values of a sequence or a batch, kept between the steps of decoding it. Only the layer that made it can use it. */
 export class DecoderCache extends Owned<RawDecoderCache> {
   /** @internal */
   readonly maker: SteppingLayer;
@@ -74,7 +81,7 @@ export class DecoderCache extends Owned<RawDecoderCache> {
     this.maker = maker;
   }
 
-  /** Rows decoded so far, of each sequence. */
+  /** Number of rows of each sequence that are decoded so far. */
   get length(): number {
     return this.raw.length();
   }
@@ -82,15 +89,29 @@ export class DecoderCache extends Owned<RawDecoderCache> {
 
 /** A layer that decodes step by step. */
 export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
-  /** What decoding needs of what it looks back at: a decoder's memory or a Transformer's source, [N,S,E] or [S,E]. Its keys and values are projected once. */
+  /**
+   * Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E].
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
-    const memories = readTensor('makeCache: memory', memory);
-    const { keyMask } = readOptions('makeCache', cacheSchema, options);
-    return calling('makeCache', () => new DecoderCache(this, raw.makeCache(memories, keyMask)));
+    return run(
+      'makeCache',
+      { memory },
+      cacheSchema,
+      options,
+      ([read], { keyMask }) => new DecoderCache(this, raw.makeCache(read!, keyMask)),
+    );
   }
 
-  /** The output of the next rows of each sequence, target [N,L,E] or [L,E] -> the same shape, given all the rows before them. Equals those rows of one causal pass over everything. */
+  /**
+   * The output for the next rows of each sequence, target [N,L,E] or [L,E] -> the same shape. Equals these rows of one causal pass over all rows so far.
+   *
+   * @example
+   * const cache = decoder.makeCache(memory);
+   * for (const row of target) outputs.push(decoder.step([row], cache));
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT` for a cache of another layer
+   */
   step(target: TensorInput, cache: DecoderCache): Tensor {
     const { raw } = this;
     const targets = readTensor('step: target', target);
@@ -105,17 +126,16 @@ export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends
   }
 }
 
-function decode(
-  name: string,
-  raw: RawDecoder,
+function decode<W extends boolean>(
+  layer: Layer<RawDecoder>,
   target: TensorInput,
   memory: TensorInput,
   options: DecoderCall | undefined,
-): RawDecoded {
-  const targets = readTensor(`${name}: target`, target);
-  const memories = readTensor(`${name}: memory`, memory);
-  const call = readOptions(name, decoderCallSchema, options);
-  return calling(name, () => raw.forward(targets, memories, call));
+): Decoded<W> {
+  const { raw } = layer;
+  return run(`${layer.name}.forward`, { target, memory }, decoderCallSchema, options, ([targets, memories], call) =>
+    toAttended(raw.forward(targets!, memories!, call), toDecoderWeights),
+  );
 }
 
 /**
@@ -124,39 +144,48 @@ function decode(
  */
 export class DecoderLayer extends SteppingLayer<RawDecoder> {
   /** @internal */
-  constructor(runtime: Runtime, options: DecoderLayerOptions) {
-    const read = readOptions('DecoderLayer', encoderLayerSchema, options);
-    super('DecoderLayer', runtime, read.seed, () => new runtime.core.DecoderLayer(read));
-  }
+  declare protected readonly options: RawEncoderLayerOptions;
 
-  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
+  /** @internal */
+  static readonly schema = encoderLayerSchema;
+
+  /**
+   * target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape.
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
   forward<W extends boolean = false>(
     target: TensorInput,
     memory: TensorInput,
     options?: DecoderCall<W>,
   ): DecodedByLayer<W> {
-    const { output, weights } = decode('DecoderLayer.forward', this.raw, target, memory, options);
-    return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights)[0] }) } as DecodedByLayer<W>;
+    const { output, weights } = decode(this, target, memory, options);
+    return { output, ...(weights && { weights: weights[0] }) } as DecodedByLayer<W>;
+  }
+
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    return decoderLayerFlops(this.options, pass);
   }
 }
-
-const decoderSchema = {
-  ...encoderLayerSchema,
-  numLayers: layerCount,
-  finalNorm: optional(flag, false),
-} satisfies Schema<DecoderOptions>;
 
 /** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
 export class Decoder extends SteppingLayer<RawDecoder> {
   /** @internal */
-  constructor(runtime: Runtime, options: DecoderOptions) {
-    const read = readOptions('Decoder', decoderSchema, options);
-    super('Decoder', runtime, read.seed, () => new runtime.core.Decoder(read));
+  declare protected readonly options: RawStackOptions;
+
+  /** @internal */
+  static readonly schema = encoderSchema;
+
+  /**
+   * target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape.
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
+    return decode(this, target, memory, options);
   }
 
-  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
-  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
-    const { output, weights } = decode('Decoder.forward', this.raw, target, memory, options);
-    return { output: toTensor(output), ...(weights && { weights: toDecoderWeights(weights) }) } as Decoded<W>;
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    return this.options.numLayers * decoderLayerFlops(this.options, pass);
   }
 }

@@ -1,6 +1,14 @@
-import type { RawEncoder, RawEncoderLayer, RawTensor } from '../core.js';
-import { calling, HeedError, invalid } from '../error.js';
-import { type Activation, type Attended, activation, toAttended, toTensor } from '../functions.js';
+import type { RawEncoder, RawEncoderLayer, RawEncoderLayerOptions, RawEncoderOptions, RawTensor } from '../core.js';
+import { HeedError, invalid } from '../error.js';
+import {
+  type Activation,
+  type Attended,
+  activation,
+  type RotaryOptions,
+  run,
+  toAttended,
+  toTensor,
+} from '../functions.js';
 import {
   flag,
   headMask,
@@ -10,33 +18,28 @@ import {
   positive,
   type Reader,
   rate,
-  readOptions,
   type Schema,
   seed,
   size,
 } from '../options.js';
 import type { Runtime } from '../owned.js';
-import { formatShape, readTensor, type Tensor, type TensorInput } from '../tensor.js';
-import { headList, remainingHeads, withHeads } from './heads.js';
+import { formatShape, type Tensor, type TensorInput } from '../tensor.js';
+import { encoderLayerFlops, type Pass } from './cost.js';
+import { headList, prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import {
-  prunedOptions,
-  type RotaryOptions,
-  rotaryOptions,
-  type SelfAttentionCall,
-  selfAttentionSchema,
-} from './multi-head-attention.js';
+import { rotaryOptions, type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
 
+/** Options of `EncoderLayer`. */
 export interface EncoderLayerOptions extends LayerOptions {
-  /** E */
+  /** E, width of input and output. */
   embedDim: number;
-  /** H */
+  /** H, number of heads. */
   numHeads: number;
   /** Dk, width of one head's queries and keys; default embedDim / numHeads. */
   keyDim?: number;
   /** Dv, width of one head's values; default embedDim / numHeads. */
   valueDim?: number;
-  /** F, the width inside the feed-forward */
+  /** F, width inside the feed-forward. */
   feedForwardDim: number;
   /** phi of the feed-forward; default 'relu'. */
   activation?: Activation;
@@ -44,16 +47,17 @@ export interface EncoderLayerOptions extends LayerOptions {
   normFirst?: boolean;
   /** Of the layer norms; default 1e-5. */
   eps?: number;
-  /** In training, on the attention's weights, its output and both products of the feed-forward; default 0.1. */
+  /** Probability of dropout in training, on the weights and the output of the attention and on both products of the feed-forward; default 0.1. */
   dropout?: number;
   /** Of the projections and the feed-forward; default true. */
   bias?: boolean;
-  /** The feed-forward is a gated one, see `FeedForward`. Default false. */
+  /** The feed-forward is gated, see `FeedForward`. Default false. */
   gated?: boolean;
-  /** Turns the projected queries and keys by their positions. Default: not. */
+  /** Rotates the projected queries and keys by their positions. Default: not. */
   rotary?: RotaryOptions;
 }
 
+/** Readers of `EncoderLayerOptions`. */
 export const encoderLayerSchema = {
   embedDim: size,
   numHeads: size,
@@ -72,55 +76,71 @@ export const encoderLayerSchema = {
 
 /**
  * Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))); pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
- * `torch.nn.TransformerEncoderLayer` with `batch_first`. Letters: N batch, H heads, L positions, E width, F feed-forward width.
+ * `torch.nn.TransformerEncoderLayer` with `batch_first`. Notation: N batch, H heads, L positions, E width, F feed-forward width.
  *
  * Parameters `self_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*` (see `FeedForward`), `norm1.*`, `norm2.*` (see `LayerNorm`).
+ *
+ * @example
+ * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
+ * const { output } = layer.forward(x, { keyMask });
  */
 export class EncoderLayer extends Layer<RawEncoderLayer> {
-  readonly #options: EncoderLayerOptions;
+  /** @internal */
+  declare protected readonly options: RawEncoderLayerOptions;
 
   /** @internal */
-  constructor(runtime: Runtime, options: EncoderLayerOptions) {
-    const read = readOptions('EncoderLayer', encoderLayerSchema, options);
-    super('EncoderLayer', runtime, read.seed, () => new runtime.core.EncoderLayer(read));
-    this.#options = { ...options };
-  }
+  static readonly schema = encoderLayerSchema;
 
-  /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps all other weights; this layer stays as it is. */
-  prune(heads: readonly number[]): EncoderLayer {
-    const kept = remainingHeads('EncoderLayer.prune: heads', heads, this.#options.numHeads);
-    const smaller = this.another(prunedOptions(this.#options, kept.length));
-    return smaller.loadStateDict(withHeads(this.stateDict(), 'self_attn.', kept, this.#options.numHeads));
-  }
-
-  /** x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L]. */
+  /**
+   * x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L].
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
   forward<W extends boolean = false>(x: TensorInput, options?: SelfAttentionCall<W>): Attended<W> {
     const { raw } = this;
-    const input = readTensor('EncoderLayer.forward: x', x);
-    const call = readOptions('EncoderLayer.forward', selfAttentionSchema, options);
-    return calling('EncoderLayer.forward', () => toAttended(raw.forward(input, call)));
+    return run('EncoderLayer.forward', { x }, selfAttentionSchema, options, ([input], call) =>
+      toAttended(raw.forward(input!, call)),
+    );
+  }
+
+  /**
+   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is.
+   * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of them
+   */
+  prune(heads: readonly number[]): EncoderLayer {
+    const { numHeads } = this.options;
+    const kept = remainingHeads('EncoderLayer.prune: heads', heads, numHeads);
+    const state = withHeads(this.stateDict(), 'self_attn.', kept, numHeads);
+    return this.another(EncoderLayer, prunedSizes(this.options, kept.length), state);
+  }
+
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    return encoderLayerFlops(this.options, pass);
   }
 }
 
+/** Options of `Encoder`. */
 export interface EncoderOptions extends EncoderLayerOptions {
+  /** From 1 to 1024. */
   numLayers: number;
   /** A layer norm after the last layer. Default false. */
   finalNorm?: boolean;
 }
 
-const encoderSchema = {
+/** Readers of `EncoderOptions`. */
+export const encoderSchema = {
   ...encoderLayerSchema,
   numLayers: layerCount,
   finalNorm: optional(flag, false),
 } satisfies Schema<EncoderOptions>;
 
-/** What a call of the encoder may be given. */
+/** Options of a call of the encoder. */
 export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'> {
-  /** A factor on each head's output in each layer, [numLayers,H]: 0 switches a head off. After pruning, nested arrays with an entry for each head that is left. */
+  /** A factor on the output of each head in each layer, [numLayers,H]: 0 switches a head off. After pruning, nested arrays with an entry for each head that is left. */
   headMask?: TensorInput;
 }
 
-/** Reads a head mask of layers with that many heads each: rows of different lengths are filled up to the longest. */
+/** Reads a head mask for layers with `heads[i]` heads each; rows are padded to the longest. */
 function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
     const most = Math.max(...heads);
@@ -137,56 +157,70 @@ function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   }, null);
 }
 
-/** An encoder's result; `weights`, one tensor a layer, is there when `returnWeights` was true. */
-export type Encoded<W extends boolean = boolean> = { output: Tensor } & (W extends true
-  ? { weights: Tensor[] }
-  : { weights?: Tensor[] });
+/** The result of an encoder; `weights`, one tensor per layer, is present if `returnWeights` was true. */
+export type Encoded<W extends boolean = boolean> = Attended<W, Tensor[]>;
 
 /**
  * Encoder layers one after the other: `torch.nn.TransformerEncoder`. Parameters `layers.0.*`, `layers.1.*`, ... (see `EncoderLayer`), and `norm.*` with `finalNorm`.
+ *
+ * @example
+ * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 6 });
+ * const { output, weights } = encoder.forward(x, { keyMask, returnWeights: true });
  */
 export class Encoder extends Layer<RawEncoder> {
-  readonly #options: EncoderOptions;
-  /** Of each layer. */
-  readonly #heads: readonly number[];
+  /** @internal */
+  declare protected readonly options: RawEncoderOptions;
 
   /** @internal */
-  constructor(runtime: Runtime, options: EncoderOptions, heads: readonly number[] | null = null) {
-    const read = readOptions('Encoder', encoderSchema, options);
-    super('Encoder', runtime, read.seed, () => new runtime.core.Encoder({ ...read, heads }));
-    this.#options = { ...options };
-    this.#heads = heads ?? new Array<number>(read.numLayers).fill(read.numHeads);
+  static readonly schema = encoderSchema;
+
+  /** @internal */
+  constructor(runtime: Runtime, name: string, options: Omit<RawEncoderOptions, 'heads'> & { seed: number }) {
+    super(runtime, name, { heads: null, ...options });
   }
 
   /**
-   * A smaller encoder without `heads`, a list for each layer, whose output is the one that this encoder gives with them masked. It keeps all other weights; this encoder stays
-   * as it is.
+   * x [N,L,E] or [L,E] -> output of the same shape, weights of each layer [N,H,L,L] or [H,L,L].
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
+    const { raw } = this;
+    const schema = { ...selfAttentionSchema, headMask: headMasks(this.#heads) };
+    return run('Encoder.forward', { x }, schema, options, ([input], call) =>
+      toAttended(raw.forward(input!, call), (weights) => weights.map(toTensor)),
+    );
+  }
+
+  /**
+   * A smaller encoder without `heads`, a list per layer, whose output equals that of this encoder with them masked. It has all other weights of this encoder, which stays as
+   * it is.
+   * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of a layer
    */
   prune(heads: readonly (readonly number[])[]): Encoder {
     const argument = 'Encoder.prune: heads';
+    const before = this.#heads;
     const lists = listOf(headList, 'a list of heads for each layer')(heads, argument);
-    if (lists.length !== this.#heads.length)
-      throw invalid(argument, `${lists.length} lists`, `${this.#heads.length}, one for each layer`);
-    const kept = this.#heads.map((count, layer) => remainingHeads(`${argument}[${layer}]`, lists[layer]!, count));
-    const counts = kept.map((left) => left.length);
-    const smaller = this.another(prunedOptions(this.#options, this.#options.numHeads), counts);
+    if (lists.length !== before.length)
+      throw invalid(argument, `${lists.length} lists`, `${before.length}, one for each layer`);
+    const kept = before.map((count, layer) => remainingHeads(`${argument}[${layer}]`, lists[layer]!, count));
     const state = kept.reduce(
-      (all, left, layer) => withHeads(all, `layers.${layer}.self_attn.`, left, this.#heads[layer]!),
+      (all, left, layer) => withHeads(all, `layers.${layer}.self_attn.`, left, before[layer]!),
       this.stateDict(),
     );
-    return smaller.loadStateDict(state);
+    const sizes = prunedSizes(this.options, this.options.numHeads);
+    return this.another(Encoder, { ...sizes, heads: kept.map((left) => left.length) }, state);
   }
 
-  /** x [N,L,E] or [L,E] -> output of the same shape, weights: of each layer [N,H,L,L] or [H,L,L]. */
-  forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
-    const { raw } = this;
-    const input = readTensor('Encoder.forward: x', x);
-    const call = readOptions('Encoder.forward', { ...selfAttentionSchema, headMask: headMasks(this.#heads) }, options);
-    return calling('Encoder.forward', () => {
-      const { output, weights } = raw.forward(input, call);
-      return (
-        weights ? { output: toTensor(output), weights: weights.map(toTensor) } : { output: toTensor(output) }
-      ) as Encoded<W>;
-    });
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    const { options } = this;
+    const sizes = prunedSizes(options, options.numHeads);
+    return this.#heads.reduce((sum, numHeads) => sum + encoderLayerFlops({ ...options, ...sizes, numHeads }, pass), 0);
+  }
+
+  /** Number of heads of each layer. */
+  get #heads(): readonly number[] {
+    const { heads, numLayers, numHeads } = this.options;
+    return heads ?? new Array<number>(numLayers).fill(numHeads);
   }
 }

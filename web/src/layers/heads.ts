@@ -1,29 +1,34 @@
 /**
- * Which heads matter, and doing without the others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
- * Letters: E width, H heads, Dk / Dv key / value width of a head.
+ * Measures which heads matter, and prunes others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
+ * Notation: E width, H heads, Dk / Dv key / value width of a head.
  */
-import { describe, guarded, HeedError, invalid } from '../error.js';
-import { integer, listOf, type Reader } from '../options.js';
+import { describe, HeedError, invalid } from '../error.js';
+import { count, integer, listOf, type Reader } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
-import type { StateDict } from './layer.js';
+import type { StateDict } from './state-dict.js';
 
 /** How much one head matters. */
 export interface HeadImportance {
-  /** Where several layers are measured. */
+  /** Index of the layer; present if several layers are measured. */
   layer?: number;
+  /** Index of the head in its layer. */
   head: number;
-  /** What masking the head adds to the loss; or, where outputs are measured, their root mean square change. */
+  /** What masking the head adds to the loss; if outputs are measured, their root mean square change. */
   change: number;
 }
 
-/** A loss, or an output. */
+/** What `headImportance` measures: a loss or an output. */
 export type Measured = number | TensorInput;
 
 /**
- * Masks each head alone and measures what that changes; the most important head comes first.
+ * Masks each head alone and measures what that changes; the most important head comes first. Needs no `load()`.
  *
- * `measure` is called with all heads on, then once for each head with that one off. Its `headMask` has the form that layers and models take: [H] where `shape` is a number of
- * heads, [layers][H] where it is [layers, H].
+ * `measure` is called with all heads on, then once per head with that one off. Its `headMask` has the form that layers and models take: [H] if `shape` is a number of heads,
+ * [layers][H] if it is [layers, H].
+ *
+ * @example
+ * const ranked = await headImportance(numHeads, (headMask) => attention.forward(x, { headMask }).output);
+ * @throws HeedError `INVALID_ARGUMENT`, `SHAPE_MISMATCH` for outputs of different sizes; what `measure` throws is passed on
  */
 export function headImportance(
   shape: number,
@@ -38,24 +43,20 @@ export async function headImportance(
   measure: (headMask: never) => Measured | PromiseLike<Measured>,
 ): Promise<HeadImportance[]> {
   const layered = Array.isArray(shape);
-  const [layers, heads] = guarded('headImportance: shape', () => {
-    if (layered && shape.length !== 2)
-      throw invalid('headImportance: shape', describe(shape), 'a number of heads, or [layers, heads]');
-    // A mask per head: more would not fit the memory.
-    return [0, 1].map((i) => integer(layered ? shape[i] : [1, shape][i], 'headImportance: shape', 1, 4096)) as [
-      number,
-      number,
-    ];
-  });
+  const argument = 'headImportance: shape';
+  // Limited, as there is one mask per head.
+  const extent: Reader<number> = (value) => integer(value, argument, 1, 4096);
+  const extents = layered ? listOf(extent, '')(shape, argument) : [1, extent(shape, argument)];
+  if (extents.length !== 2) throw invalid(argument, describe(shape), 'a number of heads, or [layers, heads]');
+  const [layers, heads] = extents as [number, number];
   if (typeof measure !== 'function')
     throw invalid('headImportance: measure', describe(measure), 'a function from a head mask to a loss or an output');
   const measured = async (layer: number, head: number): Promise<Measured> => {
-    const mask = Array.from({ length: layers }, (_, l) =>
-      Array.from({ length: heads }, (_, h) => (l === layer && h === head ? 0 : 1)),
-    );
+    const mask = Array.from({ length: layers }, () => new Array<number>(heads).fill(1));
+    if (layer >= 0) mask[layer]![head] = 0;
     return measure((layered ? mask : mask[0]) as never);
   };
-  const before = await measured(-1, -1);
+  const before = await measured(-1, 0);
   const found: HeadImportance[] = [];
   for (let layer = 0; layer < layers; layer++) {
     for (let head = 0; head < heads; head++) {
@@ -78,68 +79,59 @@ function difference(before: Measured, after: Measured): number {
   return Math.sqrt(sum / Math.max(1, a.data.length));
 }
 
-export const headList = listOf((head, name) => integer(head, name, 0), 'an array of head indices');
+const EXPECTED = 'an array of head indices';
+export const headList = listOf(count, EXPECTED);
 
 /** The heads that stay when `heads` go. */
 export function remainingHeads(argument: string, heads: readonly number[], numHeads: number): number[] {
   const head: Reader<number> = (value, name) => integer(value, name, 0, numHeads - 1);
-  const gone = new Set(listOf(head, 'an array of head indices')(heads, argument));
+  const gone = new Set(listOf(head, EXPECTED)(heads, argument));
   const kept = Array.from({ length: numHeads }, (_, head) => head).filter((head) => !gone.has(head));
   if (kept.length === 0) throw invalid(argument, `all ${numHeads} heads`, 'at least one head that stays');
   return kept;
 }
 
-/** A state dict in which the attention under `prefix` has only the heads `kept`, its projections apart. */
+/** The options of a layer that keeps `numHeads` of its heads, each as wide as before. */
+export function prunedSizes(
+  { embedDim, keyDim, valueDim, ...old }: { embedDim: number; numHeads: number; keyDim: number; valueDim: number },
+  numHeads: number,
+): { numHeads: number; keyDim: number; valueDim: number } {
+  const width = embedDim / old.numHeads;
+  return { numHeads, keyDim: keyDim || width, valueDim: valueDim || width };
+}
+
+/** A state dict in which the attention under `prefix` has only the heads `kept` of its `numHeads`. */
 export function withHeads(state: StateDict, prefix: string, kept: readonly number[], numHeads: number): StateDict {
-  const { [`${prefix}in_proj_weight`]: packed, [`${prefix}in_proj_bias`]: bias, ...result } = state;
-  const output = state[`${prefix}out_proj.weight`]!;
-  const names = ['q', 'k', 'v'].map((part) => `${prefix}${part}_proj_weight`);
-  const third = packed ? packed.shape[0]! / 3 : 0;
-  const projections = names.map((name, part) => (packed ? rowsOf(packed, part * third, third) : state[name]!));
-  projections.forEach((weight, part) => (result[names[part]!] = joinRows(headRows(weight, kept, numHeads))));
+  const result = { ...state };
+  const prune = (name: string, axis: number, blocks: number) => {
+    const tensor = state[prefix + name];
+    if (!tensor) return;
+    const shape = tensor.shape.map((extent, i) => (i === axis ? (extent / numHeads) * kept.length : extent));
+    result[prefix + name] = new Tensor(keptHeads(tensor.data, blocks, kept, numHeads), shape);
+  };
+  prune('in_proj_weight', 0, 3);
+  for (const part of ['q', 'k', 'v']) prune(`${part}_proj_weight`, 0, 1);
+  prune('out_proj.weight', 1, state[`${prefix}out_proj.weight`]!.shape[0]!);
+  const bias = state[`${prefix}in_proj_bias`]?.data;
   if (bias) {
-    let first = 0;
-    const parts = projections.flatMap((weight) => {
-      const own = rowsOf(bias, first, weight.shape[0]!);
-      first += weight.shape[0]!;
-      return headRows(own, kept, numHeads);
-    });
-    result[`${prefix}in_proj_bias`] = joinRows(parts);
+    const keys = state[`${prefix}q_proj_weight`]?.shape[0] ?? bias.length / 3;
+    const parts = [bias.subarray(0, keys), bias.subarray(keys, 2 * keys), bias.subarray(2 * keys)];
+    const data = Float32Array.from(parts.flatMap((part) => [...keptHeads(part, 1, kept, numHeads)]));
+    result[`${prefix}in_proj_bias`] = new Tensor(data, [data.length]);
   }
-  result[`${prefix}out_proj.weight`] = headColumns(output, kept, numHeads);
   return result;
 }
 
-function rowsOf({ data, shape }: Tensor, first: number, count: number): Tensor {
-  const row = shape.slice(1).reduce((product, extent) => product * extent, 1);
-  return new Tensor(data.subarray(first * row, (first + count) * row), [count, ...shape.slice(1)]);
-}
-
-/** The rows of each kept head. */
-function headRows(weight: Tensor, kept: readonly number[], numHeads: number): Tensor[] {
-  const rows = weight.shape[0]! / numHeads;
-  return kept.map((head) => rowsOf(weight, head * rows, rows));
-}
-
-function joinRows(parts: readonly Tensor[]): Tensor {
-  const data = new Float32Array(parts.reduce((sum, part) => sum + part.data.length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    data.set(part.data, offset);
-    offset += part.data.length;
+/** The entries of the heads `kept`, from data of shape [blocks, numHeads, entries of a head]. */
+function keptHeads(data: Float32Array, blocks: number, kept: readonly number[], numHeads: number): Float32Array {
+  const size = data.length / blocks / numHeads;
+  const result = new Float32Array(blocks * kept.length * size);
+  for (let block = 0, to = 0; block < blocks; block++) {
+    for (const head of kept) {
+      const from = (block * numHeads + head) * size;
+      result.set(data.subarray(from, from + size), to);
+      to += size;
+    }
   }
-  return new Tensor(data, [parts.reduce((sum, part) => sum + part.shape[0]!, 0), ...parts[0]!.shape.slice(1)]);
-}
-
-function headColumns({ data, shape }: Tensor, kept: readonly number[], numHeads: number): Tensor {
-  const [rows, columns] = shape as [number, number];
-  const width = columns / numHeads;
-  const result = new Float32Array(rows * kept.length * width);
-  for (let row = 0; row < rows; row++) {
-    kept.forEach((head, i) => {
-      const from = row * columns + head * width;
-      result.set(data.subarray(from, from + width), (row * kept.length + i) * width);
-    });
-  }
-  return new Tensor(result, [rows, kept.length * width]);
+  return result;
 }

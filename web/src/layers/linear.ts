@@ -1,40 +1,41 @@
+import type { RawLinearOptions } from '../core.js';
 import { type Activation, activation } from '../functions.js';
-import { flag, optional, readOptions, type Schema, seed, size } from '../options.js';
-import type { Runtime } from '../owned.js';
-import type { Tensor, TensorInput } from '../tensor.js';
+import { flag, optional, type Schema, seed, size } from '../options.js';
+import { linearFlops, type Pass } from './cost.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
 
+/** Options of `Linear`. */
 export interface LinearOptions extends LayerOptions {
+  /** Width of the input. */
   inFeatures: number;
+  /** Width of the output. */
   outFeatures: number;
-  /** Default true. */
+  /** Adds w_0. Default true. */
   bias?: boolean;
   /** phi; default 'identity'. */
   activation?: Activation;
 }
 
-const linearSchema = {
-  inFeatures: size,
-  outFeatures: size,
-  bias: optional(flag, true),
-  activation: optional(activation, 'identity' as const),
-  seed,
-} satisfies Schema<LinearOptions>;
-
 /**
  * The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. `torch.nn.Linear`, then phi.
- * Parameters `weight` [out, in], `bias` [out].
+ * x [..., inFeatures] -> [..., outFeatures]. Parameters `weight` [out, in], `bias` [out].
  */
 export class Linear extends TensorLayer {
   /** @internal */
-  constructor(runtime: Runtime, options: LinearOptions) {
-    const read = readOptions('Linear', linearSchema, options);
-    super('Linear', runtime, read.seed, () => new runtime.core.Linear(read));
-  }
+  declare protected readonly options: RawLinearOptions;
 
-  /** x [..., inFeatures] -> [..., outFeatures] */
-  forward(x: TensorInput): Tensor {
-    return this.apply('Linear.forward', x);
+  /** @internal */
+  static readonly schema = {
+    inFeatures: size,
+    outFeatures: size,
+    bias: optional(flag, true),
+    activation: optional(activation, 'identity' as const),
+    seed,
+  } satisfies Schema<LinearOptions>;
+
+  /** @internal */
+  protected override countFlops({ length }: Pass): number {
+    return linearFlops(length, this.options.inFeatures, this.options.outFeatures);
   }
 }

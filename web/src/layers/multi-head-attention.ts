@@ -1,13 +1,20 @@
-import type { RawMultiHeadAttention, RawRotaryOptions } from '../core.js';
-import { calling } from '../error.js';
-import { type Activation, type Attended, activation, pairing, type RotaryPairing, toAttended } from '../functions.js';
+import type { RawMultiHeadAttention, RawMultiHeadAttentionOptions, RawRotaryOptions } from '../core.js';
+import { invalid } from '../error.js';
+import {
+  type Activation,
+  type Attended,
+  activation,
+  type RotaryOptions,
+  rotarySchema,
+  run,
+  toAttended,
+} from '../functions.js';
 import {
   count,
   flag,
   headMask,
   mask,
   optional,
-  positive,
   type Reader,
   rate,
   readOptions,
@@ -16,37 +23,22 @@ import {
   size,
   tensor,
 } from '../options.js';
-import type { Runtime } from '../owned.js';
-import { type MaskInput, readTensor, type TensorInput } from '../tensor.js';
-import { remainingHeads, withHeads } from './heads.js';
+import type { MaskInput, TensorInput } from '../tensor.js';
+import { attentionFlops, type Pass, visiblePairs } from './cost.js';
+import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
 
-/** Rotary embedding (Su et al. 2021, arXiv:2104.09864) of the projected queries and keys. */
-export interface RotaryOptions {
-  /** Rotated features of each head, even; default all. */
-  dim?: number;
-  /** Default 10000. */
-  base?: number;
-  /** Default 'half-split'. */
-  pairing?: RotaryPairing;
-}
-
-const rotarySchema = {
-  dim: optional(size, 0),
-  base: optional(positive, 10000),
-  pairing: optional(pairing, 'half-split' as const),
-} satisfies Schema<RotaryOptions>;
-
-/** Reads the rotary options of a layer; null where left out. */
+/** Reads the rotary options of a layer; null if left out. */
 export const rotaryOptions: Reader<RawRotaryOptions | null> = optional(
   (value, name) => readOptions(name, rotarySchema, value),
   null,
 );
 
+/** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
-  /** E, width of the query input and of the output */
+  /** E, width of the query input and of the output. */
   embedDim: number;
-  /** H */
+  /** H, number of heads. */
   numHeads: number;
   /** Dk, width of one head's queries and keys; default embedDim / numHeads. */
   keyDim?: number;
@@ -60,48 +52,25 @@ export interface MultiHeadAttentionOptions extends LayerOptions {
   bias?: boolean;
   /** phi on the Q, K and V projections; default 'identity'. */
   activation?: Activation;
-  /** Dropout on the weights, in training; default 0. */
+  /** Probability of dropout on the weights, in training; default 0. */
   dropout?: number;
-  /** Turns the projected queries and keys by their positions. Default: not. */
+  /** Rotates the projected queries and keys by their positions (Su et al. 2021, arXiv:2104.09864). Default: not. */
   rotary?: RotaryOptions;
 }
 
-const schema = {
-  embedDim: size,
-  numHeads: size,
-  keyDim: optional(size, 0),
-  valueDim: optional(size, 0),
-  keyInputDim: optional(size, 0),
-  valueInputDim: optional(size, 0),
-  bias: optional(flag, true),
-  activation: optional(activation, 'identity' as const),
-  dropout: optional(rate, 0),
-  rotary: rotaryOptions,
-  seed,
-} satisfies Schema<MultiHeadAttentionOptions>;
-
-/** The options of a layer that keeps only some of its heads, each as wide as before. */
-export function prunedOptions<T extends { embedDim: number; numHeads: number; keyDim?: number; valueDim?: number }>(
-  options: T,
-  kept: number,
-): T {
-  const width = options.embedDim / options.numHeads;
-  return { ...options, numHeads: kept, keyDim: options.keyDim ?? width, valueDim: options.valueDim ?? width };
-}
-
-/** What a call of self-attention may be given. */
+/** Options of a call of self-attention. */
 export interface SelfAttentionCall<W extends boolean = boolean> {
-  /** Broadcasts to [N,H,L,S]: nested arrays or a `Uint8Array` tensor of what may be attended to, or a `Float32Array` tensor that is added to the scores. */
+  /** Broadcasts to [N,H,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
   mask?: MaskInput;
-  /** The real keys of each sequence, [N,S]; [S] where the input is unbatched. */
+  /** Marks the keys of each sequence that are not padding, [N,S]; [S] for unbatched input. */
   keyMask?: MaskInput;
-  /** Query i sees keys 0..i, counted from the top left. Default false. */
+  /** Query i attends to keys 0..i, counted from the top left. Default false. */
   causal?: boolean;
-  /** Query i sees keys j with |i - j| <= window. Default: all. */
+  /** Query i attends to the keys j with |i - j| <= window. Default: all. */
   window?: number;
-  /** A factor on each head's output, [H] or [N,H]: 0 switches a head off. */
+  /** A factor on the output of each head, [H] or [N,H]: 0 switches a head off. */
   headMask?: TensorInput;
-  /** Also return the softmax's rows, before dropout and head mask. Default false, and then they are never stored. */
+  /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
   returnWeights?: W;
 }
 
@@ -115,18 +84,20 @@ export const selfAttentionSchema = {
   returnWeights: optional(flag, false),
 } satisfies Schema<SelfAttentionCall>;
 
-/** What a call of multi-head attention may be given. */
-export interface MultiHeadAttentionCall<W extends boolean = boolean> extends SelfAttentionCall<W> {
-  /** [N,S,keyInputDim]; default: the query */
+/** Options of a call of multi-head attention. */
+export interface MultiHeadAttentionCall<W extends boolean = boolean, A extends boolean = boolean>
+  extends SelfAttentionCall<W> {
+  /** [N,S,keyInputDim]; default: the query. */
   key?: TensorInput;
-  /** [N,S,valueInputDim]; default: the key */
+  /** [N,S,valueInputDim]; default: the key. */
   value?: TensorInput;
-  /** Return the mean of the heads' weights, [N,L,S]. Default false. */
-  averageWeights?: boolean;
+  /** Return the weights averaged over the heads, [N,L,S]. Default false. */
+  averageWeights?: A;
 }
 
 const callSchema = {
   ...selfAttentionSchema,
+  returnWeights: optional(flag, null),
   key: optional(tensor, null),
   value: optional(tensor, null),
   averageWeights: optional(flag, false),
@@ -134,33 +105,66 @@ const callSchema = {
 
 /**
  * MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2): `torch.nn.MultiheadAttention` with `batch_first`, plus Keras's free head widths.
- * Letters: N batch, H heads, L queries, S keys, E width, Dk / Dv key / value width of a head.
+ * Notation: N batch, H heads, L queries, S keys, E width, Dk / Dv key / value width of a head.
  *
- * Parameters where the key and value inputs are E wide and H Dk = H Dv = E: `in_proj_weight` [3E, E], `in_proj_bias` [3E]; otherwise `q_proj_weight` [H Dk, E],
+ * Parameters if the key and value inputs have width E and H Dk = H Dv = E: `in_proj_weight` [3E, E], `in_proj_bias` [3E]; otherwise `q_proj_weight` [H Dk, E],
  * `k_proj_weight` [H Dk, keyInputDim], `v_proj_weight` [H Dv, valueInputDim], `in_proj_bias` [2 H Dk + H Dv]. Always `out_proj.weight` [E, H Dv], `out_proj.bias` [E].
+ *
+ * @example
+ * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
+ * const { output, weights } = attention.forward(x, { causal: true, returnWeights: true });
  */
 export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
-  readonly #options: MultiHeadAttentionOptions;
+  /** @internal */
+  declare protected readonly options: RawMultiHeadAttentionOptions;
 
   /** @internal */
-  constructor(runtime: Runtime, options: MultiHeadAttentionOptions) {
-    const read = readOptions('MultiHeadAttention', schema, options);
-    super('MultiHeadAttention', runtime, read.seed, () => new runtime.core.MultiHeadAttention(read));
-    this.#options = { ...options };
-  }
+  static readonly schema = {
+    embedDim: size,
+    numHeads: size,
+    keyDim: optional(size, 0),
+    valueDim: optional(size, 0),
+    keyInputDim: optional(size, 0),
+    valueInputDim: optional(size, 0),
+    bias: optional(flag, true),
+    activation: optional(activation, 'identity' as const),
+    dropout: optional(rate, 0),
+    rotary: rotaryOptions,
+    seed,
+  } satisfies Schema<MultiHeadAttentionOptions>;
 
-  /** A smaller layer without `heads`, whose output is the one that this layer gives with them masked. It keeps this layer's weights for the others; this one stays as it is. */
-  prune(heads: readonly number[]): MultiHeadAttention {
-    const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, this.#options.numHeads);
-    const smaller = this.another(prunedOptions(this.#options, kept.length));
-    return smaller.loadStateDict(withHeads(this.stateDict(), '', kept, this.#options.numHeads));
-  }
-
-  /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S]; unbatched, [L,E] -> [L,E], weights [H,L,S]. */
-  forward<W extends boolean = false>(query: TensorInput, options?: MultiHeadAttentionCall<W>): Attended<W> {
+  /**
+   * query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged [N,L,S]; unbatched, without N.
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
+  forward<W extends boolean = false, A extends boolean = false>(
+    query: TensorInput,
+    options?: MultiHeadAttentionCall<W, A>,
+  ): Attended<W extends true ? true : A> {
     const { raw } = this;
-    const input = readTensor('MultiHeadAttention.forward: query', query);
-    const { key, value, ...call } = readOptions('MultiHeadAttention.forward', callSchema, options);
-    return calling('MultiHeadAttention.forward', () => toAttended(raw.forward(input, key, value, call)));
+    const name = 'MultiHeadAttention.forward';
+    return run(name, { query }, callSchema, options, ([input], { key, value, returnWeights, ...call }) => {
+      if (returnWeights === false && call.averageWeights)
+        throw invalid(`${name}.averageWeights`, 'true together with `returnWeights: false`', 'one of the two');
+      const read = { ...call, returnWeights: returnWeights ?? call.averageWeights };
+      return toAttended(raw.forward(input!, key, value, read));
+    });
+  }
+
+  /**
+   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is.
+   * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of them
+   */
+  prune(heads: readonly number[]): MultiHeadAttention {
+    const { numHeads } = this.options;
+    const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, numHeads);
+    const state = withHeads(this.stateDict(), '', kept, numHeads);
+    return this.another(MultiHeadAttention, prunedSizes(this.options, kept.length), state);
+  }
+
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    const { length, keyLength } = pass;
+    return attentionFlops(this.options, length, keyLength, visiblePairs(pass, keyLength));
   }
 }

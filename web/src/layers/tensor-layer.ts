@@ -1,15 +1,16 @@
 import type { RawTensorLayer } from '../core.js';
-import { calling } from '../error.js';
-import { toTensor } from '../functions.js';
-import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { run, toTensor } from '../functions.js';
+import type { Tensor, TensorInput } from '../tensor.js';
 import { Layer } from './layer.js';
 
-/** A layer from one tensor to one tensor. Letters: E width, any leading axes. */
+/** A layer from one tensor to one tensor. */
 export abstract class TensorLayer extends Layer<RawTensorLayer> {
-  /** @internal */
-  protected apply(name: string, x: TensorInput): Tensor {
+  /**
+   * Applies the layer to `x`; the class says which shapes it takes and returns.
+   * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit
+   */
+  forward(x: TensorInput): Tensor {
     const { raw } = this;
-    const input = readTensor(`${name}: x`, x);
-    return calling(name, () => toTensor(raw.forward(input)));
+    return run(`${this.name}.forward`, { x }, {}, {}, ([input]) => toTensor(raw.forward(input!)));
   }
 }

@@ -1,32 +1,28 @@
-import type { RawTransformer } from '../core.js';
-import { calling } from '../error.js';
-import { toTensor } from '../functions.js';
-import { flag, layerCount, mask, optional, readOptions, type Schema } from '../options.js';
-import type { Runtime } from '../owned.js';
-import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import type { RawTransformer, RawTransformerOptions } from '../core.js';
+import { type Attended, run, toAttended, toTensor } from '../functions.js';
+import { flag, layerCount, mask, optional, type Schema } from '../options.js';
+import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
+import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';
 import { type DecoderWeights, SteppingLayer, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
 
+/** Options of `Transformer`. */
 export interface TransformerOptions extends EncoderLayerOptions {
+  /** From 1 to 1024. */
   numEncoderLayers: number;
+  /** From 1 to 1024. */
   numDecoderLayers: number;
 }
 
-const schema = {
-  ...encoderLayerSchema,
-  numEncoderLayers: layerCount,
-  numDecoderLayers: layerCount,
-} satisfies Schema<TransformerOptions>;
-
-/** What a call of the Transformer may be given. Letters: N batch, S sources, L targets. */
+/** Options of a call of the Transformer. Notation: N batch, S rows of the source, L targets. */
 export interface TransformerCall<W extends boolean = boolean> {
-  /** The real rows of the source, [N,S]; the decoder's view of the memory is masked by it too. */
+  /** Marks the rows of the source that are not padding, [N,S]; the decoder's attention to the memory is masked by it, too. */
   sourceKeyMask?: MaskInput;
-  /** The real rows of the target, [N,L]. */
+  /** Marks the rows of the target that are not padding, [N,L]. */
   targetKeyMask?: MaskInput;
-  /** Target i sees targets 0..i. Default false, as PyTorch's. */
+  /** Target i attends to targets 0..i. Default false, as in PyTorch. */
   causal?: boolean;
-  /** Also return the softmax's rows. Default false. */
+  /** Also return the weights: the softmax's rows. Default false. */
   returnWeights?: W;
 }
 
@@ -37,61 +33,67 @@ const callSchema = {
   returnWeights: optional(flag, false),
 } satisfies Schema<TransformerCall>;
 
-/** The weights of each layer of both halves. */
+/** The weights of each layer of the encoder and the decoder. */
 export interface TransformerWeights {
+  /** Per layer, [N,H,S,S]. */
   encoder: Tensor[];
+  /** Per layer. */
   decoder: DecoderWeights[];
 }
 
-/** The Transformer's result: the decoder's output, the encoder's (`memory`), and `weights` when `returnWeights` was true. */
-export type Transformed<W extends boolean = boolean> = { output: Tensor; memory: Tensor } & (W extends true
-  ? { weights: TransformerWeights }
-  : { weights?: TransformerWeights });
+/** The result of the Transformer: the output of the decoder, that of the encoder (`memory`), and `weights` if `returnWeights` was true. */
+export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWeights> & { memory: Tensor };
 
 /**
- * Encoder and decoder, each with its final norm: `torch.nn.Transformer` with `batch_first`.
+ * Encoder and decoder, each with a final norm: `torch.nn.Transformer` with `batch_first`.
  * Parameters `encoder.layers.0.*`, ..., `encoder.norm.*`, `decoder.layers.0.*`, ..., `decoder.norm.*`.
+ *
+ * @example
+ * const transformer = new heed.Transformer({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numEncoderLayers: 2, numDecoderLayers: 2 });
+ * const { output } = transformer.forward(source, target, { sourceKeyMask, causal: true });
  */
 export class Transformer extends SteppingLayer<RawTransformer> {
   /** @internal */
-  constructor(runtime: Runtime, options: TransformerOptions) {
-    const read = readOptions('Transformer', schema, options);
-    super('Transformer', runtime, read.seed, () => new runtime.core.Transformer(read));
-  }
+  declare protected readonly options: RawTransformerOptions;
 
-  /** source [N,S,E], target [N,L,E] (or [S,E], [L,E]) -> output of the target's shape. */
+  /** @internal */
+  static readonly schema = {
+    ...encoderLayerSchema,
+    numEncoderLayers: layerCount,
+    numDecoderLayers: layerCount,
+  } satisfies Schema<TransformerOptions>;
+
+  /**
+   * source [N,S,E], target [N,L,E] (or [S,E], [L,E]) -> output of the target's shape.
+   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
+   */
   forward<W extends boolean = false>(
     source: TensorInput,
     target: TensorInput,
     options?: TransformerCall<W>,
   ): Transformed<W> {
     const { raw } = this;
-    const sources = readTensor('Transformer.forward: source', source);
-    const targets = readTensor('Transformer.forward: target', target);
-    const { sourceKeyMask, targetKeyMask, causal, returnWeights } = readOptions(
-      'Transformer.forward',
-      callSchema,
-      options,
-    );
-    const call = {
-      source: { mask: null, keyMask: sourceKeyMask, causal: false, window: null, headMask: null, returnWeights },
-      target: {
-        mask: null,
-        keyMask: targetKeyMask,
-        memoryMask: null,
-        memoryKeyMask: sourceKeyMask,
-        causal,
-        returnWeights,
-      },
-    };
-    return calling('Transformer.forward', () => {
-      const { output, memory, weights, encoderWeights } = raw.forward(sources, targets, call);
-      return {
-        output: toTensor(output),
-        memory: toTensor(memory),
-        ...(weights &&
-          encoderWeights && { weights: { encoder: encoderWeights.map(toTensor), decoder: toDecoderWeights(weights) } }),
-      } as Transformed<W>;
+    return run('Transformer.forward', { source, target }, callSchema, options, ([sources, targets], read) => {
+      const { sourceKeyMask, targetKeyMask, ...call } = read;
+      const { memory, encoderWeights, ...decoded } = raw.forward(sources!, targets!, {
+        source: { ...call, mask: null, keyMask: sourceKeyMask, causal: false, window: null, headMask: null },
+        target: { ...call, mask: null, keyMask: targetKeyMask, memoryMask: null, memoryKeyMask: sourceKeyMask },
+      });
+      const result = toAttended<W, NonNullable<typeof decoded.weights>, TransformerWeights>(decoded, (weights) => ({
+        encoder: encoderWeights!.map(toTensor),
+        decoder: toDecoderWeights(weights),
+      }));
+      return { ...result, memory: toTensor(memory) };
     });
+  }
+
+  /** @internal */
+  protected override countFlops(pass: Pass): number {
+    const { numEncoderLayers, numDecoderLayers } = this.options;
+    const encoderPass = { ...pass, length: pass.keyLength, causal: false };
+    return (
+      numEncoderLayers * encoderLayerFlops(this.options, encoderPass) +
+      numDecoderLayers * decoderLayerFlops(this.options, pass)
+    );
   }
 }

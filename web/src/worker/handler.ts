@@ -2,7 +2,7 @@
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
-import { instantiate, type WasmModule } from '../module.js';
+import { instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
@@ -16,7 +16,7 @@ export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) =>
     options: object,
   ): Promise<unknown> {
     // Without the runtime, which can start workers: Turbopack does not end where a worker's script refers to itself.
-    const core = await instantiate('simd128', wasm); // the name of the build is not used if the module is given
+    const core = await instantiate('simd128', locate(wasm, 'wasm')); // the name of the build is not used if the module is given
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
     return model.config;

@@ -6,6 +6,12 @@ const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
 const mha = (call: object, query: Anything = x) => attention.forward(query, call);
 
 export const rows: Row[] = [
+  [
+    'averaged weights that are not returned',
+    () => mha({ returnWeights: false, averageWeights: true }),
+    'INVALID_ARGUMENT',
+    /MultiHeadAttention\.forward\.averageWeights: got true together with `returnWeights: false`; expected one/,
+  ],
   ['a query of rank 1', () => mha({}, draw(1, 8)), 'SHAPE_MISMATCH', /query: got shape \[8\]; expected/],
   [
     'keys of another batch',

@@ -2,6 +2,12 @@ import { make, once, type Row } from './refusals.js';
 
 export const rows: Row[] = [
   [
+    'the base of a learned table',
+    () => make('PositionalEncoding', { embedDim: 8, base: 100, learned: true }),
+    'INVALID_ARGUMENT',
+    /PositionalEncoding\.base: got it together with `learned: true`; expected one of the two/,
+  ],
+  [
     'more rows than positions',
     () => once('PositionalEncoding', { embedDim: 8, maxLength: 4 }),
     'SHAPE_MISMATCH',

@@ -1,0 +1,105 @@
+/** How the tensors of a state dict fit the parameters of a layer. */
+import { describe, guarded, HeedError, invalid } from '../error.js';
+import { formatShape, readTensor, type Tensor } from '../tensor.js';
+
+/** Parameters by PyTorch's names. */
+export type StateDict = Record<string, Tensor>;
+
+/** A parameter as the core lists it. */
+export interface ListedParameter {
+  name: string;
+  shape: readonly number[];
+}
+
+/** Values for the rows of parameter `index` from `firstRow` on. */
+interface Write {
+  index: number;
+  firstRow: number;
+  bytes: Uint8Array;
+}
+
+// The packed projection of an attention, or one of the three that it consists of.
+const projection = /^(.*\.)?(in|q|k|v)_proj_weight$/;
+
+/** What to write where, for `state` to become the values of `parameters`. Reads all of `state` before it returns. @throws HeedError see `Layer.loadStateDict` */
+export function fitState(argument: string, parameters: readonly ListedParameter[], state: unknown): Write[] {
+  return guarded(argument, () => {
+    if (typeof state !== 'object' || state === null || Array.isArray(state))
+      throw invalid(argument, describe(state), "a record of tensors by parameter name, { 'weight': tensor, ... }");
+    const given = new Map(
+      Object.entries(state).map(([name, value]) => [name, readTensor(`${argument}: '${name}'`, value)]),
+    );
+    const shapes = new Map(parameters.map(({ name, shape }) => [name, shape]));
+    const used = new Set<string>();
+    const missing: string[] = [];
+    const misshapen = new Set<string>();
+    const writes: Write[] = [];
+
+    /** Takes rows [from, from + shape[0]) of the tensor `name`, which must have `rows` rows in all. */
+    const take = (
+      index: number,
+      firstRow: number,
+      name: string,
+      shape: readonly number[],
+      rows = shape[0]!,
+      from = 0,
+    ) => {
+      used.add(name);
+      const tensor = given.get(name)!;
+      const expected = formatShape([rows, ...shape.slice(1)]);
+      if (formatShape(tensor.shape) !== expected) {
+        misshapen.add(`'${name}' got ${formatShape(tensor.shape)}, expected ${expected}`);
+        return;
+      }
+      const { buffer, byteOffset, byteLength } = tensor.data;
+      const rowBytes = byteLength / rows;
+      writes.push({
+        index,
+        firstRow,
+        bytes: new Uint8Array(buffer, byteOffset + from * rowBytes, shape[0]! * rowBytes),
+      });
+    };
+
+    parameters.forEach(({ name, shape }, index) => {
+      if (given.has(name)) {
+        take(index, 0, name, shape);
+        return;
+      }
+      const [, prefix = '', part] = projection.exec(name) ?? [];
+      const [packed, ...parts] = ['in', 'q', 'k', 'v'].map((one) => `${prefix}${one}_proj_weight`) as [
+        string,
+        ...string[],
+      ];
+      const sizes = parts.map((one) => shapes.get(one));
+      const areGiven = parts.map((one) => given.has(one));
+      if (part === 'in' && areGiven.every(Boolean)) {
+        const rows = shape[0]! / 3;
+        parts.forEach((one, i) => take(index, i * rows, one, [rows, shape[1]!]));
+      } else if (
+        part &&
+        part !== 'in' &&
+        given.has(packed) &&
+        !areGiven.some(Boolean) &&
+        sizes.every((size) => size![1] === shape[1])
+      ) {
+        const rows = sizes.map((size) => size![0]!);
+        const sum = (count: number) => rows.slice(0, count).reduce((a, b) => a + b, 0);
+        take(index, 0, packed, shape, sum(3), sum('qkv'.indexOf(part)));
+      } else missing.push(`'${name}' ${formatShape(shape)}`);
+    });
+
+    // PyTorch's BatchNorm counts its training batches; nothing here uses the number.
+    const unexpected = [...given.keys()].filter((name) => !used.has(name) && !name.endsWith('num_batches_tracked'));
+    const faults = Object.entries({
+      missing,
+      unexpected: unexpected.map((name) => `'${name}'`),
+      misshapen: [...misshapen],
+    });
+    const found = faults.filter(([, names]) => names.length > 0).map(([kind, names]) => `${kind} ${names.join(', ')}`);
+    if (found.length === 0) return writes;
+    throw new HeedError(
+      missing.length + unexpected.length > 0 ? 'INVALID_ARGUMENT' : 'SHAPE_MISMATCH',
+      `${argument}: got a state dict that does not fit: ${found.join('; ')}; expected exactly this layer's parameters`,
+    );
+  });
+}
