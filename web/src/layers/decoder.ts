@@ -89,10 +89,7 @@ export class DecoderCache extends Owned<RawDecoderCache> {
 
 /** A layer that decodes step by step. */
 export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
-  /**
-   * Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E].
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E]. */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
     return run(
@@ -149,10 +146,7 @@ export class DecoderLayer extends SteppingLayer<RawDecoder> {
   /** @internal */
   static readonly schema = encoderLayerSchema;
 
-  /**
-   * target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape.
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
   forward<W extends boolean = false>(
     target: TensorInput,
     memory: TensorInput,
@@ -176,10 +170,7 @@ export class Decoder extends SteppingLayer<RawDecoder> {
   /** @internal */
   static readonly schema = encoderSchema;
 
-  /**
-   * target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape.
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
   forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
     return decode(this, target, memory, options);
   }

@@ -91,10 +91,7 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
   /** @internal */
   static readonly schema = encoderLayerSchema;
 
-  /**
-   * x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L].
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L]. */
   forward<W extends boolean = false>(x: TensorInput, options?: SelfAttentionCall<W>): Attended<W> {
     const { raw } = this;
     return run('EncoderLayer.forward', { x }, selfAttentionSchema, options, ([input], call) =>
@@ -102,10 +99,7 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
     );
   }
 
-  /**
-   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is.
-   * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of them
-   */
+  /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is. */
   prune(heads: readonly number[]): EncoderLayer {
     const { numHeads } = this.options;
     const kept = remainingHeads('EncoderLayer.prune: heads', heads, numHeads);
@@ -179,10 +173,7 @@ export class Encoder extends Layer<RawEncoder> {
     super(runtime, name, { heads: null, ...options });
   }
 
-  /**
-   * x [N,L,E] or [L,E] -> output of the same shape, weights of each layer [N,H,L,L] or [H,L,L].
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** x [N,L,E] or [L,E] -> output of the same shape, weights of each layer [N,H,L,L] or [H,L,L]. */
   forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
     const { raw } = this;
     const schema = { ...selfAttentionSchema, headMask: headMasks(this.#heads) };

@@ -22,6 +22,8 @@ export interface UnboundLayer<Made, Options> {
 /**
  * Base of the layers, as `torch.nn.Module`. A new layer has the initial values of PyTorch's module of the same name and is in evaluation mode, in which a call always gives
  * the same result.
+ *
+ * Calls throw a HeedError: `SHAPE_MISMATCH` for tensors that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, and `DISPOSED` after `dispose()`.
  */
 export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw> {
   /** @internal The constructor's options as its schema read them, every one present; subclasses declare which. */

@@ -133,10 +133,7 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
     seed,
   } satisfies Schema<MultiHeadAttentionOptions>;
 
-  /**
-   * query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged [N,L,S]; unbatched, without N.
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged [N,L,S]; unbatched, without N. */
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
     options?: MultiHeadAttentionCall<W, A>,
@@ -151,10 +148,7 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
     });
   }
 
-  /**
-   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is.
-   * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of them
-   */
+  /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is. */
   prune(heads: readonly number[]): MultiHeadAttention {
     const { numHeads } = this.options;
     const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, numHeads);

@@ -63,10 +63,7 @@ export class Transformer extends SteppingLayer<RawTransformer> {
     numDecoderLayers: layerCount,
   } satisfies Schema<TransformerOptions>;
 
-  /**
-   * source [N,S,E], target [N,L,E] (or [S,E], [L,E]) -> output of the target's shape.
-   * @throws HeedError `SHAPE_MISMATCH`, `INVALID_ARGUMENT`
-   */
+  /** source [N,S,E], target [N,L,E] (or [S,E], [L,E]) -> output of the target's shape. */
   forward<W extends boolean = false>(
     source: TensorInput,
     target: TensorInput,
