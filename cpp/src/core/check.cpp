@@ -64,11 +64,11 @@ size_t requireRoom(const char* what, const Shape& shape) {
 void allocating(const char* what, const Shape& shape, double bytes, const std::function<void()>& allocation) {
   try {
     allocation();
-    return;
   } catch (const std::bad_alloc&) {
+    refuseMemory(what, shape, bytes);
   } catch (const std::length_error&) {  // beyond the address space
+    refuseMemory(what, shape, bytes);
   }
-  refuseMemory(what, shape, bytes);
 }
 
 void allocate(const char* what, const Shape& shape, std::vector<float>& values) {

@@ -216,6 +216,7 @@ void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOption
 
 std::vector<Module::Child> Decoder::children() {
   std::vector<Child> all;
+  all.reserve(layers_.size() + 1);
   for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
   if (norm_) all.push_back({"norm", &*norm_});
   return all;

@@ -95,6 +95,7 @@ void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const Encod
 
 std::vector<Module::Child> Encoder::children() {
   std::vector<Child> all;
+  all.reserve(layers_.size() + 1);
   for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
   if (norm_) all.push_back({"norm", &*norm_});
   return all;

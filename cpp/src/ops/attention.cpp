@@ -79,7 +79,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
     if (head.selection.options().dropout > 0) dropWeights(head, visible, first + r, context.random, row);
-    float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
+    const float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
     // Product with V for non-finite values: only over the allowed keys of each query, because 0 times NaN is NaN.
     if (!head.values.finite) {
       visible.gather(allowed, row);
@@ -145,7 +145,7 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
   double size = 0;
   for (Index n = 0; n < queries.count(); ++n)
     size += static_cast<double>(requireRoom("weights", {num_heads, queries.length(n), keys.length(n)}));
-  if (size > static_cast<double>(std::numeric_limits<Index>::max() / 4))
+  if (4 * size > static_cast<double>(std::numeric_limits<Index>::max()))
     refuseMemory("weights", {queries.count(), num_heads, queries.maxLength(), keys.maxLength()}, 4 * size);
   return static_cast<Index>(size);
 }

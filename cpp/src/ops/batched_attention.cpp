@@ -57,13 +57,14 @@ void BatchedAttention::forward(const float* query, const float* key, const float
   };
   const std::vector<Index> query_strides = strides(query_), key_strides = strides(key_),
                            value_strides = strides(value_);
-  std::optional<std::vector<Index>> mask_strides;
+  std::vector<Index> mask_strides;
   if (mask) {
     Shape shape = mask->shape;
     // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
     if (weights_.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
-    mask_strides = broadcastStrides(shape, weights_);
-    if (!mask_strides) refuseShape(mask->argument, mask->shape, "a shape that broadcasts to " + weights_.toString());
+    const auto broadcast = broadcastStrides(shape, weights_);
+    if (!broadcast) refuseShape(mask->argument, mask->shape, "a shape that broadcasts to " + weights_.toString());
+    mask_strides = *broadcast;
   }
   const Sequences queries = Sequences::uniform(1, num_queries), keys = Sequences::uniform(1, num_keys);
   const RandomScope random(context);
@@ -71,9 +72,9 @@ void BatchedAttention::forward(const float* query, const float* key, const float
     AttentionOptions call = options;
     Mask placed;
     if (mask) {
-      const size_t axes = mask_strides->size();
-      placed = {mask->kind, mask->data, {0, 0, (*mask_strides)[axes - 2], (*mask_strides)[axes - 1]}};
-      placed.data = placed.at(matrixOffset(leading_, *mask_strides, b));
+      const size_t axes = mask_strides.size();
+      placed = {mask->kind, mask->data, {0, 0, mask_strides[axes - 2], mask_strides[axes - 1]}};
+      placed.data = placed.at(matrixOffset(leading_, mask_strides, b));
       call.masks = {&placed, 1};
     }
     const auto matrix = [&](const float* data, const Shape& shape, const std::vector<Index>& by) {

@@ -23,7 +23,7 @@ void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float 
 }
 
 /// The larger of two, or NaN where either is.
-constexpr auto largerOrNaN = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
+constexpr auto kLargerOrNaN = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         break;
       case Pooling::kMax:
         output.row(n) = hidden.row(begin);
-        for (Index i = begin + 1; i < end; ++i) output.row(n) = output.row(n).binaryExpr(hidden.row(i), largerOrNaN);
+        for (Index i = begin + 1; i < end; ++i) output.row(n) = output.row(n).binaryExpr(hidden.row(i), kLargerOrNaN);
         break;
       case Pooling::kMeanSqrtLength:
         weigh(hidden, begin, end, one, std::sqrt(static_cast<float>(length)), output, n);

@@ -18,7 +18,8 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
   allocate("rotary", shape, sin_);
   const std::vector<double> w = sinusoidFrequencies(dim, base);
   for (size_t at = 0; at < cos_.size(); ++at) {
-    const double angle = static_cast<double>(at / w.size()) * w[at % w.size()];
+    const size_t position = at / w.size();
+    const double angle = static_cast<double>(position) * w[at % w.size()];
     cos_[at] = static_cast<float>(elementary::cos(angle));
     sin_[at] = static_cast<float>(elementary::sin(angle));
   }

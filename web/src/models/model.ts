@@ -35,7 +35,7 @@ export interface EncodeResult {
   tokens: string[][];
   /** The range of each token in its text, [start, end) in UTF-16 units as for `slice`; special tokens have [0, 0]. */
   offsets: [number, number][][];
-  /** [N,L]: 1 for tokens, 0 for padding */
+  /** 1 for tokens, 0 for padding; [N,L] */
   attentionMask: Tensor<Uint8Array>;
   /** The number of tokens cut from each text. */
   truncated: number[];
