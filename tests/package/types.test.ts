@@ -8,10 +8,12 @@ let folder: string;
 beforeAll(async () => {
   folder = install('types');
   fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${use}`);
-  // CommonJS modules load the package with import().
+  // CommonJS modules load the package with import(), and its types by name.
+  const types = "import type * as types from 'heed' with { 'resolution-mode': 'import' };";
+  const body = use.replace('export ', '').replace(/: heed\./g, ': types.');
   fs.writeFileSync(
     join(folder, 'common.cts'),
-    `export async function main() { const heed = await import('heed');\n${use.replace('export ', '')} }`,
+    `${types}\nexport async function main() { const heed = await import('heed');\n${body} }`,
   );
 });
 
