@@ -56,7 +56,14 @@ export type {
   TransformerOptions,
   TransformerWeights,
 } from './layers/transformer.js';
-export { type BooleanMask, type Masks, masks, type RelativeBiasOptions } from './masks.js';
+export {
+  type BooleanMask,
+  type BooleanMaskInput,
+  type BooleanMasks,
+  type Masks,
+  masks,
+  type RelativeBiasOptions,
+} from './masks.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { HeadName } from './models/heads.js';
 export type { ModelInput, TokenIds } from './models/input.js';

@@ -20,7 +20,8 @@ import {
 /** Which keys each query may attend to, one byte each. */
 export type BooleanMask = Tensor<Uint8Array>;
 
-type BooleanMaskInput = NestedMask | { readonly data: Uint8Array; readonly shape: readonly number[] };
+/** A mask of booleans, zeros and ones, or bytes. */
+export type BooleanMaskInput = NestedMask | { readonly data: Uint8Array; readonly shape: readonly number[] };
 
 /** Options of `masks.relative`. */
 export interface RelativeBiasOptions {
@@ -35,18 +36,15 @@ const relativeSchema = {
   bidirectional: optional(flag, true),
 } satisfies Schema<RelativeBiasOptions>;
 
-/** Query i may attend to keys 0..i: [length, keys]; `keys` default `length`. */
 function causal(length: number, keys: number = length): BooleanMask {
   return matrix('causal', length, keys, (i, j) => j <= i);
 }
 
-/** Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`. */
 function window(length: number, radius: number, keys: number = length): BooleanMask {
   const most = integer(radius, 'masks.window: radius', 0);
   return matrix('window', length, keys, (i, j) => Math.abs(i - j) <= most);
 }
 
-/** Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length. */
 function padding(lengths: readonly number[], keys?: number): BooleanMask {
   const read = listOf(count, 'an array of lengths')(lengths, 'masks.padding: lengths');
   const longest = read.reduce((a, b) => Math.max(a, b), 0);
@@ -57,10 +55,6 @@ function padding(lengths: readonly number[], keys?: number): BooleanMask {
   return new Tensor(data, [read.length, 1, 1, width]);
 }
 
-/**
- * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
- * where a boolean mask forbids.
- */
 function and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
 function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
 function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
@@ -79,16 +73,32 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
   return new Tensor(data, shape);
 }
 
+/** Makes and combines masks without a runtime. */
+export interface BooleanMasks {
+  /** Query i may attend to keys 0..i: [length, keys]; `keys` default `length`. */
+  causal(length: number, keys?: number): BooleanMask;
+  /** Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`. */
+  window(length: number, radius: number, keys?: number): BooleanMask;
+  /** Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length. */
+  padding(lengths: readonly number[], keys?: number): BooleanMask;
+  /**
+   * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
+   * where a boolean mask forbids.
+   */
+  and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
+  and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
+}
+
 /**
  * Makes and combines boolean masks; needs no `load()`.
  *
  * @example
  * masks.and(masks.padding([2, 3]), masks.causal(3)).shape; // [2, 1, 3, 3]
  */
-export const masks = { causal, window, padding, and };
+export const masks: BooleanMasks = { causal, window, padding, and };
 
 /** Makes and combines masks. */
-export interface Masks extends Readonly<typeof masks> {
+export interface Masks extends BooleanMasks {
   /** ALiBi (Press et al. 2021, arXiv:2108.12409): -slope_h |i - j| as an additive mask [numHeads, length, keys]; `keys` default `length`. */
   alibi(numHeads: number, length: number, keys?: number): Tensor;
   /**

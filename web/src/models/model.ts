@@ -41,7 +41,7 @@ export interface EncodeResult {
   truncated: number[];
 }
 
-/** @internal The result with all that options may request. */
+/** The result with all that options may request. */
 export type AllOutputs = EncodeResult & Required<Pick<EncodeResult, 'attentions' | 'hiddenStates'>>;
 
 export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
