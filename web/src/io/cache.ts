@@ -4,7 +4,8 @@
  */
 import { HeedError } from '../error.js';
 import { nodeModule } from '../platform.js';
-import { concatenate, isFile, type OpenFile, parseJson, type Source, streamChunks, type UrlOf } from './files.js';
+import { concatenate, isFile, type OpenFile, parseJson, type Source, streamChunks } from './files.js';
+import type { UrlOf } from './http.js';
 import type { Integrity } from './integrity.js';
 import { fs, openPath } from './node.js';
 import { headerEnd, parseHeader } from './safetensors.js';

@@ -32,9 +32,6 @@ export interface Source {
   failed?(error: unknown): Promise<void>;
 }
 
-/** @internal Where each file is, for sources that read URLs; null for files that have none. */
-export type UrlOf = (path: string) => URL | null;
-
 export function missing(where: string, got = 'no such file'): NoFile {
   return { status: 'missing', error: invalid(where, got, 'one', 'NOT_FOUND') };
 }

@@ -1,7 +1,10 @@
 /** Files from the network. */
 import { HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { fromStream, type OpenFile, type Source, type UrlOf } from './files.js';
+import { fromStream, type OpenFile, type Source } from './files.js';
+
+/** Where each file is, for sources that read URLs; null for files that have none. */
+export type UrlOf = (path: string) => URL | null;
 
 /**
  * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page in

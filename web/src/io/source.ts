@@ -2,8 +2,8 @@
 import { describe, guarded, type HeedError, invalid } from '../error.js';
 import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
 import { type CacheOption, cachedSource } from './cache.js';
-import { folderOf, type ModelFolder, missing, type Source, type UrlOf } from './files.js';
-import { httpSource } from './http.js';
+import { folderOf, type ModelFolder, missing, type Source } from './files.js';
+import { httpSource, type UrlOf } from './http.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
