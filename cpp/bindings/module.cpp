@@ -108,7 +108,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
         p.write(first + row, count, reinterpret_cast<const float*>(raw));
         continue;
       }
-      if (int8 && p.writeInt8) {
+      if (int8 && p.takesInt8()) {
         p.writeInt8(first + row, count, reinterpret_cast<const signed char*>(raw), row_scales + row);
         continue;
       }

@@ -31,24 +31,47 @@ struct InitialValue {
   static InitialValue linear(Index in);
 };
 
+/// Rows of a matrix in a format of their own, such as packed or quantized weights.
+class RowStorage {
+ public:
+  virtual ~RowStorage() = default;
+  /// Stores rows [first, first + count), row-major in fp32.
+  virtual void write(Index first, Index count, const float* rows) = 0;
+  /// The same for rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
+  virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
+  /// Copies rows out: exact in fp32, otherwise the values that the format represents.
+  virtual void read(Index first, Index count, float* rows) const = 0;
+};
+
 /// A named parameter of a module. It is read and written by ranges of rows (along the first axis), so that files can be
 /// streamed, q, k and v can be written into their thirds of `in_proj_weight`, and weights can be packed or quantized
 /// row by row.
 struct Parameter {
+  /// Consecutive rows of the parameter, in one of two forms.
+  struct Part {
+    Index rows;
+    float* plain;                   ///< row-major in fp32, or null
+    RowStorage* storage = nullptr;  ///< where `plain` is null
+  };
+
   std::string name;  ///< as in PyTorch, e.g. "self_attn.in_proj_weight"
   Shape shape;
   ParameterKind kind = ParameterKind::kWeight;
   InitialValue initial;
-  /// Copies rows [first, first + count) to `out`, row-major in fp32.
-  std::function<void(Index first, Index count, float* out)> read;
-  /// Sets rows [first, first + count).
-  std::function<void(Index first, Index count, const float* in)> write;
-  /// Sets rows that are given as int8 with one scale per row: value = scales[row] * in[row, :]. Empty for parameters
-  /// without an int8 format.
-  std::function<void(Index first, Index count, const signed char* in, const float* scales)> writeInt8;
+  std::vector<Part> parts;
+  /// Called after rows were written, for a module that derives values from them; or empty.
+  std::function<void()> on_write;
 
   /// The number of elements in a row; 1 for vectors.
   Index rowSize() const;
+  /// Copies rows [first, first + count) to `out`.
+  void read(Index first, Index count, float* out) const;
+  /// Sets rows [first, first + count).
+  void write(Index first, Index count, const float* in) const;
+  /// Whether it has a format that writeInt8() stores without converting it.
+  bool takesInt8() const { return parts.front().storage != nullptr; }
+  /// As RowStorage::writeInt8(). Requires takesInt8().
+  void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
 };
 
 /// How a module stores its matrices and multiplies by them. Everything else is fp32.

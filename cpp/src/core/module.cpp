@@ -13,6 +13,52 @@ InitialValue InitialValue::xavier(Index out, Index in) {
 
 InitialValue InitialValue::linear(Index in) { return uniform(1 / std::sqrt(static_cast<float>(in))); }
 
+namespace {
+
+/// Calls f(part, first row within the part, rows, preceding rows) for each part that overlaps [first, first + count).
+template <class F>
+void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index count, const F& f) {
+  Index begin = 0;
+  for (const Parameter::Part& part : parts) {
+    const Index end = begin + part.rows;
+    const Index low = std::max(first, begin), high = std::min(first + count, end);
+    if (low < high) f(part, low - begin, high - low, low - first);
+    begin = end;
+  }
+}
+
+}  // namespace
+
+void Parameter::read(Index first, Index count, float* out) const {
+  const Index row = rowSize();
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    if (part.plain) {
+      std::copy_n(part.plain + low * row, rows * row, out + before * row);
+    } else {
+      part.storage->read(low, rows, out + before * row);
+    }
+  });
+}
+
+void Parameter::write(Index first, Index count, const float* in) const {
+  const Index row = rowSize();
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    if (part.plain) {
+      std::copy_n(in + before * row, rows * row, part.plain + low * row);
+    } else {
+      part.storage->write(low, rows, in + before * row);
+    }
+  });
+  if (on_write) on_write();
+}
+
+void Parameter::writeInt8(Index first, Index count, const signed char* in, const float* scales) const {
+  const Index row = rowSize();
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    part.storage->writeInt8(low, rows, in + before * row, scales + before);
+  });
+}
+
 Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std::max<Index>(shape[0], 1) : 1; }
 
 void Module::collect(const std::string& prefix, std::vector<Parameter>& out) {
@@ -48,17 +94,8 @@ void Module::seed(uint64_t seed) {
 }
 
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial) {
-  Parameter p;
-  p.name = std::move(name);
-  p.shape = std::move(shape);
-  p.kind = kind;
-  p.initial = initial;
-  const Index row = p.rowSize();
-  p.read = [data, row](Index first, Index count, float* out) { std::copy_n(data + first * row, count * row, out); };
-  p.write = [data, row](Index first, Index count, const float* in) {
-    std::copy_n(in, count * row, data + first * row);
-  };
-  return p;
+  const Index rows = shape[0];
+  return {std::move(name), std::move(shape), kind, initial, {{rows, data}}, {}};
 }
 
 }  // namespace heed

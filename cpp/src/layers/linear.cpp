@@ -43,16 +43,12 @@ void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, con
 
 std::vector<Parameter> Linear::ownParameters() {
   const InitialValue initial = InitialValue::linear(options_.in_features);
-  PackedWeight* weight = weight_.get();
-  std::vector<Parameter> own;
-  own.push_back({.name = "weight",
-                 .shape = {options_.out_features, options_.in_features},
-                 .kind = ParameterKind::kWeight,
-                 .initial = initial,
-                 .read = [weight](Index first, Index count, float* rows) { weight->read(first, count, rows); },
-                 .write = [weight](Index first, Index count, const float* rows) { weight->write(first, count, rows); },
-                 .writeInt8 = [weight](Index first, Index count, const signed char* rows,
-                                       const float* scales) { weight->writeInt8(first, count, rows, scales); }});
+  std::vector<Parameter> own = {{"weight",
+                                 {options_.out_features, options_.in_features},
+                                 ParameterKind::kWeight,
+                                 initial,
+                                 {{options_.out_features, nullptr, weight_.get()}},
+                                 {}}};
   if (options_.bias)
     own.push_back(plainParameter("bias", {options_.out_features}, bias_.data(), ParameterKind::kBias, initial));
   return own;

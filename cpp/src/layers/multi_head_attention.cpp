@@ -52,40 +52,16 @@ bool sameRows(ConstMatrixView a, ConstMatrixView b) {
 }
 
 /// One parameter with the rows of three, one after the other: PyTorch's in_proj_weight and in_proj_bias.
-Parameter stacked(std::string name, InitialValue initial, std::array<Parameter, 3> parts) {
-  std::vector<Index> extents = parts[0].shape.extents();
-  extents[0] = parts[0].shape[0] + parts[1].shape[0] + parts[2].shape[0];
-  const Index row = parts[0].rowSize();
-  // Calls f(part, first row within the part, rows, preceding rows) for each part that overlaps [first, first + count).
-  const auto each = [parts](Index first, Index count, auto f) {
-    Index begin = 0;
-    for (const Parameter& part : parts) {
-      const Index end = begin + part.shape[0];
-      const Index low = std::max(first, begin), high = std::min(first + count, end);
-      if (low < high) f(part, low - begin, high - low, low - first);
-      begin = end;
-    }
-  };
-  Parameter all;
-  all.name = std::move(name);
-  all.shape = Shape(std::move(extents));
-  all.kind = parts[0].kind;
+Parameter stacked(const char* name, InitialValue initial, const std::array<Parameter, 3>& three) {
+  Parameter all = three[0];
+  all.name = name;
   all.initial = initial;
-  all.read = [each, row](Index first, Index count, float* out) {
-    each(first, count,
-         [&](const Parameter& p, Index low, Index rows, Index before) { p.read(low, rows, out + before * row); });
-  };
-  all.write = [each, row](Index first, Index count, const float* in) {
-    each(first, count,
-         [&](const Parameter& p, Index low, Index rows, Index before) { p.write(low, rows, in + before * row); });
-  };
-  if (parts[0].writeInt8) {
-    all.writeInt8 = [each, row](Index first, Index count, const signed char* in, const float* scales) {
-      each(first, count, [&](const Parameter& p, Index low, Index rows, Index before) {
-        p.writeInt8(low, rows, in + before * row, scales + before);
-      });
-    };
+  std::vector<Index> extents = all.shape.extents();
+  for (size_t i = 1; i < 3; ++i) {
+    extents[0] += three[i].shape[0];
+    all.parts.push_back(three[i].parts[0]);
   }
+  all.shape = Shape(std::move(extents));
   return all;
 }
 

@@ -164,10 +164,7 @@ std::vector<Parameter> EncoderModel::ownParameters() {
   if (config_.positions != Positions::kRelative) return {};
   Parameter table = plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.num_heads},
                                    positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal());
-  table.write = [this, write = table.write](Index row, Index count, const float* in) {
-    write(row, count, in);
-    updateRelativeBias();
-  };
+  table.on_write = [this] { updateRelativeBias(); };
   return {std::move(table)};
 }
 

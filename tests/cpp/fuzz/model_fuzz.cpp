@@ -59,7 +59,7 @@ bool writeWeights(Choices& choose, EncoderModel& model) {
       const Index count = std::min<Index>(rows - first, 1 + choose.length(40));
       const auto size = static_cast<size_t>(count * width);
       Generator generator(choose.byte());
-      if (p.writeInt8 && choose.flag()) {
+      if (p.takesInt8() && choose.flag()) {
         std::vector<signed char> values(size);
         for (signed char& v : values) v = static_cast<signed char>(generator.next() >> 24);
         std::vector<float> scales(static_cast<size_t>(count));

@@ -26,21 +26,12 @@ struct LeftForm {
 
 /// A weight W. Each format is a derived class in a file of its own that packs and unpacks rows, and multiplies by means
 /// of multiplyChunk() (gemm/chunk.h).
-class PackedWeight {
+class PackedWeight : public RowStorage {
  public:
   /// A weight of zeros. `full_range`: see Int8Weight. Throws kOutOfMemory.
   static std::unique_ptr<PackedWeight> create(Index out, Index in, Precision precision, bool full_range = false);
-  virtual ~PackedWeight() = default;
-
   Index out() const { return out_; }  ///< M
   Index in() const { return in_; }    ///< K
-
-  /// Stores output rows [first, first + count).
-  virtual void write(Index first, Index count, const float* rows) = 0;
-  /// The same for rows that are already int8: row r is scales[r] times its integers.
-  virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
-  /// Copies output rows out: exact in fp32, otherwise the values that the format represents.
-  virtual void read(Index first, Index count, float* rows) const = 0;
 
   virtual const LeftForm& leftForm() const = 0;
   /// C of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums floats.
