@@ -1,5 +1,6 @@
-# Builds the two modules <build>/simd128/heed.{mjs,wasm} and <build>/relaxed-simd/heed.{mjs,wasm}. They have the same file
-# name, so that their JavaScript glue is identical and is shipped once.
+# Builds the modules <build>/NAME/heed.{mjs,wasm}: simd128 and relaxed-simd, and the same for shared-memory threads,
+# threads-simd128 and threads-relaxed-simd. They have the same file name, so that the JavaScript glue of a pair is identical
+# and is shipped once.
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
@@ -63,8 +64,10 @@ string(REPLACE "${emmalloc_overflows}"
   emmalloc "${emmalloc}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/emmalloc.c CONTENT "${emmalloc}" @ONLY)
 enable_language(C)
-add_library(heed-malloc OBJECT ${CMAKE_BINARY_DIR}/emmalloc.c)
-target_compile_options(heed-malloc PRIVATE -Oz -flto -fno-builtin -w)
+function(heed_malloc name)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/emmalloc.c)
+  target_compile_options(${name} PRIVATE -Oz -flto -fno-builtin -w ${ARGN})
+endfunction()
 
 # EMBIND_AOT runs the module while linking, in Emscripten's own Node. Node 20 has relaxed SIMD behind a flag.
 execute_process(COMMAND ${EMSCRIPTEN_ROOT_PATH}/em-config NODE_JS OUTPUT_VARIABLE node OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -77,14 +80,22 @@ if(node_version MATCHES "^v20\\.")
   set(CMAKE_CXX_LINKER_LAUNCHER ${CMAKE_COMMAND} -E env EM_NODE_JS=${node_wrapper})
 endif()
 
-function(heed_module name)
+# Of Emscripten's support for threads only the libraries are used; web/src/thread.ts starts the threads. Heap views of the
+# glue are renewed when another thread has grown the memory.
+set(threads -sWASM_WORKERS -DHEED_THREADS)
+heed_malloc(heed-malloc)
+heed_malloc(heed-malloc-threads ${threads})
+
+function(heed_module name malloc)
   add_executable(heed-${name} ${core_sources} ${binding_sources})
-  target_link_libraries(heed-${name} PRIVATE heed-flags heed-malloc)
+  target_link_libraries(heed-${name} PRIVATE heed-flags ${malloc})
   target_compile_options(heed-${name} PRIVATE ${ARGN})
   target_link_options(heed-${name} PRIVATE ${ARGN})
   set_target_properties(heed-${name} PROPERTIES
     OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
 endfunction()
 
-heed_module(simd128 -msimd128)
-heed_module(relaxed-simd -msimd128 -mrelaxed-simd)
+heed_module(simd128 heed-malloc -msimd128)
+heed_module(relaxed-simd heed-malloc -msimd128 -mrelaxed-simd)
+heed_module(threads-simd128 heed-malloc-threads -msimd128 ${threads})
+heed_module(threads-relaxed-simd heed-malloc-threads -msimd128 -mrelaxed-simd ${threads})

@@ -5,8 +5,9 @@ import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
 import { provenance } from './provenance.mjs';
+import { renamed } from './wasm-names.mjs';
 
-const kBuilds = ['simd128', 'relaxed-simd'];
+const kBuilds = ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'];
 const dist = join(root, 'dist');
 const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
@@ -16,6 +17,7 @@ const stamp = join(root, 'build/web.stamp');
 const kEntries = {
   index: 'web/src/index.ts',
   worker: 'web/src/worker/worker.ts',
+  thread: 'web/src/worker/thread.ts',
   // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
   tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs',
 };
@@ -30,12 +32,16 @@ function inputs() {
   ];
 }
 
-// Both modules are compiled from the same sources, so they share one glue script. If a compiler numbered their imports
-// differently, shared glue would call the wrong functions, hence the check.
-function checkGlue() {
-  const [first, second] = kBuilds.map((name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8'));
-  if (first !== second)
-    throw new PlainError('the two modules have different glue; build-web.mjs ships one script for both');
+const glueOf = (name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8');
+
+// The modules are compiled from the same sources and share the glue of the first. Those without threads have it already. If a
+// compiler numbered their imports differently, shared glue would call the wrong functions, hence the check. Those for threads
+// have other glue, of which nothing is needed, but their imports are the same and are renamed.
+function moduleOf(name) {
+  const bytes = fs.readFileSync(join(wasmFolder, name, 'heed.wasm'));
+  if (glueOf(name) === glueOf(kBuilds[0])) return bytes;
+  if (name.startsWith('threads-')) return renamed(bytes, glueOf(name), glueOf(kBuilds[0]));
+  throw new PlainError('the two modules have different glue; build-web.mjs ships one script for both');
 }
 
 // Removes what heed does not use from Emscripten's glue: its own ways to find the module (web/src/module.ts supplies it, and
@@ -59,6 +65,8 @@ function trimmed(glue) {
       .replace(/(?<=var attachFinalizer=)handle=>\{.*?return attachFinalizer\(handle\)\}/, 'handle=>handle')
       .replace(/clone\(\)\{.*?return clone\}\},/, '')
       .replace(/if\(this\.\$\$\.deleteScheduled&&[^}]*\}detachFinalizer\(this\);/, '')
+      // Decoders refuse views of shared memory.
+      .replace('UTF8Decoder.decode(HEAPU8.subarray(', 'UTF8Decoder.decode(HEAPU8.slice(')
       // Wide strings, which the bindings do not use, and the folder of the script, where nothing is looked for.
       .replace(/(?<=var __embind_register_std_wstring=)function.*?(?=;var __embind_register_void)/, '()=>{}')
       .replace(
@@ -167,7 +175,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
   fs.rmSync(next, { recursive: true, force: true });
-  checkGlue();
+  const modules = kBuilds.map((name) => [name, moduleOf(name)]);
   const tsc = [
     process.execPath,
     'node_modules/typescript/bin/tsc',
@@ -177,12 +185,10 @@ export async function buildWeb({ forCoverage = false } = {}) {
     join(next, 'types'),
   ];
   const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
-  for (const name of kBuilds) {
-    fs.copyFileSync(join(wasmFolder, name, 'heed.wasm'), join(next, `heed-${name}.wasm`));
-  }
+  for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);
-  fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(kBuilds, wasmFolder), null, 2)}\n`);
+  fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(modules, wasmFolder), null, 2)}\n`);
   // Moved into place at the end, so that a program that uses dist/ never sees half of it.
   fs.rmSync(dist, { recursive: true, force: true });
   fs.renameSync(next, dist);

@@ -1,5 +1,6 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Core } from './core.js';
+import { countUpTo } from './cores.js';
 import { HeedError } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
@@ -18,7 +19,16 @@ import { Transformer, type TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
-import { type Build, type Choice, chooseBuild, instantiate, locate, type WasmSource } from './module.js';
+import {
+  type Build,
+  type Choice,
+  chooseBuild,
+  endThreads,
+  instantiate,
+  locate,
+  threadsOf,
+  type WasmSource,
+} from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { RawObject, Runtime } from './owned.js';
 import { dispose, registry } from './platform.js';
@@ -30,6 +40,11 @@ export interface LoadOptions {
   build?: 'auto' | Build;
   /** The module, if it is not served beside heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
   wasm?: WasmSource;
+  /**
+   * The number of threads that share the work of one call, with the calling thread, up to 16, or 'auto' for the number of cores, at most 4. Default: 1. In Node, and in pages that
+   * are cross-origin isolated; elsewhere one thread runs, and `info.threadsReason` says why. Results are the same, bit for bit, for any number.
+   */
+  threads?: number | 'auto';
 }
 
 /** What actually runs. */
@@ -40,6 +55,10 @@ export interface Info {
   readonly build: Build;
   /** Why this build. */
   readonly reason: string;
+  /** How many threads run, with the calling thread. */
+  readonly threads: number;
+  /** Why this many. */
+  readonly threadsReason: string;
   /** The compiler that made the module. */
   readonly compiler: string;
   /** Current size of the module's memory, in bytes. It grows as needed and does not shrink before `dispose()`. */
@@ -116,7 +135,15 @@ export class Heed extends Functions {
   /** What actually runs, and why. */
   get info(): Info {
     const { core } = this.#runtime;
-    return { version, ...this.#choice, compiler: core.compiler(), memoryBytes: core.memoryBytes() };
+    const { count: threads, reason: threadsReason } = threadsOf(core);
+    return {
+      version,
+      ...this.#choice,
+      threads,
+      threadsReason,
+      compiler: core.compiler(),
+      memoryBytes: core.memoryBytes(),
+    };
   }
 
   /**
@@ -182,6 +209,7 @@ function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): v
 const loadSchema = {
   build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
   wasm: optional(locate, undefined),
+  threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
 } satisfies Schema<LoadOptions>;
 
 /** An instance of the module and how many callers use it. A promise, so that concurrent calls share it. */
@@ -190,7 +218,7 @@ interface Shared {
   users: number;
 }
 
-// By the URL of the source (none: the package's own) or the object that was given, then by the build.
+// By the URL of the source (none: the package's own) or the object that was given, then by the build and the threads.
 const byUrl = new Map<string, Map<string, Shared>>();
 const byObject = new WeakMap<object, Map<string, Shared>>();
 
@@ -204,23 +232,24 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
  * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
  */
 export async function load(options?: LoadOptions): Promise<Heed> {
-  const { build, wasm } = readOptions('load', loadSchema, options);
+  const { build, wasm, threads } = readOptions('load', loadSchema, options);
+  const variant = `${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
   const places = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
   const place = places.get(key) ?? new Map<string, Shared>();
   places.set(key, place);
   const start = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
-    return [await instantiate(choice.build, wasm), choice];
+    return [await instantiate(choice.build, wasm, threads), choice];
   };
   const forget = () => {
-    if (place.get(build) === shared) place.delete(build);
+    if (place.get(variant) === shared) place.delete(variant);
   };
-  let shared = place.get(build);
+  let shared = place.get(variant);
   if (!shared) {
     const loading = start();
     shared = { loading, users: 0 };
-    place.set(build, shared);
+    place.set(variant, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
   }
   const { loading } = shared;
@@ -228,6 +257,7 @@ export async function load(options?: LoadOptions): Promise<Heed> {
   const [core, choice] = await loading!;
   return new Heed(core, choice, () => {
     if (--shared.users > 0) return;
+    endThreads(core);
     shared.loading = null; // so that a disposed object that is kept does not keep the memory
     forget();
   });

@@ -13,6 +13,7 @@ enum class ErrorCode {
   kOutOfMemory,      ///< the engine refused to grow the memory, or a size exceeds what 32-bit memory can hold
   kInvalidFile,      ///< a file whose content is invalid
   kUnsupported,      ///< valid, but not implemented
+  kWorkerFailed,     ///< a thread ended during a call
 };
 
 /// "INVALID_ARGUMENT", "SHAPE_MISMATCH", ...

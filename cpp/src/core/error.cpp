@@ -17,6 +17,8 @@ const char* errorCodeName(ErrorCode code) {
       return "INVALID_FILE";
     case ErrorCode::kUnsupported:
       return "UNSUPPORTED";
+    case ErrorCode::kWorkerFailed:
+      return "WORKER_FAILED";
   }
   return "INTERNAL";
 }
