@@ -1,6 +1,6 @@
-/// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/threads.ts): it instantiates the
-/// module again with the same memory, and calls the functions that startThreads() names by their indices in the function
-/// table, which are the same in all instances.
+/// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/threads.ts): it instantiates
+/// the module again with the same memory, and calls the functions that startThreads() names by their indices in the
+/// function table, which are the same in all instances.
 #if defined(HEED_THREADS)
 #include <emscripten/bind.h>
 
@@ -13,8 +13,14 @@
 /// Sets an instance's stack pointer and thread-local storage, at the lower end of the stack (Emscripten's compiler-rt).
 extern "C" void _emscripten_wasm_worker_initialize(void* stack, int bytes);
 
+extern "C" void __wasm_init_tls(void* storage);
+
 namespace heed::bindings {
 namespace {
+
+/// The linker sets the addresses of thread-local variables of other object files in __wasm_init_tls(), which nothing
+/// calls on the main thread. The unwinder has such a variable, and no exception would be caught.
+__attribute__((constructor(101))) void initializeMainThread() { __wasm_init_tls(__builtin_wasm_tls_base()); }
 
 constexpr size_t kStackBytes = 256 * 1024;  // as the main thread's
 
@@ -31,8 +37,8 @@ double address(Function* function) {
   return static_cast<double>(reinterpret_cast<uintptr_t>(function));
 }
 
-/// Lets calls use `count` threads besides the caller, or none again. Returns what every thread needs: the functions that
-/// initialize it, run it and report its failure, and the size of its stack.
+/// Lets calls use `count` threads besides the caller, or none again. Returns what every thread needs: the functions
+/// that initialize it, run it and report its failure, and the size of its stack.
 val startThreads(int count, int cores, bool may_wait) {
   return guarded([&] {
     pool = count == 0 ? nullptr : new ThreadPool(count, cores, may_wait, followGrowth);

@@ -27,7 +27,9 @@ class Executor {
   void run(Index count, Context& context, const Task& task) const {
     if constexpr (kHasThreads) {
       if (pool_ && count > 1) {
-        const auto call = [](const void* called, Index i, Context& own) { (*static_cast<const Task*>(called))(i, own); };
+        const auto call = [](const void* called, Index i, Context& own) {
+          (*static_cast<const Task*>(called))(i, own);
+        };
         return runOnThreads(count, context, call, &task);
       }
     }

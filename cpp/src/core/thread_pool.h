@@ -10,9 +10,9 @@
 
 namespace heed {
 
-/// Threads that share the tasks of one caller. A region is one call of run(). Its tasks are taken one batch at a time, by
-/// the caller and by the threads that are awake, so the caller waits for batches that were begun and never for a thread:
-/// one that does not run, because the machine is busy or it has ended, takes nothing and delays nothing.
+/// Threads that share the tasks of one caller. A region is one call of run(). Its tasks are taken one batch at a time,
+/// by the caller and by the threads that are awake, so the caller waits for batches that were begun and never for a
+/// thread: one that does not run, because the machine is busy or it has ended, takes nothing and delays nothing.
 ///
 /// Between the regions of a call threads spin for some tens of microseconds, then they sleep. The host creates the
 /// threads; each of them calls work(). It replaces those that end, or all of them after a region that did not end.
@@ -20,8 +20,9 @@ class ThreadPool {
  public:
   using Call = void (*)(const void* task, Index i, Context& context);
 
-  /// For `threads` threads besides the caller. Only as many as there are `cores` spin. `may_wait`: whether the caller may
-  /// sleep, which the main thread of a page may not. `after_region` is called by the caller at the end of each region.
+  /// For `threads` threads besides the caller. Only as many as there are `cores` spin. `may_wait`: whether the caller
+  /// may sleep, which the main thread of a page may not. `after_region` is called by the caller at the end of each
+  /// region.
   ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)() = nullptr);
 
   /// Calls task(i, context) for each i in [0, count), where a thread has a context of its own with the random state of
@@ -71,8 +72,8 @@ class ThreadPool {
   bool running_ = false;  // also after a region that was left by a trap, until add()
   std::optional<Error> error_;
 
-  // The number of the region in the upper half, so that a batch of one region is never taken for one of the next, and the
-  // number of its batches that are left in the lower.
+  // The number of the region in the upper half, so that a batch of one region is never taken for one of the next, and
+  // the number of its batches that are left in the lower.
   alignas(64) std::atomic<uint64_t> open_{0};
   alignas(64) std::atomic<uint32_t> done_{0};  // batches of this region that have ended
   std::atomic<uint32_t> caller_sleeps_{0};

@@ -20,8 +20,7 @@ struct Cut {
 };
 
 Cut cutFor(Index rows, Index depth, std::span<const Product> products, Index threads) {
-  const auto pieces = [rows](Index most) { return (rows + most - 1) / most; };
-  Cut cut{pieces(kChunkRows), 1};
+  Cut cut{rows / kChunkRows + (rows % kChunkRows != 0), 1};
   if (threads == 1 || rows == 0) return cut;
   double columns = 0;
   for (const Product& product : products) columns += static_cast<double>(product.weight->out());
@@ -47,26 +46,25 @@ class Multiplication {
   Multiplication(ConstMatrixView a, std::span<const Product> products, Cut cut)
       : a_(a), products_(products), cut_(cut) {}
 
-  /// Packs chunk c once for each form that the weights read; the words of product j go to result[j].
-  uint32_t** pack(Index c, Arena& arena) const {
+  /// Memory for the packed chunk c: the words of product j begin at result[j].
+  uint32_t** takePacked(Index c, Arena& arena) const {
     auto** packed = arena.take<uint32_t*>(static_cast<Index>(products_.size()));
     for (size_t j = 0; j < products_.size(); ++j) {
-      if (const size_t same = sameForm(j); same != j) {
-        packed[j] = packed[same];
-        continue;
-      }
-      packed[j] = arena.take<uint32_t>(products_[j].weight->leftForm().words(blocks(c).rows, a_.cols()));
+      const Index words = products_[j].weight->leftForm().words(blocks(c).rows, a_.cols());
+      packed[j] = sameForm(j) == j ? arena.take<uint32_t>(words) : packed[sameForm(j)];
     }
     return packed;
   }
-  void fill(Index c, uint32_t* const* packed) const {
+
+  /// Packs chunk c once for each form that the weights read.
+  void pack(Index c, uint32_t* const* packed) const {
     const RowBlocks rows = blocks(c);
     const ConstMatrixView chunk = view(a_.data() + first(c) * a_.outerStride(), rows.rows, a_.cols(), a_.outerStride());
     for (size_t j = 0; j < products_.size(); ++j)
       if (sameForm(j) == j) products_[j].weight->leftForm().pack(chunk, rows, packed[j]);
   }
 
-  /// Part `part` of the columns of chunk c.
+  /// Computes part `part` of the columns of chunk c.
   void multiply(Index c, Index part, uint32_t* const* packed, Arena& arena) const {
     const Arena::Scope scope(arena);
     float* sums = arena.take(kMaxSums);
@@ -101,8 +99,8 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Context& conte
   if (cut.parts == 1) {
     executor.run(cut.chunks, context, [&](Index c, Context& task) {
       const Arena::Scope scope(task.arena);
-      uint32_t** packed = product.pack(c, task.arena);
-      product.fill(c, packed);
+      uint32_t** packed = product.takePacked(c, task.arena);
+      product.pack(c, packed);
       product.multiply(c, 0, packed, task.arena);
     });
     return;
@@ -110,8 +108,8 @@ void matmul(ConstMatrixView a, std::span<const Product> products, Context& conte
   // Chunks that several threads read are packed before the first of them multiplies.
   const Arena::Scope scope(context.arena);
   auto** packed = context.arena.take<uint32_t**>(cut.chunks);
-  for (Index c = 0; c < cut.chunks; ++c) packed[c] = product.pack(c, context.arena);
-  executor.run(cut.chunks, context, [&](Index c, Context&) { product.fill(c, packed[c]); });
+  for (Index c = 0; c < cut.chunks; ++c) packed[c] = product.takePacked(c, context.arena);
+  executor.run(cut.chunks, context, [&](Index c, Context&) { product.pack(c, packed[c]); });
   executor.run(cut.chunks * cut.parts, context, [&](Index i, Context& task) {
     product.multiply(i / cut.parts, i % cut.parts, packed[i / cut.parts], task.arena);
   });

@@ -132,8 +132,8 @@ TEST(ThreadPool, ProductsHaveTheSameBitsForAnyNumberOfThreads) {
       weight->write(0, out, w.data());
       const auto multiply = [&](Context& context) {
         std::vector<float> c(static_cast<size_t>(rows * out), 0.5f), d(static_cast<size_t>(rows * (out + 9)));
-        const Epilogue epilogue{.bias = bias.data(), .activation = Activation::kGelu, .residual = c.data(),
-                                .residual_stride = out};
+        const Epilogue epilogue{
+            .bias = bias.data(), .activation = Activation::kGelu, .residual = c.data(), .residual_stride = out};
         const Product products[] = {{weight.get(), epilogue, view(c.data(), rows, out)},
                                     {other.get(), {}, view(d.data(), rows, out + 9)}};
         matmul(view(a.data(), rows, depth), products, context);
@@ -159,10 +159,10 @@ TEST(ThreadPool, AttentionHasTheSameBitsForAnyNumberOfThreads) {
     const auto attend = [&](Context& context) {
       std::vector<float> out(static_cast<size_t>(rows * width)),
           weights(static_cast<size_t>(attentionWeightsSize(heads, sequences, sequences)));
-      attention({view(q.data(), rows, width), view(k.data(), rows, width), view(v.data(), rows, width), sequences,
-                 sequences},
-                heads, {.causal = true, .dropout = 0.2f, .dropout_key = {.seed = 11}}, {view(out.data(), rows, width),
-                weights.data()}, context);
+      attention(
+          {view(q.data(), rows, width), view(k.data(), rows, width), view(v.data(), rows, width), sequences, sequences},
+          heads, {.causal = true, .dropout = 0.2f, .dropout_key = {.seed = 11}},
+          {view(out.data(), rows, width), weights.data()}, context);
       out.insert(out.end(), weights.begin(), weights.end());
       return out;
     };

@@ -19,12 +19,24 @@ export interface Site {
 /** Answers a request below /models/ and says true, or leaves it. */
 export type Models = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
 
-export async function openSite(models: Models): Promise<Site> {
+/** The strictest policy under which WebAssembly runs. */
+const strictPolicy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
+
+/** The headers of a page that is cross-origin isolated, and of its scripts. */
+export const isolation = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+};
+
+/** `headers` are sent with every file. */
+export async function openSite(
+  models: Models,
+  { headers = {}, policy = strictPolicy }: { headers?: Record<string, string>; policy?: string } = {},
+): Promise<Site> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split('?')[0]!);
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     if (path === '/') {
-      // The strictest policy under which WebAssembly runs.
-      const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
       return void response
         .writeHead(200, { 'content-type': 'text/html', 'content-security-policy': policy })
         .end('<!doctype html><title>heed</title><script type="module" src="/page.js"></script>');

@@ -38,12 +38,15 @@ export function keepAlive(worker: WorkerLike, keeps: boolean): void {
   else (worker as Partial<NodeWorker>).unref?.();
 }
 
+/** Without the options of the process: with `--input-type`, which goes with `--eval`, no script can be started. */
+const nodeOptions = { execArgv: [] };
+
 /** Starts a worker that runs heed's worker.js. */
 export function startWorker(): WorkerLike {
   // Bundlers recognize exactly these expressions, and make each script a bundle of its own.
   return start(
     'worker.js',
-    ({ Worker }) => new Worker(new URL('./worker.js', import.meta.url)),
+    ({ Worker }) => new Worker(new URL('./worker.js', import.meta.url), nodeOptions),
     () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
   );
 }
@@ -52,7 +55,7 @@ export function startWorker(): WorkerLike {
 export function startThread(): WorkerLike {
   return start(
     'thread.js',
-    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url)),
+    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url), nodeOptions),
     () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   );
 }

@@ -2,7 +2,6 @@
  * The script of a shared-memory thread: instantiates the module with the memory of the main instance and runs the core's thread function, which does not return. It cannot
  * answer messages afterwards, and nothing that the thread function calls calls JavaScript.
  */
-import { nodeModule } from '../platform.js';
 
 /** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
 export interface ThreadStart {
@@ -42,7 +41,9 @@ interface Port {
   postMessage(message: 'ready'): void;
 }
 
-const nodePort = nodeModule<typeof import('node:worker_threads')>('worker_threads')?.parentPort;
+// Not by platform.ts: this script shall be one file.
+const host = (globalThis as { process?: { getBuiltinModule?(name: string): unknown } }).process;
+const nodePort = (host?.getBuiltinModule?.('node:worker_threads') as typeof import('node:worker_threads'))?.parentPort;
 if (nodePort) nodePort.once('message', (start: ThreadStart) => run(start, () => nodePort.postMessage('ready')));
 else {
   const port = globalThis as unknown as Port;

@@ -34,7 +34,8 @@ class PackedWeight : public RowStorage {
   Index in() const { return in_; }    ///< K
 
   virtual const LeftForm& leftForm() const = 0;
-  /// The columns of C in `panels`, of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums floats.
+  /// The columns of C in `panels`, of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums
+  /// floats.
   virtual void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const = 0;
 
   /// Column panels of W^T: 8 output rows of W each, the last one filled up with zeros.
