@@ -34,6 +34,15 @@ void Float32Weight::write(Index first, Index count, const float* rows) {
   }
 }
 
+void Float32Weight::writeColumns(ConstMatrixView b) {
+  for (Index first = 0; first < out(); first += 8) {
+    const Index count = std::min<Index>(8, out() - first);
+    std::byte* to = row(first);
+    for (Index k = 0; k < in(); ++k, to += stepBytes())
+      std::memcpy(to, b.data() + k * b.outerStride() + first, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
 void Float32Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
   std::vector<float> row(static_cast<size_t>(in()));
   for (Index r = 0; r < count; ++r, rows += in()) {

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/train/graph.h"
+
+namespace heed::train {
+
+/// Options of one parameter group, as in torch.optim.
+struct GroupOptions {
+  double lr = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0;  ///< SGD
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< Adam, AdamW
+};
+
+/// torch.optim.SGD, Adam and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101). Arithmetic per element is in fp32, bias
+/// corrections and factors in double, in PyTorch's order.
+class Optimizer {
+ public:
+  enum class Kind { kSgd, kAdam, kAdamW };
+
+  explicit Optimizer(Kind kind) : kind_(kind) {}
+
+  /// Adds a group; returns its index.
+  Index addGroup(const GroupOptions& options);
+  GroupOptions& group(Index i) { return groups_[static_cast<size_t>(i)]; }
+  /// Adds a parameter to a group. `gradients` must outlive the optimizer.
+  void addParameter(Index group, ParameterGradients& gradients, size_t parameter);
+
+  /// Updates all parameters that require a gradient and have one. Returns false, with all parameters unchanged, if a
+  /// gradient is not finite.
+  bool step();
+
+  /// A parameter's state, for checkpoints: its number of steps and its moments, as (rows, row size) matrices; rows of a
+  /// table that have none are zeros.
+  struct State {
+    std::string name;  ///< "exp_avg", "exp_avg_sq" or "momentum_buffer"
+    std::vector<float> values;
+  };
+  int64_t steps(Index parameter) const;
+  std::vector<State> state(Index parameter) const;
+  /// Restores them. Throws kShapeMismatch, kInvalidArgument.
+  void restore(Index parameter, int64_t steps, std::span<const State> state);
+
+ private:
+  struct Slot {
+    Index group;
+    ParameterGradients* gradients;
+    size_t parameter;
+    int64_t steps = 0;
+    std::vector<float> first, second;  // moments of the rows that have a gradient, in the order of the gradient's rows
+  };
+
+  Kind kind_;
+  std::vector<GroupOptions> groups_;
+  std::vector<Slot> slots_;
+};
+
+/// torch.nn.utils.clip_grad_norm_: scales all gradients so that their norm is at most `max_norm`, by the factor min(1,
+/// max_norm / (norm + 1e-6)); returns the norm before. If that is not finite, the gradients stay as they are.
+double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm);
+
+}  // namespace heed::train

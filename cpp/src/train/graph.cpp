@@ -1,0 +1,212 @@
+#include "heed/train/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "core/check.h"
+
+namespace heed::train {
+
+Matrix::Matrix(Index rows, Index columns) : rows_(rows), columns_(columns) {
+  const size_t size = requireRoom("activations", {rows, columns});
+  // One element even for an empty matrix, so that data() tells whether there is one.
+  data_ = std::unique_ptr<float[]>(new float[std::max<size_t>(size, 1)]);
+}
+
+Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { view() = values; }
+
+ParameterGradients::ParameterGradients(Module& module)
+    : parameters_(module.parameters()), entries_(parameters_.size()) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    entries_[i].required = parameters_[i].kind != ParameterKind::kBuffer;
+    Index first = 0;
+    for (const Parameter::Part& part : parameters_[i].parts) {
+      const void* key = part.plain ? static_cast<const void*>(part.plain) : part.storage;
+      locations_.emplace(key, Location{i, first, part.rows});
+      first += part.rows;
+    }
+  }
+}
+
+void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
+  if (parameters_[parameter].kind == ParameterKind::kBuffer) return;
+  entries_[parameter].required = required;
+}
+
+const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
+  const auto found = locations_.find(key);
+  return found == locations_.end() ? nullptr : &found->second;
+}
+
+MatrixView ParameterGradients::dense(const Location& part) {
+  const Parameter& parameter = parameters_[part.parameter];
+  Entry& entry = entries_[part.parameter];
+  entry.present = true;
+  if (!entry.dense.data()) {
+    entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
+    entry.dense.view().setZero();
+  }
+  return heed::view(entry.dense.data() + part.first_row * parameter.rowSize(), part.rows, parameter.rowSize());
+}
+
+float* ParameterGradients::row(const Location& table, Index row) {
+  Entry& entry = entries_[table.parameter];
+  const Index width = parameters_[table.parameter].rowSize();
+  entry.present = true;
+  entry.by_rows = true;
+  const auto [slot, is_new] = entry.rows.slots.try_emplace(table.first_row + row, entry.rows.order.size());
+  if (is_new) {
+    entry.rows.order.push_back(table.first_row + row);
+    entry.rows.values.resize(entry.rows.values.size() + static_cast<size_t>(width));
+  }
+  return entry.rows.values.data() + slot->second * width;
+}
+
+void ParameterGradients::read(size_t parameter, Index first, Index count, float* out) const {
+  const Entry& entry = entries_[parameter];
+  const Index width = parameters_[parameter].rowSize();
+  if (entry.dense.data()) {
+    std::copy_n(entry.dense.data() + first * width, count * width, out);
+    return;
+  }
+  std::fill_n(out, count * width, 0.0f);
+  for (const auto& [row, slot] : entry.rows.slots) {
+    if (row >= first && row < first + count)
+      std::copy_n(entry.rows.values.data() + slot * width, width, out + (row - first) * width);
+  }
+}
+
+void ParameterGradients::add(size_t parameter, Index first, Index count, const float* rows) {
+  const Index width = parameters_[parameter].rowSize();
+  if (entries_[parameter].by_rows) {
+    for (Index r = 0; r < count; ++r) {
+      const ConstMatrixView from = heed::view(rows + r * width, 1, width);
+      if ((from.array() == 0).all()) continue;
+      heed::view(row({parameter, 0, 0}, first + r), 1, width) += from;
+    }
+    return;
+  }
+  dense({parameter, first, count}) += heed::view(rows, count, width);
+}
+
+void ParameterGradients::scale(float factor) {
+  for (Entry& entry : entries_) {
+    if (entry.dense.data()) entry.dense.view() *= factor;
+    for (float& value : entry.rows.values) value *= factor;
+  }
+}
+
+double ParameterGradients::sumOfSquares() const {
+  double sum = 0;
+  for (const Entry& entry : entries_) {
+    if (!entry.required || !entry.present) continue;
+    if (entry.dense.data()) sum += entry.dense.values().cast<double>().squaredNorm();
+    for (const float value : entry.rows.values) sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
+void ParameterGradients::zero() {
+  for (Entry& entry : entries_) {
+    entry.present = false;
+    if (entry.dense.data()) entry.dense.view().setZero();
+    std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+  }
+}
+
+void Graph::forget(const ParameterGradients& gradients) { std::erase(gradients_, &gradients); }
+
+ParameterGradients* Graph::owner(const void* key, const ParameterGradients::Location*& location) const {
+  for (ParameterGradients* gradients : gradients_) {
+    location = gradients->find(key);
+    if (location) return gradients->requiresGradient(location->parameter) ? gradients : nullptr;
+  }
+  return nullptr;
+}
+
+bool Graph::requiresGradient(const void* key) const {
+  const ParameterGradients::Location* location = nullptr;
+  return owner(key, location) != nullptr;
+}
+
+Variable Graph::leaf(Matrix value, bool needs_gradient) {
+  auto shared = std::make_shared<const Matrix>(std::move(value));
+  if (!needs_gradient) return {std::move(shared), nullptr};
+  auto node = std::make_shared<Node>();
+  node->order = next_order_++;
+  node->generation = generation_;
+  node->rows = shared->rows();
+  node->columns = shared->cols();
+  node->leaf = true;
+  return {std::move(shared), std::move(node)};
+}
+
+Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
+                       std::function<void(Matrix&, Backward&)> backward) {
+  const bool needed =
+      uses_parameters || std::any_of(inputs.begin(), inputs.end(), [](const Variable& x) { return x.needsGradient(); });
+  Variable result = leaf(std::move(value), needed);
+  if (!needed) return result;
+  Node& node = *result.node();
+  node.leaf = false;
+  node.backward = std::move(backward);
+  for (const Variable& input : inputs) node.inputs.push_back(input.node());
+  return result;
+}
+
+namespace {
+
+struct Later {
+  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->order < b->order; }
+};
+
+}  // namespace
+
+void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+  requireShape("gradient", seed, output.rows(), output.cols());
+  if (!output.node()) return;
+  if (output.node()->generation != graph.generation())
+    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass from before the parameters changed",
+           "one with the current parameters");
+  Backward pass(graph);
+  pass.add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
+  // The highest number first: a node comes after everything that uses its value.
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting;
+  std::vector<const Node*> seen;
+  waiting.push(output.node());
+  while (!waiting.empty()) {
+    const std::shared_ptr<Node> node = waiting.top();
+    waiting.pop();
+    if (node->leaf) continue;
+    Matrix gradient = std::move(node->gradient);
+    node->gradient = Matrix();
+    // Inputs that wait already have a gradient; the others are new.
+    std::vector<std::shared_ptr<Node>> fresh;
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input && !input->gradient.data() && std::find(fresh.begin(), fresh.end(), input) == fresh.end())
+        fresh.push_back(input);
+    }
+    node->backward(gradient, pass);
+    for (std::shared_ptr<Node>& input : fresh) {
+      if (input->gradient.data()) waiting.push(std::move(input));
+    }
+  }
+}
+
+void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {
+  if (!node) return;
+  if (!node->gradient.data()) {
+    node->gradient = std::move(gradient);
+  } else {
+    node->gradient.view() += gradient.values();
+  }
+}
+
+float* Backward::tableRow(const void* key, Index row) {
+  const ParameterGradients::Location* location = nullptr;
+  ParameterGradients* owner = graph_.owner(key, location);
+  return owner ? owner->row(*location, row) : nullptr;
+}
+
+}  // namespace heed::train
