@@ -167,8 +167,8 @@ void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
   requireShape("gradient", seed, output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
-    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass from before the parameters changed",
-           "one with the current parameters");
+    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
+           "one from before they changed");
   Backward pass(graph);
   pass.add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
   // The highest number first: a node comes after everything that uses its value.

@@ -10,7 +10,7 @@ namespace {
 
 void requireFloat32(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
-    refuse(ErrorCode::kUnsupported, "dtype", "int8 weights", "fp32 weights, which alone can be trained");
+    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, because int8 weights cannot be trained", "int8 weights");
 }
 
 /// A copy of a layer's weight (out, in), row-major.
