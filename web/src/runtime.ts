@@ -28,11 +28,11 @@ import { version } from './version.js';
 export interface LoadOptions {
   /** The build of the module to run. 'auto' (the default): relaxed SIMD if the engine has it, else SIMD128. */
   build?: 'auto' | Build;
-  /** The module, if it is not served beside heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
+  /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
   wasm?: WasmSource;
 }
 
-/** What actually runs. */
+/** What is running. */
 export interface Info {
   /** heed's version. */
   readonly version: string;
@@ -100,7 +100,7 @@ export class Heed extends Functions {
   /** Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package. */
   readonly flops = flops;
 
-  /** Ranks heads by what masking each changes; also an export of the package. */
+  /** Ranks heads by how much the result changes when each is masked; also an export of the package. */
   readonly headImportance = headImportance;
 
   /** @internal */
@@ -113,7 +113,7 @@ export class Heed extends Functions {
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
   }
 
-  /** What actually runs, and why. */
+  /** What is running, and why. */
   get info(): Info {
     const { core } = this.#runtime;
     return { version, ...this.#choice, compiler: core.compiler(), memoryBytes: core.memoryBytes() };
@@ -155,10 +155,10 @@ function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>
 }
 
 /** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
-const dropped = registry<() => void>((onDispose) => onDispose());
+const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
 
-function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): void } {
-  let core: Core | null = alive;
+function runtimeOf(given: Core, onDispose: () => void): Runtime & { dispose(): void } {
+  let core: Core | null = given;
   const owned = new Set<RawObject>();
   const runtime = {
     owned,
@@ -169,13 +169,13 @@ function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): v
     dispose() {
       if (core === null) return;
       core = null;
-      dropped?.unregister(runtime);
+      collectedRuntimes?.unregister(runtime);
       for (const raw of owned) raw.delete();
       owned.clear();
       onDispose();
     },
   };
-  dropped?.register(runtime, onDispose, runtime);
+  collectedRuntimes?.register(runtime, onDispose, runtime);
   return runtime;
 }
 
@@ -184,8 +184,9 @@ const loadSchema = {
   wasm: optional(locate, undefined),
 } satisfies Schema<LoadOptions>;
 
-/** An instance of the module and how many callers use it. A promise, so that concurrent calls share it. */
+/** An instance of the module and how many callers use it. */
 interface Shared {
+  /** A promise, so that concurrent calls share it. */
   loading: Promise<[Core, Choice]> | null;
   users: number;
 }
@@ -206,21 +207,21 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
 export async function load(options?: LoadOptions): Promise<Heed> {
   const { build, wasm } = readOptions('load', loadSchema, options);
   const key = wasm?.key ?? '';
-  const places = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
-  const place = places.get(key) ?? new Map<string, Shared>();
-  places.set(key, place);
+  const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
+  const byBuild = instances.get(key) ?? new Map<string, Shared>();
+  instances.set(key, byBuild);
   const start = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
     return [await instantiate(choice.build, wasm), choice];
   };
   const forget = () => {
-    if (place.get(build) === shared) place.delete(build);
+    if (byBuild.get(build) === shared) byBuild.delete(build);
   };
-  let shared = place.get(build);
+  let shared = byBuild.get(build);
   if (!shared) {
     const loading = start();
     shared = { loading, users: 0 };
-    place.set(build, shared);
+    byBuild.set(build, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
   }
   const { loading } = shared;
@@ -228,7 +229,7 @@ export async function load(options?: LoadOptions): Promise<Heed> {
   const [core, choice] = await loading!;
   return new Heed(core, choice, () => {
     if (--shared.users > 0) return;
-    shared.loading = null; // so that a disposed object that is kept does not keep the memory
+    shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
     forget();
   });
 }

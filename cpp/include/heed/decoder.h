@@ -93,7 +93,7 @@ class Decoder final : public Module {
   DecoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
 
  private:
-  std::vector<Child> children() override;
+  std::vector<Child> children() override { return stackChildren(layers_, norm_); }
 
   std::vector<std::unique_ptr<DecoderLayer>> layers_;
   std::optional<LayerNorm> norm_;

@@ -14,7 +14,7 @@ import { loadPretrained } from './pretrained.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, where a bundler or a security
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, if a bundler or a security
    * policy requires that; `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
@@ -40,18 +40,13 @@ export async function fromPretrained(
   source: ModelSource = shippedModel(),
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
-  const { worker, workers, ...rest } = readOptions('fromPretrained', schema, options);
-  // Types say that options may be left out, not that they may be undefined.
-  const load = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as LoadModelOptions;
+  const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
   if (workers) {
     if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
-    throw invalid(
-      'fromPretrained.worker',
-      'true or nothing beside `workers`',
-      worker ? 'a Worker' : 'false',
-      'INVALID_ARGUMENT',
-      { hint: 'A pool starts its own workers' },
-    );
+    const got = worker ? 'a Worker' : 'false';
+    throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+      hint: 'A pool starts its own workers',
+    });
   }
   if (!worker) return loadPretrained(runtime, source, load);
   return loadInWorker(runtime, source, load, worker === true ? undefined : worker);

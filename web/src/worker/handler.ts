@@ -15,7 +15,7 @@ export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) =>
     wasm: WasmModule,
     options: object,
   ): Promise<unknown> {
-    // Without the runtime, which can start workers: Turbopack does not end where a worker's script refers to itself.
+    // Without the runtime, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate('simd128', locate(wasm, 'wasm')); // the name of the build is not used if the module is given
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
