@@ -51,7 +51,7 @@ Variable linear(Graph& graph, const Linear& layer, const Variable& x);
 /// The same with weight (out, in) and bias (1, out) or an empty Variable.
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
 
-/// Layer norm with a layer's parameters; saves x, and mean and 1 / sqrt(variance + eps) per row.
+/// Layer norm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);

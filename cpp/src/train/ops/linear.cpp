@@ -49,7 +49,35 @@ Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
         pass.addToParameter(layer.bias(),
                             [&](MatrixView db) { addBiasGradient(dz.values(), heed::view(db.data(), 1, db.size())); });
       });
-  return o.activation == Activation::kIdentity ? result : activate(graph, result, o.activation);
+  return activate(graph, result, o.activation);
+}
+
+Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation) {
+  const Index out_features = weight.rows();
+  if (bias) requireShape("bias", bias.value(), 1, out_features);
+  Matrix z(x.rows(), out_features);
+  heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
+               graph.context());
+  // Each factor is kept only for the gradient of the other.
+  const auto kept_x = weight.needsGradient() ? x.shared() : nullptr;
+  const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
+  const Variable result = graph.record(
+      std::move(z), {x, weight, bias}, false,
+      [kept_x, kept_weight, x = x.node(), weight = weight.node(), bias = bias.node()](Matrix& dz, Backward& pass) {
+        Context& context = pass.context();
+        pass.add(x, [&](MatrixView out, const ConstMatrixView* residual) {
+          inputGradient(dz.values(), kept_weight->values(), out, residual, context);
+        });
+        pass.add(weight, [&](MatrixView out, const ConstMatrixView* residual) {
+          if (!residual) out.setZero();
+          addWeightGradient(dz.values(), kept_x->values(), out, context);
+        });
+        pass.add(bias, [&](MatrixView out, const ConstMatrixView* residual) {
+          if (!residual) out.setZero();
+          addBiasGradient(dz.values(), out);
+        });
+      });
+  return activate(graph, result, activation);
 }
 
 }  // namespace heed::train
