@@ -183,7 +183,7 @@ void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
     refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass from before the parameters changed",
            "one with the current parameters");
   Backward pass(graph);
-  pass.add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
+  pass.give(output.node(), Matrix(seed));
   // The highest number first: a node comes after everything that uses its value.
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting;
   std::vector<const Node*> seen;
