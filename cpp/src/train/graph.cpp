@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "core/check.h"
+#include "train/ops/update.h"
 
 namespace heed::train {
 
@@ -46,6 +47,14 @@ MatrixView ParameterGradients::dense(const Location& part) {
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
+    // A table whose rows were looked up before, and which is now used as a whole.
+    for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
+      const Index width = parameter.rowSize();
+      std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
+                  entry.dense.data() + entry.rows.order[slot] * width);
+    }
+    entry.rows = {};
+    entry.by_rows = false;
   }
   return heed::view(entry.dense.data() + part.first_row * parameter.rowSize(), part.rows, parameter.rowSize());
 }
@@ -54,6 +63,7 @@ float* ParameterGradients::row(const Location& table, Index row) {
   Entry& entry = entries_[table.parameter];
   const Index width = parameters_[table.parameter].rowSize();
   entry.present = true;
+  if (entry.dense.data()) return entry.dense.data() + (table.first_row + row) * width;
   entry.by_rows = true;
   const auto [slot, is_new] = entry.rows.slots.try_emplace(table.first_row + row, entry.rows.order.size());
   if (is_new) {
@@ -71,15 +81,18 @@ void ParameterGradients::read(size_t parameter, Index first, Index count, float*
     return;
   }
   std::fill_n(out, count * width, 0.0f);
-  for (const auto& [row, slot] : entry.rows.slots) {
-    if (row >= first && row < first + count)
-      std::copy_n(entry.rows.values.data() + slot * width, width, out + (row - first) * width);
+  if (!entry.by_rows) return;
+  for (Index row = first; row < first + count; ++row) {
+    const auto found = entry.rows.slots.find(row);
+    if (found != entry.rows.slots.end())
+      std::copy_n(entry.rows.values.data() + found->second * width, width, out + (row - first) * width);
   }
 }
 
 void ParameterGradients::add(size_t parameter, Index first, Index count, const float* rows) {
   const Index width = parameters_[parameter].rowSize();
   if (entries_[parameter].by_rows) {
+    entries_[parameter].present = true;
     for (Index r = 0; r < count; ++r) {
       const ConstMatrixView from = heed::view(rows + r * width, 1, width);
       if ((from.array() == 0).all()) continue;
@@ -92,8 +105,8 @@ void ParameterGradients::add(size_t parameter, Index first, Index count, const f
 
 void ParameterGradients::scale(size_t parameter, float factor) {
   Entry& entry = entries_[parameter];
-  if (entry.dense.data()) entry.dense.view() *= factor;
-  for (float& value : entry.rows.values) value *= factor;
+  if (entry.dense.data()) scaleBy(factor, entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
 void ParameterGradients::scale(float factor) {
@@ -103,9 +116,9 @@ void ParameterGradients::scale(float factor) {
 double ParameterGradients::sumOfSquares(size_t parameter) const {
   const Entry& entry = entries_[parameter];
   if (!entry.required || !entry.present) return 0;
-  double sum = entry.dense.data() ? entry.dense.values().cast<double>().squaredNorm() : 0;
-  for (const float value : entry.rows.values) sum += static_cast<double>(value) * static_cast<double>(value);
-  return sum;
+  double sum = 0;
+  if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
 double ParameterGradients::sumOfSquares() const {

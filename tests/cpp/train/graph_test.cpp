@@ -1,4 +1,5 @@
 #include "gradients.h"
+#include "heed/train/losses.h"
 #include "heed/train/ops.h"
 
 namespace heed::test {
@@ -6,92 +7,66 @@ namespace {
 
 using train::Backward;
 using train::Graph;
-using train::Matrix;
-using train::Node;
 using train::ParameterGradients;
 using train::Variable;
 
-TEST(TrainGraph, SharedNodesRunOncePerPass) {
-  Context context;
-  Graph graph(context);
-  const RowMajorMatrix values = randomMatrix(3, 5, 1), ones = RowMajorMatrix::Constant(3, 5, 1);
-  const Variable x = leaf(graph, values);
-  const Variable square = train::multiply(graph, x, x);
-  const Variable sum = train::add(graph, square, train::multiply(graph, square, x));  // x^2 + x^3
-  Backward::run(graph, sum, window(ones));
-  const RowMajorMatrix once = (2 * values.array() + 3 * values.array().square()).matrix();
-  expectNear(gradientOf(x), once);
-  // A second pass over the same nodes adds to the leaf.
-  Backward::run(graph, sum, window(ones));
-  expectNear(gradientOf(x), 2 * once);
+TEST(TrainGraph, GradientsReachALeafOnEveryPath) {
+  // x (x + 2 x)
+  expectGradients(
+      {randomMatrix(3, 9, 1)},
+      [](Graph& graph, const auto& x) { return multiply(graph, x[0], add(graph, x[0], scale(graph, x[0], 2))); },
+      [](const auto& x) -> DoubleMatrix { return 3 * x[0].cwiseProduct(x[0]); });
 }
 
-TEST(TrainGraph, ExternalNodesAreComputedByTheCaller) {
-  Context context;
-  Graph graph(context);
-  const RowMajorMatrix values = randomMatrix(2, 3, 1), ones = RowMajorMatrix::Constant(2, 3, 1);
-  const Variable x = leaf(graph, values);
-  const auto tag = std::make_shared<int>(7);
-  const Variable y = graph.recordExternal(Matrix(window(values)), {x}, tag);
-  const Variable z = train::add(graph, train::scale(graph, y, 2), x);
-  Backward pass(graph, z, window(ones));
-  Matrix gradient;
-  const std::shared_ptr<Node> node = pass.proceed(gradient);
-  ASSERT_TRUE(node);
-  EXPECT_EQ(node->external, tag);
-  expectNear(gradient.values(), 2 * ones);
-  gradient.view() *= 5;
-  pass.give(node->inputs[0], std::move(gradient));
-  Matrix rest;
-  EXPECT_FALSE(pass.proceed(rest));
-  expectNear(gradientOf(x), RowMajorMatrix(11 * ones));
-  EXPECT_THROW(Backward::run(graph, z, window(ones)), Error);
-}
-
-TEST(TrainGraph, APassThatEndsEarlyLeavesNothingBehind) {
-  Context context;
-  Graph graph(context);
-  const RowMajorMatrix values = randomMatrix(2, 3, 1), ones = RowMajorMatrix::Constant(2, 3, 1);
-  const Variable x = leaf(graph, values);
-  const Variable doubled = train::scale(graph, x, 2);
-  const Variable external = graph.recordExternal(Matrix(window(values)), {doubled}, std::make_shared<int>(1));
-  const Variable sum = train::add(graph, doubled, external);
-  {
-    Backward pass(graph, sum, window(ones));
-    Matrix gradient;
-    EXPECT_TRUE(pass.proceed(gradient));  // `doubled` has half of its gradient now
-  }
-  EXPECT_FALSE(doubled.node()->gradient.data());
-  Backward::run(graph, doubled, window(ones));
-  expectNear(gradientOf(x), RowMajorMatrix(2 * ones));
-}
-
-TEST(TrainGraph, IsDroppedWithoutRecursion) {
-  Context context;
-  Graph graph(context);
-  Variable x = leaf(graph, randomMatrix(1, 1, 1));
-  for (int i = 0; i < 200'000; ++i) x = train::scale(graph, x, 1);
-  x = Variable();  // a recursion of this depth would overflow the stack
-  SUCCEED();
-}
-
-TEST(TrainGraph, GradientsOfSingleParameters) {
-  Context context;
-  Graph graph(context);
-  Linear layer({.in_features = 3, .out_features = 2});
+TEST(TrainGraph, LossesThatShareANodeAddUp) {
+  Linear layer({.in_features = 5, .out_features = 4, .activation = Activation::kTanh});
+  fillRandomly(layer, 3);
   ParameterGradients gradients(layer);
-  const std::vector<float> rows = {1, 2, 3, 4, 5, 6}, bias = {3, 4};
-  gradients.add(0, 0, 2, rows.data());
-  gradients.add(1, 0, 2, bias.data());
-  EXPECT_EQ(gradients.sumOfSquares(0), 91);
-  EXPECT_EQ(gradients.sumOfSquares(1), 25);
-  EXPECT_EQ(gradients.sumOfSquares(), 116);
-  gradients.scale(1, 2);
-  EXPECT_EQ(gradients.sumOfSquares(1), 100);
-  gradients.zero(0);
-  EXPECT_FALSE(gradients.hasGradient(0));
-  EXPECT_TRUE(gradients.hasGradient(1));
-  EXPECT_EQ(gradients.sumOfSquares(), 100);
+  Context context;
+  Graph graph(context);
+  graph.add(gradients);
+  const RowMajorMatrix x = randomMatrix(3, 5, 1), target = randomMatrix(3, 4, 2);
+  const auto forward = [&] { return linear(graph, layer, graph.leaf(train::Matrix(window(x)))); };
+  const auto first = [&](const Variable& y) { return train::losses::crossEntropy(graph, y, {0, 3, 1}, {}); };
+  const auto second = [&](const Variable& y) {
+    return train::losses::mse(graph, y, graph.leaf(train::Matrix(window(target))));
+  };
+  // One backward pass of the sum, with a forward pass of its own.
+  const Variable whole = forward();
+  backward(graph, add(graph, first(whole), second(whole)));
+  const RowMajorMatrix weight = gradientOf(gradients, "weight"), bias = gradientOf(gradients, "bias");
+  // Two passes, in both orders.
+  for (const bool swapped : {false, true}) {
+    gradients.zero();
+    EXPECT_FALSE(gradients.hasGradient(0));
+    const Variable shared = forward();
+    const Variable a = first(shared), b = second(shared);
+    backward(graph, swapped ? b : a);
+    backward(graph, swapped ? a : b);
+    expectNear(gradientOf(gradients, "weight"), weight);
+    expectNear(gradientOf(gradients, "bias"), bias);
+  }
+}
+
+TEST(TrainGraph, RefusesPassesFromBeforeTheParametersChanged) {
+  Context context;
+  Graph graph(context);
+  const Variable y = scale(graph, leaf(graph, randomMatrix(1, 1, 1)), 2);
+  const RowMajorMatrix two = RowMajorMatrix::Ones(1, 2);
+  expectError(ErrorCode::kShapeMismatch, "gradient:", [&] { Backward::run(graph, y, window(two)); });
+  graph.invalidate();
+  expectError(ErrorCode::kInvalidArgument, "backward:", [&] { backward(graph, y); });
+}
+
+TEST(TrainGraph, RecordsNothingForConstants) {
+  Context context;
+  Graph graph(context);
+  const RowMajorMatrix x = randomMatrix(2, 4, 1);
+  const Variable constant = graph.leaf(train::Matrix(window(x)));
+  EXPECT_FALSE(softmax(graph, constant).needsGradient());
+  EXPECT_FALSE(gate(graph, constant, Activation::kSilu).needsGradient());
+  EXPECT_FALSE(train::losses::mse(graph, constant, constant).needsGradient());
+  backward(graph, train::losses::mse(graph, constant, constant));
 }
 
 }  // namespace
