@@ -158,10 +158,10 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesAtAwkwardSizes) {
 TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
   // Sequences of different lengths, one without queries and one without keys. The bits of `choice` enable the options.
   constexpr unsigned kOptions = 8;
-  const Sequences queries = Sequences::ofLengths({5, 0, 9, 1}), keys = Sequences::ofLengths({7, 3, 9, 0});
-  const Index heads = 2, count = 4, length = 9;
+  const Sequences queries = Sequences::ofLengths({3, 0, 7, 1}), keys = Sequences::ofLengths({5, 2, 9, 0});
+  const Index heads = 2, count = 4, most_queries = 7, most_keys = 9;
   Generator generator(7);
-  std::vector<uint8_t> allowed(static_cast<size_t>(count * heads * length * length));
+  std::vector<uint8_t> allowed(static_cast<size_t>(count * heads * most_queries * most_keys));
   for (uint8_t& x : allowed) x = generator.uniform() < 0.7f;
   const auto with_forbidden = [&](RowMajorMatrix m) {
     for (Index i = 0; i < m.size(); ++i) {
@@ -169,8 +169,8 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
     }
     return m;
   };
-  const RowMajorMatrix mask = with_forbidden(2 * randomMatrix(count * length, length, 4)),
-                       key_mask = with_forbidden(randomMatrix(count, length, 5));
+  const RowMajorMatrix mask = with_forbidden(2 * randomMatrix(count * most_queries, most_keys, 4)),
+                       key_mask = with_forbidden(randomMatrix(count, most_keys, 5));
   for (unsigned choice = 0; choice < 1 << kOptions; ++choice) {
     if (std::popcount(choice) > 2 && std::popcount(choice) < static_cast<int>(kOptions) - 1) continue;
     SCOPED_TRACE(choice);
