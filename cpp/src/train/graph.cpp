@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
+#include <iterator>
 
 #include "core/check.h"
 #include "train/ops/update.h"
@@ -103,28 +103,52 @@ void ParameterGradients::add(size_t parameter, Index first, Index count, const f
   dense({parameter, first, count}) += heed::view(rows, count, width);
 }
 
+void ParameterGradients::scale(size_t parameter, float factor) {
+  Entry& entry = entries_[parameter];
+  if (entry.dense.data()) scaleBy(factor, entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
+}
+
 void ParameterGradients::scale(float factor) {
-  for (Entry& entry : entries_) {
-    if (entry.dense.data()) scaleBy(factor, entry.dense.rows() * entry.dense.cols(), entry.dense.data());
-    scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
-  }
+  for (size_t i = 0; i < entries_.size(); ++i) scale(i, factor);
+}
+
+double ParameterGradients::sumOfSquares(size_t parameter) const {
+  const Entry& entry = entries_[parameter];
+  if (!entry.required || !entry.present) return 0;
+  double sum = 0;
+  if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
 double ParameterGradients::sumOfSquares() const {
   double sum = 0;
-  for (const Entry& entry : entries_) {
-    if (!entry.required || !entry.present) continue;
-    if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
-    sum += squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
-  }
+  for (size_t i = 0; i < entries_.size(); ++i) sum += sumOfSquares(i);
   return sum;
 }
 
+void ParameterGradients::zero(size_t parameter) {
+  Entry& entry = entries_[parameter];
+  entry.present = false;
+  if (entry.dense.data()) entry.dense.view().setZero();
+  std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+}
+
 void ParameterGradients::zero() {
-  for (Entry& entry : entries_) {
-    entry.present = false;
-    if (entry.dense.data()) entry.dense.view().setZero();
-    std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+  for (size_t i = 0; i < entries_.size(); ++i) zero(i);
+}
+
+Node::~Node() {
+  // Not recursively, as a long chain would use up the stack: `dropped` keeps the inputs of a node alive beyond it.
+  std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
+  backward = nullptr;
+  while (!dropped.empty()) {
+    const std::shared_ptr<Node> node = std::move(dropped.back());
+    dropped.pop_back();
+    if (!node || node.use_count() > 1) continue;
+    std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
+    node->inputs.clear();
+    node->backward = nullptr;
   }
 }
 
@@ -168,43 +192,50 @@ Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool u
   return result;
 }
 
-namespace {
+Variable Graph::recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external) {
+  Variable result = record(std::move(value), inputs, false, {});
+  if (result.node()) result.node()->external = std::move(external);
+  return result;
+}
 
-struct Later {
-  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->order < b->order; }
-};
-
-}  // namespace
-
-void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+Backward::Backward(Graph& graph, const Variable& output, ConstMatrixView seed) : graph_(graph) {
   requireShape("gradient", seed, output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
-    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass from before the parameters changed",
-           "one with the current parameters");
-  Backward pass(graph);
-  pass.give(output.node(), Matrix(seed));
-  // The highest number first: a node comes after everything that uses its value.
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting;
-  std::vector<const Node*> seen;
-  waiting.push(output.node());
-  while (!waiting.empty()) {
-    const std::shared_ptr<Node> node = waiting.top();
-    waiting.pop();
-    if (node->leaf) continue;
-    Matrix gradient = std::move(node->gradient);
-    node->gradient = Matrix();
-    // Inputs that wait already have a gradient; the others are new.
-    std::vector<std::shared_ptr<Node>> fresh;
-    for (const std::shared_ptr<Node>& input : node->inputs) {
-      if (input && !input->gradient.data() && std::find(fresh.begin(), fresh.end(), input) == fresh.end())
-        fresh.push_back(input);
-    }
-    node->backward(gradient, pass);
-    for (std::shared_ptr<Node>& input : fresh) {
-      if (input->gradient.data()) waiting.push(std::move(input));
-    }
+    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
+           "one from before they changed");
+  give(output.node(), Matrix(seed));
+  waiting_.push(output.node());
+}
+
+Backward::~Backward() {
+  for (; !waiting_.empty(); waiting_.pop()) {
+    if (!waiting_.top()->leaf) waiting_.top()->gradient = Matrix();
   }
+}
+
+std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
+  while (!waiting_.empty()) {
+    std::shared_ptr<Node> node = waiting_.top();
+    waiting_.pop();
+    // A node is queued by each of its users. Nothing has reached it, or it has run, if it has no gradient.
+    if (node->leaf || !node->gradient.data()) continue;
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input) waiting_.push(input);
+    }
+    gradient = std::move(node->gradient);
+    node->gradient = Matrix();
+    if (node->external) return node;
+    node->backward(gradient, *this);
+  }
+  return nullptr;
+}
+
+void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+  Backward pass(graph, output, seed);
+  Matrix gradient;
+  if (pass.proceed(gradient))
+    refuse(ErrorCode::kUnsupported, "backward", "operations of the core", "one whose gradient the caller computes");
 }
 
 void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {

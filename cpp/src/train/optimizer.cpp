@@ -20,11 +20,11 @@ double integerPower(double base, int64_t n) {
 
 void requireNotNegative(const char* argument, double got) {
   if (!(got >= 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a finite number >= 0");
+    refuse(ErrorCode::kInvalidArgument, argument, "a finite number >= 0", numberText(got));
 }
 
 void requireBeta(const char* argument, double got) {
-  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a number in [0, 1)");
+  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
 }
 
 AdamFactors adamFactors(const GroupOptions& options, int64_t step, bool decoupled) {
@@ -85,7 +85,7 @@ Index Optimizer::addGroup(const GroupOptions& options) {
   requireBeta("betas[0]", options.beta1);
   requireBeta("betas[1]", options.beta2);
   if (options.nesterov && options.momentum == 0)
-    refuse(ErrorCode::kInvalidArgument, "nesterov", "true without momentum", "a momentum > 0");
+    refuse(ErrorCode::kInvalidArgument, "nesterov", "a momentum > 0", "true without momentum");
   groups_.push_back(options);
   return static_cast<Index>(groups_.size()) - 1;
 }
@@ -94,8 +94,8 @@ void Optimizer::addParameter(Index group, ParameterGradients& gradients, size_t 
   requireRange("group", group, 0, static_cast<Index>(groups_.size()) - 1);
   for (const Slot& slot : slots_) {
     if (slot.gradients == &gradients && slot.parameter == parameter) {
-      refuse(ErrorCode::kInvalidArgument, "params", gradients.parameters()[parameter].name + " twice",
-             "each parameter in one group");
+      refuse(ErrorCode::kInvalidArgument, "params", "each parameter in one group",
+             gradients.parameters()[parameter].name + " twice");
     }
   }
   Slot slot;
@@ -299,10 +299,10 @@ std::vector<Optimizer::State> Optimizer::state(Index parameter) const {
 void Optimizer::restore(Index parameter, int64_t steps, std::span<const State> state) {
   Slot& slot = slots_[static_cast<size_t>(parameter)];
   const std::vector<const char*> names = momentNames(groups_[static_cast<size_t>(slot.group)]);
-  if (steps < 0) refuse(ErrorCode::kInvalidArgument, slot.value().name, std::to_string(steps) + " steps", "at least 0");
+  if (steps < 0) refuse(ErrorCode::kInvalidArgument, slot.value().name, "at least 0", std::to_string(steps) + " steps");
   if (!state.empty() && state.size() != names.size()) {
-    refuse(ErrorCode::kInvalidArgument, slot.value().name, std::to_string(state.size()) + " moments",
-           std::to_string(names.size()));
+    refuse(ErrorCode::kInvalidArgument, slot.value().name, std::to_string(names.size()) + " moments",
+           std::to_string(state.size()));
   }
   Slot restored;
   restored.group = slot.group;
@@ -311,8 +311,8 @@ void Optimizer::restore(Index parameter, int64_t steps, std::span<const State> s
   restored.steps = steps;
   for (size_t i = 0; i < state.size(); ++i) {
     if (state[i].name != names[i])
-      refuse(ErrorCode::kInvalidArgument, slot.value().name, "the moment '" + state[i].name + "'",
-             "'" + std::string(names[i]) + "'");
+      refuse(ErrorCode::kInvalidArgument, slot.value().name, "the moment '" + std::string(names[i]) + "'",
+             "'" + state[i].name + "'");
     requireShape(slot.value().name + " " + names[i], Shape{static_cast<Index>(state[i].values.size())},
                  Shape{slot.value().shape.size()});
     (i == 0 ? restored.first : restored.second) = state[i].values;

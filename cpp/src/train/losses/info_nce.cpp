@@ -61,8 +61,8 @@ bool sameRow(const Matrix& x, Index i, Index j) {
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups) {
   const Index count = a.rows(), width = a.cols();
   if (b.rows() < count || b.cols() != width) {
-    refuseShape("b", Shape{b.rows(), b.cols()},
-                "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives");
+    refuseShape("b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
+                Shape{b.rows(), b.cols()});
   }
   if (!groups.empty()) requireOnePerRow("groups", groups.size(), count);
   auto u = std::make_shared<Units>(unitsOf(*a.shared())), v = std::make_shared<Units>(unitsOf(*b.shared()));

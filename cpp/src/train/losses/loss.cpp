@@ -6,7 +6,7 @@ namespace heed::train {
 
 void requireOnePerRow(const char* argument, size_t got, Index rows) {
   if (static_cast<Index>(got) != rows)
-    refuseShape(argument, Shape{static_cast<Index>(got)}, Shape{rows}.toString() + ", one per row");
+    refuseShape(argument, Shape{rows}.toString() + ", one per row", Shape{static_cast<Index>(got)});
 }
 
 }  // namespace heed::train
