@@ -163,8 +163,7 @@ function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): v
   const runtime = {
     owned,
     get core() {
-      if (core === null)
-        throw new HeedError('DISPOSED', 'heed: got a call after dispose(); expected one before it, or a new load()');
+      if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
       return core;
     },
     dispose() {

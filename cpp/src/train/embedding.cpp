@@ -19,8 +19,8 @@ void Embedding::forward(std::span<const int32_t> ids, MatrixView output) const {
   for (size_t t = 0; t < ids.size(); ++t) {
     const Index id = ids[t];
     if (id < 0 || id >= num_embeddings_) {
-      refuse(ErrorCode::kInvalidArgument, "ids", std::to_string(id) + " at position " + std::to_string(t),
-             "0 to " + std::to_string(num_embeddings_ - 1));
+      refuse(ErrorCode::kInvalidArgument, "ids", "ids from 0 to " + std::to_string(num_embeddings_ - 1),
+             std::to_string(id) + " at position " + std::to_string(t));
     }
     std::copy_n(weight_.data() + id * embed_dim_, embed_dim_,
                 output.data() + static_cast<Index>(t) * output.outerStride());

@@ -105,7 +105,7 @@ Variable activate(Graph& graph, const Variable& x, Activation activation) {
 }
 
 Variable gate(Graph& graph, const Variable& x, Activation activation) {
-  if (x.cols() % 2 != 0) refuseShape("x", Shape{x.rows(), x.cols()}, "an even number of columns");
+  if (x.cols() % 2 != 0) refuseShape("x", "an even number of columns", Shape{x.rows(), x.cols()});
   const Index width = x.cols() / 2;
   Matrix y(x.rows(), width);
   y.view() = x.value().leftCols(width);

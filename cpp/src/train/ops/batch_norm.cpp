@@ -39,7 +39,7 @@ struct Statistics {
 Statistics batchStatistics(BatchNorm& layer, ConstMatrixView x) {
   const Index rows = x.rows(), width = x.cols();
   if (rows < 2)
-    refuseShape("x", Shape{rows, width}, "at least 2 rows in training mode, which has no variance otherwise");
+    refuseShape("x", "at least 2 rows in training mode, which has no variance otherwise", Shape{rows, width});
   const auto count = static_cast<double>(rows);
   const Row mean = sumOfRows(rows, width, [&](Index t) { return x.row(t).array().cast<double>(); }) / count;
   const Row squares =

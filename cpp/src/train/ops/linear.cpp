@@ -10,7 +10,7 @@ namespace heed::train {
 
 void requireTrainable(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
-    refuse(ErrorCode::kUnsupported, "dtype", "int8 weights", "fp32 weights, which alone can be trained");
+    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, which alone can be trained", "int8 weights");
 }
 
 Variable linear(Graph& graph, const Linear& layer, const Variable& x) {

@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<Node>> nodesOf(const std::vector<Variable>& parts) {
 std::string nameOf(size_t part) { return "parts[" + std::to_string(part) + "]"; }
 
 void requireParts(const std::vector<Variable>& parts) {
-  if (parts.empty()) refuse(ErrorCode::kInvalidArgument, "parts", "an empty list", "at least one");
+  if (parts.empty()) refuse(ErrorCode::kInvalidArgument, "parts", "at least one", "an empty list");
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices)
   Matrix y(static_cast<Index>(indices.size()), x.cols());
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < 0 || indices[i] >= x.rows()) {
-      refuse(ErrorCode::kInvalidArgument, "indices", std::to_string(indices[i]),
-             "a row in [0, " + std::to_string(x.rows()) + ")");
+      refuse(ErrorCode::kInvalidArgument, "indices", "a row in [0, " + std::to_string(x.rows()) + ")",
+             std::to_string(indices[i]));
     }
     y.view().row(static_cast<Index>(i)) = x.value().row(indices[i]);
   }
@@ -109,8 +109,8 @@ Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
   requireAtLeast("rows", rows, 0);
   requireAtLeast("columns", columns, 0);
   if (Shape{rows, columns}.size() != sizeOf(*x.shared())) {
-    refuseShape("x", Shape{x.rows(), x.cols()},
-                "as many elements as the new shape, " + Shape{rows, columns}.toString());
+    refuseShape("x", "as many elements as the new shape, " + Shape{rows, columns}.toString(),
+                Shape{x.rows(), x.cols()});
   }
   Matrix y(view(x.shared()->data(), rows, columns));
   return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "heed/train/graph.h"
@@ -42,6 +43,16 @@ float sumOver(Index count, const F& f, const Inputs*... inputs) {
   float total = simd::horizontalSum(wasm_f32x4_add(wasm_f32x4_add(sums.vectors[0], sums.vectors[1]),
                                                    wasm_f32x4_add(sums.vectors[2], sums.vectors[3])));
   for (; i < count; ++i) total += wasm_f32x4_extract_lane(f(simd::Floats<1>(simd::splat(inputs[i]))...).vectors[0], 0);
+  return total;
+}
+
+/// The same for long arrays: sums of groups, in double.
+template <class F, class... Inputs>
+double sumInDouble(Index count, const F& f, const Inputs*... inputs) {
+  constexpr Index kGroup = 256;
+  double total = 0;
+  for (Index i = 0; i < count; i += kGroup)
+    total += static_cast<double>(sumOver(std::min(kGroup, count - i), f, (inputs + i)...));
   return total;
 }
 
