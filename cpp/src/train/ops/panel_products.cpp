@@ -69,6 +69,8 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
 /// Rows of C that are computed from one packed part of A^T, and bytes of the panels of B that each row block reads
 /// again: as many as fit into the second-level cache, as in gemm/chunk.h.
 constexpr Index kMostRows = 128, kMostPanelBytes = 256 * 1024;
+/// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
+constexpr Index kChain = 512;
 
 }  // namespace
 
@@ -111,7 +113,6 @@ void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, Matri
   const Arena::Scope scope(arena);
   const auto put = [](float* to, v128_t sums) { simd::store(to, wasm_f32x4_add(simd::load(to), sums)); };
   const Index depth = a.rows(), chunks = (a.cols() + kMostRows - 1) / kMostRows;
-  const Range k[] = {{first, first + depth}};
   const Index columns_at_once = 8 * std::max<Index>(kMostPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
   auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMostRows));
   for (Index c = 0; c < chunks; ++c) {
@@ -120,11 +121,14 @@ void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, Matri
     packColumns(a, begin, blocks, words);
     for (Index column = 0; column < b.columns; column += columns_at_once) {
       const Range columns{column, std::min(column + columns_at_once, b.columns)};
-      for (Index i = 0; i < blocks.count; ++i) {
-        float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
-        heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth, spanOf(b), std::span(k),
-                                          std::span(&columns, 1),
-                                          Rows<decltype(put)>{rows, out.outerStride(), columns.count(), put});
+      for (Index t = 0; t < depth; t += kChain) {
+        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
+        for (Index i = 0; i < blocks.count; ++i) {
+          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
+          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
+                                            spanOf(b), std::span(k), std::span(&columns, 1),
+                                            Rows<decltype(put)>{rows, out.outerStride(), columns.count(), put});
+        }
       }
     }
   }

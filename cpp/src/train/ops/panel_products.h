@@ -14,8 +14,8 @@ Panels packPanels(ConstMatrixView b, Arena& arena);
 void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
                       uint32_t* words);
 
-/// out (N, M) += A^T B for A (T, N) and the rows [first, first + T) of B. Each sum is one chain over the rows in
-/// ascending order that is then added to `out`.
+/// out (N, M) += A^T B for A (T, N) and the rows [first, first + T) of B. Sums run over the rows in ascending order, in
+/// groups that are added to `out` one after the other.
 void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena);
 
 }  // namespace heed::train
