@@ -22,6 +22,8 @@ export type HeedErrorCode =
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
+  /** training: a loss or a gradient that is not finite; the parameters are unchanged */
+  | 'DIVERGED'
   /** a bug in heed; please report it */
   | 'INTERNAL';
 
@@ -49,6 +51,11 @@ export function invalid(
   { hint, cause }: { hint?: string; cause?: unknown } = {},
 ): HeedError {
   return new HeedError(code, `${argument}: expected ${expected}, got ${got}${hint ? `. ${hint}` : ''}`, { cause });
+}
+
+/** The error for what only heed/train offers. */
+export function needsTraining(what: string): HeedError {
+  return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
 }
 
 /** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */
