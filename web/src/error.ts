@@ -22,6 +22,8 @@ export type HeedErrorCode =
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
+  /** training: a loss or a gradient that is not finite; the parameters are unchanged */
+  | 'DIVERGED'
   /** a bug in heed; please report it */
   | 'INTERNAL';
 
@@ -54,6 +56,11 @@ export function invalid(
 /** The error for a part of a file. */
 export function invalidFile(part: string, expected: string, got: string, hint?: string): HeedError {
   return invalid(part, expected, got, 'INVALID_FILE', { hint });
+}
+
+/** The error for what only heed/train offers. */
+export function needsTraining(what: string): HeedError {
+  return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
 }
 
 /** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */

@@ -116,6 +116,11 @@ function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: num
 
 const modules = new WeakMap<Core, WasmModule>();
 
+/** @internal Makes `other`, an object that passes calls on to `core`, an instance of the same compiled module. */
+export function passesOn(core: Core, other: Core): void {
+  modules.set(other, modules.get(core)!);
+}
+
 /** The compiled module that `core` is an instance of, for other threads to instantiate. */
 export function moduleOf(core: Core): WasmModule {
   return modules.get(core)!;

@@ -3,7 +3,7 @@
  * found, and its type must cover the public interface (`satisfies Schema<...>`).
  */
 import type { RawMask, RawTensor } from './core.js';
-import { describe, guarded, invalid } from './error.js';
+import { describe, guarded, invalid, needsTraining } from './error.js';
 import type { SignalLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
@@ -39,6 +39,7 @@ function requireObject(owner: string, given: unknown): asserts given is Record<s
 export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
+  if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
   const expected = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
   throw invalid(owner, expected, `the unknown option '${name}'`);
 }
@@ -57,7 +58,7 @@ export function optional<T, F>(reader: Reader<T>, fallback: F): Reader<T | F> {
 }
 
 /** Reads values for which `isLegal` returns true. */
-function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
+export function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
   return (value, name) => {
     if (guarded(name, () => isLegal(value as T))) return value as T;
     throw invalid(name, expected, describe(value));

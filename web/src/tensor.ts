@@ -190,7 +190,7 @@ interface Entries<Data> {
 }
 
 /** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
-function read<Data extends Float32Array | Uint8Array>(
+export function read<Data extends Float32Array | Uint8Array | Int32Array>(
   argument: string,
   value: unknown,
   expected: string,
@@ -214,7 +214,7 @@ function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
-function checkedLength(argument: string, data: Float32Array | Uint8Array): number {
+function checkedLength(argument: string, data: Float32Array | Uint8Array | Int32Array): number {
   const { length, buffer } = data;
   // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
@@ -242,7 +242,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
   return extents as number[];
 }
 
-function flatten<Data extends Float32Array | Uint8Array>(
+function flatten<Data extends Float32Array | Uint8Array | Int32Array>(
   argument: string,
   nested: readonly unknown[],
   { Store, entryOf, entries }: Entries<Data>,

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "gradients.h"
 #include "heed/train/ops.h"
 
@@ -121,25 +123,41 @@ TEST(TrainRowsAndColumns, BadArgumentsAreNamed) {
   expectError(ErrorCode::kShapeMismatch, "x:", [&] { meanOverRows(graph, x, Sequences::uniform(2, 2)); });
 }
 
-TEST(TrainDropout, GradientsRepeatTheDraws) {
-  const RowMajorMatrix x = randomMatrix(9, 13, 1), cotangent = randomMatrix(9, 13, 2);
-  for (const DropoutScaling scaling : {DropoutScaling::kInverted, DropoutScaling::kNone}) {
-    Context context;
-    context.random.first_row = 5;
-    Graph graph(context);
-    const DropoutKey key{7, 3};
-    const Variable input = leaf(graph, x);
-    const Variable y = dropout(graph, input, 0.4f, scaling, key);
-    RowMajorMatrix expected(9, 13), gradient(9, 13);
-    heed::dropout(window(x), 0.4f, scaling, key, window(expected), 5);
-    expectSame(y.value(), expected);
-    // The backward pass may run for another part of a batch.
-    context.random.first_row = 0;
-    Backward::run(graph, y, window(cotangent));
-    heed::dropout(window(cotangent), 0.4f, scaling, key, window(gradient), 5);
-    expectSame(gradientOf(input), gradient);
-    EXPECT_GT((gradient.array() == 0).count(), 20);
+TEST(TrainDropout, RepeatsTheDrawsOfInference) {
+  // Keys, steps and rows beyond 32 bits, and rates at the limits.
+  for (const Index width : {1, 13, 16, 130}) {
+    for (const float p : {0.0f, 0.4f, 1.0f}) {
+      for (const DropoutScaling scaling : {DropoutScaling::kInverted, DropoutScaling::kNone}) {
+        const DropoutKey key{0x123456789abcdef0u, (uint64_t{5} << 32) + 3};
+        const RowMajorMatrix x = randomMatrix(9, width, 1), cotangent = randomMatrix(9, width, 2);
+        Context context;
+        context.random.first_row = 70'000;
+        Graph graph(context);
+        const Variable input = leaf(graph, x);
+        const Variable y = dropout(graph, input, p, scaling, key);
+        RowMajorMatrix expected(9, width), gradient(9, width);
+        heed::dropout(window(x), p, scaling, key, window(expected), 70'000);
+        expectSame(y.value(), expected);
+        // The backward pass may run for another part of a batch.
+        context.random.first_row = 0;
+        Backward::run(graph, y, window(cotangent));
+        heed::dropout(window(cotangent), p, scaling, key, window(gradient), 70'000);
+        expectSame(gradientOf(input), gradient);
+        if (p == 1) EXPECT_EQ(gradient.cwiseAbs().maxCoeff(), 0);
+      }
+    }
   }
+}
+
+TEST(TrainDropout, DropsWhatIsNotFinite) {
+  Context context;
+  Graph graph(context);
+  const RowMajorMatrix x = RowMajorMatrix::Constant(1, 64, std::numeric_limits<float>::infinity());
+  const Variable y = dropout(graph, leaf(graph, x), 0.5f, DropoutScaling::kInverted, {1, 2});
+  RowMajorMatrix expected(1, 64);
+  heed::dropout(window(x), 0.5f, DropoutScaling::kInverted, {1, 2}, window(expected));
+  expectSame(y.value(), expected);
+  EXPECT_FALSE(y.value().array().isNaN().any());
 }
 
 }  // namespace

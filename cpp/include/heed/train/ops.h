@@ -59,9 +59,10 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
 /// the moving averages (with the unbiased variance, as PyTorch); otherwise it uses the moving averages.
 Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);
 
-/// Rotates queries or keys (T, H Dh) of all sequences, see Rotary. The gradient is rotated back.
+/// Rotates queries or keys (T, H Dh) of all sequences, whose first rows have the position `first_position`, see Rotary.
+/// The gradient is rotated back.
 Variable rotate(Graph& graph, const std::shared_ptr<const Rotary>& rotary, const Variable& x,
-                const Sequences& sequences, Index num_heads);
+                const Sequences& sequences, Index num_heads, Index first_position = 0);
 /// Adds or appends positional encodings; a learned table gets a gradient.
 Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences);
 
