@@ -1,5 +1,6 @@
-# Builds the two modules <build>/simd128/heed.{mjs,wasm} and <build>/relaxed-simd/heed.{mjs,wasm}. They have the same file
-# name, so that their JavaScript glue is identical and is shipped once.
+# Builds four modules <build>/<name>/heed.{mjs,wasm}: simd128 and relaxed-simd, and the same with training, train-simd128
+# and train-relaxed-simd. They have the same file name, so that the JavaScript glue of a pair is identical and is shipped
+# once.
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
@@ -79,16 +80,22 @@ if(node_version MATCHES "^v20\\.")
   set(CMAKE_CXX_LINKER_LAUNCHER ${CMAKE_COMMAND} -E env EM_NODE_JS=${node_wrapper})
 endif()
 
-function(heed_module name sources)
-  add_executable(heed-${name} ${core_sources} ${binding_sources} ${sources})
-  target_link_libraries(heed-${name} PRIVATE heed-flags heed-malloc)
-  target_compile_options(heed-${name} PRIVATE ${ARGN})
-  target_link_options(heed-${name} PRIVATE ${ARGN})
-  set_target_properties(heed-${name} PROPERTIES
-    OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
+# Two modules with the same SIMD instructions: <name> for inference, and train-<name>, which adds training to the same
+# objects.
+function(heed_modules name)
+  add_library(heed-core-${name} OBJECT ${core_sources} ${binding_sources})
+  target_link_libraries(heed-core-${name} PRIVATE heed-flags)
+  target_compile_options(heed-core-${name} PRIVATE ${ARGN})
+  foreach(module ${name} train-${name})
+    add_executable(heed-${module} $<TARGET_OBJECTS:heed-malloc> $<TARGET_OBJECTS:heed-core-${name}>)
+    target_link_libraries(heed-${module} PRIVATE heed-flags)
+    target_link_options(heed-${module} PRIVATE ${ARGN})
+    set_target_properties(heed-${module} PROPERTIES LINKER_LANGUAGE CXX
+      OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${module})
+  endforeach()
+  target_sources(heed-train-${name} PRIVATE ${train_sources} ${train_binding_sources})
+  target_compile_options(heed-train-${name} PRIVATE ${ARGN})
 endfunction()
 
-heed_module(simd128 "" -msimd128)
-heed_module(relaxed-simd "" -msimd128 -mrelaxed-simd)
-heed_module(train-simd128 "${train_sources};${train_binding_sources}" -msimd128)
-heed_module(train-relaxed-simd "${train_sources};${train_binding_sources}" -msimd128 -mrelaxed-simd)
+heed_modules(simd128 -msimd128)
+heed_modules(relaxed-simd -msimd128 -mrelaxed-simd)

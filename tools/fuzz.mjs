@@ -11,7 +11,7 @@ const presets = ['native-fuzz', 'native-fuzz-index32']; // 64-bit indices, and 3
 
 await runMain(async () => {
   const seconds = Number(process.argv[2] ?? 60);
-  if (!(seconds >= 1)) throw new PlainError(`seconds: got '${process.argv[2]}'; expected a number of at least 1`);
+  if (!(seconds >= 1)) throw new PlainError(`seconds: expected a number of at least 1, got '${process.argv[2]}'`);
   await build();
   fs.mkdirSync(join(folder, 'corpus'), { recursive: true });
   const options = [

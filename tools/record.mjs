@@ -118,7 +118,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await runMain(async () => {
     const [command = 'write'] = process.argv.slice(2);
     if (!['write', 'check', 'release'].includes(command))
-      throw new PlainError(`command: got '${command}'; expected check or release`);
+      throw new PlainError(`command: expected check or release, got '${command}'`);
     await build();
     const record = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
     const now = entry();

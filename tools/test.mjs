@@ -52,7 +52,7 @@ const kFast = {
 await runMain(async () => {
   const named = process.argv.slice(2);
   const unknown = named.find((name) => !(name in kParts));
-  if (unknown) throw new PlainError(`part: got '${unknown}'; expected ${Object.keys(kParts).join(', ')}`);
+  if (unknown) throw new PlainError(`part: expected one of ${Object.keys(kParts).join(', ')}, got '${unknown}'`);
   const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
   await build();
   const failed = [];

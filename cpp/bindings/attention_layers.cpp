@@ -57,21 +57,22 @@ class BoundMultiHeadAttention : public BoundModule {
       const Batch q = readBatch("query", query, o.embed_dim);
       const bool self = key.isNull() && value.isNull();
       if (self && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
-        refuse(ErrorCode::kShapeMismatch, "key", "none",
+        refuse(ErrorCode::kShapeMismatch, "key",
                "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
-                   std::to_string(o.value_input_dim) + ", because they differ from the query's width");
+                   std::to_string(o.value_input_dim) + " (the query has another width)",
+               "none");
       }
       const Batch k = key.isNull() ? q : readBatch("key", key, o.key_input_dim);
       const Batch v = value.isNull() ? k : readBatch("value", value, o.value_input_dim);
       if (k.rows.cols() != o.key_input_dim || v.rows.cols() != o.value_input_dim) {
-        refuse(ErrorCode::kShapeMismatch, "value", "a width of " + std::to_string(v.rows.cols()),
-               std::to_string(o.value_input_dim));
+        refuse(ErrorCode::kShapeMismatch, "value", "width " + std::to_string(o.value_input_dim),
+               "width " + std::to_string(v.rows.cols()));
       }
       requireSameCount("key", k, q);
       requireSameCount("value", v, q);
       if (v.length != k.length) {
-        refuse(ErrorCode::kShapeMismatch, "value", std::to_string(v.length) + " rows",
-               std::to_string(k.length) + ", one per key");
+        refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
+               std::to_string(v.length));
       }
       MultiHeadCallOptions call = readCallOptions(options);
       const std::vector<Mask> masks =

@@ -58,9 +58,9 @@ void runGuarded(void (*body)(void*), void* argument) {
     code = errorCodeName(error.code());
     message = error.what();
   } catch (const std::bad_alloc&) {
-    message = "memory: got an allocation that failed; expected enough free memory for the requested sizes";
+    message = "memory: expected enough for the requested sizes, got a failed allocation";
   } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
-    message = "memory: got a size beyond 32-bit addresses; expected sizes that fit into 4 GB";
+    message = "memory: expected sizes that fit into 4 GB, got a size beyond 32-bit addresses";
   }
   raise(code, message);  // outside the handlers, so that the C++ exception is freed before JavaScript's is thrown
 }
@@ -77,8 +77,8 @@ namespace {
 template <class T>
 T* copyIn(const val& array, Index count) {
   if (array["length"].as<double>() != static_cast<double>(count)) {
-    refuse(ErrorCode::kShapeMismatch, "data", std::to_string(array["length"].as<unsigned>()) + " values",
-           std::to_string(count) + ", the number of elements of its shape");
+    refuse(ErrorCode::kShapeMismatch, "data", std::to_string(count) + " values, the size of its shape",
+           std::to_string(array["length"].as<unsigned>()));
   }
   T* data = arena().take<T>(count);
   val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
@@ -167,7 +167,7 @@ std::span<const float> readHeadMask(const val& options, Index num_sequences, Ind
   if (!head_mask) return {};
   const Shape heads{num_heads}, per_sequence{num_sequences, num_heads};
   if (head_mask->shape != heads && head_mask->shape != per_sequence)
-    refuseShape("headMask", head_mask->shape, heads.toString() + " or " + per_sequence.toString());
+    refuseShape("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
   return {head_mask->data, static_cast<size_t>(head_mask->shape.size())};
 }
 
@@ -176,7 +176,7 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
   const Index rank = input.shape.rank();
   if (rank < 2 || rank > 3 || input.shape[-1] != width) {
     const std::string w = std::to_string(width);
-    refuseShape(argument, input.shape, "[N, L, " + w + "] or [L, " + w + "]");
+    refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", input.shape);
   }
   const Index count = rank == 3 ? input.shape[0] : 1;
   const Index length = input.shape[-2];
@@ -185,8 +185,10 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
 
 void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name) {
   if (batch.count == other.count && batch.batched == other.batched) return;
-  refuse(ErrorCode::kShapeMismatch, argument, "a batch of " + std::to_string(batch.count),
-         std::to_string(other.count) + ", as in " + name);
+  const auto text = [](const Batch& b) {
+    return b.batched ? "a batch of " + std::to_string(b.count) : "no batch axis";
+  };
+  refuse(ErrorCode::kShapeMismatch, argument, text(other) + ", as in " + name, text(batch));
 }
 
 MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
@@ -227,8 +229,8 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
   base_ = options["base"].as<double>();
   pairing_ = readPairing(options);
   if (dim_ % 2 != 0 || dim_ > head_dim) {
-    refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim_),
-           "an even number up to the width of a head, " + std::to_string(head_dim));
+    refuse(ErrorCode::kInvalidArgument, "rotary.dim",
+           "an even number up to the width of a head, " + std::to_string(head_dim), std::to_string(dim_));
   }
 }
 

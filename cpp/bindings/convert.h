@@ -117,6 +117,10 @@ class RotaryOption {
   RotaryOption(const val& options, Index head_dim);
   /// Tables for `length` positions from `first`; null if the option is null.
   const Rotary* tables(Index length, Index first = 0);
+  bool given() const { return given_; }
+  Index dim() const { return dim_; }
+  double base() const { return base_; }
+  Rotary::Pairing pairing() const { return pairing_; }
 
  private:
   bool given_ = false;

@@ -50,9 +50,10 @@ class Stepping {
     const Batch t = readBatch("target", target, width_);
     if (t.count != cache.count_ || t.batched != cache.batched_) {
       const std::string w = std::to_string(width_);
-      refuseShape("target", t.shape(width_),
+      refuseShape("target",
                   (cache.batched_ ? "[" + std::to_string(cache.count_) + ", L, " : std::string("[L, ")) + w +
-                      "], like the memory of the cache");
+                      "], like the memory of the cache",
+                  t.shape(width_));
     }
     MatrixView output = arena().matrix(t.rows.rows(), width_);
     DecoderCallOptions call;

@@ -35,7 +35,7 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
 }
 
 void requireAxes(const char* argument, const Shape& shape) {
-  if (shape.rank() < 1) refuseShape(argument, shape, "at least one axis");
+  if (shape.rank() < 1) refuseShape(argument, "at least one axis", shape);
 }
 
 void requireVector(const char* argument, const std::optional<Input>& vector, Index width) {
@@ -58,7 +58,7 @@ val linearOf(const val& tensor, const val& options) {
     const auto bias = readOptionalTensor(options["bias"]);
     requireAxes("x", x.shape);
     if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1]) {
-      refuseShape("weight", weight.shape, "[out, " + std::to_string(x.shape[-1]) + "], as wide as x");
+      refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
     }
     const Index out = weight.shape[0];
     requireVector("bias", bias, out);
@@ -107,7 +107,7 @@ val positionalEncodingOf(double length, double dim, double base) {
 val rotaryOf(const val& tensor, const val& options) {
   return guarded([&] {
     const Input x = readTensor(tensor);
-    if (x.shape.rank() < 2) refuseShape("x", x.shape, "[..., L, D]");
+    if (x.shape.rank() < 2) refuseShape("x", "[..., L, D]", x.shape);
     const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
     RotaryOption rotary(options, width);
     const Rotary* tables = rotary.tables(length, first);
@@ -138,7 +138,7 @@ val alibiOf(double heads, double queries, double keys) {
 val relativeBiasOf(const val& table, const val& options) {
   return guarded([&] {
     const Input t = readTensor(table);
-    if (t.shape.rank() != 2) refuseShape("table", t.shape, "[buckets, H]");
+    if (t.shape.rank() != 2) refuseShape("table", "[buckets, H]", t.shape);
     const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
     return expanded(t.shape[1], queries, keys, [&](Index longest) {
       return relativeBias(t.matrix(), longest, readIndex(options, "maxDistance"), readBool(options, "bidirectional"));

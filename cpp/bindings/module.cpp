@@ -45,8 +45,8 @@ void copyBytes(const val& bytes, Index begin, Index count, void* out) {
 const Parameter& BoundModule::parameter(unsigned index) {
   if (parameters_.empty()) parameters_ = module().parameters();
   if (index >= parameters_.size()) {
-    refuse(ErrorCode::kInvalidArgument, "parameter", "index " + std::to_string(index),
-           "an index below " + std::to_string(parameters_.size()));
+    refuse(ErrorCode::kInvalidArgument, "parameter", "an index below " + std::to_string(parameters_.size()),
+           std::to_string(index));
   }
   return parameters_[index];
 }
@@ -87,9 +87,8 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const auto first = static_cast<Index>(first_row);
     const Index rows = length / row_bytes;
     if (length % row_bytes != 0 || first < 0 || first + rows > p.shape[0]) {
-      refuse(ErrorCode::kShapeMismatch, p.name,
-             std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first),
-             "whole rows of shape " + p.shape.toString());
+      refuse(ErrorCode::kShapeMismatch, p.name, "whole rows of shape " + p.shape.toString(),
+             std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first));
     }
     const bool int8 = dtype == "I8";
     const float* row_scales = nullptr;

@@ -22,7 +22,7 @@ class BoundTensorLayer : public BoundModule {
     return guarded([&] {
       const Input x = readTensor(tensor);
       if (x.shape.rank() < 1 || x.shape[-1] != in) {
-        refuseShape("x", x.shape, "[..., " + std::to_string(in) + "]");
+        refuseShape("x", "[..., " + std::to_string(in) + "]", x.shape);
       }
       std::vector<Index> extents = x.shape.extents();
       extents.back() = out;
@@ -110,7 +110,7 @@ class BoundPositionalEncoding : public BoundTensorLayer {
     return guarded([&] {
       const Input x = readTensor(tensor);
       if (x.shape.rank() < 2) {
-        refuseShape("x", x.shape, "[..., L, D]");
+        refuseShape("x", "[..., L, D]", x.shape);
       }
       const Index length = x.shape[-2], rows = x.shape.rows();
       std::vector<Index> extents = x.shape.extents();

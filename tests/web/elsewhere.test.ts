@@ -58,7 +58,7 @@ test("the module's address is refused where there is nothing that it could be re
   vi.stubGlobal('location', undefined);
   await expect(load({ wasm: 'heed.wasm' })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: "load.wasm: got 'heed.wasm'; expected a URL",
+    message: "load.wasm: expected a URL, got 'heed.wasm'",
   });
 });
 
@@ -226,7 +226,7 @@ describe('workers', () => {
     };
     await expect(dying((worker) => worker.emit('messageerror', {}))).rejects.toMatchObject({
       code: 'WORKER_FAILED',
-      message: expect.stringContaining('a message could not be read'),
+      message: expect.stringContaining('got a message that cannot be read'),
     });
     let reported = true;
     const failing = dying((worker) => {
@@ -234,7 +234,7 @@ describe('workers', () => {
     });
     await expect(failing).rejects.toMatchObject({
       code: 'WORKER_FAILED',
-      message: expect.stringContaining('it failed (out of stack)'),
+      message: expect.stringContaining('got one that failed (out of stack)'),
     });
     expect(reported).toBe(false); // not logged as uncaught: the call rejects with it
   });
@@ -273,7 +273,7 @@ describe('workers', () => {
     vi.stubGlobal('Worker', undefined);
     await expect(heed.fromPretrained(files, { worker: true })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringContaining('a place that has no workers'),
+      message: expect.stringContaining('got an environment without workers'),
     });
     class Refused {
       constructor() {

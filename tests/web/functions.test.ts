@@ -86,7 +86,7 @@ describe('attention', () => {
       expect.objectContaining({
         code: 'SHAPE_MISMATCH',
         message: expect.stringMatching(
-          /key: got shape \[2, 6, 5\]; expected \[\.\.\., S, 5\] whose leading axes broadcast, beside query \[2, 3, 4, 5\]/,
+          /key: expected \[\.\.\., S, 5\] whose leading axes broadcast with those of query, \[2, 3, 4, 5\], got shape \[2, 6, 5\]/,
         ),
       }),
     );

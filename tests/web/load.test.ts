@@ -234,18 +234,18 @@ describe('load', () => {
 
   it('refuses what is no module, and says what it got', async () => {
     const cases: [LoadOptions['wasm'], RegExp][] = [
+      [`${base}/page`, /expected heed's WebAssembly module, got an HTML page from http:.*\/page\. Check the URL/],
+      [`${base}/missing`, /expected heed's module from http:.*\/missing, got status 404\. Give the place/],
+      [`${base}/broken`, /expected the whole module from http:.*\/broken, got a part of it/],
       [
-        `${base}/page`,
-        /got an HTML page from http:.*\/page; expected heed's WebAssembly module; the server sends a page/,
+        'http://127.0.0.1:1/heed.wasm',
+        /expected heed's module at http:\/\/127\.0\.0\.1:1\/heed\.wasm, got no answer .*\. Give the place/,
       ],
-      [`${base}/missing`, /got status 404 from http:.*\/missing/],
-      [`${base}/broken`, /\/broken broke off/],
-      ['http://127.0.0.1:1/heed.wasm', /got no answer from http:\/\/127\.0\.0\.1:1\/heed\.wasm/],
-      ['/no/such/heed.wasm', /got no answer from file:.*ENOENT/],
-      [await fetch(`${base}/page`), /got an HTML page from http:.*\/page/],
-      [new Uint8Array(0), /got no bytes in the given bytes/],
-      [bytes.subarray(0, 1000), /got a broken or truncated module in the given bytes/],
-      [Uint8Array.of(1, 2, 3, 4), /got 4 bytes that are no WebAssembly/],
+      ['/no/such/heed.wasm', /expected heed's module at file:.*, got no answer .*ENOENT/],
+      [await fetch(`${base}/page`), /expected heed's WebAssembly module, got an HTML page from http:.*\/page/],
+      [new Uint8Array(0), /expected .*, got no bytes in the given bytes/],
+      [bytes.subarray(0, 1000), /expected heed's own module, got a broken or truncated one in the given bytes/],
+      [Uint8Array.of(1, 2, 3, 4), /expected .*, got 4 bytes that are not WebAssembly/],
       [Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), /does not start/],
       [await WebAssembly.compile(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), /does not start/],
       // Imports a function that heed does not give.
@@ -263,12 +263,12 @@ describe('load', () => {
   });
 
   it.each([
-    [{ wasm: 3 }, /load\.wasm: got 3/],
-    [{ wasm: {} }, /load\.wasm: got an object; expected a URL/],
-    [{ wasm: '' }, /load\.wasm: got ''/],
-    [{ build: 'fast' }, /load\.build: got 'fast'/],
-    [{ bulid: 'auto' }, /unknown option 'bulid'; expected 'build'/],
-    [7, /load: got 7/],
+    [{ wasm: 3 }, /load\.wasm: expected .*, got 3/],
+    [{ wasm: {} }, /load\.wasm: expected a URL, .*, got an object/],
+    [{ wasm: '' }, /load\.wasm: expected .*, got ''/],
+    [{ build: 'fast' }, /load\.build: expected .*, got 'fast'/],
+    [{ bulid: 'auto' }, /expected 'build' .*, got the unknown option 'bulid'/],
+    [7, /load: expected .*, got 7/],
   ])('refuses %o', async (options, message) => {
     await expect(load(options as LoadOptions)).rejects.toThrow(
       expect.objectContaining({ name: 'HeedError', code: 'INVALID_ARGUMENT', message: expect.stringMatching(message) }),

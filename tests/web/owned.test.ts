@@ -72,7 +72,7 @@ describe('Owned', () => {
     expect(() => thing.raw).toThrow(
       expect.objectContaining({
         code: 'DISPOSED',
-        message: expect.stringContaining('Thing: got a call after dispose()'),
+        message: expect.stringContaining('Thing: used after dispose()'),
       }),
     );
   });

@@ -40,13 +40,13 @@ describe('Tensor', () => {
   });
 
   it.each([
-    [[3], 'INVALID_ARGUMENT Tensor.at: index 0: got 3; expected an integer from -3 to 2'],
-    [[-4], 'index 0: got -4'],
-    [[0, 1], 'index 1: got 1; expected an integer from -1 to 0'],
-    [[0.5], 'index 0: got 0.5'],
-    [[NaN], 'index 0: got NaN'],
-    [['0' as unknown as number], "index 0: got '0'"],
-    [[0, 0, 0, 0], 'INVALID_ARGUMENT Tensor.at: indices: got 4; expected at most 3'],
+    [[3], 'INVALID_ARGUMENT Tensor.at: index 0: expected an integer from -3 to 2, got 3'],
+    [[-4], 'index 0: expected an integer from -3 to 2, got -4'],
+    [[0, 1], 'index 1: expected an integer from -1 to 0, got 1'],
+    [[0.5], 'index 0: expected an integer from -3 to 2, got 0.5'],
+    [[NaN], 'index 0: expected an integer from -3 to 2, got NaN'],
+    [['0' as unknown as number], "index 0: expected an integer from -3 to 2, got '0'"],
+    [[0, 0, 0, 0], 'INVALID_ARGUMENT Tensor.at: indices: expected at most 3 indices, got 4'],
   ])('has no entry at %o', (indices, message) => {
     expect(failure(() => x.at(...indices))).toContain(message);
   });
@@ -63,15 +63,21 @@ describe('Tensor', () => {
     expect(x.at(1, 0, 0)).toBe(3);
     expect(new Tensor(new Float32Array(0), [3, 0]).slice(1).shape).toEqual([2, 0]);
     expect(new Tensor(new Float32Array(0), [0, 3]).slice(0, 1).shape).toEqual([0, 3]);
-    expect(failure(() => x.slice(NaN))).toContain('INVALID_ARGUMENT Tensor.shape: got [NaN, 1, 2]');
-    expect(failure(() => new Tensor(Float32Array.of(7), []).slice())).toContain('Tensor: got a tensor without axes');
+    expect(failure(() => x.slice(NaN))).toContain(
+      'INVALID_ARGUMENT Tensor.shape: expected integers from 0 to 2147483647, got [NaN, 1, 2]',
+    );
+    expect(failure(() => new Tensor(Float32Array.of(7), []).slice())).toContain(
+      'Tensor: expected a tensor with at least one axis, got one without axes',
+    );
   });
 
   it('is iterated along its first axis', () => {
     expect([...x]).toEqual([x.at(0), x.at(1), x.at(2)]);
     expect([...new Tensor(Float32Array.of(1, 2), [2])]).toEqual([1, 2]);
     expect([...new Tensor(new Float32Array(0), [0, 2])]).toEqual([]);
-    expect(failure(() => [...new Tensor(Float32Array.of(7), [])])).toContain('Tensor: got a tensor without axes');
+    expect(failure(() => [...new Tensor(Float32Array.of(7), [])])).toContain(
+      'Tensor: expected a tensor with at least one axis, got one without axes',
+    );
   });
 
   it('is printed in columns', () => {
@@ -114,58 +120,74 @@ describe('readTensor', () => {
     [
       'a number',
       3,
-      'INVALID_ARGUMENT x: got 3; expected a { data: Float32Array, shape } tensor or nested arrays of numbers',
+      'INVALID_ARGUMENT x: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 3',
     ],
-    ['null', null, 'INVALID_ARGUMENT x: got null; expected a { data'],
-    ['a bare Float32Array', new Float32Array(2), 'INVALID_ARGUMENT x: got a Float32Array; expected a { data'],
+    [
+      'null',
+      null,
+      'INVALID_ARGUMENT x: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got null',
+    ],
+    [
+      'a bare Float32Array',
+      new Float32Array(2),
+      'INVALID_ARGUMENT x: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got a Float32Array',
+    ],
     [
       'float64 data',
       { data: new Float64Array(2), shape: [2] },
-      'INVALID_ARGUMENT x.data: got a Float64Array; expected a Float32Array',
+      'INVALID_ARGUMENT x.data: expected a Float32Array, got a Float64Array',
     ],
     [
       'a look-alike of an array',
       { data: { length: 1, 0: 1, [Symbol.toStringTag]: 'Float32Array' }, shape: [1] },
-      'INVALID_ARGUMENT x.data: got',
+      'INVALID_ARGUMENT x.data: expected a Float32Array, got an obj',
     ],
-    ['no shape', { data: new Float32Array(2) }, 'INVALID_ARGUMENT x: got an object; expected'],
+    [
+      'no shape',
+      { data: new Float32Array(2) },
+      'INVALID_ARGUMENT x: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got an object',
+    ],
     [
       'a shape that is a number',
       { data: new Float32Array(2), shape: 2 },
-      'INVALID_ARGUMENT x.shape: got 2; expected an array',
+      'INVALID_ARGUMENT x.shape: expected an array of extents, got 2',
     ],
     [
       'a fractional extent',
       { data: new Float32Array(2), shape: [1.5] },
-      'INVALID_ARGUMENT x.shape: got [1.5]; expected integers',
+      'INVALID_ARGUMENT x.shape: expected integers from 0 to 2147483647, got [1.5]',
     ],
     [
       'a negative extent',
       { data: new Float32Array(2), shape: [-1, -2] },
-      'INVALID_ARGUMENT x.shape: got [-1, -2]; expected integers',
+      'INVALID_ARGUMENT x.shape: expected integers from 0 to 2147483647, got [-1, -2]',
     ],
     [
       'a NaN extent',
       { data: new Float32Array(2), shape: [NaN] },
-      'INVALID_ARGUMENT x.shape: got [NaN]; expected integers',
+      'INVALID_ARGUMENT x.shape: expected integers from 0 to 2147483647, got [NaN]',
     ],
     [
       'a huge extent',
       { data: new Float32Array(0), shape: [0, 2 ** 31] },
-      'INVALID_ARGUMENT x.shape: got [0, 2147483648]; expected integers',
+      'INVALID_ARGUMENT x.shape: expected integers from 0 to 2147483647, got [0, 2147483648]',
     ],
     [
       'too few values',
       { data: new Float32Array(2), shape: [3] },
-      'SHAPE_MISMATCH x: got 2 values for shape [3]; expected 3',
+      'SHAPE_MISMATCH x: expected 3 values for shape [3], got 2',
     ],
-    ['a hole', new Array(3), 'INVALID_ARGUMENT x[0]: got undefined; expected numbers'],
-    ['a string', [['1']], "INVALID_ARGUMENT x[0][0]: got '1'; expected numbers"],
-    ['a boolean', [true], 'INVALID_ARGUMENT x[0]: got true; expected numbers'],
-    ['a ragged row', [[1, 2], [3]], 'SHAPE_MISMATCH x[1]: got an array of 1; expected 2 entries, as in the first row'],
-    ['a number among rows', [[1], 2], 'INVALID_ARGUMENT x[1]: got 2; expected an array of 1, as the first'],
-    ['a row among numbers', [1, [2]], 'INVALID_ARGUMENT x[1]: got an array of 1; expected numbers'],
-    ['an array in itself', endless, 'INVALID_ARGUMENT x: got arrays nested more than 16 deep'],
+    ['a hole', new Array(3), 'INVALID_ARGUMENT x[0]: expected numbers, got undefined'],
+    ['a string', [['1']], "INVALID_ARGUMENT x[0][0]: expected numbers, got '1'"],
+    ['a boolean', [true], 'INVALID_ARGUMENT x[0]: expected numbers, got true'],
+    ['a ragged row', [[1, 2], [3]], 'SHAPE_MISMATCH x[1]: expected an array of 2, as the first, got an array of 1'],
+    ['a number among rows', [[1], 2], 'INVALID_ARGUMENT x[1]: expected an array of 1, as the first, got 2'],
+    ['a row among numbers', [1, [2]], 'INVALID_ARGUMENT x[1]: expected numbers, got an array of 1'],
+    [
+      'an array in itself',
+      endless,
+      'INVALID_ARGUMENT x: expected nested arrays of numbers, got arrays nested more than 16 deep',
+    ],
     ['a getter that throws', throwing, 'INVALID_ARGUMENT x: reading it threw TypeError: no'],
     ['a revoked proxy', revoked(), 'INVALID_ARGUMENT x: reading it threw TypeError'],
   ])('refuses %s', (_, value, message) => {
@@ -177,7 +199,7 @@ it('refuses a transferred buffer', () => {
   const data = new Float32Array(2);
   structuredClone(data, { transfer: [data.buffer] });
   expect(failure(() => readTensor('x', { data, shape: [2] }))).toMatch(
-    /x(\.data: got an array whose buffer was transferred|: got 0 values for shape \[2\])/,
+    /x(\.data: expected values, got an array whose buffer was transferred|: expected 2 values for shape \[2\], got 0)/,
   );
 });
 
@@ -199,17 +221,21 @@ describe('readMask', () => {
   });
 
   it.each([
-    ['another number', [0.5], 'INVALID_ARGUMENT mask[0]: got 0.5; expected true, false, 1 or 0'],
-    ['-Infinity in nested arrays', [-Infinity], 'INVALID_ARGUMENT mask[0]: got -Infinity'],
+    ['another number', [0.5], 'INVALID_ARGUMENT mask[0]: expected true, false, 1 or 0, got 0.5'],
+    [
+      '-Infinity in nested arrays',
+      [-Infinity],
+      'INVALID_ARGUMENT mask[0]: expected true, false, 1 or 0, got -Infinity',
+    ],
     [
       'another byte',
       { data: Uint8Array.of(0, 2), shape: [2] },
-      'INVALID_ARGUMENT mask.data[1]: got 2; expected 0 or 1',
+      'INVALID_ARGUMENT mask.data[1]: expected 0 or 1, got 2',
     ],
     [
       'integers',
       { data: new Int32Array(1), shape: [1] },
-      'INVALID_ARGUMENT mask.data: got a Int32Array; expected a Uint8Array',
+      'INVALID_ARGUMENT mask.data: expected a Uint8Array (1: may attend) or a Float32Array (added to the scores), got an Int32Array',
     ],
   ])('refuses %s', (_, value, message) => {
     expect(failure(() => readMask('mask', value))).toContain(message);

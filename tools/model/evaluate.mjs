@@ -111,7 +111,7 @@ function readData(folder, model, part) {
     Object.entries(JSON.parse(read('heldout.json'))).map(([name, parts]) => [name, parts[part]]),
   );
   for (const [name, set] of Object.entries(sets)) {
-    if (!set) throw new Error(`--part: got ${part}; expected test or dev`);
+    if (!set) throw new Error(`--part: expected test or dev, got ${part}`);
     const leaked = [...set.queries.map((query) => query.text), ...(set.words ?? [])].filter((text) => seen.has(text));
     if (leaked.length)
       throw new Error(`training has seen ${leaked.length} held-out texts of ${name}, e.g. "${leaked[0]}"`);

@@ -22,10 +22,12 @@ export type HeedErrorCode =
   | 'TOO_LONG'
   /** the worker died or could not start */
   | 'WORKER_FAILED'
+  /** training: a loss or a gradient that is not finite; the parameters are unchanged */
+  | 'DIVERGED'
   /** a bug in heed; please report it */
   | 'INTERNAL';
 
-/** The one error that heed throws. Its message reads `argument: got X; expected Y`. */
+/** The one error that heed throws. Its message reads `argument: expected Y, got X`, and may end with what to do. */
 export class HeedError extends Error {
   /** Stable; for programs to tell errors apart. */
   readonly code: HeedErrorCode;
@@ -40,15 +42,20 @@ export class HeedError extends Error {
   }
 }
 
-/** The error for a value that is not what it should be: an argument, or with another code a part of a file. */
+/** The error for a value that is not what it should be: an argument, or with another code a part of a file. `hint`: what to do. */
 export function invalid(
   argument: string,
-  got: string,
   expected: string,
+  got: string,
   code: HeedErrorCode = 'INVALID_ARGUMENT',
-  cause?: unknown,
+  { hint, cause }: { hint?: string; cause?: unknown } = {},
 ): HeedError {
-  return new HeedError(code, `${argument}: got ${got}; expected ${expected}`, { cause });
+  return new HeedError(code, `${argument}: expected ${expected}, got ${got}${hint ? `. ${hint}` : ''}`, { cause });
+}
+
+/** The error for what only heed/train offers. */
+export function needsTraining(what: string): HeedError {
+  return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
 }
 
 /** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */
@@ -76,9 +83,11 @@ export function allocating<T>(parameter: string, shape: readonly number[], bytes
   } catch (cause) {
     const isRefused = cause instanceof RangeError || (cause instanceof HeedError && cause.code === 'OUT_OF_MEMORY');
     if (!isRefused) throw cause;
-    throw new HeedError(
+    throw invalid(
+      parameter,
+      'a size that fits into memory',
+      `shape [${shape.join(', ')}], which takes ${bytes} bytes`,
       'OUT_OF_MEMORY',
-      `${parameter}: got shape [${shape.join(', ')}], which takes ${bytes} bytes; expected no more than the memory holds`,
       { cause },
     );
   }
@@ -105,7 +114,9 @@ export function describe(value: unknown): string {
     if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : `an array of ${value.length}`;
     if (value instanceof Error) return `${value.name}: ${value.message}`;
     const name = Object.getPrototypeOf(value)?.constructor?.name;
-    return typeof name === 'string' && name !== '' && name !== 'Object' ? `a ${name}` : 'an object';
+    return typeof name === 'string' && name !== '' && name !== 'Object'
+      ? `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`
+      : 'an object';
   } catch {
     return 'an object that throws when looked at';
   }

@@ -223,8 +223,9 @@ export abstract class Functions {
   }
 
   /** exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E]. */
-  softmax(x: TensorInput): Tensor {
-    return run('softmax', { x }, {}, {}, ([raw]) => toTensor(this.#core.softmax(raw!)));
+  softmax(x: TensorInput): Tensor;
+  softmax(x: TensorInput, options?: object): Tensor {
+    return run('softmax', { x }, {}, options, ([raw]) => toTensor(this.#core.softmax(raw!)));
   }
 
   /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out]. */

@@ -3,7 +3,7 @@
  * Notation: N batch, H heads, L queries, S keys.
  */
 import type { RawMask } from './core.js';
-import { calling, HeedError, invalid } from './error.js';
+import { calling, invalid } from './error.js';
 import { run, toTensor } from './functions.js';
 import { count, flag, integer, listOf, optional, type Schema, size } from './options.js';
 import type { Runtime } from './owned.js';
@@ -49,7 +49,8 @@ function padding(lengths: readonly number[], keys?: number): BooleanMask {
   const read = listOf(count, 'an array of lengths')(lengths, 'masks.padding: lengths');
   const longest = read.reduce((a, b) => Math.max(a, b), 0);
   const width = keys === undefined ? longest : integer(keys, 'masks.padding: keys', 0);
-  if (longest > width) throw invalid('masks.padding: lengths', `a length of ${longest}`, `at most the ${width} keys`);
+  if (longest > width)
+    throw invalid('masks.padding: lengths', `lengths of at most ${width}, the number of keys`, `${longest}`);
   const data = allocate('masks.padding', Uint8Array, read.length * width);
   for (const [n, length] of read.entries()) data.fill(1, n * width, n * width + length);
   return new Tensor(data, [read.length, 1, 1, width]);
@@ -141,8 +142,7 @@ function matrix(name: string, length: number, keys: number, allowed: (i: number,
 const MAX_ENTRIES = 2 ** 29 - 1;
 
 function allocate<Data>(name: string, Store: new (length: number) => Data, length: number): Data {
-  if (length > MAX_ENTRIES)
-    throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_ENTRIES}`);
+  if (length > MAX_ENTRIES) throw invalid(name, `at most ${MAX_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
   return calling(name, () => new Store(length));
 }
 
@@ -156,10 +156,7 @@ function broadcastShape(a: readonly number[], b: readonly number[]): number[] {
   return Array.from({ length: rank }, (_, axis) => {
     const [m, n] = [a[axis - rank + a.length] ?? 1, b[axis - rank + b.length] ?? 1];
     if (m !== n && m !== 1 && n !== 1) {
-      throw new HeedError(
-        'SHAPE_MISMATCH',
-        `masks.and: got shapes ${formatShape(a)} and ${formatShape(b)}; expected shapes that broadcast`,
-      );
+      throw invalid('masks.and', 'shapes that broadcast', `${formatShape(a)} and ${formatShape(b)}`, 'SHAPE_MISMATCH');
     }
     return m === 1 ? n : m;
   });

@@ -35,14 +35,18 @@ export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const [hasSimd, hasRelaxed] = hasWasm ? await Promise.all([simd(), relaxedSimd()]) : [];
   if (!hasSimd)
-    throw new HeedError(
+    throw invalid(
+      'load',
+      'an engine with WebAssembly SIMD (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)',
+      `one without WebAssembly${hasWasm ? ' SIMD' : ''}`,
       'UNSUPPORTED',
-      `load: got an engine without WebAssembly${hasWasm ? ' SIMD' : ''}; expected one with WebAssembly SIMD (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)`,
     );
   if (asked === 'relaxed-simd' && !hasRelaxed)
-    throw new HeedError(
+    throw invalid(
+      'load.build',
+      "'auto' or 'simd128' in an engine without relaxed SIMD",
+      "'relaxed-simd'",
       'UNSUPPORTED',
-      "load.build: got 'relaxed-simd' in an engine without relaxed SIMD; expected 'auto' or 'simd128' here",
     );
   if (asked !== 'auto') return { build: asked, reason: 'asked for' };
   return {
@@ -52,8 +56,8 @@ export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
 }
 
 /** `wasm` in messages is the module, wherever it comes from. */
-function failed(message: string, cause?: unknown): HeedError {
-  return new HeedError('LOAD_FAILED', message, { cause });
+function failed(expected: string, got: string, cause?: unknown, hint?: string): HeedError {
+  return invalid('wasm', expected, got, 'LOAD_FAILED', { cause, hint });
 }
 
 /** @internal Makes a new instance of the module from `source`, or from the package's own file of that build. */
@@ -64,10 +68,7 @@ export async function instantiate(build: Build, source?: Located): Promise<Core>
       reject(
         cause instanceof RangeError
           ? new HeedError('OUT_OF_MEMORY', 'load: the engine refused the memory that the module starts with', { cause })
-          : failed(
-              `wasm: got a WebAssembly module that does not start; expected heed's own, of version ${version}`,
-              cause,
-            ),
+          : failed(`heed's own module, of version ${version}`, 'one that does not start', cause),
       );
     createModule({
       HeedError,
@@ -122,6 +123,11 @@ function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: num
 
 const modules = new WeakMap<Core, WasmModule>();
 
+/** @internal Makes `other`, an object that passes calls on to `core`, an instance of the same compiled module. */
+export function passesOn(core: Core, other: Core): void {
+  modules.set(other, modules.get(core)!);
+}
+
 /** The compiled module that `core` is an instance of, for other threads to instantiate. */
 export function moduleOf(core: Core): WasmModule {
   return modules.get(core)!;
@@ -158,7 +164,7 @@ export function locate(value: unknown, name: string): Located {
       }
       if (typeof href === 'string') return fromUrl(href, name);
     } else if (typeof value === 'string' && value !== '') return fromUrl(value, name);
-    throw invalid(name, describe(value), 'a URL, its string, bytes, a Response or a WebAssembly.Module');
+    throw invalid(name, 'a URL, its string, bytes, a Response or a WebAssembly.Module', describe(value));
   });
 }
 
@@ -178,7 +184,7 @@ async function compile(bytes: Uint8Array<ArrayBuffer>, label: string): Promise<W
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
-    throw failed(`wasm: got a broken or truncated module ${label} (${describe(cause)}); expected heed's own`, cause);
+    throw failed("heed's own module", `a broken or truncated one ${label} (${describe(cause)})`, cause);
   }
 }
 
@@ -189,11 +195,11 @@ function asUrl(text: string, name: string): URL {
   } catch {
     const url = nodeModule<typeof import('node:url')>('url');
     if (url) return url.pathToFileURL(text);
-    throw invalid(name, describe(text), 'a URL');
+    throw invalid(name, 'a URL', describe(text));
   }
 }
 
-const HERE = "expected heed's module there, or give its place as load({ wasm })";
+const HINT = 'Give the place of the module as load({ wasm })';
 
 async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
@@ -203,18 +209,18 @@ async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
     if (fs) return new Uint8Array(await fs.promises.readFile(url));
     response = await fetch(url);
   } catch (cause) {
-    throw failed(`wasm: got no answer from ${url.href} (${describe(cause)}); ${HERE}`, cause);
+    throw failed(`heed's module at ${url.href}`, `no answer (${describe(cause)})`, cause, HINT);
   }
   return bodyOf(response, url.href);
 }
 
 async function bodyOf(response: ResponseLike, url = response.url): Promise<Uint8Array<ArrayBuffer>> {
   const from = url || 'the given Response';
-  if (!response.ok) throw failed(`wasm: got status ${response.status} from ${from}; ${HERE}`);
+  if (!response.ok) throw failed(`heed's module from ${from}`, `status ${response.status}`, undefined, HINT);
   try {
     return new Uint8Array(await response.arrayBuffer());
   } catch (cause) {
-    throw failed(`wasm: the answer from ${from} broke off (${describe(cause)}); expected all of the module`, cause);
+    throw failed(`the whole module from ${from}`, `a part of it (${describe(cause)})`, cause);
   }
 }
 
@@ -226,7 +232,7 @@ function checkMagic(bytes: Uint8Array, label: string): void {
     ? 'an HTML page'
     : bytes.length === 0
       ? 'no bytes'
-      : `${bytes.length} bytes that are no WebAssembly`;
-  const hint = isPage ? `; the server sends a page in place of a missing file` : '';
-  throw failed(`wasm: got ${what} ${label}; expected heed's WebAssembly module${hint}`);
+      : `${bytes.length} bytes that are not WebAssembly`;
+  const hint = isPage ? 'Check the URL: servers may send a page in place of a missing file' : '';
+  throw failed("heed's WebAssembly module", `${what} ${label}`, undefined, hint);
 }

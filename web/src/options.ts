@@ -3,7 +3,7 @@
  * found, and its type must cover the public interface (`satisfies Schema<...>`).
  */
 import type { RawMask, RawTensor } from './core.js';
-import { describe, guarded, HeedError, invalid } from './error.js';
+import { describe, guarded, invalid, needsTraining } from './error.js';
 import type { SignalLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
@@ -32,15 +32,16 @@ export function readOptions<S extends Record<string, Reader<unknown>>>(
 
 function requireObject(owner: string, given: unknown): asserts given is Record<string, unknown> {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw invalid(owner, describe(given), 'an options object');
+    throw invalid(owner, 'an options object', describe(given));
 }
 
 /** Refuses options that do not exist, naming the nearest one that does. */
 export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
-  const hint = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
-  throw new HeedError('INVALID_ARGUMENT', `${owner}: got the unknown option '${name}'; expected ${hint}`);
+  if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
+  const expected = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
+  throw invalid(owner, expected, `the unknown option '${name}'`);
 }
 
 /** A copy of options that several callees share, each of which reads its own: getters of the caller's run once, here. */
@@ -57,10 +58,10 @@ export function optional<T, F>(reader: Reader<T>, fallback: F): Reader<T | F> {
 }
 
 /** Reads values for which `isLegal` returns true. */
-function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
+export function legal<T>(expected: string, isLegal: (value: T) => boolean): Reader<T> {
   return (value, name) => {
     if (guarded(name, () => isLegal(value as T))) return value as T;
-    throw invalid(name, describe(value), expected);
+    throw invalid(name, expected, describe(value));
   };
 }
 
@@ -96,7 +97,7 @@ export function oneOf<const T extends string>(values: readonly T[]): Reader<T> {
   return (value, name) => {
     if (values.includes(value as T)) return value as T;
     const hint = typeof value === 'string' ? ` (nearest: ${nearest(value, values)})` : '';
-    throw invalid(name, describe(value), `one of ${values.map((v) => `'${v}'`).join(', ')}${hint}`);
+    throw invalid(name, `one of ${values.map((v) => `'${v}'`).join(', ')}${hint}`, describe(value));
   };
 }
 
@@ -105,7 +106,7 @@ export const tensor: Reader<RawTensor> = (value, name) => readTensor(name, value
 export const headMask: Reader<RawTensor> = (value, name) => {
   const read = readTensor(name, value);
   const wrong = read.data.findIndex((factor) => !Number.isFinite(factor));
-  if (wrong >= 0) throw invalid(name, `${read.data[wrong]} at entry ${wrong}`, 'finite factors');
+  if (wrong >= 0) throw invalid(name, 'finite factors', `${read.data[wrong]} at entry ${wrong}`);
   return read;
 };
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
@@ -116,14 +117,14 @@ const MAX_ENTRIES = 2 ** 25;
 /** The length of a caller's array; proxies may claim any. */
 export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
   if (length <= MAX_ENTRIES) return length;
-  throw new HeedError('OUT_OF_MEMORY', `${name}: got ${length} entries; expected at most ${MAX_ENTRIES}`);
+  throw invalid(name, `at most ${MAX_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
 }
 
 /** A copy of an array whose entries `reader` checks in order. */
 export function listOf<T>(reader: Reader<T>, expected: string): Reader<T[]> {
   return (value, name) =>
     guarded(name, () => {
-      if (!Array.isArray(value)) throw invalid(name, describe(value), expected);
+      if (!Array.isArray(value)) throw invalid(name, expected, describe(value));
       return Array.from({ length: lengthOf(value, name) }, (_, i) => reader(value[i], `${name}[${i}]`));
     });
 }
@@ -147,7 +148,7 @@ export function callback<F>(value: unknown, name: string): F | undefined {
 /** Reads an integer from `least` to `most`. `or`: what else is legal, for the message. */
 export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE, or = ''): number {
   if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
-  throw invalid(name, describe(value), `${or}an integer from ${least} to ${most}`);
+  throw invalid(name, `${or}an integer from ${least} to ${most}`, describe(value));
 }
 
 /** The known name that is fewest edits away from `name`, in quotes. */

@@ -65,8 +65,7 @@ export abstract class Owned<Raw extends RawObject> {
 
   /** @internal */
   get raw(): Raw {
-    if (this.#raw === null)
-      throw new HeedError('DISPOSED', `${this.name}: got a call after dispose(); expected one before it`);
+    if (this.#raw === null) throw new HeedError('DISPOSED', `${this.name}: used after dispose()`);
     void this.#runtime.core;
     return this.#raw;
   }

@@ -1,5 +1,5 @@
 /** heed's models with the conventions of transformers.js: names, arguments and shapes of results, so that a page can switch by changing the import. */
-import { describe, HeedError, invalid } from './error.js';
+import { describe, invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
@@ -189,20 +189,16 @@ export async function pipeline<T extends PipelineTask>(
 ): Promise<Pipeline<T>> {
   if (typeof task !== 'string' || !Object.hasOwn(makers, task)) {
     const known = Object.keys(makers);
-    throw new HeedError(
-      'UNSUPPORTED',
-      `task: got ${describe(task)}; expected ${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`,
-    );
+    const expected = `${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`;
+    throw invalid('task', expected, describe(task), 'UNSUPPORTED');
   }
   const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
-  if (progress && 'onProgress' in rest)
-    throw invalid('pipeline.onProgress', 'it beside progress_callback', 'one of the two');
+  if (progress && 'onProgress' in rest) throw invalid('pipeline.onProgress', 'none beside progress_callback', 'one');
   if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
-    throw new HeedError(
-      'UNSUPPORTED',
-      `device: got ${describe(device)}; expected 'wasm', 'cpu' or 'auto': heed runs on the processor`,
-    );
+    throw invalid('device', "'wasm', 'cpu' or 'auto'", describe(device), 'UNSUPPORTED', {
+      hint: 'heed runs on the CPU only',
+    });
   const name = typeof source === 'string' ? source : 'model';
   const heed = await load();
   const end = () => heed.dispose(); // and with it the model
@@ -267,10 +263,10 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
     if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))
       throw invalid(
         'pooling',
-        describe(pooling),
-        `'none', ${Object.keys(POOLINGS)
+        `one of 'none', ${Object.keys(POOLINGS)
           .map((p) => `'${p}'`)
           .join(', ')}`,
+        describe(pooling),
       );
     return pipelineTensor(await model.embed(texts, { ...call, pooling: POOLINGS[pooling], normalize }));
   };

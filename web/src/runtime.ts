@@ -1,6 +1,6 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Core } from './core.js';
-import { HeedError } from './error.js';
+import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
 import { flops } from './layers/cost.js';
@@ -55,7 +55,7 @@ export type LayerClass<Made, Options> = undefined extends Options
       options: Options,
     ) => Made;
 
-const layers = {
+export const layers = {
   Linear,
   LayerNorm,
   BatchNorm,
@@ -104,8 +104,7 @@ export class Heed extends Functions {
   readonly headImportance = headImportance;
 
   /** @internal */
-  constructor(core: Core, choice: Choice, onDispose: () => void) {
-    const runtime = runtimeOf(core, onDispose);
+  constructor(runtime: Runtime & { dispose(): void }, choice: Choice) {
     super(runtime);
     this.#runtime = runtime;
     this.#choice = choice;
@@ -145,7 +144,7 @@ export class Heed extends Functions {
 }
 
 /** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
-function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>): object {
+export function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>): object {
   const Bound = class extends Base {
     constructor(options?: object) {
       super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, options) as never);
@@ -154,17 +153,27 @@ function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>
   return Object.defineProperty(Bound, 'name', { value: name });
 }
 
+for (const name of 'losses optim saveCheckpoint loadCheckpoint Embedding Sequential Module custom'.split(' ')) {
+  Object.defineProperty(Heed.prototype, name, {
+    get() {
+      throw needsTraining(`heed.${name}`);
+    },
+  });
+}
+
 /** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
 const dropped = registry<() => void>((onDispose) => onDispose());
 
-function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): void } {
+export function runtimeOf(
+  alive: Core,
+  onDispose: () => void,
+  owned = new Set<RawObject>(),
+): Runtime & { dispose(): void } {
   let core: Core | null = alive;
-  const owned = new Set<RawObject>();
   const runtime = {
     owned,
     get core() {
-      if (core === null)
-        throw new HeedError('DISPOSED', 'heed: got a call after dispose(); expected one before it, or a new load()');
+      if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
       return core;
     },
     dispose() {
@@ -204,13 +213,21 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
  * heed.softmax([0, 0]).toArray(); // [0.5, 0.5]
  * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
  */
-export async function load(options?: LoadOptions): Promise<Heed> {
+export function load(options?: LoadOptions): Promise<Heed> {
+  return start(options, (core, choice, onDispose) => new Heed(runtimeOf(core, onDispose), choice));
+}
+
+/** Loads as `load` does; `make` makes the object of this caller. */
+export async function start<T>(
+  options: LoadOptions | undefined,
+  make: (core: Core, choice: Choice, onDispose: () => void) => T,
+): Promise<T> {
   const { build, wasm } = readOptions('load', loadSchema, options);
   const key = wasm?.key ?? '';
   const places = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
   const place = places.get(key) ?? new Map<string, Shared>();
   places.set(key, place);
-  const start = async (): Promise<[Core, Choice]> => {
+  const begin = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
     return [await instantiate(choice.build, wasm), choice];
   };
@@ -219,7 +236,7 @@ export async function load(options?: LoadOptions): Promise<Heed> {
   };
   let shared = place.get(build);
   if (!shared) {
-    const loading = start();
+    const loading = begin();
     shared = { loading, users: 0 };
     place.set(build, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
@@ -227,7 +244,7 @@ export async function load(options?: LoadOptions): Promise<Heed> {
   const { loading } = shared;
   shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
   const [core, choice] = await loading!;
-  return new Heed(core, choice, () => {
+  return make(core, choice, () => {
     if (--shared.users > 0) return;
     shared.loading = null; // so that a disposed object that is kept does not keep the memory
     forget();

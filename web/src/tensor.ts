@@ -1,5 +1,5 @@
 import type { RawMask, RawTensor } from './core.js';
-import { describe, guarded, HeedError, invalid } from './error.js';
+import { describe, guarded, invalid } from './error.js';
 
 /** Numbers in nested arrays; a number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
@@ -27,7 +27,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
   constructor(data: Data, shape: readonly number[]) {
     const kind = kindOf(data);
     if (kind !== 'Float32Array' && kind !== 'Uint8Array')
-      throw invalid('Tensor: data', describe(data), 'a Float32Array or a Uint8Array');
+      throw invalid('Tensor: data', 'a Float32Array or a Uint8Array', describe(data));
     this.shape = guarded('Tensor: shape', () => checkShape('Tensor', data.length, shape));
     this.data = data;
   }
@@ -38,12 +38,12 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
    */
   at<Result extends number | Tensor<Float32Array | Uint8Array> = number | Tensor<Data>>(...indices: number[]): Result {
     const rank = this.shape.length;
-    if (indices.length > rank) throw invalid('Tensor.at: indices', `${indices.length}`, `at most ${rank}`);
+    if (indices.length > rank) throw invalid('Tensor.at: indices', `at most ${rank} indices`, `${indices.length}`);
     let [first, size] = [0, this.data.length];
     for (const [axis, index] of indices.entries()) {
       const extent = this.shape[axis]!;
       if (!Number.isInteger(index) || index < -extent || index >= extent)
-        throw invalid(`Tensor.at: index ${axis}`, describe(index), `an integer from ${-extent} to ${extent - 1}`);
+        throw invalid(`Tensor.at: index ${axis}`, `an integer from ${-extent} to ${extent - 1}`, describe(index));
       size /= extent;
       first += (index < 0 ? index + extent : index) * size;
     }
@@ -98,7 +98,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
 }
 
 function firstExtent({ shape }: { shape: readonly number[] }): number {
-  if (shape.length === 0) throw invalid('Tensor', 'a tensor without axes', 'one with a first axis');
+  if (shape.length === 0) throw invalid('Tensor', 'a tensor with at least one axis', 'one without axes');
   return shape[0]!;
 }
 
@@ -168,7 +168,7 @@ export function readMask(argument: string, value: unknown): RawMask {
     },
   );
   const wrong = isBoolean(mask) ? mask.data.findIndex((entry) => entry > 1) : -1;
-  if (wrong >= 0) throw invalid(`${argument}.data[${wrong}]`, String(mask.data[wrong]), '0 or 1');
+  if (wrong >= 0) throw invalid(`${argument}.data[${wrong}]`, '0 or 1', String(mask.data[wrong]));
   return mask;
 }
 
@@ -185,7 +185,7 @@ interface Entries<Data> {
 }
 
 /** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
-function read<Data extends Float32Array | Uint8Array>(
+export function read<Data extends Float32Array | Uint8Array | Int32Array>(
   argument: string,
   value: unknown,
   expected: string,
@@ -195,8 +195,8 @@ function read<Data extends Float32Array | Uint8Array>(
   return guarded(argument, () => {
     if (Array.isArray(value)) return flatten(argument, value, entries);
     const { data, shape } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
-    if (data === undefined || shape === undefined) throw invalid(argument, describe(value), expected);
-    if (!expectedData.includes(kindOf(data) ?? '-')) throw invalid(`${argument}.data`, describe(data), expectedData);
+    if (data === undefined || shape === undefined) throw invalid(argument, expected, describe(value));
+    if (!expectedData.includes(kindOf(data) ?? '-')) throw invalid(`${argument}.data`, expectedData, describe(data));
     return { data: data as Data, shape: checkShape(argument, lengthOf(argument, data as Data), shape) };
   });
 }
@@ -213,38 +213,35 @@ function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
-function lengthOf(argument: string, data: Float32Array | Uint8Array): number {
+function lengthOf(argument: string, data: Float32Array | Uint8Array | Int32Array): number {
   const { length, buffer } = data;
   // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
-    throw invalid(`${argument}.data`, 'an array whose buffer was transferred away', 'values');
+    throw invalid(`${argument}.data`, 'values', 'an array whose buffer was transferred away');
   }
   return length;
 }
 
 /** A copy of `shape`, checked against the number of values. */
 function checkShape(argument: string, length: number, shape: unknown): number[] {
-  if (!Array.isArray(shape)) throw invalid(`${argument}.shape`, describe(shape), 'an array of extents');
+  if (!Array.isArray(shape)) throw invalid(`${argument}.shape`, 'an array of extents', describe(shape));
   const rank = shape.length;
-  if (rank > MAX_RANK) throw invalid(`${argument}.shape`, `${rank} axes`, `at most ${MAX_RANK}`);
+  if (rank > MAX_RANK) throw invalid(`${argument}.shape`, `at most ${MAX_RANK} axes`, `${rank}`);
   const extents = Array.from({ length: rank }, (_, axis) => shape[axis] as unknown);
   let size = 1;
   for (const extent of extents) {
     if (!Number.isInteger(extent) || (extent as number) < 0 || (extent as number) > MAX_SIZE) {
-      throw invalid(`${argument}.shape`, formatShape(extents), 'integers from 0 to 2147483647');
+      throw invalid(`${argument}.shape`, 'integers from 0 to 2147483647', formatShape(extents));
     }
     size *= extent as number;
   }
   if (size !== length) {
-    throw new HeedError(
-      'SHAPE_MISMATCH',
-      `${argument}: got ${length} values for shape ${formatShape(extents)}; expected ${size}`,
-    );
+    throw invalid(argument, `${size} values for shape ${formatShape(extents)}`, `${length}`, 'SHAPE_MISMATCH');
   }
   return extents as number[];
 }
 
-function flatten<Data extends Float32Array | Uint8Array>(
+function flatten<Data extends Float32Array | Uint8Array | Int32Array>(
   argument: string,
   nested: readonly unknown[],
   { Store, entryOf, entries }: Entries<Data>,
@@ -253,17 +250,19 @@ function flatten<Data extends Float32Array | Uint8Array>(
   for (let level: unknown = nested; Array.isArray(level); level = level[0]) {
     shape.push(level.length);
     if (shape.length > MAX_RANK)
-      throw invalid(argument, `arrays nested more than ${MAX_RANK} deep`, `nested arrays of ${entries}`);
+      throw invalid(argument, `nested arrays of ${entries}`, `arrays nested more than ${MAX_RANK} deep`);
     if (level.length === 0) break;
   }
   // Lengths first: a long first row among short ones must not decide how much memory is allocated.
   const checkRows = (level: unknown, axis: number, path: string): void => {
     if (!Array.isArray(level))
-      throw invalid(`${argument}${path}`, describe(level), `an array of ${shape[axis]}, as the first`);
+      throw invalid(`${argument}${path}`, `an array of ${shape[axis]}, as the first`, describe(level));
     if (level.length !== shape[axis]) {
-      throw new HeedError(
+      throw invalid(
+        `${argument}${path}`,
+        `an array of ${shape[axis]}, as the first`,
+        describe(level),
         'SHAPE_MISMATCH',
-        `${argument}${path}: got ${describe(level)}; expected ${shape[axis]} entries, as in the first row`,
       );
     }
     if (axis + 1 < shape.length) for (let i = 0; i < level.length; i++) checkRows(level[i], axis + 1, `${path}[${i}]`);
@@ -279,7 +278,7 @@ function flatten<Data extends Float32Array | Uint8Array>(
         continue;
       }
       const entry = entryOf(level[i]);
-      if (entry === null) throw invalid(`${argument}${path}[${i}]`, describe(level[i]), entries);
+      if (entry === null) throw invalid(`${argument}${path}[${i}]`, entries, describe(level[i]));
       data[next++] = entry;
     }
   };

@@ -42,6 +42,12 @@ class EncoderLayer final : public Module {
                float* weights, Context& context);
   const EncoderLayerOptions& options() const { return options_; }
   MultiHeadAttention& selfAttention() { return self_attn_; }
+  FeedForward& feedForward() { return feed_forward_; }
+  /// Null if there is none.
+  const LayerNorm* norm1() const { return options_.attention_norm ? &norm1_ : nullptr; }
+  const LayerNorm* norm2() const { return &norm2_; }
+  Dropout& dropout1() { return dropout1_; }
+  Dropout& dropout2() { return dropout2_; }
 
  private:
   std::vector<Child> children() override;

@@ -24,6 +24,9 @@ class LayerNorm : public Module {
   /// x and output (T, E) may be the same. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output) const;
   const LayerNormOptions& options() const { return options_; }
+  /// (E), or null if there is none.
+  const float* weight() const { return weight_.empty() ? nullptr : weight_.data(); }
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
 
  private:
   std::vector<Parameter> ownParameters() override;
@@ -46,6 +49,11 @@ class BatchNorm : public Module {
   /// x and output (T, E) may be the same. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output) const;
   const BatchNormOptions& options() const { return options_; }
+  /// (E). Training updates the moving averages.
+  const float* weight() const { return weight_.data(); }
+  const float* bias() const { return bias_.data(); }
+  float* runningMean() { return running_mean_.data(); }
+  float* runningVar() { return running_var_.data(); }
 
  private:
   std::vector<Parameter> ownParameters() override;

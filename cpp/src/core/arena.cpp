@@ -15,8 +15,7 @@ constexpr size_t kAlignment = 64;  // a cache line
 constexpr size_t kSmallestBlock = 256 * 1024;
 
 [[noreturn]] void refuseBytes(size_t bytes) {
-  refuse(ErrorCode::kOutOfMemory, "memory", "an allocation of " + std::to_string(bytes) + " bytes, which failed",
-         "enough free memory");
+  refuse(ErrorCode::kOutOfMemory, "memory", std::to_string(bytes) + " more bytes", "a failed allocation");
 }
 
 }  // namespace

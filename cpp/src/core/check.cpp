@@ -6,51 +6,51 @@
 
 namespace heed {
 
-void refuse(ErrorCode code, const std::string& argument, const std::string& got, const std::string& expected) {
-  throw Error(code, argument + ": got " + got + "; expected " + expected);
+void refuse(ErrorCode code, const std::string& argument, const std::string& expected, const std::string& got) {
+  throw Error(code, argument + ": expected " + expected + ", got " + got);
 }
 
-void refuseShape(const std::string& argument, const Shape& got, const std::string& expected) {
-  refuse(ErrorCode::kShapeMismatch, argument, "shape " + got.toString(), expected);
+void refuseShape(const std::string& argument, const std::string& expected, const Shape& got) {
+  refuse(ErrorCode::kShapeMismatch, argument, expected, "shape " + got.toString());
 }
 
 void refuseMemory(const std::string& what, const Shape& shape, double bytes) {
-  refuse(ErrorCode::kOutOfMemory, what, "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes",
-         "a size that fits into 4 GB of memory");
+  refuse(ErrorCode::kOutOfMemory, what, "a size that fits into 4 GB of memory",
+         "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes");
 }
 
 void requireAtLeast(const char* argument, Index got, Index least) {
   if (got < least)
-    refuse(ErrorCode::kInvalidArgument, argument, std::to_string(got), "at least " + std::to_string(least));
+    refuse(ErrorCode::kInvalidArgument, argument, "at least " + std::to_string(least), std::to_string(got));
 }
 
 void requireRange(const std::string& argument, Index got, Index least, Index most) {
   if (got >= least && got <= most) return;
-  refuse(ErrorCode::kInvalidArgument, argument, std::to_string(got),
-         std::to_string(least) + " to " + std::to_string(most));
+  refuse(ErrorCode::kInvalidArgument, argument,
+         "an integer from " + std::to_string(least) + " to " + std::to_string(most), std::to_string(got));
 }
 
 void requireRate(const char* argument, float got) {
-  if (!(got >= 0 && got <= 1)) refuse(ErrorCode::kInvalidArgument, argument, numberText(got), "a rate in [0, 1]");
+  if (!(got >= 0 && got <= 1)) refuse(ErrorCode::kInvalidArgument, argument, "a rate in [0, 1]", numberText(got));
 }
 
 void requireEps(float got) {
   if (!(got >= 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "eps", numberText(got), "a finite number >= 0");
+    refuse(ErrorCode::kInvalidArgument, "eps", "a finite number >= 0", numberText(got));
 }
 
 void requireBase(double got) {
   if (!(got > 0 && std::isfinite(got)))
-    refuse(ErrorCode::kInvalidArgument, "base", numberText(got), "a finite number > 0");
+    refuse(ErrorCode::kInvalidArgument, "base", "a finite number > 0", numberText(got));
 }
 
 void requireShape(const std::string& argument, const Shape& got, const Shape& expected) {
-  if (got != expected) refuseShape(argument, got, expected.toString());
+  if (got != expected) refuseShape(argument, expected.toString(), got);
 }
 
 void requireShape(const char* argument, const ConstMatrixView& got, Index rows, Index columns) {
   if (got.rows() != rows || got.cols() != columns)
-    refuseShape(argument, Shape{got.rows(), got.cols()}, Shape{rows, columns}.toString());
+    refuseShape(argument, Shape{rows, columns}.toString(), Shape{got.rows(), got.cols()});
 }
 
 size_t requireRoom(const char* what, const Shape& shape) {

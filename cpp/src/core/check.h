@@ -10,12 +10,12 @@
 /// API.
 namespace heed {
 
-/// Throws Error(code) with the message "argument: got ...; expected ...".
-[[noreturn]] void refuse(ErrorCode code, const std::string& argument, const std::string& got,
-                         const std::string& expected);
+/// Throws Error(code) with the message "argument: expected ..., got ...".
+[[noreturn]] void refuse(ErrorCode code, const std::string& argument, const std::string& expected,
+                         const std::string& got);
 
 /// Throws kShapeMismatch for an argument with an incompatible shape.
-[[noreturn]] void refuseShape(const std::string& argument, const Shape& got, const std::string& expected);
+[[noreturn]] void refuseShape(const std::string& argument, const std::string& expected, const Shape& got);
 
 /// Throws kOutOfMemory because the argument or parameter `what` needs too many bytes.
 [[noreturn]] void refuseMemory(const std::string& what, const Shape& shape, double bytes);

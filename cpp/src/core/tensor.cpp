@@ -16,10 +16,10 @@ Index product(const Shape& shape, Index count) {
   if (std::find(shape.extents().begin(), end, 0) != end) return 0;
   Index size = 1;
   for (auto extent = shape.extents().begin(); extent != end; ++extent) {
-    if (*extent < 0) refuse(ErrorCode::kInvalidArgument, "shape", shape.toString(), "extents >= 0");
+    if (*extent < 0) refuse(ErrorCode::kInvalidArgument, "shape", "extents >= 0", shape.toString());
     if (size > kMostFloats / *extent) {
-      refuse(ErrorCode::kOutOfMemory, "shape", shape.toString(),
-             "at most " + std::to_string(kMostFloats) + " elements");
+      refuse(ErrorCode::kOutOfMemory, "shape", "at most " + std::to_string(kMostFloats) + " elements",
+             shape.toString());
     }
     size *= *extent;
   }
@@ -53,8 +53,8 @@ Sequences Sequences::ofLengths(const std::vector<Index>& lengths) {
   for (const Index length : lengths) {
     requireAtLeast("lengths", length, 0);
     if (length > std::numeric_limits<Index>::max() - offsets.back())
-      refuse(ErrorCode::kOutOfMemory, "lengths", "more rows than can be counted",
-             "at most " + std::to_string(std::numeric_limits<Index>::max()));
+      refuse(ErrorCode::kOutOfMemory, "lengths",
+             "at most " + std::to_string(std::numeric_limits<Index>::max()) + " rows", "more");
     offsets.push_back(offsets.back() + length);
   }
   return Sequences(std::move(offsets));

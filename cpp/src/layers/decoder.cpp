@@ -86,7 +86,7 @@ void DecoderLayer::forward(const DecoderInput& input, const DecoderCallOptions& 
 }
 
 DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Context& context, Index count) {
-  if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", std::to_string(count) + " sequences", "at least 1");
+  if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", "at least 1 sequence", std::to_string(count));
   requireShape("memory", memory, memory.rows() / count * count, options_.embed_dim);
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
   const Shape keys{memory.rows(), o.num_heads * o.key_dim}, values{memory.rows(), o.num_heads * o.value_dim};
@@ -103,8 +103,8 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
                         DecoderWeights weights, Context& context) {
   requireShape("target", target, target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
-    refuse(ErrorCode::kUnsupported, "memory.rotary", "rotary positions in a step",
-           "none, because the cache holds unrotated keys of the memory");
+    refuse(ErrorCode::kUnsupported, "memory.rotary", "none in a step (the cache holds unrotated keys of the memory)",
+           "rotary positions");
   blocks(
       target,
       [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
@@ -199,8 +199,8 @@ void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOption
                    Context& context) {
   requireShape("output", readOnly(output), target.rows(), target.cols());
   if (cache.size() != layers_.size()) {
-    refuse(ErrorCode::kInvalidArgument, "cache", "a cache of " + std::to_string(cache.size()) + " layers",
-           "a cache made by this decoder");
+    refuse(ErrorCode::kInvalidArgument, "cache", "a cache made by this decoder",
+           "a cache of " + std::to_string(cache.size()) + " layers");
   }
   const Index before = cache.empty() ? 0 : cache[0].length;
   if (output.data() != target.data()) output = target;

@@ -12,8 +12,9 @@ LinearOptions checked(const LinearOptions& options) {
   requireAtLeast("outFeatures", options.out_features, 1);
   requireRoom("weight", {options.out_features, options.in_features});
   if (options.precision == Precision::kInt8 && options.in_features > kMostInt8Inputs) {
-    refuse(ErrorCode::kUnsupported, "inFeatures", std::to_string(options.in_features),
-           "at most " + std::to_string(kMostInt8Inputs) + " in int8, because sums of products must fit into 32 bits");
+    refuse(ErrorCode::kUnsupported, "inFeatures",
+           "at most " + std::to_string(kMostInt8Inputs) + " in int8 (sums of products must fit into 32 bits)",
+           std::to_string(options.in_features));
   }
   return options;
 }

@@ -19,8 +19,9 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   requireAtLeast("valueInputDim", o.value_input_dim, 0);
   requireRate("dropout", o.dropout);
   if ((o.key_dim == 0 || o.value_dim == 0) && o.embed_dim % o.num_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "numHeads", std::to_string(o.num_heads),
-           "a divisor of embedDim, " + std::to_string(o.embed_dim) + ", or keyDim and valueDim given");
+    refuse(ErrorCode::kInvalidArgument, "numHeads",
+           "a divisor of embedDim (" + std::to_string(o.embed_dim) + ") unless keyDim and valueDim are given",
+           std::to_string(o.num_heads));
   }
   if (o.key_dim == 0) o.key_dim = o.embed_dim / o.num_heads;
   if (o.value_dim == 0) o.value_dim = o.embed_dim / o.num_heads;

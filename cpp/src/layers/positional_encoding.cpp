@@ -25,8 +25,8 @@ PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options)
 Index PositionalEncoding::outputWidth(Index width) const {
   if (options_.mode == PositionalEncodingOptions::Mode::kConcat) return width + options_.embed_dim;
   if (width != options_.embed_dim) {
-    refuse(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(width),
-           "embedDim, " + std::to_string(options_.embed_dim));
+    refuse(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(options_.embed_dim) + " (embedDim)",
+           "width " + std::to_string(width));
   }
   return width;
 }
@@ -35,8 +35,8 @@ void PositionalEncoding::forward(ConstMatrixView x, const Sequences& sequences, 
   requireShape("x", x, sequences.totalRows(), x.cols());
   requireShape("output", readOnly(output), x.rows(), outputWidth(x.cols()));
   if (sequences.maxLength() > options_.max_length) {
-    refuse(ErrorCode::kShapeMismatch, "x", std::to_string(sequences.maxLength()) + " positions",
-           "at most maxLength, " + std::to_string(options_.max_length));
+    refuse(ErrorCode::kShapeMismatch, "x", "at most " + std::to_string(options_.max_length) + " positions (maxLength)",
+           std::to_string(sequences.maxLength()));
   }
   const Index width = options_.embed_dim;
   for (Index n = 0; n < sequences.count(); ++n) {

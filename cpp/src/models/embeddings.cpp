@@ -12,18 +12,16 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
       const Index value = values[static_cast<size_t>(t)];
       if (value >= 0 && value < limit) continue;
-      refuse(ErrorCode::kInvalidArgument, argument,
+      refuse(ErrorCode::kInvalidArgument, argument, "an integer from 0 to " + std::to_string(limit - 1),
              std::to_string(value) + " at token " + std::to_string(t - sequences.begin(n)) + " of text " +
-                 std::to_string(n),
-             "0 to " + std::to_string(limit - 1));
+                 std::to_string(n));
     }
   }
 }
 
 void requireLength(const char* argument, size_t got, Index rows) {
   if (static_cast<Index>(got) != rows) {
-    refuse(ErrorCode::kShapeMismatch, argument, std::to_string(got) + " entries",
-           std::to_string(rows) + ", one per token");
+    refuse(ErrorCode::kShapeMismatch, argument, std::to_string(rows) + " entries, one per token", std::to_string(got));
   }
 }
 
@@ -67,9 +65,8 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   const Index longest = config_.max_positions - config_.position_offset;
   for (Index n = 0; n < sequences.count(); ++n) {
     if (sequences.length(n) > longest) {
-      refuse(ErrorCode::kInvalidArgument, "ids",
-             std::to_string(sequences.length(n)) + " tokens in text " + std::to_string(n),
-             "at most " + std::to_string(longest) + ", the model's limit");
+      refuse(ErrorCode::kInvalidArgument, "ids", "at most " + std::to_string(longest) + " tokens (the model's limit)",
+             std::to_string(sequences.length(n)) + " in text " + std::to_string(n));
     }
   }
 }

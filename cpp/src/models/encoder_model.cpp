@@ -27,8 +27,8 @@ void validate(const EncoderModelConfig& c) {
   require_range("numLayers", c.num_layers, 0, 1024);
   require_range("numHeads", c.num_heads, 1, c.embed_dim);
   if (c.embed_dim % c.num_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "config.numHeads", std::to_string(c.num_heads),
-           "a divisor of embedDim, " + std::to_string(c.embed_dim));
+    refuse(ErrorCode::kInvalidArgument, "config.numHeads",
+           "a divisor of embedDim (" + std::to_string(c.embed_dim) + ")", std::to_string(c.num_heads));
   }
   require_range("feedForwardDim", c.feed_forward_dim, 1,
                 c.precision == Precision::kInt8 ? kMostInt8Inputs : 4 * kMaxWidth);
@@ -37,7 +37,7 @@ void validate(const EncoderModelConfig& c) {
   require_range("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
   require_range("globalEvery", c.global_every, 1, 1024);
   if (!(c.eps > 0 && c.eps < 1))
-    refuse(ErrorCode::kInvalidArgument, "config.eps", numberText(c.eps), "a number between 0 and 1");
+    refuse(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(c.eps));
   if (c.positions == Positions::kRelative) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
@@ -45,9 +45,9 @@ void validate(const EncoderModelConfig& c) {
   if (c.positions == Positions::kRotary) {
     require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
     if (c.rotary_dim % 2 != 0)
-      refuse(ErrorCode::kInvalidArgument, "config.rotaryDim", std::to_string(c.rotary_dim), "an even number");
+      refuse(ErrorCode::kInvalidArgument, "config.rotaryDim", "an even number", std::to_string(c.rotary_dim));
     for (const double base : {c.rotary_base, c.local_rotary_base})
-      if (!(base > 1)) refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", numberText(base), "a number > 1");
+      if (!(base > 1)) refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", "a number > 1", numberText(base));
   }
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
@@ -60,8 +60,8 @@ void validate(const EncoderModelConfig& c) {
                             : static_cast<double>(c.max_positions + c.type_vocab_size) * width;
   const double bytes = matrices * (c.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {
-    refuse(ErrorCode::kOutOfMemory, "config", "sizes that need " + numberText(std::floor(bytes / 1048576)) + " MB",
-           "less than 4096 MB");
+    refuse(ErrorCode::kOutOfMemory, "config", "sizes that need less than 4096 MB",
+           numberText(std::floor(bytes / 1048576)) + " MB");
   }
 }
 
@@ -130,8 +130,8 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
                             float* weights, Context& context) {
   requireRange("layer", i, 0, config_.num_layers - 1);
   if (!head_mask.empty() && static_cast<Index>(head_mask.size()) != config_.num_heads) {
-    refuse(ErrorCode::kShapeMismatch, "headMask", std::to_string(head_mask.size()) + " factors for a layer",
-           std::to_string(config_.num_heads) + ", one per head");
+    refuse(ErrorCode::kShapeMismatch, "headMask",
+           std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.size()));
   }
   const bool local = config_.window >= 0 && i % config_.global_every != 0;
   MultiHeadCallOptions options;

@@ -37,7 +37,7 @@ Activation activationNamed(std::string_view name) {
     if (name == known) return activation;
     legal += (legal.empty() ? "'" : ", '") + std::string(known) + "'";
   }
-  refuse(ErrorCode::kInvalidArgument, "activation", "'" + std::string(name) + "'", "one of " + legal);
+  refuse(ErrorCode::kInvalidArgument, "activation", "one of " + legal, "'" + std::string(name) + "'");
 }
 
 void activate(float* x, Index count, Activation activation) {

@@ -101,8 +101,8 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireAtLeast("numHeads", num_heads, 1);
   const auto require_heads = [num_heads](const char* argument, Index width) {
     if (width % num_heads != 0) {
-      refuse(ErrorCode::kShapeMismatch, argument, "width " + std::to_string(width),
-             "a multiple of numHeads, " + std::to_string(num_heads));
+      refuse(ErrorCode::kShapeMismatch, argument, "a multiple of numHeads (" + std::to_string(num_heads) + ")",
+             "width " + std::to_string(width));
     }
   };
   require_heads("query", query.cols());
@@ -112,11 +112,11 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireShape("value", value, keys.totalRows(), value.cols());
   requireShape("output", output, queries.totalRows(), value.cols());
   if (keys.count() != queries.count()) {
-    refuse(ErrorCode::kShapeMismatch, "key", std::to_string(keys.count()) + " sequences",
-           std::to_string(queries.count()) + ", as in query");
+    refuse(ErrorCode::kShapeMismatch, "key", "as many sequences as query (" + std::to_string(queries.count()) + ")",
+           std::to_string(keys.count()));
   }
   if (options.scale && !std::isfinite(*options.scale))
-    refuse(ErrorCode::kInvalidArgument, "scale", numberText(*options.scale), "a finite number");
+    refuse(ErrorCode::kInvalidArgument, "scale", "a finite number", numberText(*options.scale));
   if (options.window) requireAtLeast("window", *options.window, 0);
   // Keeps sums of positions, distances and window radii within Index.
   constexpr Index kMostPositions = std::numeric_limits<Index>::max() / 4;

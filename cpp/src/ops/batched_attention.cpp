@@ -32,14 +32,14 @@ Index matrixOffset(const Shape& leading, const std::vector<Index>& strides, Inde
 
 BatchedAttention::BatchedAttention(const Shape& query, const Shape& key, const Shape& value)
     : query_(query), key_(key), value_(value) {
-  if (query.rank() < 2) refuseShape("query", query, "[..., L, Dk]");
+  if (query.rank() < 2) refuseShape("query", "[..., L, Dk]", query);
   leading_ = leadingAxes(query);
   const auto join = [&](const char* argument, const Shape& shape, bool fits, const std::string& matrix) {
     std::optional<Shape> joined;
     if (fits) joined = broadcastShape(leading_, leadingAxes(shape));
     if (!joined) {
-      refuseShape(argument, shape,
-                  "[..., " + matrix + "] whose leading axes broadcast, beside query " + query.toString());
+      refuseShape(argument,
+                  "[..., " + matrix + "] whose leading axes broadcast with those of query, " + query.toString(), shape);
     }
     leading_ = *joined;
   };
@@ -63,7 +63,7 @@ void BatchedAttention::forward(const float* query, const float* key, const float
     // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
     if (weights_.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
     const auto broadcast = broadcastStrides(shape, weights_);
-    if (!broadcast) refuseShape(mask->argument, mask->shape, "a shape that broadcasts to " + weights_.toString());
+    if (!broadcast) refuseShape(mask->argument, "a shape that broadcasts to " + weights_.toString(), mask->shape);
     mask_strides = *broadcast;
   }
   const Sequences queries = Sequences::uniform(1, num_queries), keys = Sequences::uniform(1, num_keys);

@@ -35,7 +35,7 @@ Mask Mask::broadcast(const char* argument, Kind kind, const void* data, const Sh
                      const std::array<Index, 4>& target) {
   const Shape scores{target[0], target[1], target[2], target[3]};
   const auto strides = broadcastStrides(shape, scores);
-  if (!strides) refuseShape(argument, shape, "a shape that broadcasts to " + scores.toString());
+  if (!strides) refuseShape(argument, "a shape that broadcasts to " + scores.toString(), shape);
   return {kind, data, {(*strides)[0], (*strides)[1], (*strides)[2], (*strides)[3]}};
 }
 
@@ -47,7 +47,7 @@ const void* Mask::at(Index offset) const {
 Mask MaskTensor::broadcast(const std::array<Index, 4>& target) const {
   if (!per_key) return Mask::broadcast(argument, kind, data, shape, target);
   const Shape keys{target[0], target[3]};
-  if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, shape, keys.toString());
+  if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, keys.toString(), shape);
   return {kind, data, {target[3], 0, 0, 1}};
 }
 

@@ -32,14 +32,14 @@ Pooling poolingNamed(std::string_view name) {
   if (found != kNames.end()) return static_cast<Pooling>(found - kNames.begin());
   std::string legal;
   for (const std::string_view known : kNames) legal += (legal.empty() ? "" : ", ") + std::string(known);
-  refuse(ErrorCode::kInvalidArgument, "pooling", "'" + std::string(name) + "'", legal);
+  refuse(ErrorCode::kInvalidArgument, "pooling", "one of " + legal, "'" + std::string(name) + "'");
 }
 
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output) {
   if (!skipped.empty() && static_cast<Index>(skipped.size()) != sequences.count())
-    refuse(ErrorCode::kShapeMismatch, "skipped", std::to_string(skipped.size()) + " counts",
-           std::to_string(sequences.count()) + ", one per text");
+    refuse(ErrorCode::kShapeMismatch, "skipped", std::to_string(sequences.count()) + " counts, one per text",
+           std::to_string(skipped.size()));
   for (Index n = 0; n < sequences.count(); ++n) {
     const Index first = sequences.begin(n), end = sequences.end(n);
     const Index skip = skipped.empty() ? 0 : std::clamp<Index>(skipped[static_cast<size_t>(n)], 0, end - first);

@@ -10,7 +10,7 @@ namespace heed {
 Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
     : dim_(dim), max_length_(max_length), pairing_(pairing) {
   if (dim < 2 || dim % 2 != 0)
-    refuse(ErrorCode::kInvalidArgument, "rotary.dim", std::to_string(dim), "an even number > 0");
+    refuse(ErrorCode::kInvalidArgument, "rotary.dim", "an even number > 0", std::to_string(dim));
   requireAtLeast("rotary.maxLength", max_length, 0);
   requireBase(base);
   const Shape shape{max_length, dim / 2};
@@ -28,13 +28,13 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
 void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
   const Index head_width = x.cols() / num_heads;
   if (head_width < dim_ || x.cols() % num_heads != 0) {
-    refuse(ErrorCode::kShapeMismatch, "rotary.dim", std::to_string(dim_),
-           "at most the width of a head, " + std::to_string(x.cols()) + " / " + std::to_string(num_heads));
+    refuse(ErrorCode::kShapeMismatch, "rotary.dim",
+           "at most the width of a head, " + std::to_string(x.cols()) + " / " + std::to_string(num_heads),
+           std::to_string(dim_));
   }
   if (first_position < 0 || first_position > max_length_ - x.rows()) {
-    refuse(ErrorCode::kInvalidArgument, "rotary",
-           "positions " + std::to_string(first_position) + " to " + std::to_string(first_position + x.rows() - 1),
-           "0 to " + std::to_string(max_length_ - 1));
+    refuse(ErrorCode::kInvalidArgument, "rotary", "positions from 0 to " + std::to_string(max_length_ - 1),
+           std::to_string(first_position) + " to " + std::to_string(first_position + x.rows() - 1));
   }
   const Index half = dim_ / 2;
   const Index step = pairing_ == Pairing::kHalfSplit ? 1 : 2;

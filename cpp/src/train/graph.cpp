@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <queue>
+#include <iterator>
 
 #include "core/check.h"
+#include "train/ops/update.h"
 
 namespace heed::train {
 
@@ -46,6 +47,14 @@ MatrixView ParameterGradients::dense(const Location& part) {
   if (!entry.dense.data()) {
     entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
     entry.dense.view().setZero();
+    // A table whose rows were looked up before, and which is now used as a whole.
+    for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
+      const Index width = parameter.rowSize();
+      std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
+                  entry.dense.data() + entry.rows.order[slot] * width);
+    }
+    entry.rows = {};
+    entry.by_rows = false;
   }
   return heed::view(entry.dense.data() + part.first_row * parameter.rowSize(), part.rows, parameter.rowSize());
 }
@@ -54,6 +63,7 @@ float* ParameterGradients::row(const Location& table, Index row) {
   Entry& entry = entries_[table.parameter];
   const Index width = parameters_[table.parameter].rowSize();
   entry.present = true;
+  if (entry.dense.data()) return entry.dense.data() + (table.first_row + row) * width;
   entry.by_rows = true;
   const auto [slot, is_new] = entry.rows.slots.try_emplace(table.first_row + row, entry.rows.order.size());
   if (is_new) {
@@ -71,15 +81,18 @@ void ParameterGradients::read(size_t parameter, Index first, Index count, float*
     return;
   }
   std::fill_n(out, count * width, 0.0f);
-  for (const auto& [row, slot] : entry.rows.slots) {
-    if (row >= first && row < first + count)
-      std::copy_n(entry.rows.values.data() + slot * width, width, out + (row - first) * width);
+  if (!entry.by_rows) return;
+  for (Index row = first; row < first + count; ++row) {
+    const auto found = entry.rows.slots.find(row);
+    if (found != entry.rows.slots.end())
+      std::copy_n(entry.rows.values.data() + found->second * width, width, out + (row - first) * width);
   }
 }
 
 void ParameterGradients::add(size_t parameter, Index first, Index count, const float* rows) {
   const Index width = parameters_[parameter].rowSize();
   if (entries_[parameter].by_rows) {
+    entries_[parameter].present = true;
     for (Index r = 0; r < count; ++r) {
       const ConstMatrixView from = heed::view(rows + r * width, 1, width);
       if ((from.array() == 0).all()) continue;
@@ -90,28 +103,52 @@ void ParameterGradients::add(size_t parameter, Index first, Index count, const f
   dense({parameter, first, count}) += heed::view(rows, count, width);
 }
 
+void ParameterGradients::scale(size_t parameter, float factor) {
+  Entry& entry = entries_[parameter];
+  if (entry.dense.data()) scaleBy(factor, entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
+}
+
 void ParameterGradients::scale(float factor) {
-  for (Entry& entry : entries_) {
-    if (entry.dense.data()) entry.dense.view() *= factor;
-    for (float& value : entry.rows.values) value *= factor;
-  }
+  for (size_t i = 0; i < entries_.size(); ++i) scale(i, factor);
+}
+
+double ParameterGradients::sumOfSquares(size_t parameter) const {
+  const Entry& entry = entries_[parameter];
+  if (!entry.required || !entry.present) return 0;
+  double sum = 0;
+  if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
 }
 
 double ParameterGradients::sumOfSquares() const {
   double sum = 0;
-  for (const Entry& entry : entries_) {
-    if (!entry.required || !entry.present) continue;
-    if (entry.dense.data()) sum += entry.dense.values().cast<double>().squaredNorm();
-    for (const float value : entry.rows.values) sum += static_cast<double>(value) * static_cast<double>(value);
-  }
+  for (size_t i = 0; i < entries_.size(); ++i) sum += sumOfSquares(i);
   return sum;
 }
 
+void ParameterGradients::zero(size_t parameter) {
+  Entry& entry = entries_[parameter];
+  entry.present = false;
+  if (entry.dense.data()) entry.dense.view().setZero();
+  std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+}
+
 void ParameterGradients::zero() {
-  for (Entry& entry : entries_) {
-    entry.present = false;
-    if (entry.dense.data()) entry.dense.view().setZero();
-    std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+  for (size_t i = 0; i < entries_.size(); ++i) zero(i);
+}
+
+Node::~Node() {
+  // Not recursively, as a long chain would use up the stack: `dropped` keeps the inputs of a node alive beyond it.
+  std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
+  backward = nullptr;
+  while (!dropped.empty()) {
+    const std::shared_ptr<Node> node = std::move(dropped.back());
+    dropped.pop_back();
+    if (!node || node.use_count() > 1) continue;
+    std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
+    node->inputs.clear();
+    node->backward = nullptr;
   }
 }
 
@@ -155,43 +192,50 @@ Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool u
   return result;
 }
 
-namespace {
+Variable Graph::recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external) {
+  Variable result = record(std::move(value), inputs, false, {});
+  if (result.node()) result.node()->external = std::move(external);
+  return result;
+}
 
-struct Later {
-  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->order < b->order; }
-};
-
-}  // namespace
-
-void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+Backward::Backward(Graph& graph, const Variable& output, ConstMatrixView seed) : graph_(graph) {
   requireShape("gradient", seed, output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
-    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass from before the parameters changed",
-           "one with the current parameters");
-  Backward pass(graph);
-  pass.add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
-  // The highest number first: a node comes after everything that uses its value.
-  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting;
-  std::vector<const Node*> seen;
-  waiting.push(output.node());
-  while (!waiting.empty()) {
-    const std::shared_ptr<Node> node = waiting.top();
-    waiting.pop();
-    if (node->leaf) continue;
-    Matrix gradient = std::move(node->gradient);
-    node->gradient = Matrix();
-    // Inputs that wait already have a gradient; the others are new.
-    std::vector<std::shared_ptr<Node>> fresh;
-    for (const std::shared_ptr<Node>& input : node->inputs) {
-      if (input && !input->gradient.data() && std::find(fresh.begin(), fresh.end(), input) == fresh.end())
-        fresh.push_back(input);
-    }
-    node->backward(gradient, pass);
-    for (std::shared_ptr<Node>& input : fresh) {
-      if (input->gradient.data()) waiting.push(std::move(input));
-    }
+    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
+           "one from before they changed");
+  add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
+  waiting_.push(output.node());
+}
+
+Backward::~Backward() {
+  for (; !waiting_.empty(); waiting_.pop()) {
+    if (!waiting_.top()->leaf) waiting_.top()->gradient = Matrix();
   }
+}
+
+std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
+  while (!waiting_.empty()) {
+    std::shared_ptr<Node> node = waiting_.top();
+    waiting_.pop();
+    // A node is queued by each of its users. Nothing has reached it, or it has run, if it has no gradient.
+    if (node->leaf || !node->gradient.data()) continue;
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input) waiting_.push(input);
+    }
+    gradient = std::move(node->gradient);
+    node->gradient = Matrix();
+    if (node->external) return node;
+    node->backward(gradient, *this);
+  }
+  return nullptr;
+}
+
+void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+  Backward pass(graph, output, seed);
+  Matrix gradient;
+  if (pass.proceed(gradient))
+    refuse(ErrorCode::kUnsupported, "backward", "operations of the core", "one whose gradient the caller computes");
 }
 
 void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {

@@ -295,8 +295,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         }
     }
   } catch (const Error& error) {
-    if (std::strstr(error.what(), ": got ") == nullptr || std::strstr(error.what(), "; expected ") == nullptr)
-      broken("an error says what it got and what is legal");
+    if (std::strstr(error.what(), ": expected ") == nullptr || std::strstr(error.what(), ", got ") == nullptr)
+      broken("an error says what is legal and what it got");
   }
   return 0;
 }

@@ -205,7 +205,7 @@ TEST(Decoder, FailedStepLeavesTheCacheUnchanged) {
   const std::vector<float> three(3, 1.0f);
   DecoderCallOptions broken;
   broken.memory.head_mask = three;  // detected after the first layer's self-attention has written to the cache
-  expectError(ErrorCode::kShapeMismatch, "headMask: got shape [3]", [&] { step(2, 2, broken); });
+  expectError(ErrorCode::kShapeMismatch, "headMask: expected [1, 2], got shape [3]", [&] { step(2, 2, broken); });
   EXPECT_EQ(cache[0].length, 2);
   step(2, 2);
   expectNear(y, expected);
@@ -250,24 +250,27 @@ TEST(Decoder, RejectsIncompatibleArguments) {
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
   RowMajorMatrix y(4, 6), y5(5, 5);
   Context context;
-  expectError(kInvalidArgument, "numLayers: got -2", [] { Decoder d(kSmall, -2, false); });
-  expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, target, narrow); });
-  expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]", [&] { run(decoder, narrow, memory); });
-  expectError(kShapeMismatch, "memory: got shape [5, 5]; expected [5, 6]",
+  expectError(kInvalidArgument, "numLayers: expected at least 1, got -2", [] { Decoder d(kSmall, -2, false); });
+  expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]", [&] { run(decoder, target, narrow); });
+  expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]", [&] { run(decoder, narrow, memory); });
+  expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]",
               [&] { decoder.makeCache(window(narrow), context); });
   Decoder::Cache cache = other.makeCache(window(memory), context);
-  expectError(kInvalidArgument, "cache: got a cache of 1 layers",
+  expectError(kInvalidArgument, "cache: expected a cache made by this decoder, got a cache of 1 layers",
               [&] { decoder.step(window(target), cache, {}, window(y), context); });
-  expectError(kShapeMismatch, "target: got shape [5, 5]; expected [5, 6]",
+  expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]",
               [&] { other.step(window(narrow), cache, {}, window(y5), context); });
-  expectError(kInvalidArgument, "memory: got 0 sequences", [&] { decoder.makeCache(window(memory), context, 0); });
-  expectError(kShapeMismatch, "memory: got shape [5, 6]; expected [4, 6]",
+  expectError(kInvalidArgument, "memory: expected at least 1 sequence, got 0",
+              [&] { decoder.makeCache(window(memory), context, 0); });
+  expectError(kShapeMismatch, "memory: expected [4, 6], got shape [5, 6]",
               [&] { decoder.makeCache(window(memory), context, 2); });
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
-  expectError(kUnsupported, "memory.rotary: got rotary positions in a step",
-              [&] { other.step(window(target), cache, turned, window(y), context); });
+  expectError(
+      kUnsupported,
+      "memory.rotary: expected none in a step (the cache holds unrotated keys of the memory), got rotary positions",
+      [&] { other.step(window(target), cache, turned, window(y), context); });
 }
 
 TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {

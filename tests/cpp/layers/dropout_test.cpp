@@ -101,11 +101,11 @@ TEST(Dropout, RejectsRatesOutsideZeroToOne) {
   const RowMajorMatrix x = randomMatrix(2, 2, 1);
   RowMajorMatrix y(2, 2), wide(2, 3);
   for (const float p : {-0.1f, 1.1f, 2.0f, std::nanf("")}) {
-    expectError(ErrorCode::kInvalidArgument, "p: got ",
+    expectError(ErrorCode::kInvalidArgument, "p: expected a rate in [0, 1], got ",
                 [&] { dropout(window(x), p, DropoutScaling::kNone, {}, window(y)); });
-    expectError(ErrorCode::kInvalidArgument, "p: got ", [&] { Dropout layer({.p = p}); });
+    expectError(ErrorCode::kInvalidArgument, "p: expected a rate in [0, 1], got ", [&] { Dropout layer({.p = p}); });
   }
-  expectError(ErrorCode::kShapeMismatch, "output: got shape [2, 3]; expected [2, 2]",
+  expectError(ErrorCode::kShapeMismatch, "output: expected [2, 2], got shape [2, 3]",
               [&] { Dropout({.p = 0}).forward(window(x), window(wide), {}); });
 }
 

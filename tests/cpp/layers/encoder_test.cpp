@@ -240,7 +240,7 @@ TEST(Encoder, LayersMayHaveDifferentNumbersOfHeads) {
   Context context;
   encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), {}, context);
   expectSame(y, run(encoder.layer(1), run(encoder.layer(0), x)));
-  expectError(ErrorCode::kShapeMismatch, "heads: got shape [2]; expected [3]",
+  expectError(ErrorCode::kShapeMismatch, "heads: expected [3], got shape [2]",
               [&] { Encoder wrong(kSmall, 3, false, heads); });
 }
 
@@ -267,19 +267,25 @@ TEST(Encoder, SeedsAreReproducibleAndLayersDrawIndependently) {
 TEST(EncoderLayer, RejectsInvalidArguments) {
   using enum ErrorCode;
   const auto make = [](auto change) { return [=] { EncoderLayer layer(with(change)); }; };
-  expectError(kInvalidArgument, "embedDim: got 0", make([](auto& o) { o.embed_dim = 0; }));
-  expectError(kInvalidArgument, "numHeads: got 4; expected a divisor of embedDim, 6",
+  expectError(kInvalidArgument, "embedDim: expected at least 1, got 0", make([](auto& o) { o.embed_dim = 0; }));
+  expectError(kInvalidArgument,
+              "numHeads: expected a divisor of embedDim (6) unless keyDim and valueDim are given, got 4",
               make([](auto& o) { o.num_heads = 4; }));
-  expectError(kInvalidArgument, "feedForwardDim: got 0", make([](auto& o) { o.feed_forward_dim = 0; }));
-  expectError(kOutOfMemory, "linear1.weight: got shape [2, 1073741824, 6]",
+  expectError(kInvalidArgument, "feedForwardDim: expected at least 1, got 0",
+              make([](auto& o) { o.feed_forward_dim = 0; }));
+  expectError(kOutOfMemory,
+              "linear1.weight: expected a size that fits into 4 GB of memory, got shape [2, 1073741824, 6]",
               make([](auto& o) { o.feed_forward_dim = 1 << 30, o.gated = true; }));
-  expectError(kInvalidArgument, "dropout: got -0.5", make([](auto& o) { o.dropout = -0.5f; }));
-  expectError(kInvalidArgument, "eps: got NaN", make([](auto& o) { o.eps = std::nanf(""); }));
-  expectError(kInvalidArgument, "numLayers: got 0; expected at least 1", [] { Encoder encoder(kSmall, 0, false); });
-  expectError(kOutOfMemory, "numLayers: got shape [1073741824, 328]", [] { Encoder encoder(kSmall, 1 << 30, false); });
+  expectError(kInvalidArgument, "dropout: expected a rate in [0, 1], got -0.5",
+              make([](auto& o) { o.dropout = -0.5f; }));
+  expectError(kInvalidArgument, "eps: expected a finite number >= 0, got NaN",
+              make([](auto& o) { o.eps = std::nanf(""); }));
+  expectError(kInvalidArgument, "numLayers: expected at least 1, got 0", [] { Encoder encoder(kSmall, 0, false); });
+  expectError(kOutOfMemory, "numLayers: expected a size that fits into 4 GB of memory, got shape [1073741824, 328]",
+              [] { Encoder encoder(kSmall, 1 << 30, false); });
   EncoderLayer layer(kSmall);
-  expectError(kShapeMismatch, "x: got shape [4, 5]; expected [4, 6]", [&] { run(layer, randomMatrix(4, 5, 1)); });
-  expectError(kShapeMismatch, "x: got shape [4, 6]; expected [5, 6]",
+  expectError(kShapeMismatch, "x: expected [4, 6], got shape [4, 5]", [&] { run(layer, randomMatrix(4, 5, 1)); });
+  expectError(kShapeMismatch, "x: expected [5, 6], got shape [4, 6]",
               [&] { run(layer, randomMatrix(4, 6, 1), Sequences::uniform(1, 5)); });
 }
 

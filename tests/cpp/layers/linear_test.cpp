@@ -141,29 +141,30 @@ TEST(Linear, LookupTablesUseTheFullRangeOfInt8) {
 
 TEST(Linear, RejectsInvalidArguments) {
   using enum ErrorCode;
-  expectError(kInvalidArgument, "inFeatures: got 0; expected at least 1",
+  expectError(kInvalidArgument, "inFeatures: expected at least 1, got 0",
               [] { Linear layer({.in_features = 0, .out_features = 1}); });
-  expectError(kInvalidArgument, "outFeatures: got -3; expected at least 1",
+  expectError(kInvalidArgument, "outFeatures: expected at least 1, got -3",
               [] { Linear layer({.in_features = 1, .out_features = -3}); });
-  expectError(kOutOfMemory, "weight: got shape [1048576, 1048576]",
+  expectError(kOutOfMemory, "weight: expected a size that fits into 4 GB of memory, got shape [1048576, 1048576]",
               [] { Linear layer({.in_features = 1 << 20, .out_features = 1 << 20}); });
-  expectError(kOutOfMemory, "weight: got shape [" + std::to_string(kMost) + ", 8]",
+  expectError(kOutOfMemory,
+              "weight: expected a size that fits into 4 GB of memory, got shape [" + std::to_string(kMost) + ", 8]",
               [] { Linear layer({.in_features = 8, .out_features = kMost}); });
-  expectError(kUnsupported, "inFeatures: got 131073; expected at most 131072 in int8", [] {
-    Linear layer({.in_features = kMostInt8Inputs + 1, .out_features = 1, .precision = Precision::kInt8});
-  });
+  expectError(
+      kUnsupported, "inFeatures: expected at most 131072 in int8 (sums of products must fit into 32 bits), got 131073",
+      [] { Linear layer({.in_features = kMostInt8Inputs + 1, .out_features = 1, .precision = Precision::kInt8}); });
   Linear layer({.in_features = 3, .out_features = 4});
   const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1), narrow = randomMatrix(2, 3, 1);
   RowMajorMatrix y(2, 4), short_output(1, 4);
   Context context;
   const ConstMatrixView residual = window(narrow);
-  expectError(kShapeMismatch, "x: got shape [2, 5]; expected [2, 3]",
+  expectError(kShapeMismatch, "x: expected [2, 3], got shape [2, 5]",
               [&] { layer.forward(window(x), window(y), context); });
-  expectError(kShapeMismatch, "output: got shape [1, 4]; expected [2, 4]",
+  expectError(kShapeMismatch, "output: expected [2, 4], got shape [1, 4]",
               [&] { layer.forward(window(fits), window(short_output), context); });
-  expectError(kShapeMismatch, "residual: got shape [2, 3]; expected [2, 4]",
+  expectError(kShapeMismatch, "residual: expected [2, 4], got shape [2, 3]",
               [&] { layer.forward(window(fits), window(y), context, &residual); });
-  expectError(kShapeMismatch, "weight: got shape [2, 3]; expected [2, 5]",
+  expectError(kShapeMismatch, "weight: expected [2, 5], got shape [2, 3]",
               [&] { linear(window(x), window(fits), nullptr, Activation::kIdentity, window(y), context); });
 }
 

@@ -223,19 +223,28 @@ TEST(MultiHeadAttention, DoesNotAllocateAfterWarmUp) {
 TEST(MultiHeadAttention, RejectsInvalidOptions) {
   using enum ErrorCode;
   const auto make = [](MultiHeadAttentionOptions options) { return [options] { MultiHeadAttention mha(options); }; };
-  expectError(kInvalidArgument, "embedDim: got 0; expected at least 1", make({.embed_dim = 0, .num_heads = 1}));
-  expectError(kInvalidArgument, "numHeads: got 0; expected at least 1", make({.embed_dim = 8, .num_heads = 0}));
-  expectError(kInvalidArgument, "numHeads: got 3; expected a divisor of embedDim, 8, or keyDim and valueDim given",
+  expectError(kInvalidArgument, "embedDim: expected at least 1, got 0", make({.embed_dim = 0, .num_heads = 1}));
+  expectError(kInvalidArgument, "numHeads: expected at least 1, got 0", make({.embed_dim = 8, .num_heads = 0}));
+  expectError(kInvalidArgument,
+              "numHeads: expected a divisor of embedDim (8) unless keyDim and valueDim are given, got 3",
               make({.embed_dim = 8, .num_heads = 3}));
-  expectError(kInvalidArgument, "numHeads: got 3", make({.embed_dim = 8, .num_heads = 3, .key_dim = 2}));
-  expectError(kInvalidArgument, "keyDim: got -1", make({.embed_dim = 8, .num_heads = 2, .key_dim = -1}));
-  expectError(kInvalidArgument, "valueDim: got -1", make({.embed_dim = 8, .num_heads = 2, .value_dim = -1}));
-  expectError(kInvalidArgument, "keyInputDim: got -1", make({.embed_dim = 8, .num_heads = 2, .key_input_dim = -1}));
-  expectError(kInvalidArgument, "valueInputDim: got -1", make({.embed_dim = 8, .num_heads = 2, .value_input_dim = -1}));
-  expectError(kInvalidArgument, "dropout: got 1.5; ", make({.embed_dim = 8, .num_heads = 2, .dropout = 1.5f}));
-  expectError(kOutOfMemory, "q_proj_weight: got shape [2, 1073741824, 8]",
+  expectError(kInvalidArgument,
+              "numHeads: expected a divisor of embedDim (8) unless keyDim and valueDim are given, got 3",
+              make({.embed_dim = 8, .num_heads = 3, .key_dim = 2}));
+  expectError(kInvalidArgument, "keyDim: expected at least 0, got -1",
+              make({.embed_dim = 8, .num_heads = 2, .key_dim = -1}));
+  expectError(kInvalidArgument, "valueDim: expected at least 0, got -1",
+              make({.embed_dim = 8, .num_heads = 2, .value_dim = -1}));
+  expectError(kInvalidArgument, "keyInputDim: expected at least 0, got -1",
+              make({.embed_dim = 8, .num_heads = 2, .key_input_dim = -1}));
+  expectError(kInvalidArgument, "valueInputDim: expected at least 0, got -1",
+              make({.embed_dim = 8, .num_heads = 2, .value_input_dim = -1}));
+  expectError(kInvalidArgument, "dropout: expected a rate in [0, 1], got 1.5",
+              make({.embed_dim = 8, .num_heads = 2, .dropout = 1.5f}));
+  expectError(kOutOfMemory,
+              "q_proj_weight: expected a size that fits into 4 GB of memory, got shape [2, 1073741824, 8]",
               make({.embed_dim = 8, .num_heads = 2, .key_dim = 1 << 30}));
-  expectError(kOutOfMemory, "q_proj_weight: got shape [",
+  expectError(kOutOfMemory, "q_proj_weight: expected a size that fits into 4 GB of memory, got shape [",
               make({.embed_dim = 8, .num_heads = std::numeric_limits<Index>::max(), .key_dim = 2, .value_dim = 2}));
   EXPECT_NO_THROW(make({.embed_dim = 8, .num_heads = 3, .key_dim = 2, .value_dim = 5})());
 }
@@ -245,14 +254,14 @@ TEST(MultiHeadAttention, RejectsIncompatibleShapes) {
   auto mha = random({.embed_dim = 8, .num_heads = 2, .key_input_dim = 6, .value_input_dim = 4});
   const RowMajorMatrix q = randomMatrix(3, 8, 1), k = randomMatrix(5, 6, 1), v = randomMatrix(5, 4, 1);
   EXPECT_NO_THROW(run(mha, q, k, v));
-  expectError(kShapeMismatch, "query: got shape [3, 7]; expected [3, 8]",
+  expectError(kShapeMismatch, "query: expected [3, 8], got shape [3, 7]",
               [&] { run(mha, randomMatrix(3, 7, 1), k, v); });
-  expectError(kShapeMismatch, "key: got shape [5, 8]; expected [5, 6]", [&] { run(mha, q, randomMatrix(5, 8, 1), v); });
-  expectError(kShapeMismatch, "value: got shape [5, 6]; expected [5, 4]",
+  expectError(kShapeMismatch, "key: expected [5, 6], got shape [5, 8]", [&] { run(mha, q, randomMatrix(5, 8, 1), v); });
+  expectError(kShapeMismatch, "value: expected [5, 4], got shape [5, 6]",
               [&] { run(mha, q, k, randomMatrix(5, 6, 1)); });
-  expectError(kShapeMismatch, "value: got shape [4, 4]; expected [5, 4]",
+  expectError(kShapeMismatch, "value: expected [5, 4], got shape [4, 4]",
               [&] { run(mha, q, k, randomMatrix(4, 4, 1)); });
-  expectError(kShapeMismatch, "key: got shape [3, 8]; expected [3, 6]", [&] { run(mha, q, q, q); });
+  expectError(kShapeMismatch, "key: expected [3, 6], got shape [3, 8]", [&] { run(mha, q, q, q); });
 }
 
 }  // namespace

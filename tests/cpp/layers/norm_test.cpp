@@ -97,19 +97,22 @@ TEST(BatchNorm, ResultDependsOnTheMovingAveragesOnly) {
 TEST(Norms, RejectInvalidArguments) {
   const float infinite = std::numeric_limits<float>::infinity();
   for (const float eps : {-1.0f, infinite, std::nanf("")}) {
-    expectError(ErrorCode::kInvalidArgument, "eps: got ", [&] { LayerNorm norm({.normalized_shape = 3, .eps = eps}); });
-    expectError(ErrorCode::kInvalidArgument, "eps: got ", [&] { BatchNorm norm({.num_features = 3, .eps = eps}); });
+    expectError(ErrorCode::kInvalidArgument, "eps: expected a finite number >= 0, got ",
+                [&] { LayerNorm norm({.normalized_shape = 3, .eps = eps}); });
+    expectError(ErrorCode::kInvalidArgument, "eps: expected a finite number >= 0, got ",
+                [&] { BatchNorm norm({.num_features = 3, .eps = eps}); });
   }
-  expectError(ErrorCode::kInvalidArgument, "normalizedShape: got 0; expected at least 1",
+  expectError(ErrorCode::kInvalidArgument, "normalizedShape: expected at least 1, got 0",
               [] { LayerNorm norm({.normalized_shape = 0}); });
-  expectError(ErrorCode::kInvalidArgument, "numFeatures: got -1", [] { BatchNorm norm({.num_features = -1}); });
-  expectError(ErrorCode::kOutOfMemory, "weight: got shape [",
+  expectError(ErrorCode::kInvalidArgument, "numFeatures: expected at least 1, got -1",
+              [] { BatchNorm norm({.num_features = -1}); });
+  expectError(ErrorCode::kOutOfMemory, "weight: expected a size that fits into 4 GB of memory, got shape [",
               [] { LayerNorm norm({.normalized_shape = std::numeric_limits<Index>::max()}); });
   const RowMajorMatrix x = randomMatrix(2, 4, 1);
   RowMajorMatrix y(2, 4);
-  expectError(ErrorCode::kShapeMismatch, "x: got shape [2, 4]; expected [2, 3]",
+  expectError(ErrorCode::kShapeMismatch, "x: expected [2, 3], got shape [2, 4]",
               [&] { LayerNorm({.normalized_shape = 3}).forward(window(x), window(y)); });
-  expectError(ErrorCode::kShapeMismatch, "x: got shape [2, 4]; expected [2, 3]",
+  expectError(ErrorCode::kShapeMismatch, "x: expected [2, 3], got shape [2, 4]",
               [&] { BatchNorm({.num_features = 3}).forward(window(x), window(y)); });
 }
 

@@ -90,20 +90,22 @@ TEST(PositionalEncoding, RejectsInvalidArguments) {
   using enum ErrorCode;
   RowMajorMatrix y(4, 4);
   for (const double base : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    expectError(kInvalidArgument, "base: got ", [&] { positionalEncoding(base, window(y)); });
+    expectError(kInvalidArgument, "base: expected a finite number > 0, got ",
+                [&] { positionalEncoding(base, window(y)); });
   }
-  expectError(kInvalidArgument, "embedDim: got 0", [] { PositionalEncoding layer({.embed_dim = 0, .max_length = 3}); });
-  expectError(kInvalidArgument, "maxLength: got 0",
+  expectError(kInvalidArgument, "embedDim: expected at least 1, got 0",
+              [] { PositionalEncoding layer({.embed_dim = 0, .max_length = 3}); });
+  expectError(kInvalidArgument, "maxLength: expected at least 1, got 0",
               [] { PositionalEncoding layer({.embed_dim = 4, .max_length = 0}); });
-  expectError(kOutOfMemory, "weight: got shape [1073741824, 4]",
+  expectError(kOutOfMemory, "weight: expected a size that fits into 4 GB of memory, got shape [1073741824, 4]",
               [] { PositionalEncoding layer({.embed_dim = 4, .max_length = 1 << 30}); });
   const PositionalEncoding layer({.embed_dim = 4, .max_length = 3});
   const RowMajorMatrix x = randomMatrix(4, 4, 1), narrow = randomMatrix(3, 3, 1);
-  expectError(kShapeMismatch, "x: got 4 positions; expected at most maxLength, 3",
+  expectError(kShapeMismatch, "x: expected at most 3 positions (maxLength), got 4",
               [&] { layer.forward(window(x), Sequences::uniform(1, 4), window(y)); });
-  expectError(kShapeMismatch, "x: got shape [4, 4]; expected [3, 4]",
+  expectError(kShapeMismatch, "x: expected [3, 4], got shape [4, 4]",
               [&] { layer.forward(window(x), Sequences::uniform(1, 3), window(y)); });
-  expectError(kShapeMismatch, "x: got width 3; expected embedDim, 4",
+  expectError(kShapeMismatch, "x: expected width 4 (embedDim), got width 3",
               [&] { layer.forward(window(narrow), Sequences::uniform(1, 3), window(y)); });
 }
 
@@ -156,17 +158,19 @@ TEST(Rotary, RejectsInvalidArguments) {
   const auto make = [](Index dim, Index length, double base) {
     return [=] { Rotary(dim, length, base, Rotary::Pairing::kHalfSplit); };
   };
-  expectError(kInvalidArgument, "rotary.dim: got 3; expected an even number > 0", make(3, 4, 100));
-  expectError(kInvalidArgument, "rotary.dim: got 0", make(0, 4, 100));
-  expectError(kInvalidArgument, "rotary.maxLength: got -1", make(4, -1, 100));
-  expectError(kInvalidArgument, "base: got NaN", make(4, 4, std::nan("")));
-  expectError(kOutOfMemory, "rotary: got shape [1073741824, 2]", make(4, 1 << 30, 100));
+  expectError(kInvalidArgument, "rotary.dim: expected an even number > 0, got 3", make(3, 4, 100));
+  expectError(kInvalidArgument, "rotary.dim: expected an even number > 0, got 0", make(0, 4, 100));
+  expectError(kInvalidArgument, "rotary.maxLength: expected at least 0, got -1", make(4, -1, 100));
+  expectError(kInvalidArgument, "base: expected a finite number > 0, got NaN", make(4, 4, std::nan("")));
+  expectError(kOutOfMemory, "rotary: expected a size that fits into 4 GB of memory, got shape [1073741824, 2]",
+              make(4, 1 << 30, 100));
   const Rotary rotary(4, 5, 100, Rotary::Pairing::kHalfSplit);
   RowMajorMatrix x = randomMatrix(6, 6, 1);
-  expectError(kShapeMismatch, "rotary.dim: got 4; expected at most the width of a head, 6 / 2",
+  expectError(kShapeMismatch, "rotary.dim: expected at most the width of a head, 6 / 2, got 4",
               [&] { rotary.rotate(window(x), 2); });
-  expectError(kInvalidArgument, "rotary: got positions 0 to 5; expected 0 to 4", [&] { rotary.rotate(window(x), 1); });
-  expectError(kInvalidArgument, "rotary: got positions -1 to 4; expected 0 to 4",
+  expectError(kInvalidArgument, "rotary: expected positions from 0 to 4, got 0 to 5",
+              [&] { rotary.rotate(window(x), 1); });
+  expectError(kInvalidArgument, "rotary: expected positions from 0 to 4, got -1 to 4",
               [&] { rotary.rotate(window(x), 1, -1); });
 }
 

@@ -352,17 +352,18 @@ TEST(Attention, RejectsIncompatibleShapes) {
   const RowMajorMatrix q = randomMatrix(3, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 9, 3);
   const Sequences l = Sequences::uniform(1, 3), s = Sequences::uniform(1, 4);
   using enum ErrorCode;
-  expectError(kInvalidArgument, "numHeads: got 0", [&] { attend(q, k, v, 0, l, s); });
-  expectError(kShapeMismatch, "query: got width 6; expected a multiple of numHeads, 4",
+  expectError(kInvalidArgument, "numHeads: expected at least 1, got 0", [&] { attend(q, k, v, 0, l, s); });
+  expectError(kShapeMismatch, "query: expected a multiple of numHeads (4), got width 6",
               [&] { attend(q, k, v, 4, l, s); });
-  expectError(kShapeMismatch, "value: got width 9", [&] { attend(q, k, v, 2, l, s); });
-  expectError(kShapeMismatch, "query: got shape [3, 6]; expected [4, 6]", [&] { attend(q, k, v, 3, s, s); });
-  expectError(kShapeMismatch, "key: got shape [4, 6]; expected [3, 6]", [&] { attend(q, k, v, 3, l, l); });
-  expectError(kShapeMismatch, "key: got shape [4, 5]; expected [4, 6]",
+  expectError(kShapeMismatch, "value: expected a multiple of numHeads (2), got width 9",
+              [&] { attend(q, k, v, 2, l, s); });
+  expectError(kShapeMismatch, "query: expected [4, 6], got shape [3, 6]", [&] { attend(q, k, v, 3, s, s); });
+  expectError(kShapeMismatch, "key: expected [3, 6], got shape [4, 6]", [&] { attend(q, k, v, 3, l, l); });
+  expectError(kShapeMismatch, "key: expected [4, 6], got shape [4, 5]",
               [&] { attend(q, randomMatrix(4, 5, 1), v, 3, l, s); });
-  expectError(kShapeMismatch, "value: got shape [5, 9]; expected [4, 9]",
+  expectError(kShapeMismatch, "value: expected [4, 9], got shape [5, 9]",
               [&] { attend(q, k, randomMatrix(5, 9, 1), 3, l, s); });
-  expectError(kShapeMismatch, "key: got 2 sequences; expected 1",
+  expectError(kShapeMismatch, "key: expected as many sequences as query (1), got 2",
               [&] { attend(q, k, v, 3, l, Sequences::uniform(2, 2)); });
 }
 
@@ -378,16 +379,21 @@ TEST(Attention, RejectsInvalidOptions) {
   };
   const std::vector<float> five(5, 1.0f);
   const PositionBias bias = alibiBias(2, 4);
+  const std::string most = std::to_string(std::numeric_limits<Index>::max() / 4 - 3);
   using enum ErrorCode;
-  expectError(kInvalidArgument, "scale: got NaN", with([](AttentionOptions& o) { o.scale = std::nanf(""); }));
-  expectError(kInvalidArgument, "window: got -1", with([](AttentionOptions& o) { o.window = -1; }));
-  expectError(kInvalidArgument, "queryOffset: got -1", with([](AttentionOptions& o) { o.query_offset = -1; }));
-  expectError(kInvalidArgument, "dropout: got 1.5; ", with([](AttentionOptions& o) { o.dropout = 1.5f; }));
-  expectError(kInvalidArgument, "queryOffset: got ",
+  expectError(kInvalidArgument, "scale: expected a finite number, got NaN",
+              with([](AttentionOptions& o) { o.scale = std::nanf(""); }));
+  expectError(kInvalidArgument, "window: expected at least 0, got -1",
+              with([](AttentionOptions& o) { o.window = -1; }));
+  expectError(kInvalidArgument, "queryOffset: expected an integer from 0 to " + most + ", got -1",
+              with([](AttentionOptions& o) { o.query_offset = -1; }));
+  expectError(kInvalidArgument, "dropout: expected a rate in [0, 1], got 1.5",
+              with([](AttentionOptions& o) { o.dropout = 1.5f; }));
+  expectError(kInvalidArgument, "queryOffset: expected an integer from 0 to " + most + ", got ",
               with([](AttentionOptions& o) { o.query_offset = std::numeric_limits<Index>::max(); }));
-  expectError(kShapeMismatch, "headMask: got shape [5]; expected [1, 3]",
+  expectError(kShapeMismatch, "headMask: expected [1, 3], got shape [5]",
               with([&](AttentionOptions& o) { o.head_mask = five; }));
-  expectError(kShapeMismatch, "bias: got shape [18]; expected [27]",
+  expectError(kShapeMismatch, "bias: expected [27], got shape [18]",
               with([&](AttentionOptions& o) { o.bias = &bias; }));
 }
 

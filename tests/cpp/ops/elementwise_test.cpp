@@ -93,7 +93,7 @@ TEST(Activate, ErrorListsTheNames) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_STREQ(
         error.what(),
-        "activation: got 'gleu'; expected one of 'identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu'");
+        "activation: expected one of 'identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', got 'gleu'");
   }
 }
 

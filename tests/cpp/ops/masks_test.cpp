@@ -220,7 +220,7 @@ TEST(Mask, BroadcastsFromTheRight) {
   EXPECT_EQ(strides({2, 3, 4, 5}), (std::array<Index, 4>{60, 20, 5, 1}));
   for (const Shape& shape : {Shape{4}, Shape{3, 5}, Shape{2, 2, 4, 5}, Shape{1, 2, 3, 4, 5}, Shape{0}}) {
     expectError(ErrorCode::kShapeMismatch,
-                "mask: got shape " + shape.toString() + "; expected a shape that broadcasts to [2, 3, 4, 5]",
+                "mask: expected a shape that broadcasts to [2, 3, 4, 5], got shape " + shape.toString(),
                 [&] { strides(shape); });
   }
 }

@@ -78,15 +78,20 @@ TEST(RelativeBias, TableColumnsAreHeads) {
 TEST(PositionBias, RejectsInvalidArguments) {
   using enum ErrorCode;
   const RowMajorMatrix odd = randomMatrix(7, 2, 1), few = randomMatrix(2, 2, 1), good = randomMatrix(8, 2, 1);
-  expectError(kInvalidArgument, "numHeads: got 0", [] { alibiBias(0, 3); });
-  expectError(kInvalidArgument, "maxDistance: got -1", [] { alibiBias(2, -1); });
-  expectError(kOutOfMemory, "alibi: got shape [1024, 2, 1048576]", [] { alibiBias(1024, 1 << 20); });
-  expectError(kShapeMismatch, "table: got shape [7, 2]; expected [buckets, H] with an even number",
+  expectError(kInvalidArgument, "numHeads: expected at least 1, got 0", [] { alibiBias(0, 3); });
+  expectError(kInvalidArgument, "maxDistance: expected at least 0, got -1", [] { alibiBias(2, -1); });
+  expectError(kOutOfMemory, "alibi: expected a size that fits into 4 GB of memory, got shape [1024, 2, 1048576]",
+              [] { alibiBias(1024, 1 << 20); });
+  expectError(kShapeMismatch,
+              "table: expected [buckets, H] with an even number of at least 4 buckets, got shape [7, 2]",
               [&] { relativeBias(window(odd), 3, 16, true); });
-  expectError(kShapeMismatch, "table: got shape [2, 2]", [&] { relativeBias(window(few), 3, 16, true); });
-  expectError(kInvalidArgument, "maxDistance: got 2; expected at least 3",
+  expectError(kShapeMismatch,
+              "table: expected [buckets, H] with an even number of at least 4 buckets, got shape [2, 2]",
+              [&] { relativeBias(window(few), 3, 16, true); });
+  expectError(kInvalidArgument, "maxDistance: expected at least 3, got 2",
               [&] { relativeBias(window(good), 3, 2, true); });
-  expectError(kInvalidArgument, "length: got -1", [&] { relativeBias(window(good), -1, 16, true); });
+  expectError(kInvalidArgument, "length: expected at least 0, got -1",
+              [&] { relativeBias(window(good), -1, 16, true); });
 }
 
 }  // namespace

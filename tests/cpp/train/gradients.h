@@ -45,4 +45,52 @@ inline train::Variable leaf(train::Graph& graph, const RowMajorMatrix& m) {
   return graph.leaf(train::Matrix(window(m)), true);
 }
 
+/// Runs a backward pass from a loss.
+inline void backward(train::Graph& graph, const train::Variable& loss) {
+  const RowMajorMatrix one = RowMajorMatrix::Ones(1, 1);
+  train::Backward::run(graph, loss, window(one));
+}
+
+inline DoubleMatrix toDouble(const RowMajorMatrix& m) { return m.cast<double>(); }
+
+/// An operation on the tape, and its formula.
+using Operation = std::function<train::Variable(train::Graph&, const std::vector<train::Variable>&)>;
+using Formula = std::function<DoubleMatrix(const std::vector<DoubleMatrix>&)>;
+
+/// Expects the operation's value to equal its formula's, and its gradients by each input to equal central differences:
+/// with gradients wanted of all inputs, of one only, and twice as large after a second backward pass.
+inline void expectGradients(const std::vector<RowMajorMatrix>& inputs, const Operation& operation,
+                            const Formula& formula, uint64_t seed = 99) {
+  std::vector<DoubleMatrix> exact;
+  for (const RowMajorMatrix& input : inputs) exact.push_back(toDouble(input));
+  const DoubleMatrix y = formula(exact);
+  const RowMajorMatrix cotangent = randomMatrix(y.rows(), y.cols(), seed);
+  std::vector<RowMajorMatrix> expected;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto moved = [&](const DoubleMatrix& x) {
+      std::vector<DoubleMatrix> all = exact;
+      all[i] = x;
+      return formula(all);
+    };
+    expected.emplace_back(numericalGradient(moved, exact[i], toDouble(cotangent)).cast<float>());
+  }
+  // `only`: the one input whose gradient is wanted, or all.
+  for (size_t only = 0; only <= inputs.size(); ++only) {
+    SCOPED_TRACE("input " + std::to_string(only));
+    Context context;
+    train::Graph graph(context);
+    std::vector<train::Variable> leaves;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      leaves.push_back(graph.leaf(train::Matrix(window(inputs[i])), only == inputs.size() || only == i));
+    const train::Variable result = operation(graph, leaves);
+    expectNear(result.value(), y.cast<float>());
+    for (int pass = 1; pass <= 2; ++pass) {
+      train::Backward::run(graph, result, window(cotangent));
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (leaves[i].needsGradient()) expectNear(gradientOf(leaves[i]), static_cast<float>(pass) * expected[i]);
+      }
+    }
+  }
+}
+
 }  // namespace heed::test

@@ -161,15 +161,18 @@ test('heed index combines a text with its descriptions', async () => {
   expect(refused.err).toContain('words.txt has other texts');
   expect(readFileSync(path('own/words.txt'), 'utf8')).toBe('mine\n');
   for (const [line, message] of [
-    ['{"text":"a","descriptions":"b"}', 'wrong.jsonl:2: descriptions: got "b"'],
-    ['{"text":"a\\nb"}', 'wrong.jsonl: entry 2: got "a\\nb"'],
+    ['{"text":"a","descriptions":"b"}', 'wrong.jsonl:2: descriptions: expected a list of texts, got "b"'],
+    [
+      '{"text":"a\\nb"}',
+      'wrong.jsonl: entry 2: expected a text without line breaks (words.txt has one text per line), got "a\\nb"',
+    ],
   ] as const) {
     writeFileSync(path('wrong.jsonl'), `{"text":"fine"}\n${line}\n`);
     expect((await heed(['index', path('wrong.jsonl'), '--out', out])).err).toContain(message);
   }
   for (const weight of ['-1', 'much', ''])
     expect((await heed([...args, '--out', out, `--weight=${weight}`])).err).toContain(
-      `--weight: got '${weight}'; expected a number of at least 0`,
+      `--weight: expected a number of at least 0, got '${weight}'`,
     );
 });
 
@@ -180,12 +183,12 @@ test('heed inspect describes a checkpoint', async () => {
 });
 
 test.each([
-  [['embed', '--normalize', '--no-normalize'], '--normalize: got it beside --no-normalize'],
-  [['search', 'fox', 'texts.txt', '--index', 'folder'], '--index: got it beside files'],
-  [['inspect', 'one', '--model', 'other'], '--model: got it beside a model'],
+  [['embed', '--normalize', '--no-normalize'], '--normalize: expected only one of --normalize and --no-normalize'],
+  [['search', 'fox', 'texts.txt', '--index', 'folder'], '--index: expected only one of --index and files'],
+  [['inspect', 'one', '--model', 'other'], '--model: expected only one of --model and a model'],
 ])('refuses %j', async (args, message) => {
   const { code, err } = await heed(args);
-  expect([code, err]).toEqual([1, `heed: ${message}; expected one of the two\n`]);
+  expect([code, err]).toEqual([1, `heed: ${message}, got both\n`]);
 });
 
 test('every command has its own help and options', async () => {
@@ -210,11 +213,14 @@ test('every command has its own help and options', async () => {
 });
 
 test.each([
-  [['nope'], "command: got 'nope'; expected embed, search, classify, index, inspect"],
-  [['embed', '--dtype', 'int4'], "--dtype: got 'int4'; expected fp32, q8"],
-  [['embed', '--format', 'xml'], "--format: got 'xml'; expected lines, jsonl, csv"],
-  [['embed', '--pooling', 'cls+sum'], "--pooling: got 'sum'; expected mean, cls"],
-  [['classify', '--top', '1.5'], "--top: got '1.5'; expected a whole number of at least 1"],
+  [['nope'], "command: expected one of embed, search, classify, index, inspect, got 'nope'"],
+  [['embed', '--dtype', 'int4'], "--dtype: expected one of fp32, q8, got 'int4'"],
+  [['embed', '--format', 'xml'], "--format: expected one of lines, jsonl, csv, got 'xml'"],
+  [
+    ['embed', '--pooling', 'cls+sum'],
+    "--pooling: expected one of mean, cls, last, max, mean_sqrt_len, weighted_mean, got 'sum'",
+  ],
+  [['classify', '--top', '1.5'], "--top: expected a whole number of at least 1, got '1.5'"],
   [
     ['search', 'fox', '--index', 'folder', '--field', 'body'],
     "option '--index <folder>' cannot be used with option '--field",
@@ -246,7 +252,9 @@ test('mistakes of the caller are reported in one line with exit code 1', async (
     expect(err, args.join(' ')).toMatch(/^heed: [^\n]+\n$/);
   }
   expect(existsSync(path('labels.npy'))).toBe(false);
-  expect((await heed(['embed', '--format', 'jsonl'], '{"text":')).err).toContain('-:1: got a line that is no JSON');
+  expect((await heed(['embed', '--format', 'jsonl'], '{"text":')).err).toContain(
+    '-:1: expected { "text": "..." }, got a line that is not JSON',
+  );
 });
 
 test('CSV cells may have quotes, commas and line breaks, however they are split into chunks', async () => {
@@ -263,15 +271,19 @@ test('CSV cells may have quotes, commas and line breaks, however they are split 
 
 describe('a file of texts that cannot be read is reported in one line with its place', () => {
   test.each([
-    ['a.jsonl', '{"text": "the fox"}\n{"text": \n', /a\.jsonl:2: got a line that is no JSON/],
-    ['b.jsonl', '{"body": "the fox"}\n', /b\.jsonl:1: got no text under 'text'.*--field/],
-    ['c.jsonl', 'null\n', /c\.jsonl:1: got no text under 'text'/],
-    ['d.csv', 'n,body\n1,fox\n', /d\.csv: got columns n, body; expected one called 'text'/],
-    ['e.csv', 'n,text\n1,fox\n2\n', /e\.csv: row 3: got 1 cells; expected at least 2/],
+    [
+      'a.jsonl',
+      '{"text": "the fox"}\n{"text": \n',
+      /a\.jsonl:2: expected \{ "text": "\.\.\." \}, got a line that is not JSON/,
+    ],
+    ['b.jsonl', '{"body": "the fox"}\n', /b\.jsonl:1: expected \{ "text": .*, got no text under 'text'.*--field/],
+    ['c.jsonl', 'null\n', /c\.jsonl:1: expected \{ "text": .*, got no text under 'text'/],
+    ['d.csv', 'n,body\n1,fox\n', /d\.csv: expected a column 'text', got n, body\. Name another with --field/],
+    ['e.csv', 'n,text\n1,fox\n2\n', /e\.csv: row 3: expected at least 2 cells, got 1/],
     [
       'f.csv',
       'n,text\n1,"fox\n2,dog\n',
-      /f\.csv: got CSV that cannot be parsed \(Quote Not Closed.*line 3\); expected RFC 4180/,
+      /f\.csv: expected CSV as in RFC 4180, got a file that cannot be parsed \(Quote Not Closed.*line 3\)/,
     ],
   ])('%s', async (name, content, message) => {
     writeFileSync(path(name), content);
@@ -284,7 +296,7 @@ describe('a file of texts that cannot be read is reported in one line with its p
   test('descriptions that are not a list of texts', async () => {
     writeFileSync(path('f.jsonl'), '{"text": "fox", "descriptions": ["the fox", 3]}\n');
     const { code, err } = await heed(['index', path('f.jsonl'), '--out', path('f.safetensors')]);
-    expect(err).toMatch(/f\.jsonl:1: descriptions: got \["the fox",3\]; expected a list of texts/);
+    expect(err).toMatch(/f\.jsonl:1: descriptions: expected a list of texts, got \["the fox",3\]/);
     expect(code).toBe(1);
   });
 });
@@ -303,7 +315,7 @@ test('JSON lines may be strings', async () => {
 test('a .npy file that heed did not write is not changed', async () => {
   writeFileSync(path('other.npy'), 'x'.repeat(400));
   const { code, err } = await heed(['embed', path('texts.txt'), '--out', path('other.npy'), '--resume']);
-  expect(err).toMatch(/other\.npy: got a file that heed did not write/);
+  expect(err).toMatch(/other\.npy: expected a \.npy file of vectors, got a file that heed did not write/);
   expect(code).toBe(1);
   expect(readFileSync(path('other.npy'), 'utf8')).toBe('x'.repeat(400));
 });
@@ -312,7 +324,7 @@ test('vectors of a different width are not appended', async () => {
   writeFileSync(path('one.txt'), 'the fox\n');
   expect((await heed(['embed', path('one.txt'), '--out', path('narrow.npy'), '--dimensions', '2'])).code).toBe(0);
   const wider = await heed(['embed', path('texts.txt'), '--out', path('narrow.npy'), '--resume']);
-  expect(wider.err).toMatch(/narrow\.npy: got vectors of \d+ entries; expected 2/);
+  expect(wider.err).toMatch(/narrow\.npy: expected vectors of 2 entries, as in the file's other rows, got \d+/);
   expect(wider.code).toBe(1);
 });
 

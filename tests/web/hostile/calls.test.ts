@@ -311,10 +311,11 @@ describe('any arguments', () => {
       fc.asyncProperty(shape, measured, measured, wild, async (of, before, after, other) => {
         let calls = 0;
         const measure = () => {
-          if (calls++ > 40) throw new HeedError('INVALID_ARGUMENT', 'measure: got enough calls');
+          if (calls++ > 40) throw new HeedError('INVALID_ARGUMENT', 'measure: expected fewer calls, got enough');
           const value = real(calls === 1 ? before : after);
           // Awaiting it looks for its `then`: what that throws is measure's, too.
-          if (!isAwaitable(value)) throw new HeedError('INVALID_ARGUMENT', 'measure: got a value that throws');
+          if (!isAwaitable(value))
+            throw new HeedError('INVALID_ARGUMENT', 'measure: expected another value, got one that throws');
           return value;
         };
         for (const given of [measure, real(other)]) {

@@ -71,7 +71,7 @@ describe('heads', () => {
     expect(byLoss[0]!.change).toBe(loss(off) - loss([new Array(4).fill(1), new Array(4).fill(1)]));
     expect(heed.headImportance).toBe(headImportance);
     await expect(heed.headImportance([1, 2, 4] as never, loss)).rejects.toThrow(
-      'headImportance: shape: got an array of 3; expected a number of heads, or [layers, heads]',
+      'headImportance: shape: expected a number of heads, or [layers, heads], got an array of 3',
     );
   });
 
@@ -116,7 +116,7 @@ describe('heads', () => {
         smallest.forward(x, { keyMask }).output.data,
       );
       expect(() => smaller.forward(x, { headMask: [[0, 1], [1, 1], [1]] })).toThrow(
-        /Encoder\.forward\.headMask: got \[2\] for layer 1; expected 2, 3, 1 heads/,
+        /Encoder\.forward\.headMask: expected rows of 2, 3, 1 factors, one per layer, got \[2\] for layer 1/,
       );
       expect(() =>
         smaller.forward(x, {
@@ -125,16 +125,18 @@ describe('heads', () => {
             [1, 1, 1],
           ],
         }),
-      ).toThrow(/headMask: got \[\] for layer 2/);
+      ).toThrow(/headMask: expected rows of .* factors, one per layer, got \[\] for layer 2/);
     }
   });
 
   it('refuses to prune what is not there', () => {
     using encoder = new heed.Encoder({ embedDim: 12, numHeads: 3, feedForwardDim: 20, numLayers: 2, seed: 4 });
-    expect(() => encoder.prune([[1]])).toThrow(/Encoder\.prune: heads: got 1 lists; expected 2, one for each layer/);
-    expect(() => encoder.prune([[], [3]])).toThrow(/heads\[1\]\[0\]: got 3; expected an integer from 0 to 2/);
-    expect(() => encoder.prune([[0, 1, 2], []])).toThrow(/heads\[0\]: got all 3 heads; expected/);
-    expect(() => encoder.prune([[0], 1 as unknown as number[]])).toThrow(/heads\[1\]: got 1; expected an array/);
+    expect(() => encoder.prune([[1]])).toThrow(/Encoder\.prune: heads: expected 2 lists, one for each layer, got 1/);
+    expect(() => encoder.prune([[], [3]])).toThrow(/heads\[1\]\[0\]: expected an integer from 0 to 2, got 3/);
+    expect(() => encoder.prune([[0, 1, 2], []])).toThrow(/heads\[0\]: expected .*, got all 3 heads/);
+    expect(() => encoder.prune([[0], 1 as unknown as number[]])).toThrow(
+      /heads\[1\]: expected an array of head indices, got 1/,
+    );
   });
 
   it('keeps class and mode of what it prunes', () => {

@@ -98,7 +98,7 @@ describe.each(Object.keys(makers))('%s', (name) => {
         code: 'INVALID_ARGUMENT',
         message: expect.stringMatching(
           new RegExp(
-            `missing '${first}' \\[.*unexpected 'extra'${last ? `; misshapen '${last}' got \\[1, 1, 1\\], expected \\[` : ''}`,
+            `missing '${first}' \\[.*unexpected 'extra'${last ? `; misshapen '${last}' \\(expected \\[.*\\], got \\[1, 1, 1\\]\\)` : ''}`,
           ),
         ),
       }),

@@ -53,7 +53,7 @@ describe('an unreachable file is not treated as missing', () => {
   test.each([500, 503, 429, 401, 408])('status %i', async (code) => {
     server.answer = except(/modules\.json/, status(code), serving(modules));
     for (const options of [{}, { cache }, { cache }])
-      await expectFailure(model, options, 'NETWORK', new RegExp(`modules\\.json: got status ${code}`));
+      await expectFailure(model, options, 'NETWORK', new RegExp(`modules\\.json: expected status 200, got ${code}`));
     server.answer = serving(modules);
     await expectVectors(model, { cache });
   });
@@ -70,7 +70,7 @@ describe('an unreachable file is not treated as missing', () => {
     expect(kept().length).toBeGreaterThan(0);
     for (const code of [403, 503]) {
       server.answer = status(code);
-      await expectFailure(model, { cache }, 'NETWORK', new RegExp(`got status ${code}`));
+      await expectFailure(model, { cache }, 'NETWORK', new RegExp(`expected status 200, got ${code}`));
     }
     server.answer = (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end(page);
     await expectFailure(model, { cache }, 'NOT_FOUND', /HTML page/);
@@ -84,8 +84,8 @@ describe('an unreachable file is not treated as missing', () => {
     const files = { ...rest, 'model.safetensors.index.json': index, 'model-1.safetensors': weights! };
     for (const name of [/^model\.safetensors$/, /index\.json$/, /model-1/]) {
       server.answer = except(name, status(503), serving(files));
-      await expectFailure(model, {}, 'NETWORK', /got status 503/);
-      await expectFailure(model, { cache }, 'NETWORK', /got status 503/);
+      await expectFailure(model, {}, 'NETWORK', /expected status 200, got 503/);
+      await expectFailure(model, { cache }, 'NETWORK', /expected status 200, got 503/);
     }
     server.answer = serving(files);
     await expectRight(model, { cache });
@@ -94,7 +94,7 @@ describe('an unreachable file is not treated as missing', () => {
   test('of a record of addresses', async () => {
     const urls = Object.fromEntries(Object.keys(modules).map((name) => [name, new URL(`${model}/${name}`)]));
     server.answer = except(/modules\.json/, status(503), serving(modules));
-    await expectFailure(urls, {}, 'NETWORK', /modules\.json: got status 503/);
+    await expectFailure(urls, {}, 'NETWORK', /modules\.json: expected status 200, got 503/);
     server.answer = serving(modules);
     await expectVectors(urls);
   });
@@ -118,7 +118,7 @@ describe('a file is missing', () => {
     await expectRight(model, { cache });
     const { 'config.json': _, ...rest } = bert;
     server.answer = serving({ ...rest, 'modules.json': '[]' }, code);
-    await expectFailure(model, {}, 'NOT_FOUND', new RegExp(`config\\.json: got status ${code}`));
+    await expectFailure(model, {}, 'NOT_FOUND', new RegExp(`config\\.json: expected the file, got status ${code}`));
   });
 
   test('by status 403, however late the others are served', async () => {
@@ -146,7 +146,7 @@ describe('a file is missing', () => {
 
   test('by status 403 for everything: the host cannot be reached', async () => {
     server.answer = status(403);
-    await expectFailure(model, {}, 'NETWORK', /config\.json: got status 403/);
+    await expectFailure(model, {}, 'NETWORK', /config\.json: expected status 200, got 403/);
   });
 
   test('as the server said before it could not be reached any more', async () => {

@@ -151,7 +151,7 @@ describe('a folder URL', () => {
     };
     await expect(heed.fromPretrained(`${base}model`, { onProgress })).rejects.toMatchObject({
       code: 'NETWORK',
-      message: expect.stringMatching(/got 30000 of \d+ bytes/),
+      message: expect.stringMatching(/expected \d+ bytes, got 30000 /),
     });
     answer = serve;
     await expectRight(`${base}model`);
@@ -167,7 +167,7 @@ describe('a folder URL', () => {
     };
     await expect(heed.fromPretrained(`${base}model`, { onProgress })).rejects.toMatchObject({
       code: 'NETWORK',
-      message: expect.stringMatching(/got 30000 of \d+ bytes \(and status 200 when asked for the rest\)/),
+      message: expect.stringMatching(/expected \d+ bytes, got 30000 \(and status 200 for the rest\)/),
     });
     expect(answers).toBe(2);
   });
@@ -179,13 +179,13 @@ describe('a folder URL', () => {
         : serve(request, response, name);
     await expect(heed.fromPretrained(`${base}model`)).rejects.toMatchObject({
       code: 'INVALID_FILE',
-      message: expect.stringContaining('got bytes after the last tensor'),
+      message: expect.stringContaining('expected the end of the file, got bytes after the last tensor'),
     });
   });
 
   test.each([
-    ['model.safetensors', -100, 'INVALID_FILE', /got more than the \d+ bytes that its Content-Length names/],
-    ['config.json', 100, 'NETWORK', /got \d+ of \d+ bytes \(the connection ended early\)/],
+    ['model.safetensors', -100, 'INVALID_FILE', /expected at most the \d+ bytes that Content-Length names, got more/],
+    ['config.json', 100, 'NETWORK', /expected \d+ bytes, got \d+ \(the connection ended early\)/],
   ])('whose service worker miscounts %s by %i bytes', async (miscounted, excess, code, message) => {
     vi.stubGlobal('fetch', async (url: URL) => {
       const bytes = files[url.pathname.split('/').at(-1)!];
@@ -256,7 +256,9 @@ describe('integrity', () => {
       expect(heed.fromPretrained(source, { integrity, ...options })).rejects.toMatchObject({
         name: 'HeedError',
         code: 'INVALID_FILE',
-        message: expect.stringMatching(/model\.safetensors: got SHA-256 [\da-f]{64}; expected [\da-f]{64}/),
+        message: expect.stringMatching(
+          /model\.safetensors: expected SHA-256 [\da-f]{64}, as `integrity` says, got [\da-f]{64}/,
+        ),
       });
     await expectRefused({ ...files, 'model.safetensors': altered });
     answer = wrong;
@@ -282,7 +284,10 @@ describe('integrity', () => {
   test('is a mistake where it names no file, or no digest', async () => {
     for (const [wrong, message] of [
       [{ 'model.safetensor': integrity['model.safetensors'] }, "'model.safetensor'"],
-      [{ 'config.json': 'md5-abc' }, "integrity['config.json']: got 'md5-abc'"],
+      [
+        { 'config.json': 'md5-abc' },
+        "integrity['config.json']: expected 'sha256-' and the digest in 44 characters of base64 or 64 of hex, got 'md5-abc'",
+      ],
       [{ 'config.json': 3 }, "integrity['config.json']"],
       ['sha256-abc', 'integrity'],
     ] as const)
@@ -317,11 +322,11 @@ describe('a folder of this machine', () => {
     await expectRight({ 'config.json': named('config.json'), 'model.safetensors': named('model.safetensors') });
     await expect(heed.fromPretrained({ 'config.json': named('none.json') })).rejects.toMatchObject({
       code: 'NOT_FOUND',
-      message: expect.stringContaining('none.json: got no such file'),
+      message: expect.stringContaining('none.json: expected a file, got none'),
     });
     await expect(heed.fromPretrained(new URL('none/', url))).rejects.toMatchObject({
       code: 'NOT_FOUND',
-      message: expect.stringMatching(/source: got file:.*none\/, which is no folder/),
+      message: expect.stringMatching(/source: expected a folder's URL, got file:.*none\/, which is not a folder/),
     });
   });
 

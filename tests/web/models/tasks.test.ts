@@ -37,9 +37,12 @@ describe('vectors', () => {
     const self = similarity(a);
     for (let i = 0; i < 3; i++) expect(self.data[4 * i]).toBeCloseTo(1, 6);
     expect([...similarity(new Tensor(new Float32Array(5), [1, 5]), b).data]).toEqual([0, 0, 0, 0]);
-    expect(() => similarity(a, matrix(2, 4, 1))).toThrow(/expected the same/);
+    expect(() => similarity(a, matrix(2, 4, 1))).toThrow(/expected vectors of the same width, got widths 5 and 4/);
     expect(() => similarity(matrix(65_536, 1, 1))).toThrow(
-      expect.objectContaining({ code: 'OUT_OF_MEMORY', message: expect.stringContaining('65536 and 65536 vectors') }),
+      expect.objectContaining({
+        code: 'OUT_OF_MEMORY',
+        message: expect.stringContaining('at most 2^31 - 1 pairs, got 65536 times 65536'),
+      }),
     );
   });
 
@@ -64,8 +67,12 @@ describe('vectors', () => {
     });
     for (const [query, code, message] of [
       [throwing, 'INVALID_ARGUMENT', 'query: reading it threw Error: not for you'],
-      [new Float32Array(3), 'SHAPE_MISMATCH', 'query: got 3 entries; expected 4: embed it with { dimensions: 4 }'],
-      ['a', 'INVALID_ARGUMENT', "query: got 'a'"],
+      [new Float32Array(3), 'SHAPE_MISMATCH', 'query: expected 4 entries, got 3. Embed it with { dimensions: 4 }'],
+      [
+        'a',
+        'INVALID_ARGUMENT',
+        "query: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 'a'",
+      ],
     ] as const)
       expect(() => index.search(query as never)).toThrow(
         expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) }),
@@ -289,7 +296,7 @@ describe("pipeline keeps transformers.js's conventions", () => {
     const [first] = await model(['a', 'x'], { top_k: null });
     expect([best!.score, first![0]!.score]).toEqual([expect.any(Number), expect.any(Number)]); // these types compile
     await expect(model('the fox', { topK: 2 } as object)).rejects.toThrow(
-      "text-classification: got the unknown option 'topK'; expected 'top_k'",
+      "text-classification: expected 'top_k' (all: top_k), got the unknown option 'topK'",
     );
     expect(await model('the fox', { top_k: null })).toHaveLength(3);
     expect(await model(['a'], { top_k: 2 })).toEqual([[expect.anything(), expect.anything()]]);

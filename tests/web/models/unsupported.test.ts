@@ -6,10 +6,10 @@ import { tinyModel } from './tiny.js';
 const cases: [string, Record<string, unknown>, RegExp][] = [
   ['albert', { num_hidden_groups: 2 }, /num_hidden_groups/],
   ['albert', { inner_group_num: 2 }, /inner_group_num/],
-  ['modernbert', { mlp_bias: true }, /mlp_bias: got true with attention_bias false/],
+  ['modernbert', { mlp_bias: true }, /mlp_bias: expected false, as attention_bias, got true/],
   ['modernbert', { layer_types: ['full_attention', 'full_attention', 'sliding_attention'] }, /irregular/],
   ['modernbert', { layer_types: 'full_attention' }, /layer_types/],
-  ['nomic_bert', { prenorm: true }, /got prenorm/],
+  ['nomic_bert', { prenorm: true }, /expected the layout of nomic-embed-text, got prenorm/],
   ['nomic_bert', { rotary_emb_interleaved: true }, /rotary_emb_interleaved/],
   ['nomic_bert', { causal: true }, /causal/],
   ['nomic_bert', { rotary_scaling_factor: 2 }, /rotary_scaling_factor/],

@@ -63,13 +63,13 @@ describe('int8 weights', () => {
     [
       'lack their scales',
       (tensors) => tensors.filter(({ name }) => name !== `${query}_scale`),
-      `model.safetensors: tensor '${query}': got I8 without '${query}_scale'`,
+      `model.safetensors: tensor '${query}': expected the scales of its rows in '${query}_scale', got I8 without them`,
     ],
-    ['have too few scales', shortened(query), `tensor '${query}_scale': got 23 scales; expected 24, one per row`],
+    ['have too few scales', shortened(query), `tensor '${query}_scale': expected 24 scales, one per row, got 23`],
     [
       "have too few scales in a task's head",
       shortened('classifier.weight'),
-      "tensor 'classifier.weight_scale': got 2 scales; expected 3, one per row",
+      "tensor 'classifier.weight_scale': expected 3 scales, one per row, got 2",
     ],
   ])('that %s are refused', async (_, change, message) => {
     await expect(heed.fromPretrained(rewritten(folder, change))).rejects.toMatchObject({
@@ -87,7 +87,7 @@ test('two tensors for one parameter are refused', async () => {
   ];
   await expect(heed.fromPretrained(rewritten(`${fixtures}bert`, change))).rejects.toMatchObject({
     code: 'INVALID_FILE',
-    message: expect.stringContaining('got two tensors for rows 0 to 24 of embeddings.norm.weight'),
+    message: expect.stringContaining('expected one tensor for rows 0 to 24 of embeddings.norm.weight, got '),
   });
 });
 
@@ -107,7 +107,10 @@ test('layers after the pooling in an unsupported dtype are refused', async () =>
     tensors.map((tensor) => ({ ...tensor, dtype: 'F64' as Dtype, data: new Uint8Array(4 * tensor.data.length) }));
   await expect(
     heed.fromPretrained(rewritten(`${fixtures}sentence`, wide, '3_Dense/model.safetensors')),
-  ).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringMatching(/3_Dense.*'linear\..*got dtype F64/) });
+  ).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: expect.stringMatching(/3_Dense.*'linear\..*expected one of F32, F16, BF16, I8, got dtype F64/),
+  });
 });
 
 describe('a head', () => {
@@ -122,19 +125,19 @@ describe('a head', () => {
       'sequence-classification',
       files((tensors) => rename(tensors, 'classifier.weight', 'other.weight')),
       'UNSUPPORTED',
-      "got a checkpoint without 'classifier.weight'",
+      "expected a checkpoint with 'classifier.weight', got one without it",
     ],
     [
       'sequence-classification',
       files(flat('classifier.weight')),
       'INVALID_FILE',
-      "tensor 'classifier.weight': got shape [72] with bias [3]; expected [out, in] and [out]",
+      "tensor 'classifier.weight': expected shape [out, in] with bias [out], got [72] with [3]",
     ],
     [
       'fill-mask',
       files(square('cls.predictions.transform.LayerNorm.weight')),
       'INVALID_FILE',
-      "tensor 'cls.predictions.transform.LayerNorm.weight': got shape [4, 6] with bias [24]; expected [width] and [width]",
+      "tensor 'cls.predictions.transform.LayerNorm.weight': expected shape [width] with bias [width], got [4, 6] with [24]",
     ],
   ])('%s with wrong tensors is refused when it is first used', async (head, source, code, message) => {
     const { expected, input } = fixture('bert');
@@ -176,7 +179,9 @@ describe('a head', () => {
     using model = await heed.fromPretrained(`${fixtures}nomic_bert`);
     await expect(model.predict('token-classification', { inputIds: [[5]] })).rejects.toMatchObject({
       code: 'UNSUPPORTED',
-      message: expect.stringMatching(/got family 'nomic_bert' for token-classification; expected one of bert, /),
+      message: expect.stringMatching(
+        /expected one of the families bert, .* for token-classification, got 'nomic_bert'/,
+      ),
     });
   });
 });

@@ -13,7 +13,7 @@ export async function wordsOf(entries: AsyncIterable<Entry>, file: string): Prom
     if (/[\r\n]/.test(text))
       throw new HeedError(
         'INVALID_FILE',
-        `${file}: entry ${words.length}: got ${JSON.stringify(text).slice(0, 80)}; expected a text without line breaks, because words.txt has one text per line`,
+        `${file}: entry ${words.length}: expected a text without line breaks (words.txt has one text per line), got ${JSON.stringify(text).slice(0, 80)}`,
       );
   }
   return words;
@@ -63,12 +63,12 @@ export async function indexOf(
 /** The files of an index: vectors in `out`, texts in words.txt beside it. Throws rather than overwrite a words.txt that is not part of an index. */
 export function indexFiles(out: string, words: string[]): { vectors: string; words: string } {
   if (!out.endsWith('.safetensors'))
-    throw new HeedError('INVALID_ARGUMENT', `--out: got '${out}'; expected a .safetensors file`);
+    throw new HeedError('INVALID_ARGUMENT', `--out: expected a .safetensors file, got '${out}'`);
   const list = join(dirname(out), 'words.txt');
   if (!existsSync(out) && existsSync(list) && readFileSync(list, 'utf8').split(/\r?\n/).join('\n') !== lines(words))
     throw new HeedError(
       'INVALID_ARGUMENT',
-      `--out: got '${out}', beside which words.txt has other texts; expected a folder where the index's words.txt can be written`,
+      `--out: expected a folder where the index's words.txt can be written, got '${out}', beside which words.txt has other texts`,
     );
   return { vectors: out, words: list };
 }

@@ -7,8 +7,8 @@ import { version } from '../version.js';
 import { classifyTexts, embed, inspect, makeIndex, search } from './commands.js';
 import { FORMATS } from './records.js';
 
-function refusal(argument: string, got: string, expected: string): HeedError {
-  return new HeedError('INVALID_ARGUMENT', `${argument}: got ${got}; expected ${expected}`);
+function refusal(argument: string, expected: string, got: string): HeedError {
+  return new HeedError('INVALID_ARGUMENT', `${argument}: expected ${expected}, got ${got}`);
 }
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
@@ -17,7 +17,7 @@ function choice(flags: string, description: string, legal: readonly string[], se
   return option.argParser((value: string) => {
     const values = separator ? value.split(separator) : [value];
     const wrong = values.find((name) => !legal.includes(name));
-    if (wrong !== undefined) throw refusal(`--${option.name()}`, `'${wrong}'`, legal.join(', '));
+    if (wrong !== undefined) throw refusal(`--${option.name()}`, `one of ${legal.join(', ')}`, `'${wrong}'`);
     return separator ? values : value;
   });
 }
@@ -27,7 +27,7 @@ function count(flags: string, description: string): Option {
   const option = new Option(flags, description);
   return option.argParser((value: string) => {
     if (!/^[1-9]\d{0,8}$/.test(value))
-      throw refusal(`--${option.name()}`, `'${value}'`, 'a whole number of at least 1');
+      throw refusal(`--${option.name()}`, 'a whole number of at least 1', `'${value}'`);
     return Number(value);
   });
 }
@@ -35,12 +35,12 @@ function count(flags: string, description: string): Option {
 function weightOf(value: string): number {
   const weight = Number(value);
   if (value !== '' && weight >= 0 && weight < Infinity) return weight;
-  throw refusal('--weight', `'${value}'`, 'a number of at least 0');
+  throw refusal('--weight', 'a number of at least 0', `'${value}'`);
 }
 
 /** Throws if both of two exclusive arguments are given. */
 function refuseBoth(first: string, second: string, both: boolean): void {
-  if (both) throw refusal(first, `it beside ${second}`, 'one of the two');
+  if (both) throw refusal(first, `only one of ${first} and ${second}`, 'both');
 }
 
 const addModel = (command: Command) =>
@@ -78,7 +78,7 @@ standard input. \`heed help <command>\` lists the options of a command.`,
   .exitOverride()
   .on('command:*', ([name]: string[]) => {
     const names = program.commands.map((command) => command.name());
-    throw refusal('command', `'${name}'`, names.join(', '));
+    throw refusal('command', `one of ${names.join(', ')}`, `'${name}'`);
   });
 
 const addCommand = (usage: string, description: string, ...parts: ((command: Command) => Command)[]) =>
@@ -124,7 +124,7 @@ addCommand('index <file>', 'make an int8 search index of a file of texts', addMo
   )
   .action((file, options) => {
     // The file is read twice, which standard input cannot be.
-    if (file === '-') throw refusal('file', "'-'", "a file's path, not standard input");
+    if (file === '-') throw refusal('file', "a file's path", "'-' (standard input)");
     return makeIndex(file, options);
   });
 

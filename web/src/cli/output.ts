@@ -18,12 +18,12 @@ export function openOutput(path: string | undefined, resume: boolean, kind: 'vec
   if (kind === 'records' && path.endsWith('.npy'))
     throw new HeedError(
       'INVALID_ARGUMENT',
-      `--out: got '${path}' for results that are not vectors; expected a .jsonl file`,
+      `--out: expected a .jsonl file for results that are not vectors, got '${path}'`,
     );
   if (existsSync(path) && !resume)
     throw new HeedError(
       'INVALID_ARGUMENT',
-      `--out: got '${path}', which exists; expected a new file, or --resume to continue it`,
+      `--out: expected a new file, got '${path}', which exists. Continue it with --resume`,
     );
   return path.endsWith('.npy') ? npyFile(path) : jsonlFile(path);
 }
@@ -104,7 +104,7 @@ function npyFile(path: string): Output {
     if (width === 0)
       throw new HeedError(
         'INVALID_FILE',
-        `${path}: got a file that heed did not write; expected a .npy file of vectors`,
+        `${path}: expected a .npy file of vectors, got a file that heed did not write`,
       );
     rows = Math.floor((size - NPY_HEADER) / (4 * width));
   }
@@ -120,7 +120,7 @@ function npyFile(path: string): Output {
       if (vector.length !== width)
         throw new HeedError(
           'SHAPE_MISMATCH',
-          `${path}: got vectors of ${vector.length} entries; expected ${width}, as in the file's other rows`,
+          `${path}: expected vectors of ${width} entries, as in the file's other rows, got ${vector.length}`,
         );
       writeSync(
         file,

@@ -40,14 +40,14 @@ export async function* readEntries(files: string[], options: RecordOptions): Asy
     } catch (cause) {
       if (cause instanceof HeedError) throw cause;
       if (cause instanceof CsvError)
-        throw invalidFile(file, `CSV that cannot be parsed (${cause.message})`, 'RFC 4180', cause);
+        throw invalidFile(file, 'CSV as in RFC 4180', `a file that cannot be parsed (${cause.message})`, cause);
       throw new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
     }
   }
 }
 
-function invalidFile(place: string, got: string, expected: string, cause?: unknown): HeedError {
-  return new HeedError('INVALID_FILE', `${place}: got ${got}; expected ${expected}`, { cause });
+function invalidFile(place: string, expected: string, got: string, cause?: unknown): HeedError {
+  return new HeedError('INVALID_FILE', `${place}: expected ${expected}, got ${got}`, { cause });
 }
 
 /** Lines that end in LF or CRLF. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
@@ -80,15 +80,15 @@ function jsonEntry(line: string, { field, described = false }: RecordOptions, pl
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw invalidFile(place, 'a line that is no JSON', `{ "${field}": "..." }`, cause);
+    throw invalidFile(place, `{ "${field}": "..." }`, 'a line that is not JSON', cause);
   }
   if (typeof value === 'string') return { text: value, descriptions: [] };
   const { [field]: text, descriptions = [] } = (value ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string')
-    throw invalidFile(place, `no text under '${field}'`, `{ "${field}": "..." }, or name another with --field`);
+    throw invalidFile(place, `{ "${field}": "..." }`, `no text under '${field}'. Name another key with --field`);
   if (!described) return { text, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
-    throw invalidFile(`${place}: descriptions`, JSON.stringify(descriptions).slice(0, 80), 'a list of texts');
+    throw invalidFile(`${place}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
   return { text, descriptions };
 }
 
@@ -99,11 +99,10 @@ async function* csvEntries(stream: AsyncIterable<string>, file: string, field: s
     number++;
     if (column < 0) {
       column = row.indexOf(field);
-      if (column < 0)
-        throw invalidFile(file, `columns ${row.join(', ')}`, `one called '${field}', or name another with --field`);
+      if (column < 0) throw invalidFile(file, `a column '${field}'`, `${row.join(', ')}. Name another with --field`);
     } else if (row.length > 1 || row[0] !== '') {
       if (row[column] === undefined)
-        throw invalidFile(`${file}: row ${number}`, `${row.length} cells`, `at least ${column + 1}`);
+        throw invalidFile(`${file}: row ${number}`, `at least ${column + 1} cells`, `${row.length}`);
       yield { text: row[column]!, descriptions: [] };
     }
   }

@@ -32,8 +32,8 @@ export interface Source {
   failed?(error: unknown): Promise<void>;
 }
 
-export function missing(where: string, got = 'no such file'): NoFile {
-  return { status: 'missing', error: invalid(where, got, 'one', 'NOT_FOUND') };
+export function missing(where: string, expected = 'a file', got = 'none'): NoFile {
+  return { status: 'missing', error: invalid(where, expected, got, 'NOT_FOUND') };
 }
 
 export function isFile(found: Found): found is OpenFile {
@@ -78,7 +78,7 @@ export function parseJson(bytes: Uint8Array, file: string): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (cause) {
-    throw new HeedError('INVALID_FILE', `${file}: got ${bytes.length} bytes that are no JSON`, { cause });
+    throw invalid(file, 'JSON', `${bytes.length} bytes that cannot be parsed`, 'INVALID_FILE', { cause });
   }
 }
 

@@ -50,8 +50,8 @@ export function httpSource(urlOf: UrlOf): Source {
       const error = ok
         ? pageError(url)
         : isMissing
-          ? invalid(url.href, `status ${status}`, 'the file', 'NOT_FOUND')
-          : invalid(url.href, `status ${status} ${statusText}`, '200', 'NETWORK');
+          ? invalid(url.href, 'the file', `status ${status}`, 'NOT_FOUND')
+          : invalid(url.href, 'status 200', `${status} ${statusText}`, 'NETWORK');
       return { status: isMissing ? 'missing' : 'unreachable', error };
     },
   };
@@ -79,8 +79,8 @@ function isServed({ ok, headers }: Response): boolean {
 }
 
 function pageError(url: URL): HeedError {
-  const expected = 'the file. The server sends a page for missing files, or the URL is wrong';
-  return invalid(url.href, 'an HTML page', expected, 'NOT_FOUND');
+  const hint = 'Check the URL: servers may send a page in place of a missing file';
+  return invalid(url.href, 'the file', 'an HTML page', 'NOT_FOUND', { hint });
 }
 
 /** Some servers send a page in a missing file's place without declaring it as HTML. */
@@ -133,12 +133,7 @@ async function* chunksOf(
           if (at === 0 && looksLikeHtml(chunk)) throw pageError(url);
           at += chunk.length;
           if (size !== null && at > size)
-            throw invalid(
-              url.href,
-              `more than the ${size} bytes that its Content-Length names`,
-              'no more',
-              'INVALID_FILE',
-            );
+            throw invalid(url.href, `at most the ${size} bytes that Content-Length names`, 'more', 'INVALID_FILE');
           yield chunk;
         }
       }
@@ -150,9 +145,7 @@ async function* chunksOf(
       broken = cause;
     }
     const failed = (why: string) =>
-      new HeedError('NETWORK', `${url.href}: got ${at} of ${size ?? 'an unknown number of'} bytes (${why})`, {
-        cause: broken,
-      });
+      invalid(url.href, `${size ?? 'all'} bytes`, `${at} (${why})`, 'NETWORK', { cause: broken });
     if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
     response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });
@@ -163,7 +156,7 @@ async function* chunksOf(
     }
     if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
       await discard(response);
-      throw failed(`and status ${response.status} when asked for the rest`);
+      throw failed(`and status ${response.status} for the rest`);
     }
     known = resumes ? 0 : at;
   }

@@ -43,8 +43,8 @@ export class Integrity {
     if (unused.length > 0)
       throw invalid(
         'integrity',
-        unused.map((path) => `'${path}'`).join(', '),
         'paths of files that the model is read from',
+        unused.map((path) => `'${path}'`).join(', '),
       );
   }
 }
@@ -56,8 +56,8 @@ function digestOf(path: string, text: unknown): string {
   if (base64 === undefined)
     throw invalid(
       `integrity['${path}']`,
-      describe(text),
       "'sha256-' and the digest in 44 characters of base64 or 64 of hex",
+      describe(text),
     );
   const bytes = atob(base64.replaceAll('-', '+').replaceAll('_', '/'));
   return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
@@ -70,6 +70,5 @@ async function* checkedChunks(file: OpenFile, expected: string): AsyncIterable<U
     yield chunk;
   }
   const got = hash.hex();
-  if (got !== expected)
-    throw invalid(file.name, `SHA-256 ${got}`, `${expected}, as \`integrity\` says`, 'INVALID_FILE');
+  if (got !== expected) throw invalid(file.name, `SHA-256 ${expected}, as \`integrity\` says`, got, 'INVALID_FILE');
 }

@@ -14,7 +14,7 @@ export function memoryFile(name: string, content: unknown): OpenFile {
     (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)
   )
     bytes = new Uint8Array(content);
-  else throw invalid(`source['${name}']`, describe(content), 'a Uint8Array, an ArrayBuffer or a Blob');
+  else throw invalid(`source['${name}']`, 'a Uint8Array, an ArrayBuffer or a Blob', describe(content));
   // TextDecoder rejects shared memory, which moreover may change while it is read.
   if (!(bytes.buffer instanceof ArrayBuffer)) bytes = bytes.slice();
   return {

@@ -28,12 +28,9 @@ export async function packedSource(
     const files = metadataOf(json, name);
     const has = (path: string) => Object.hasOwn(files, path);
     if (!has('config.json'))
-      throw invalid(
-        name,
-        "no 'config.json' in the header's metadata",
-        "a model packed into one file, or give the model's folder",
-        'INVALID_FILE',
-      );
+      throw invalid(name, 'a model packed into one file', "no 'config.json' in the header's metadata", 'INVALID_FILE', {
+        hint: "Give the model's folder instead",
+      });
     async function* chunks(): AsyncIterable<Uint8Array> {
       yield prefix;
       yield json;

@@ -1,5 +1,5 @@
 /** Splits a file's stream of chunks into pieces of requested sizes. */
-import { allocating, HeedError } from '../error.js';
+import { allocating, invalid } from '../error.js';
 import { concatenate, type OpenFile } from './files.js';
 
 export class ByteReader {
@@ -29,9 +29,14 @@ export class ByteReader {
   /** At most `size` bytes, at least one: what is left of the current chunk. `size` > 0. */
   async #some(size: number): Promise<Uint8Array> {
     if (!(await this.#fill()))
-      throw new HeedError(
+      throw invalid(
+        this.file.name,
+        `${size} more bytes of a tensor or of the header`,
+        'the end of the file',
         'INVALID_FILE',
-        `${this.file.name}: ended ${size} bytes before the end of a tensor or of the header. The file is truncated`,
+        {
+          hint: 'The file is truncated',
+        },
       );
     const part = this.#chunk.subarray(0, size);
     this.#chunk = this.#chunk.subarray(part.length);
@@ -68,10 +73,7 @@ export class ByteReader {
 
   async expectEnd(): Promise<void> {
     if (await this.#fill())
-      throw new HeedError(
-        'INVALID_FILE',
-        `${this.file.name}: got bytes after the last tensor; expected the end of the file`,
-      );
+      throw invalid(this.file.name, 'the end of the file', 'bytes after the last tensor', 'INVALID_FILE');
   }
 
   async close(): Promise<void> {

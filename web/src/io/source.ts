@@ -60,7 +60,7 @@ function valid<T>(argument: string, address: string, body: () => T): T {
   try {
     return body();
   } catch (cause) {
-    throw invalid(argument, describe(address), 'a valid URL', 'INVALID_ARGUMENT', cause);
+    throw invalid(argument, 'a valid URL', describe(address), 'INVALID_ARGUMENT', { cause });
   }
 }
 
@@ -96,7 +96,7 @@ export async function openFolder(
     if (url.protocol === 'file:' && fs) {
       const local = await localSource(pathOf(url));
       if (local) return local;
-      throw invalid('source', `${url.href}, which is no folder`, "a folder's URL", 'NOT_FOUND');
+      throw invalid('source', "a folder's URL", `${url.href}, which is not a folder`, 'NOT_FOUND');
     }
     const base = new URL(url.href);
     if (!base.pathname.endsWith('/')) base.pathname += '/';
@@ -115,7 +115,8 @@ export async function openFolder(
     const urls = await remote((path) => (isUrl(files[path]) ? new URL(files[path].href) : null));
     const names = Object.keys(files).map((name) => `'${name}'`);
     const open: Source['open'] = async (path, signal) => {
-      if (!Object.hasOwn(files, path)) return missing('source', `no '${path}' among ${names.join(', ') || 'no files'}`);
+      if (!Object.hasOwn(files, path))
+        return missing('source', `'${path}' among its files`, names.join(', ') || 'none');
       const file = files[path];
       if (isUrl(file)) return urls.open(path, signal);
       return integrity.checked(
@@ -136,14 +137,22 @@ export async function openFolder(
       return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base));
     }
     if (revision !== undefined)
-      throw invalid('revision', describe(revision), "it with a model of a hub only: 'org/name' and `remoteHost`");
+      throw invalid(
+        'revision',
+        "none for a model that is not of a hub ('org/name' with `remoteHost`)",
+        describe(revision),
+      );
     if (local) return local;
     if (isPath) {
-      const hint = hubId
-        ? '; for a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT'
-        : '';
-      const expected = `a folder's path or URL, or its files' bytes${hint}`;
-      throw invalid('source', `'${source}', which is no folder here`, expected, 'NOT_FOUND');
+      throw invalid(
+        'source',
+        "a folder's path or URL, or its files' bytes",
+        `'${source}', which is not a folder here`,
+        'NOT_FOUND',
+        hubId
+          ? { hint: 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT' }
+          : {},
+      );
     }
     if (typeof source === 'string') return urlSource(asUrl(source, globalThis.location?.href));
     return isUrl(source) ? urlSource(new URL(source.href)) : recordSource(source);
@@ -165,7 +174,7 @@ export function portable(given: ModelSource, remoteHost?: string): ModelSource {
 }
 
 function wrongSource(got: string): HeedError {
-  return invalid('source', got, "a folder's URL or path, or { 'config.json': bytes, ... }");
+  return invalid('source', "a folder's URL or path, or { 'config.json': bytes, ... }", got);
 }
 
 /** A dropped folder's files by their paths below the folder that holds config.json. */

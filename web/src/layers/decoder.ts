@@ -116,8 +116,8 @@ export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends
     if (maker !== this)
       throw invalid(
         'step: cache',
-        maker ? "another layer's" : describe(cache),
         'a cache that makeCache() of this layer made',
+        maker ? "another layer's" : describe(cache),
       );
     return calling('step', () => toTensor(raw.step(targets, cache.raw)));
   }

@@ -1,5 +1,5 @@
 import type { RawEncoder, RawEncoderLayer, RawEncoderLayerOptions, RawEncoderOptions, RawTensor } from '../core.js';
-import { HeedError, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import {
   type Activation,
   type Attended,
@@ -142,8 +142,8 @@ function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
     const rows = listOf(headMask, 'a row for each layer')(value, name);
     const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));
     if (wrong >= 0 || rows.length !== heads.length) {
-      const got = wrong < 0 ? `${rows.length} layers` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;
-      throw new HeedError('SHAPE_MISMATCH', `${name}: got ${got}; expected ${heads.join(', ')} heads, layer by layer`);
+      const got = wrong < 0 ? `${rows.length} rows` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;
+      throw invalid(name, `rows of ${heads.join(', ')} factors, one per layer`, got, 'SHAPE_MISMATCH');
     }
     const data = new Float32Array(heads.length * most);
     for (const [layer, row] of rows.entries()) data.set(row.data, layer * most);
@@ -192,7 +192,7 @@ export class Encoder extends Layer<RawEncoder> {
     const before = this.#heads;
     const lists = listOf(headList, 'a list of heads for each layer')(heads, argument);
     if (lists.length !== before.length)
-      throw invalid(argument, `${lists.length} lists`, `${before.length}, one for each layer`);
+      throw invalid(argument, `${before.length} lists, one for each layer`, `${lists.length}`);
     const kept = before.map((count, layer) => remainingHeads(`${argument}[${layer}]`, lists[layer]!, count));
     const state = kept.reduce(
       (all, left, layer) => withHeads(all, `layers.${layer}.self_attn.`, left, before[layer]!),

@@ -2,7 +2,7 @@
  * Measures which heads matter, and prunes others (Michel et al. 2019, arXiv:1905.10650; Voita et al. 2019, arXiv:1905.09418).
  * Notation: E width, H heads, Dk / Dv key / value width of a head.
  */
-import { describe, HeedError, invalid } from '../error.js';
+import { describe, invalid } from '../error.js';
 import { count, integer, listOf, type Reader } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { StateDict } from './state-dict.js';
@@ -47,10 +47,10 @@ export async function headImportance(
   // Limited, as there is one mask per head.
   const extent: Reader<number> = (value) => integer(value, argument, 1, 4096);
   const extents = layered ? listOf(extent, '')(shape, argument) : [1, extent(shape, argument)];
-  if (extents.length !== 2) throw invalid(argument, describe(shape), 'a number of heads, or [layers, heads]');
+  if (extents.length !== 2) throw invalid(argument, 'a number of heads, or [layers, heads]', describe(shape));
   const [layers, heads] = extents as [number, number];
   if (typeof measure !== 'function')
-    throw invalid('headImportance: measure', describe(measure), 'a function from a head mask to a loss or an output');
+    throw invalid('headImportance: measure', 'a function from a head mask to a loss or an output', describe(measure));
   const measured = async (layer: number, head: number): Promise<Measured> => {
     const mask = Array.from({ length: layers }, () => new Array<number>(heads).fill(1));
     if (layer >= 0) mask[layer]![head] = 0;
@@ -70,10 +70,8 @@ function difference(before: Measured, after: Measured): number {
   if (typeof before === 'number' && typeof after === 'number') return after - before;
   const [a, b] = [readTensor('headImportance: measure', before), readTensor('headImportance: measure', after)];
   if (a.data.length !== b.data.length) {
-    throw new HeedError(
-      'SHAPE_MISMATCH',
-      `headImportance: measure: got ${b.data.length} values after ${a.data.length}; expected the same shape on each call`,
-    );
+    const got = `${a.data.length} values, then ${b.data.length}`;
+    throw invalid('headImportance: measure', 'the same shape from each call', got, 'SHAPE_MISMATCH');
   }
   const sum = a.data.reduce((total, value, i) => total + (value - b.data[i]!) ** 2, 0);
   return Math.sqrt(sum / Math.max(1, a.data.length));
@@ -87,7 +85,7 @@ export function remainingHeads(argument: string, heads: readonly number[], numHe
   const head: Reader<number> = (value, name) => integer(value, name, 0, numHeads - 1);
   const gone = new Set(listOf(head, EXPECTED)(heads, argument));
   const kept = Array.from({ length: numHeads }, (_, head) => head).filter((head) => !gone.has(head));
-  if (kept.length === 0) throw invalid(argument, `all ${numHeads} heads`, 'at least one head that stays');
+  if (kept.length === 0) throw invalid(argument, 'a list that leaves at least one head', `all ${numHeads} heads`);
   return kept;
 }
 

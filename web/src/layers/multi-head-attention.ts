@@ -142,7 +142,7 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
     const name = 'MultiHeadAttention.forward';
     return run(name, { query }, callSchema, options, ([input], { key, value, returnWeights, ...call }) => {
       if (returnWeights === false && call.averageWeights)
-        throw invalid(`${name}.averageWeights`, 'true together with `returnWeights: false`', 'one of the two');
+        throw invalid(`${name}.averageWeights`, 'false with `returnWeights: false`', 'true');
       const read = { ...call, returnWeights: returnWeights ?? call.averageWeights };
       return toAttended(raw.forward(input!, key, value, read));
     });

@@ -41,7 +41,7 @@ export class PositionalEncoding extends TensorLayer {
     options: Omit<RawPositionalEncodingOptions, 'base'> & { base: number | null; seed: number },
   ) {
     if (options.learned && options.base !== null)
-      throw invalid(`${name}.base`, 'it together with `learned: true`', 'one of the two: a learned table has no base');
+      throw invalid(`${name}.base`, 'none with `learned: true` (a learned table has no base)', String(options.base));
     super(runtime, name, { ...options, base: options.base ?? 10000 });
   }
 }

@@ -1,5 +1,5 @@
 /** How the tensors of a state dict fit the parameters of a layer. */
-import { describe, guarded, HeedError, invalid } from '../error.js';
+import { describe, guarded, invalid } from '../error.js';
 import { formatShape, readTensor, type Tensor } from '../tensor.js';
 
 /** Parameters by PyTorch's names. */
@@ -25,7 +25,7 @@ const projection = /^(.*\.)?(in|q|k|v)_proj_weight$/;
 export function fitState(argument: string, parameters: readonly ListedParameter[], state: unknown): Write[] {
   return guarded(argument, () => {
     if (typeof state !== 'object' || state === null || Array.isArray(state))
-      throw invalid(argument, describe(state), "a record of tensors by parameter name, { 'weight': tensor, ... }");
+      throw invalid(argument, "a record of tensors by parameter name, { 'weight': tensor, ... }", describe(state));
     const given = new Map(
       Object.entries(state).map(([name, value]) => [name, readTensor(`${argument}: '${name}'`, value)]),
     );
@@ -48,7 +48,7 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
       const tensor = given.get(name)!;
       const expected = formatShape([rows, ...shape.slice(1)]);
       if (formatShape(tensor.shape) !== expected) {
-        misshapen.add(`'${name}' got ${formatShape(tensor.shape)}, expected ${expected}`);
+        misshapen.add(`'${name}' (expected ${expected}, got ${formatShape(tensor.shape)})`);
         return;
       }
       const { buffer, byteOffset, byteLength } = tensor.data;
@@ -97,9 +97,11 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
     });
     const found = faults.filter(([, names]) => names.length > 0).map(([kind, names]) => `${kind} ${names.join(', ')}`);
     if (found.length === 0) return writes;
-    throw new HeedError(
+    throw invalid(
+      argument,
+      "exactly this layer's parameters",
+      `a state dict that does not fit: ${found.join('; ')}`,
       missing.length + unexpected.length > 0 ? 'INVALID_ARGUMENT' : 'SHAPE_MISMATCH',
-      `${argument}: got a state dict that does not fit: ${found.join('; ')}; expected exactly this layer's parameters`,
     );
   });
 }

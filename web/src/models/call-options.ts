@@ -23,7 +23,7 @@ const pooling = oneOf(POOLINGS);
 const poolings: Reader<readonly Pooling[]> = (value, name) => {
   if (!Array.isArray(value)) return [pooling(value, name)];
   const list = listOf(pooling, 'a pooling or an array of them')(value, name);
-  if (list.length === 0) throw invalid(name, 'an empty array', 'at least one pooling');
+  if (list.length === 0) throw invalid(name, 'at least one pooling', 'an empty array');
   return list;
 };
 
@@ -57,8 +57,7 @@ export const embedSchema = {
 export function requireTexts(input: ModelInput, options: object): void {
   if (isTexts(input)) return;
   for (const name of ['textPairs', 'prompt', 'promptName'])
-    if ((options as Record<string, unknown>)[name] !== undefined)
-      throw invalid(name, 'it beside token ids', 'it with texts only');
+    if ((options as Record<string, unknown>)[name] !== undefined) throw invalid(name, 'texts beside it', 'token ids');
 }
 
 export const loadSchema = {
@@ -69,7 +68,7 @@ export const loadSchema = {
   revision: optional(text, undefined),
   integrity: optional((value: unknown, name: string) => {
     if (typeof value !== 'object' || value === null)
-      throw invalid(name, describe(value), "{ 'model.safetensors': 'sha256-...' }");
+      throw invalid(name, "{ 'model.safetensors': 'sha256-...' }", describe(value));
     return { ...(value as IntegrityOption) };
   }, undefined),
   cache: optional(

@@ -13,15 +13,15 @@ export class Settings {
   readonly #values: Record<string, unknown>;
   readonly file: string;
 
-  constructor(values: unknown, file: string, got: string, expected: string) {
+  constructor(values: unknown, file: string, expected: string, got: string) {
     if (typeof values !== 'object' || values === null || Array.isArray(values))
-      throw invalid(file, got, expected, 'INVALID_FILE');
+      throw invalid(file, expected, got, 'INVALID_FILE');
     this.#values = values as Record<string, unknown>;
     this.file = file;
   }
 
   static parse(bytes: Uint8Array, file: string): Settings {
-    return new Settings(parseJson(bytes, file), file, 'JSON that is no object', 'settings by name');
+    return new Settings(parseJson(bytes, file), file, 'a JSON object', 'other JSON');
   }
 
   /** The unchecked value; undefined where absent. */
@@ -51,20 +51,20 @@ export class Settings {
 
   record(key: string): Settings | undefined {
     const value = this.get(key);
-    return value === undefined ? undefined : new Settings(value, `${this.file}: ${key}`, shown(value), 'an object');
+    return value === undefined ? undefined : new Settings(value, `${this.file}: ${key}`, 'an object', shown(value));
   }
 
   entries(): [string, unknown][] {
     return Object.entries(this.#values);
   }
 
-  wrong(key: string, got: unknown, expected: string): HeedError {
-    return invalid(`${this.file}: ${key}`, shown(got), expected, 'INVALID_FILE');
+  wrong(key: string, expected: string, got: unknown): HeedError {
+    return invalid(`${this.file}: ${key}`, expected, shown(got), 'INVALID_FILE');
   }
 
   /** The error for a value that is legal but not implemented. */
-  unsupported(key: string, got: string, expected: string): HeedError {
-    return invalid(`${this.file}: ${key}`, got, expected, 'UNSUPPORTED');
+  unsupported(key: string, expected: string, got: string): HeedError {
+    return invalid(`${this.file}: ${key}`, expected, got, 'UNSUPPORTED');
   }
 
   /** The first of `keys` that is present. */
@@ -77,7 +77,7 @@ export class Settings {
   #checked<T = number>(keys: Keys, fallback: T | undefined, isLegal: (value: T) => boolean, expected: string): T {
     const key = this.keyOf(keys);
     const value = this.get(key) ?? fallback;
-    if (typeof value !== typeof (fallback ?? 0) || !isLegal(value as T)) throw this.wrong(key, value, expected);
+    if (typeof value !== typeof (fallback ?? 0) || !isLegal(value as T)) throw this.wrong(key, expected, value);
     return value as T;
   }
 }

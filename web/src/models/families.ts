@@ -95,7 +95,8 @@ function sizesOf(
   const { maxPositions, feedForwardFactor, positionOffset = 0 } = fallback;
   const embedDim = s.count(width, undefined, 1, MAX_WIDTH);
   const numHeads = s.count(heads, undefined, 1, embedDim);
-  if (embedDim % numHeads !== 0) throw s.wrong(s.keyOf(heads), numHeads, `a divisor of ${s.keyOf(width)}, ${embedDim}`);
+  if (embedDim % numHeads !== 0)
+    throw s.wrong(s.keyOf(heads), `a divisor of ${s.keyOf(width)} (${embedDim})`, numHeads);
   return {
     vocabSize: s.count('vocab_size', undefined, 1),
     embedDim,
@@ -113,13 +114,13 @@ function rotaryDimOf(s: Settings, keys: string[], { embedDim, numHeads }: Config
   const dim = Math.floor(headDim * fraction);
   if (dim >= 2 && dim <= headDim && dim % 2 === 0) return dim;
   const key = s.keyOf(keys);
-  throw s.wrong(key, s.get(key), `an even number of rotated columns in heads of ${headDim}; that gives ${dim}`);
+  throw s.wrong(key, `a value for an even number of rotated columns, not ${dim} of ${headDim}`, s.get(key));
 }
 
 function bertConfig(s: Settings, positionOffset = 0): Config {
   const key = 'position_embedding_type';
   const kind = s.text(key, 'absolute');
-  if (kind !== 'absolute') throw s.unsupported(key, `'${kind}'`, "'absolute'");
+  if (kind !== 'absolute') throw s.unsupported(key, "'absolute'", `'${kind}'`);
   return {
     ...sizesOf(s, { maxPositions: 512, positionOffset }),
     typeVocabSize: s.count('type_vocab_size', 2),
@@ -198,7 +199,7 @@ const FAMILIES: Record<string, Family> = {
     config: (s) => {
       const key = 'relative_attention_num_buckets';
       const relativeBuckets = s.count(key, 32, 4, 4 * RELATIVE_DISTANCE - 2);
-      if (relativeBuckets % 2 !== 0) throw s.wrong(key, relativeBuckets, 'an even number');
+      if (relativeBuckets % 2 !== 0) throw s.wrong(key, 'an even number', relativeBuckets);
       return {
         ...robertaConfig(s),
         typeVocabSize: 0,
@@ -239,7 +240,7 @@ const FAMILIES: Record<string, Family> = {
     config: (s) => {
       const keys = ['num_hidden_groups', 'inner_group_num'];
       if (keys.some((key) => s.count(key, 1) !== 1))
-        throw s.unsupported(keys.join(', '), 'more than one group of layers', '1');
+        throw s.unsupported(keys.join(', '), 'one group of layers', 'several');
       return {
         ...bertConfig(s),
         activation: activation(s, 'hidden_act', 'gelu_new'),
@@ -306,8 +307,7 @@ const FAMILIES: Record<string, Family> = {
 function modernBertConfig(s: Settings): Config {
   const sizes = sizesOf(s, { maxPositions: 8192 });
   const bias = s.flag('attention_bias', false);
-  if (s.flag('mlp_bias', false) !== bias)
-    throw s.unsupported('mlp_bias', `${!bias} with attention_bias ${bias}`, 'the same in both');
+  if (s.flag('mlp_bias', false) !== bias) throw s.unsupported('mlp_bias', `${bias}, as attention_bias`, `${!bias}`);
   const rope = s.record('rope_parameters');
   const base = (group: string, key: string, fallback: number) =>
     rope?.record(group)?.between('rope_theta', 1, Infinity) ?? s.between(key, 1, Infinity, fallback);
@@ -336,14 +336,14 @@ function globalEvery(s: Settings): number {
   const types = s.get(key);
   if (types === undefined) return s.count('global_attn_every_n_layers', 3, 1, MAX_LAYERS);
   if (!Array.isArray(types) || types.length > MAX_LAYERS)
-    throw s.wrong(key, types, `a list of at most ${MAX_LAYERS} entries`);
+    throw s.wrong(key, `a list of at most ${MAX_LAYERS} entries`, types);
   const second = types.indexOf('full_attention', 1);
   const period = second < 0 ? Math.max(types.length, 1) : second;
   if (types.some((type, i) => type !== (i % period === 0 ? 'full_attention' : 'sliding_attention')))
     throw s.unsupported(
       key,
-      'an irregular pattern',
       "'full_attention' in every n-th layer from the first, 'sliding_attention' in the others",
+      'an irregular pattern',
     );
   return period;
 }
@@ -376,7 +376,7 @@ function nomicBertConfig(s: Settings): Config {
     ...['rotary_scaling_factor'].filter((key) => s.get(key) !== undefined),
     ...['num_experts'].filter((key) => (s.get(key) ?? 0) !== 0),
   ];
-  if (refused.length > 0) throw invalid(s.file, refused.join(', '), 'the layout of nomic-embed-text', 'UNSUPPORTED');
+  if (refused.length > 0) throw invalid(s.file, 'the layout of nomic-embed-text', refused.join(', '), 'UNSUPPORTED');
   const fraction = s.between('rotary_emb_fraction', 0, Infinity, 1);
   return {
     ...sizes,
@@ -406,7 +406,7 @@ const ACTIVATIONS: Record<string, string> = {
 export function activation(s: Settings, key: string, fallback: string): string {
   const name = s.text(key, fallback);
   if (Object.hasOwn(ACTIVATIONS, name)) return ACTIVATIONS[name]!;
-  throw s.unsupported(key, `'${name}'`, Object.keys(ACTIVATIONS).join(', '));
+  throw s.unsupported(key, `one of ${Object.keys(ACTIVATIONS).join(', ')}`, `'${name}'`);
 }
 
 /** The family that config.json's model_type names, and the core's options for the model. */
@@ -414,7 +414,7 @@ export function familyOf(settings: Settings): { type: string; family: Family; co
   const key = 'model_type';
   const type = settings.get(key);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type))
-    throw settings.unsupported(key, JSON.stringify(type), Object.keys(FAMILIES).join(', '));
+    throw settings.unsupported(key, `one of ${Object.keys(FAMILIES).join(', ')}`, JSON.stringify(type));
   const family = FAMILIES[type]!;
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }

@@ -30,7 +30,7 @@ const worker: Reader<boolean | WorkerLike> = (value, name) =>
     const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
     const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
     if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
-    throw invalid(name, describe(value), 'true, false or a Worker');
+    throw invalid(name, 'true, false or a Worker', describe(value));
   });
 
 const schema = { ...loadSchema, worker: optional(worker, null), workers: optional(poolSize, null) };
@@ -47,8 +47,10 @@ export async function fromPretrained(
     if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
     throw invalid(
       'fromPretrained.worker',
-      `${worker ? 'a Worker' : 'false'} together with \`workers\``,
-      'true, or only one of the two: a pool starts workers of its own',
+      'true or nothing beside `workers`',
+      worker ? 'a Worker' : 'false',
+      'INVALID_ARGUMENT',
+      { hint: 'A pool starts its own workers' },
     );
   }
   if (!worker) return loadPretrained(runtime, source, load);

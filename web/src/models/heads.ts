@@ -139,8 +139,8 @@ function requireShape(
   bias: HeadTensor | undefined,
   expected: string,
 ): void {
-  const got = `shape [${weight.shape.join(', ')}] with bias [${bias?.shape.join(', ') ?? 'none'}]`;
-  if (!isRight) throw invalid(`tensor '${name}.weight'`, got, expected, 'INVALID_FILE');
+  const got = `[${weight.shape.join(', ')}] with ${bias ? `[${bias.shape.join(', ')}]` : 'none'}`;
+  if (!isRight) throw invalid(`tensor '${name}.weight'`, expected, got, 'INVALID_FILE');
 }
 
 export function makeDense(
@@ -153,7 +153,7 @@ export function makeDense(
   const { shape, data } = weight;
   const [outFeatures = 0, inFeatures = 0] = shape;
   const isRight = shape.length === 2 && (!bias || String(bias.shape) === String(outFeatures));
-  requireShape(name, isRight, weight, bias, '[out, in] and [out]');
+  requireShape(name, isRight, weight, bias, 'shape [out, in] with bias [out]');
   const options = { inFeatures, outFeatures, bias: bias !== undefined, activation };
   const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new core.Linear(options));
   return filled(layer, [weight, bias]);
@@ -168,7 +168,7 @@ export function makeNorm(
 ): RawTensorLayer {
   const width = weight.data.length;
   const isRight = weight.shape.length === 1 && (!bias || bias.data.length === width);
-  requireShape(name, isRight, weight, bias, '[width] and [width]');
+  requireShape(name, isRight, weight, bias, 'shape [width] with bias [width]');
   return filled(new core.LayerNorm({ normalizedShape: width, eps }), [
     weight,
     bias ?? { shape: [width], data: new Float32Array(width) },
@@ -179,7 +179,7 @@ function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): Ra
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
   const bias = tensors.get(`${name}.bias`);
-  if (!weight) throw invalid('model', `a checkpoint without '${name}.weight'`, 'one with that head', 'UNSUPPORTED');
+  if (!weight) throw invalid('model', `a checkpoint with '${name}.weight'`, 'one without it', 'UNSUPPORTED');
   if ('norm' in step) return makeNorm(core, name, weight, bias, eps);
   const { activation: fixed, activationKey } = step;
   return makeDense(
@@ -203,7 +203,12 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
   const { type, core, tensors } = context;
   const layout = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : null;
   if (!layout)
-    throw invalid('model', `family '${type}' for ${head}`, `one of ${Object.keys(LAYOUTS).join(', ')}`, 'UNSUPPORTED');
+    throw invalid(
+      'model',
+      `one of the families ${Object.keys(LAYOUTS).join(', ')} for ${head}`,
+      `'${type}'`,
+      'UNSUPPORTED',
+    );
   const { [head]: steps, decoder } = layout;
   const makers = steps.map((step) => () => makeStep(step, context));
   if (HEADS[head] !== 'masks') return { chain: Chain.of(makers), isTied: false, bias: undefined };

@@ -64,7 +64,7 @@ export function countTexts(input: ModelInput): number {
 /** Token ids as an array or a typed array, whose entries may be BigInts. */
 const idsOfText: Reader<number[]> = (value, name) => {
   if (!Array.isArray(value) && !ArrayBuffer.isView(value))
-    throw invalid(name, describe(value), 'an array of whole numbers');
+    throw invalid(name, 'an array of whole numbers', describe(value));
   const given = value as ArrayLike<unknown>;
   return Array.from({ length: lengthOf(given, name) }, (_, i) => {
     const id = given[i];
@@ -81,8 +81,8 @@ export function readInput(input: unknown): ModelInput {
     if (inputIds === undefined)
       throw invalid(
         'texts',
-        describe(input),
         'a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }',
+        describe(input),
       );
     requireKnown('texts', Object.keys(input as object), ['inputIds', 'attentionMask', 'tokenTypeIds']);
     const ids = idsOfTexts(inputIds, 'inputIds');
@@ -90,7 +90,7 @@ export function readInput(input: unknown): ModelInput {
       if (given === undefined) return {};
       const rows = idsOfTexts(given, name);
       if (rows.length === ids.length) return { [name]: rows };
-      throw invalid(name, `${rows.length} rows`, `${ids.length}, as inputIds`, 'SHAPE_MISMATCH');
+      throw invalid(name, `${ids.length} rows, as inputIds`, `${rows.length}`, 'SHAPE_MISMATCH');
     };
     return { inputIds: ids, ...beside('attentionMask', attentionMask), ...beside('tokenTypeIds', tokenTypeIds) };
   });
@@ -102,7 +102,7 @@ export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonl
   if (!pairs) return undefined;
   const count = countTexts(input);
   if (pairs.length === count) return pairs;
-  throw invalid('textPairs', `${pairs.length} texts`, `${count}, one for each of texts`);
+  throw invalid('textPairs', `${count} texts, one for each of \`texts\``, `${pairs.length}`);
 }
 
 /** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. */
@@ -131,13 +131,13 @@ function lengthLimit({ maxLength }: InputOptions, context: InputContext, fallbac
   const most = positionLimit(context.config);
   if (maxLength === undefined) return Math.min(fallback, most);
   if (maxLength > most)
-    throw invalid('maxLength', String(maxLength), `a whole number from 1 to ${most}, the model's limit`);
+    throw invalid('maxLength', `a whole number from 1 to ${most}, the model's limit`, String(maxLength));
   return maxLength;
 }
 
 function tooLong(name: string, length: number, limit: number): HeedError {
-  const expected = `at most ${limit}. Shorten it, or let it be cut with truncation: true`;
-  return invalid(name, `${length} tokens`, expected, 'TOO_LONG');
+  const hint = 'Shorten it, or let it be cut with truncation: true';
+  return invalid(name, `at most ${limit} tokens`, `${length}`, 'TOO_LONG', { hint });
 }
 
 function textRow(
@@ -150,7 +150,7 @@ function textRow(
   { tokenizer, config }: InputContext,
 ): Row {
   if (!tokenizer)
-    throw invalid(`texts[${n}]`, 'a text', '{ inputIds }, as the model folder has no tokenizer.json', 'UNSUPPORTED');
+    throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
   if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
     throw tooLong(`texts[${n}]`, tokens.length + cut, limit);
@@ -187,12 +187,12 @@ function idsRow(
   const beside = (name: 'attentionMask' | 'tokenTypeIds') => {
     const row = input[name]?.[n];
     if (!row || row.length === all.length) return row ?? null;
-    throw invalid(`${name}[${n}]`, `${row.length} entries`, `${all.length}, as inputIds[${n}]`, 'SHAPE_MISMATCH');
+    throw invalid(`${name}[${n}]`, `${all.length} entries, as inputIds[${n}]`, `${row.length}`, 'SHAPE_MISMATCH');
   };
   const types = config.typeVocabSize > 0 ? beside('tokenTypeIds') : null;
   const mask = beside('attentionMask');
   const odd = mask?.find((m) => m !== 0 && m !== 1);
-  if (odd !== undefined) throw invalid(`attentionMask[${n}]`, String(odd), '0 or 1');
+  if (odd !== undefined) throw invalid(`attentionMask[${n}]`, '0 or 1', String(odd));
 
   const seen = all.map((_, i) => i).filter((i) => !mask || mask[i] === 1);
   // Padding before the text moves it to later positions, which may exceed the model's.
@@ -205,8 +205,8 @@ function idsRow(
   if (!isRun && config.positions !== 'absolute')
     throw invalid(
       `attentionMask[${n}]`,
-      'zeros between ones',
       "one run of ones, as this model's attention depends on distances",
+      'zeros between ones',
       'UNSUPPORTED',
     );
   return {

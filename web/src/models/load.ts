@@ -87,8 +87,8 @@ export async function loadModel(
       ? new TextTokenizer(await progress.readSettings(tokenizerFile), tokenizerSettings, sentence.lowerCase)
       : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
-      const expected = `at most ${config.vocabSize}, the vocab_size of config.json`;
-      throw invalid(tokenizerFile!.name, `${tokenizer.vocabSize} tokens`, expected, 'INVALID_FILE');
+      const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
+      throw invalid(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`, 'INVALID_FILE');
     }
     raw = makeEncoder(core, config);
     const tied = settings.flag('tie_word_embeddings', true);

@@ -180,12 +180,12 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { layers, pooling: configured, normalize: normalizes } = this.#sentence;
     const { pooling = configured, normalize = normalizes } = read;
     if (layers.length > 0 && pooling.length !== configured.length) {
-      const expected = `${configured.length} of them, as the layers after the pooling require`;
-      throw invalid('embed.pooling', pooling.join(', '), expected);
+      const expected = `a list of ${configured.length}, as the layers after the pooling require`;
+      throw invalid('embed.pooling', expected, pooling.join(', '));
     }
     const full = layers.at(-1)?.outFeatures ?? pooling.length * this.#core.embedDim;
     const width = read.dimensions ?? full;
-    if (width > full) throw invalid('embed.dimensions', String(width), `a whole number from 1 to ${full}`);
+    if (width > full) throw invalid('embed.dimensions', `a whole number from 1 to ${full}`, String(width));
     const prompt = this.#prompt(read);
     const given = readInput(input);
     requireTexts(given, read);
@@ -262,7 +262,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   async decode(tokenIds: readonly number[]): Promise<string> {
     void this.raw;
     const { tokenizer } = this.#context;
-    if (!tokenizer) throw invalid('decode', 'a model without tokenizer.json', 'one with it', 'UNSUPPORTED');
+    if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
     return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
 
@@ -329,7 +329,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   #prompt({ prompt, promptName }: { prompt: string | undefined; promptName: string | undefined }): string {
     if (prompt !== undefined && promptName !== undefined)
-      throw invalid('embed.promptName', `${describe(promptName)} beside \`prompt\``, 'one of the two');
+      throw invalid('embed.promptName', 'none beside `prompt`', describe(promptName));
     if (prompt !== undefined) return prompt;
     const { prompts, defaultPrompt } = this.#sentence;
     const name = promptName ?? defaultPrompt;
@@ -337,8 +337,8 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     if (Object.hasOwn(prompts, name)) return prompts[name]!;
     throw invalid(
       'embed.promptName',
+      `one of the model's prompts (${Object.keys(prompts).join(', ') || 'it has none'})`,
       describe(name),
-      Object.keys(prompts).join(', ') || 'none, as the model folder defines no prompts',
     );
   }
 
@@ -354,7 +354,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { numLayers, numHeads } = this.#core;
     const expected = formatShape([numLayers, numHeads]);
     const got = formatShape(mask.shape);
-    if (got !== expected) throw invalid('headMask', `shape ${got}`, `${expected}, layers and heads`, 'SHAPE_MISMATCH');
+    if (got !== expected) throw invalid('headMask', `shape ${expected} (layers and heads)`, got, 'SHAPE_MISMATCH');
     return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
   }
 

@@ -80,7 +80,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
   if (prompts) readPrompts(prompts, config);
   if (modules) {
     const list = parseJson(...modules);
-    if (!Array.isArray(list)) throw invalid(modules[1], 'JSON that is no list', 'modules in order', 'INVALID_FILE');
+    if (!Array.isArray(list)) throw invalid(modules[1], 'a list of modules', 'other JSON', 'INVALID_FILE');
     for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
   } else {
     // A folder with a pooling configuration but without the list of modules.
@@ -102,7 +102,7 @@ async function readModule(
 ): Promise<void> {
   const { type, path } = entry ?? {};
   if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
-    throw invalid(file, `module ${JSON.stringify(entry)}`, 'its type and its path below the folder', 'INVALID_FILE');
+    throw invalid(file, 'a module with its type and its path below the folder', JSON.stringify(entry), 'INVALID_FILE');
   const kind = type.split('.').at(-1)!;
   if (kind === 'Transformer' || kind === 'Dropout') return;
   if (kind === 'Normalize') {
@@ -110,11 +110,11 @@ async function readModule(
     return;
   }
   if (!['Pooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected = 'Transformer, Pooling, Dense, LayerNorm, Dropout, Normalize';
-    throw invalid(file, `module '${type}'`, expected, 'UNSUPPORTED');
+    const expected = 'a module Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize';
+    throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   if (config.normalize && kind !== 'Pooling')
-    throw invalid(file, `${kind} after Normalize`, 'Normalize as the last module', 'UNSUPPORTED');
+    throw invalid(file, 'Normalize as the last module', `${kind} after it`, 'UNSUPPORTED');
   const opened = await folder.open(`${path}/config.json`, { required: true, signal });
   const settings = Settings.parse(await readAll(opened), opened.name);
   if (kind === 'Pooling') readPooling(settings, config);
@@ -129,7 +129,7 @@ function readPooling(settings: Settings, config: SentenceConfig): void {
   const unknown = keys.filter((key) => !Object.hasOwn(POOLING_KEYS, key));
   if (keys.length === 0 || unknown.length > 0) {
     const expected = `one or more of ${Object.keys(POOLING_KEYS).join(', ')}`;
-    throw invalid(settings.file, unknown.join(', ') || 'no pooling mode', expected, 'UNSUPPORTED');
+    throw invalid(settings.file, expected, unknown.join(', ') || 'no pooling mode', 'UNSUPPORTED');
   }
   config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
   config.poolsPrompt = settings.flag('include_prompt', true);
@@ -142,7 +142,7 @@ function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'>
   }
   const key = 'activation_function';
   const name = settings.text(key, 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
-  if (!DENSE_ACTIVATIONS.includes(name)) throw settings.wrong(key, name, DENSE_ACTIVATIONS.join(', '));
+  if (!DENSE_ACTIVATIONS.includes(name)) throw settings.wrong(key, `one of ${DENSE_ACTIVATIONS.join(', ')}`, name);
   return {
     kind: 'dense',
     inFeatures: settings.count('in_features', undefined, 1),
@@ -154,13 +154,13 @@ function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'>
 
 function readPrompts(settings: Settings, config: SentenceConfig): void {
   for (const [name, text] of settings.record('prompts')?.entries() ?? []) {
-    if (typeof text !== 'string') throw settings.wrong('prompts', text, 'texts by name');
+    if (typeof text !== 'string') throw settings.wrong('prompts', 'texts by name', text);
     config.prompts[name] = text;
   }
   const key = 'default_prompt_name';
   const name = settings.get(key);
   if (name === undefined) return;
   if (typeof name !== 'string' || !Object.hasOwn(config.prompts, name))
-    throw settings.wrong(key, name, `one of ${Object.keys(config.prompts).join(', ')}`);
+    throw settings.wrong(key, `one of ${Object.keys(config.prompts).join(', ')}`, name);
   config.defaultPrompt = name;
 }

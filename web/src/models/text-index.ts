@@ -45,8 +45,8 @@ export class TextIndex {
     if (count !== lines.length)
       throw invalid(
         'vectors',
-        `shape [${shape.join(', ')}]`,
         `[${lines.length}, width], one row per text`,
+        `shape [${shape.join(', ')}]`,
         'SHAPE_MISMATCH',
       );
     const rounded = new Int8Array(count * width);
@@ -88,8 +88,10 @@ export class TextIndex {
     if (!fits)
       throw invalid(
         name,
-        `no int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1]`,
-        'one row for each line of words.txt',
+        `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row for each line of words.txt`,
+        [vectors, scales]
+          .map((tensor) => (tensor ? `${tensor.dtype} [${tensor.shape.join(', ')}]` : 'none'))
+          .join(' and '),
         'INVALID_FILE',
       );
     return new TextIndex(texts, new Int8Array(vectors.bytes), widen(scales.bytes, 'F32'));
@@ -111,12 +113,9 @@ export class TextIndex {
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     const width = this.dimensions;
     if (data.length !== width && this.texts.length > 0)
-      throw invalid(
-        'query',
-        `${data.length} entries`,
-        `${width}: embed it with { dimensions: ${width} }`,
-        'SHAPE_MISMATCH',
-      );
+      throw invalid('query', `${width} entries`, `${data.length}`, 'SHAPE_MISMATCH', {
+        hint: `Embed it with { dimensions: ${width} }`,
+      });
     const norm = Math.sqrt(data.reduce((sum, v) => sum + v * v, 0)) || 1;
     const vectors = this.#vectors;
     const scales = this.#scales;

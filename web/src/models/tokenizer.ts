@@ -115,10 +115,10 @@ export class TextTokenizer {
     const reason = name === 'Error' || name === 'SyntaxError' ? ` (${message})` : '';
     return invalid(
       this.#file,
-      `a tokenizer that ${what}${reason}`,
-      "Hugging Face's tokenizer.json",
+      "a tokenizer.json of Hugging Face's format",
+      `one that ${what}${reason}`,
       'INVALID_FILE',
-      cause,
+      { cause },
     );
   }
 
@@ -183,13 +183,7 @@ export class TextTokenizer {
 
   #special(text: string): Token {
     const id = this.idOf(text);
-    if (id === undefined)
-      throw invalid(
-        this.#file,
-        `the special token '${text}', which the vocabulary lacks`,
-        'one that it has',
-        'INVALID_FILE',
-      );
+    if (id === undefined) throw invalid(this.#file, 'special tokens of the vocabulary', `'${text}'`, 'INVALID_FILE');
     return { id, text, start: 0, end: 0, part: null };
   }
 
@@ -281,7 +275,7 @@ function requireVocabulary(json: Settings): void {
   const vocab = model?.get('vocab');
   const entries = typeof vocab === 'object' ? Object.values(vocab as object) : [];
   if (entries.length === 0 || entries.includes(null))
-    throw (model ?? json).wrong(model ? 'vocab' : 'model', vocab, 'tokens with their ids');
+    throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
 }
 
 /** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': where both are cut, the longer keeps one more of an odd number. */

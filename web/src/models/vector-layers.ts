@@ -25,8 +25,8 @@ export async function loadVectorLayers(
     if (inFeatures !== width)
       throw invalid(
         weights,
-        `a layer for vectors of ${inFeatures}`,
-        `${width}, the width of what precedes it`,
+        `a layer for vectors of ${width}, the width of what precedes it`,
+        `one for ${inFeatures}`,
         'INVALID_FILE',
       );
     width = outFeatures;
@@ -57,7 +57,7 @@ async function readLayer(
       const dtype = readableDtype(tensor.dtype, tensorOf(file.name, name));
       return { shape, data: widened(tensor.bytes, dtype, { name, shape }) };
     }
-    const got = `'${name}' ${tensor ? `[${tensor.shape.join(', ')}]` : 'not at all'}`;
-    throw invalid(file.name, got, `[${shape.join(', ')}], as config.json beside it says`, 'INVALID_FILE');
+    const got = tensor ? `[${tensor.shape.join(', ')}]` : 'none';
+    throw invalid(file.name, `'${name}' [${shape.join(', ')}], as config.json beside it says`, got, 'INVALID_FILE');
   });
 }

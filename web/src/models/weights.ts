@@ -3,7 +3,7 @@
  * of the model.
  */
 import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { HeedError, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
 import {
@@ -63,7 +63,7 @@ export async function openWeights(
     ),
   ];
   if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
-    throw settings.wrong('weight_map', names, "the shards' file names by tensor");
+    throw settings.wrong('weight_map', "the shards' file names by tensor", names);
   const total = settings.record('metadata')?.get('total_size');
   return {
     files: (names as string[]).map((name) => () => folder.open(name, { required: true, signal })),
@@ -132,7 +132,7 @@ export class WeightLoader {
   #scalesOf(name: string, rows: number, tensor: string): Float32Array {
     const scales = this.#scales.get(name)!;
     if (scales.length === rows) return scales;
-    throw invalid(tensor, `${scales.length} scales`, `${rows}, one per row`, 'INVALID_FILE');
+    throw invalid(tensor, `${rows} scales, one per row`, `${scales.length}`, 'INVALID_FILE');
   }
 
   /** `names`: of all tensors in the file. */
@@ -156,12 +156,12 @@ export class WeightLoader {
       const starts = [...this.#places.values()].filter((p) => p.parameter === place!.parameter).map((p) => p.firstRow);
       const end = Math.min(most, ...starts.filter((row) => row > firstRow));
       const expected = [end - firstRow, ...width].join(', ');
-      throw invalid(tensor, `shape [${shape.join(', ')}]`, `[${expected}], as config.json says`, 'INVALID_FILE');
+      throw invalid(tensor, `[${expected}], as config.json says`, `shape [${shape.join(', ')}]`, 'INVALID_FILE');
     }
     this.#filled[parameter]!.push([firstRow, firstRow + rows]);
     const scale = known === 'I8' ? `${bare}_scale` : null;
     if (scale && !names.has(`${name}_scale`))
-      throw invalid(tensor, `I8 without '${name}_scale'`, 'the scales of its rows beside it', 'INVALID_FILE');
+      throw invalid(tensor, `the scales of its rows in '${name}_scale'`, 'I8 without them', 'INVALID_FILE');
     return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
   }
 
@@ -206,19 +206,18 @@ export class WeightLoader {
       let at = 0;
       for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
         if (begin < at)
-          throw new HeedError(
-            'INVALID_FILE',
-            `${file}: got two tensors for rows ${begin} to ${at} of ${name} (${tensors().join(', ')})`,
-          );
+          throw invalid(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '), 'INVALID_FILE');
         if (begin > at) break;
         at = end;
       }
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });
     if (missing.length > 0)
-      throw new HeedError(
+      throw invalid(
+        file,
+        "all tensors that config.json's sizes call for",
+        `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`,
         'INVALID_FILE',
-        `${file}: lacks rows of ${missing.length} tensors, among them ${missing.slice(0, 4).join(', ')}; expected all that config.json's sizes call for`,
       );
   }
 }

@@ -1,5 +1,5 @@
 /** One end of the protocol: calls methods of the other end, and serves the calls that arrive from there. */
-import { describe, HeedError } from '../error.js';
+import { describe, type HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { type Message, packError, unpackError } from './protocol.js';
 
@@ -50,9 +50,11 @@ export class Channel {
         this.#post({ type: 'call', id, method, args, options, progress: onProgress !== undefined });
       } catch (cause) {
         this.#settle(id)?.reject(
-          new HeedError(
+          invalid(
+            'worker',
+            'plain data',
+            `an argument that cannot be sent to a worker (${describe(cause)})`,
             'INVALID_ARGUMENT',
-            `worker: got an argument that cannot be sent to a worker (${describe(cause)}); expected plain data`,
             { cause },
           ),
         );

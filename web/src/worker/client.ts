@@ -35,7 +35,7 @@ export async function loadInWorker(
   const source = given && portable(given, options.remoteHost);
   if (worker) {
     if (taken.has(worker))
-      throw invalid('fromPretrained.worker', 'a Worker that was given before', 'one that runs no other model');
+      throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
     taken.add(worker);
   }
   const connection = new Connection(worker ?? startWorker(), runtime.owned, files);

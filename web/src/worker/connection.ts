@@ -1,5 +1,5 @@
 /** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated. */
-import { describe, HeedError } from '../error.js';
+import { describe, HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { nodeModule, type WorkerLike } from '../platform.js';
 import { Channel } from './channel.js';
@@ -23,31 +23,30 @@ export class Connection extends Channel implements RawObject {
     this.#owned = owned;
     owned.add(this);
     const receive = (message: Message) => this.receive(message);
-    const failed = (what: string, cause?: unknown) =>
+    const failed = (got: string, cause?: unknown) =>
       this.end(
-        new HeedError(
-          'WORKER_FAILED',
-          `worker: ${what}; expected one that runs heed's worker.js. Load the model again, or without \`worker\``,
-          { cause },
-        ),
+        invalid('worker', "a worker that runs heed's worker.js", got, 'WORKER_FAILED', {
+          hint: 'Load the model again, or without `worker`',
+          cause,
+        }),
       );
-    const unreadable = () => failed('a message could not be read');
+    const unreadable = () => failed('a message that cannot be read');
     // Listeners rather than `onmessage` and `onerror`, which the caller may have set.
     if (typeof (worker as NodeWorker).on === 'function') {
       const node = worker as NodeWorker;
       node.on('message', receive);
       node.on('messageerror', unreadable);
-      node.on('error', (error) => failed(`it failed (${describe(error)})`, error));
-      node.on('exit', (code) => failed(`it ended (exit code ${code})`));
+      node.on('error', (error) => failed(`one that failed (${describe(error)})`, error));
+      node.on('exit', (code) => failed(`one that ended (exit code ${code})`));
       node.unref(); // so that the process can exit while no call is pending
-      if (node.threadId === -1) failed('it has ended already');
+      if (node.threadId === -1) failed('one that has ended');
     } else {
       const web = worker as Worker;
       web.addEventListener('message', ({ data }: MessageEvent<Message>) => receive(data));
       web.addEventListener('messageerror', unreadable);
       web.addEventListener('error', (event) => {
         event.preventDefault();
-        failed(`it failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
+        failed(`one that failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
       });
     }
   }
@@ -78,7 +77,7 @@ export class Connection extends Channel implements RawObject {
 }
 
 export function disposed(): HeedError {
-  return new HeedError('DISPOSED', 'PretrainedModel: got a call after dispose(); expected one before it');
+  return new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
 }
 
 export function startWorker(): WorkerLike {
@@ -86,17 +85,18 @@ export function startWorker(): WorkerLike {
   try {
     if (threads) return new threads.Worker(new URL('./worker.js', import.meta.url)) as unknown as WorkerLike;
     if (typeof Worker !== 'function')
-      throw new HeedError(
-        'UNSUPPORTED',
-        'worker: got a place that has no workers; expected a page or Node, or leave `worker` out',
-      );
+      throw invalid('worker', 'a page or Node', 'an environment without workers', 'UNSUPPORTED', {
+        hint: 'Leave `worker` out',
+      });
     // Bundlers recognize exactly this expression, and make the script a bundle of its own.
     return new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike;
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
-    throw new HeedError(
+    throw invalid(
+      'worker',
+      "heed's worker.js beside heed's script",
+      `one that cannot be started (${(cause as Error).message})`,
       'WORKER_FAILED',
-      `worker: cannot be started (${(cause as Error).message}); expected heed's worker.js beside heed's script`,
       { cause },
     );
   }

@@ -2,7 +2,7 @@
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
  * so the host needs no special headers. A worker that has died (connection.ts) is replaced by `#replace`.
  */
-import { HeedError } from '../error.js';
+import { invalid } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, portable } from '../io/source.js';
@@ -47,9 +47,12 @@ export async function loadPool(
     const again = await load(1, { signal });
     if (again.fingerprint === fingerprint) return again.models[0]!;
     again.models[0]!.dispose();
-    throw new HeedError(
+    throw invalid(
+      'source',
+      'the files of the first load for the worker that replaces one which ended',
+      'other files',
       'INVALID_FILE',
-      'source: got other files for a worker that replaces one which ended; expected those of the first load. Load the model again',
+      { hint: 'Load the model again' },
     );
   };
   return new PoolModel(models, workers, loadReplacement);

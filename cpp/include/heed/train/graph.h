@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <queue>
 #include <unordered_map>
 #include <vector>
 
@@ -54,11 +55,15 @@ class ParameterGradients {
   void read(size_t parameter, Index first, Index count, float* out) const;
   /// Adds rows to the gradient, as a backward pass does; for gradients computed elsewhere.
   void add(size_t parameter, Index first, Index count, const float* rows);
-  /// Multiplies all gradients, for clipping.
+  /// Multiplies a gradient, or all, for clipping.
+  void scale(size_t parameter, float factor);
   void scale(float factor);
-  /// The sum of squares of all gradients, in double, and whether all are finite.
+  /// The sum of squares of a gradient, or of all, in double: not finite if an element is not. Gradients that are not
+  /// required or not present count as zeros.
+  double sumOfSquares(size_t parameter) const;
   double sumOfSquares() const;
-  /// Sets all gradients to zero, keeping their memory, and marks them as not present.
+  /// Sets a gradient, or all, to zero, keeping the memory, and marks it as not present.
+  void zero(size_t parameter);
   void zero();
 
   /// Rows of a table of which only some have a gradient: those that were ever looked up.
@@ -102,13 +107,20 @@ class Backward;
 
 /// One recorded operation.
 struct Node {
-  uint64_t order;                             // nodes are numbered in the order of their forward passes
-  uint64_t generation;                        // Graph::generation() at that time
-  Index rows, columns;                        // of the value and of its gradient
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node();
+
+  uint64_t order = 0;                         // nodes are numbered in the order of their forward passes
+  uint64_t generation = 0;                    // Graph::generation() at that time
+  Index rows = 0, columns = 0;                // of the value and of its gradient
   std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
   /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it saved: a node that
-  /// two losses share runs once for each. Null for leaves.
+  /// two losses share runs once for each. Null for leaves and external nodes.
   std::function<void(Matrix& gradient, Backward& pass)> backward;
+  /// Set for external nodes, whose gradients the caller computes, see Backward::proceed(): whatever it needs to do so.
+  std::shared_ptr<void> external;
   Matrix gradient;  // sum of what reached this node in the current backward pass; empty: nothing yet
   bool leaf = false;
 };
@@ -153,6 +165,8 @@ class Graph {
   /// nor any input does, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
   Variable record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
                   std::function<void(Matrix& gradient, Backward& pass)> backward);
+  /// The result of an operation whose gradients the caller computes. `external` must not be null.
+  Variable recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
 
   /// Invalidates everything that is recorded: parameters have changed.
   void invalidate() { ++generation_; }
@@ -167,11 +181,21 @@ class Graph {
   uint64_t next_order_ = 0, generation_ = 0;
 };
 
-/// One backward pass: d(sum(seed * output)) / d(everything that output depends on).
+/// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
+/// to theirs; gradients of leaves are left in their nodes.
 class Backward {
  public:
-  /// Runs the pass. Gradients of parameters are added to theirs; gradients of leaves are left in their nodes. Throws
-  /// kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
+  /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
+  Backward(Graph& graph, const Variable& output, ConstMatrixView seed);
+  Backward(const Backward&) = delete;
+  Backward& operator=(const Backward&) = delete;
+  /// Drops the gradients of nodes that a pass which ended early has not come to.
+  ~Backward();
+
+  /// Runs the pass to its end and returns null, or up to the next external node and returns that and its gradient. The
+  /// caller adds the gradients of the node's inputs, see give(), and calls proceed() again.
+  std::shared_ptr<Node> proceed(Matrix& gradient);
+  /// The whole pass. Throws kUnsupported at an external node.
   static void run(Graph& graph, const Variable& output, ConstMatrixView seed);
 
   Context& context() const { return graph_.context_; }
@@ -200,8 +224,15 @@ class Backward {
   float* tableRow(const void* key, Index row);
 
  private:
-  explicit Backward(Graph& graph) : graph_(graph) {}
+  struct Later {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->order < b->order;
+    }
+  };
+
   Graph& graph_;
+  // The highest number first: a node comes after everything that uses its value.
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting_;
 };
 
 }  // namespace heed::train

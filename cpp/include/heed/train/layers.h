@@ -27,15 +27,12 @@ class Embedding final : public Module {
 };
 
 Variable dropout(Graph& graph, Dropout& layer, const Variable& x);
-Variable feedForward(Graph& graph, FeedForward& layer, const Variable& x, const Variable& residual = {});
+Variable feedForward(Graph& graph, FeedForward& layer, const Variable& x);
 
-/// Options of one call of a layer with attention.
-struct LayerSettings {
-  bool causal = false;
-  std::optional<Index> window;
-  std::vector<AttentionMask> masks;
-  Variable head_mask;  ///< empty; (1, H) or (N, H) for layers, (layers, most heads) for an Encoder
-  std::shared_ptr<const Rotary> rotary;
+/// Options of one call of a layer with attention. Layers set the dropout themselves; the head mask of an Encoder is
+/// (layers, most heads).
+struct LayerSettings : AttentionSettings {
+  std::shared_ptr<const Rotary> rotary;  ///< null, or rotates the projected queries and keys
 };
 
 /// query (sum L_n, E), key, value; weights null or as in AttentionOutput.

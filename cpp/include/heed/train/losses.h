@@ -38,7 +38,8 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
                  float margin);
 /// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
 /// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
-/// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal.
+/// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal. b has at least the T rows of
+/// a; the others are negatives of every a_i.
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
 
 }  // namespace heed::train::losses

@@ -51,7 +51,7 @@ Variable linear(Graph& graph, const Linear& layer, const Variable& x);
 /// The same with weight (out, in) and bias (1, out) or an empty Variable.
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
 
-/// Layer norm with a layer's parameters; saves x, and mean and 1 / sqrt(variance + eps) per row.
+/// Layer norm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
@@ -59,9 +59,10 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
 /// the moving averages (with the unbiased variance, as PyTorch); otherwise it uses the moving averages.
 Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);
 
-/// Rotates queries or keys (T, H Dh) of all sequences, see Rotary. The gradient is rotated back.
+/// Rotates queries or keys (T, H Dh) of all sequences, whose first rows have the position `first_position`, see Rotary.
+/// The gradient is rotated back.
 Variable rotate(Graph& graph, const std::shared_ptr<const Rotary>& rotary, const Variable& x,
-                const Sequences& sequences, Index num_heads);
+                const Sequences& sequences, Index num_heads, Index first_position = 0);
 /// Adds or appends positional encodings; a learned table gets a gradient.
 Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences);
 
@@ -81,16 +82,19 @@ struct AttentionSettings {
   bool causal = false;
   std::optional<Index> window;
   std::vector<AttentionMask> masks;
-  Variable head_mask;  ///< empty, (1, H) or (N, H)
+  Variable position_bias;  ///< empty, or the values of a PositionBias, (H, 2 max_distance + 1)
+  Variable head_mask;      ///< empty, (1, H) or (N, H)
   float dropout = 0;
   DropoutKey dropout_key;
 };
 
 /// Scaled dot-product attention of all heads; see heed/attention.h for shapes. `weights` is null or is filled as there.
+/// Keeps q, k and v and nothing of size L x S: the backward pass computes the softmax again, by blocks of queries.
 ///
-/// Saves q, k, v, the output and per query and head the logarithm of the softmax's denominator; nothing of size L x S.
 /// With P = softmax(Q K^T scale + M), O = P V and D = rowsum(dO * O): dV = P^T dO, dP = dO V^T, dS = P * (dP - D),
-/// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4).
+/// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4). The gradient of a
+/// mask adds up along the axes that repeat. Forbidden keys and their values have gradients of exactly 0, and so has a
+/// query whose keys are all forbidden.
 Variable attention(Graph& graph, const Variable& query, const Variable& key, const Variable& value,
                    const Sequences& queries, const Sequences& keys, Index num_heads, const AttentionSettings& settings,
                    float* weights = nullptr);

@@ -11,9 +11,9 @@ describe('state dicts', () => {
     [
       'misshapen',
       (s) => (s['linear1.weight'] = draw(1, 8, 12)),
-      /misshapen 'linear1\.weight' got \[8, 12\], expected \[12, 8\]/,
+      /misshapen 'linear1\.weight' \(expected \[12, 8\], got \[8, 12\]\)/,
     ],
-    ['no tensors', (s) => (s['norm2.weight'] = 'ones'), /'norm2\.weight': got 'ones'/],
+    ['no tensors', (s) => (s['norm2.weight'] = 'ones'), /'norm2\.weight': expected .*, got 'ones'/],
     [
       'all at once',
       (s) => {
@@ -40,16 +40,20 @@ describe('state dicts', () => {
       });
       expect(layer.stateDict()).toEqual(before);
     };
-    refused(square, both, /got a state dict that does not fit: unexpected 'in_proj_weight';/);
+    refused(
+      square,
+      both,
+      /expected exactly this layer's parameters, got a state dict that does not fit: unexpected 'in_proj_weight'$/,
+    );
     // What else is wrong is still listed.
     const { 'out_proj.weight': _, ...incomplete } = both as Anything;
-    refused(square, incomplete, /missing 'out_proj\.weight' \[8, 16\]; unexpected 'in_proj_weight';/);
+    refused(square, incomplete, /missing 'out_proj\.weight' \[8, 16\]; unexpected 'in_proj_weight'$/);
     const { k_proj_weight: __, ...two } = both as Anything;
-    refused(square, two, /missing 'k_proj_weight' \[16, 8\]; unexpected 'in_proj_weight';/);
+    refused(square, two, /missing 'k_proj_weight' \[16, 8\]; unexpected 'in_proj_weight'$/);
     refused(
       together,
       { ...together.stateDict(), q_proj_weight: packed, k_proj_weight: packed, v_proj_weight: packed },
-      /unexpected 'q_proj_weight', 'k_proj_weight', 'v_proj_weight';/,
+      /unexpected 'q_proj_weight', 'k_proj_weight', 'v_proj_weight'$/,
     );
     // Either form alone is taken.
     const { q_proj_weight: q, k_proj_weight: k, v_proj_weight: v, ...rest } = separate;

@@ -15,12 +15,12 @@ export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
   if (shape.length !== 4 || shape[2] !== shape[3] || layers.some((layer) => String(layer.shape) !== String(shape)))
     throw invalid(
       'attentions',
-      'none, or other shapes',
-      '[N,H,L,L] per layer, as encode gives them with outputAttentions',
+      'tensors [N,H,L,L] of one shape, one per layer, as encode returns them with outputAttentions',
+      layers.length > 0 ? 'other shapes' : 'none',
       'SHAPE_MISMATCH',
     );
   const [n, h, l] = shape as [number, number, number];
-  if (h === 0 && n * l > 0) throw invalid('attentions', 'no heads', '[N,H,L,L]', 'SHAPE_MISMATCH');
+  if (h === 0 && n * l > 0) throw invalid('attentions', 'at least one head', '0', 'SHAPE_MISMATCH');
   let rolled: Float64Array | null = null;
   for (const { data } of layers) {
     const layer = new Float64Array(n * l * l);

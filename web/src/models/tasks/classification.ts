@@ -55,7 +55,7 @@ export async function rerank(
     { ...call, textPairs },
   );
   const labels = logits.shape[1]!;
-  if (labels !== 1) throw invalid('rerank', `a model with ${labels} labels`, 'a cross-encoder with one', 'UNSUPPORTED');
+  if (labels !== 1) throw invalid('rerank', 'a cross-encoder with one label', `a model with ${labels}`, 'UNSUPPORTED');
   const scores = activation === 'sigmoid' ? logits.data.map(sigmoid) : logits.data;
   return best(scores, Math.min(topK, textPairs.length));
 }

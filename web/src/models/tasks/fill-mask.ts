@@ -28,7 +28,7 @@ export async function fillMask(
   for (let n = 0; n < list.length; n++) {
     const rows = masks.flatMap(([text], row) => (text === n ? [row] : []));
     if (rows.length !== 1)
-      throw invalid(`texts[${n}]`, `${rows.length} masks`, `one ${model.config.maskToken ?? 'mask token'}`);
+      throw invalid(`texts[${n}]`, `one ${model.config.maskToken ?? 'mask token'}`, `${rows.length}`);
     const row = rows[0]!;
     const hits = best(softmax(logits.data.subarray(row * words, (row + 1) * words)), Math.min(topK, words));
     const fills = hits.map(async ({ index, score }) => {

@@ -17,10 +17,10 @@ export function similarity(a: TensorInput, b: TensorInput = a): Tensor {
   const [n, width] = x.shape as [number, number];
   const [m, other] = y.shape as [number, number];
   if (width !== other)
-    throw invalid('similarity', `vectors of ${width} and ${other} entries`, 'the same', 'SHAPE_MISMATCH');
+    throw invalid('similarity', 'vectors of the same width', `widths ${width} and ${other}`, 'SHAPE_MISMATCH');
   const norms = ({ data }: RawTensor, rows: number) =>
     Float64Array.from({ length: rows }, (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1);
-  if (n * m > MAX_SIZE) throw invalid('similarity', `${n} and ${m} vectors`, 'at most 2^31 - 1 pairs', 'OUT_OF_MEMORY');
+  if (n * m > MAX_SIZE) throw invalid('similarity', 'at most 2^31 - 1 pairs', `${n} times ${m}`, 'OUT_OF_MEMORY');
   const [na, nb] = [norms(x, n), norms(y, m)];
   const out = guarded('similarity', () => new Float32Array(n * m));
   for (let i = 0; i < n; i++)
@@ -63,7 +63,7 @@ export function readRows(name: string, value: unknown): RawTensor {
   const rows = readTensor(name, value);
   const { shape } = rows;
   if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
-    throw invalid(name, `shape [${shape.join(', ')}]`, '[rows, width]', 'SHAPE_MISMATCH');
+    throw invalid(name, '[rows, width]', `shape [${shape.join(', ')}]`, 'SHAPE_MISMATCH');
   return rows;
 }
 

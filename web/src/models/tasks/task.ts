@@ -22,7 +22,7 @@ export function taskOptions<S extends Record<string, Reader<unknown>>>(
 ): [own: Read<S>, call: object] {
   const predict = guarded(`${task}: model`, () => model.predict);
   if (typeof predict !== 'function')
-    throw invalid(`${task}: model`, describe(model), 'a model that `fromPretrained` returned');
+    throw invalid(`${task}: model`, 'a model that `fromPretrained` returned', describe(model));
   const entries = Object.entries(plainOptions(task, given));
   const isOwn = ([name]: [string, unknown]) => Object.hasOwn(schema, name);
   const own = readOptions(task, schema, Object.fromEntries(entries.filter(isOwn)));

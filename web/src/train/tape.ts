@@ -1,0 +1,456 @@
+/**
+ * Keeps the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the layers' parameters.
+ *
+ * A tensor that a recorded call returned is known by its `data`: wherever that array comes back, in this or another shape, the graph goes on. Its values are a copy.
+ * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
+ */
+import type { RawMask, RawModule, RawTensor } from '../core.js';
+import { calling, HeedError, invalid } from '../error.js';
+import type { RawObject } from '../owned.js';
+import { registry } from '../platform.js';
+import { formatShape, isBoolean, readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
+
+/** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
+export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
+
+/** What the tape knows of a layer's object in the core. */
+export interface ModuleState {
+  readonly raw: RawModule;
+  readonly name: string;
+  training: boolean;
+  /** Counts the changes of its parameters. */
+  version: number;
+  /** Whether they have other values than the initial ones. */
+  written: boolean;
+  deleted: boolean;
+  /** Accumulated by the backward passes of losses; made when they are first needed. */
+  gradients: RawGradients | null;
+}
+
+/** A tensor of a live or ended pass. */
+interface Entry {
+  /** null: the pass has ended. */
+  variable: RawVariable | null;
+  readonly shape: readonly number[];
+  readonly sources: readonly Entry[];
+  /** The layer that computed it, with the version of its parameters; `owner` keeps it from being collected. */
+  readonly module: ModuleState | null;
+  readonly version: number;
+  readonly owner: object | null;
+}
+
+/** Where calls are recorded: the graph of losses, or that of one call with `backward: true`. */
+interface Scope {
+  readonly graph: RawGraph;
+  readonly entries: WeakMap<Float32Array, Entry>;
+  /** Live variables to free. */
+  readonly live: Set<Entry>;
+  /** Requests the gradients of a layer's parameters. */
+  use(state: ModuleState): void;
+}
+
+/** The inputs and weights whose gradients a call with `backward: true` returns. */
+interface Leaf {
+  readonly variable: RawVariable;
+  readonly isParameter: boolean;
+}
+
+const ENDED = 'A pass ends with its backward(), the next zeroGrad() or step(): run the forward pass again';
+
+/** One call of the core that is being recorded. */
+export class Recording {
+  readonly graph: RawGraph;
+  readonly #tape: Tape;
+  readonly #scope: Scope;
+  readonly #capture: Capture | null;
+  readonly #module: ModuleState | null;
+  readonly #temporary: RawVariable[] = [];
+  readonly #sources: Entry[] = [];
+  #isStale = false;
+
+  constructor(tape: Tape, scope: Scope, capture: Capture | null, module: ModuleState | null) {
+    this.graph = scope.graph;
+    this.#tape = tape;
+    this.#scope = scope;
+    this.#capture = capture;
+    this.#module = module;
+  }
+
+  /** The variable of a tensor: the one that it is in the graph, or a new leaf. `name` is that of the argument. */
+  input(name: string, tensor: RawTensor, isParameter = false): RawVariable {
+    const entry = this.#scope.entries.get(tensor.data);
+    if (entry?.variable) {
+      this.#sources.push(entry);
+      if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
+      return this.#keep(this.#tape.core.recordReshape(this.graph, entry.variable, tensor.shape));
+    }
+    this.#isStale ||= entry !== undefined;
+    return this.#capture?.leaf(name, tensor, isParameter) ?? this.#keep(this.graph.leaf(tensor, false));
+  }
+
+  /** The same for an argument that may be left out. */
+  optional(name: string, tensor: RawTensor | null, isParameter = false): RawVariable | null {
+    return tensor && this.input(name, tensor, isParameter);
+  }
+
+  /** The same for a mask, if it is additive. */
+  mask(name: string, mask: RawMask | null): RecordedMask {
+    return mask && !isBoolean(mask) ? this.input(name, mask as RawTensor) : mask;
+  }
+
+  /** A copy of a result, which remembers its variable if anything needs a gradient. */
+  output(variable: RawVariable): RawTensor {
+    const tensor = variable.value();
+    const { version = 0 } = this.#module ?? {};
+    const { owner } = this.#tape;
+    const kept = variable.needsGradient() && !this.#isStale;
+    if (kept || this.#isStale) {
+      const [sources, module] = [this.#sources, this.#module];
+      const entry = { variable: kept ? variable : null, shape: tensor.shape, sources, module, version, owner };
+      this.#tape.remember(this.#scope, tensor.data, entry);
+    }
+    if (!kept) variable.delete();
+    return tensor;
+  }
+
+  /** A result that JavaScript computed from `inputs`. */
+  external(result: RawTensor, inputs: RawVariable[], backward: ExternalBackward): RawTensor {
+    return this.output(this.graph.external(result, inputs, backward));
+  }
+
+  /** Frees what only this call needed. */
+  end(): void {
+    for (const variable of this.#temporary) variable.delete();
+  }
+
+  #keep(variable: RawVariable): RawVariable {
+    this.#temporary.push(variable);
+    return variable;
+  }
+}
+
+/** Frees the variable of a tensor that was collected. */
+const collected = registry<{ scope: Scope; entry: Entry }>(({ scope, entry }) => end(scope, entry));
+
+/** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
+const dropped = registry<Capture>((capture) => capture.delete());
+
+function end(scope: Scope, entry: Entry): void {
+  if (!scope.live.delete(entry)) return;
+  entry.variable!.delete();
+  entry.variable = null;
+}
+
+/** The graph of one call with `backward: true`, and the gradients of the layers in it. */
+class Capture implements Scope, RawObject {
+  readonly graph: RawGraph;
+  readonly entries = new WeakMap<Float32Array, Entry>();
+  readonly live = new Set<Entry>();
+  readonly leaves = new Map<string, Leaf>();
+  readonly modules = new Map<ModuleState, { gradients: RawGradients; version: number }>();
+  /** Whether tensors without a variable are inputs; otherwise only those that are leaves already. */
+  readonly #isSingle: boolean;
+  readonly #tape: Tape;
+
+  constructor(tape: Tape, isSingle: boolean) {
+    this.#tape = tape;
+    this.graph = new tape.core.Graph();
+    this.#isSingle = isSingle;
+    tape.owned.add(this);
+  }
+
+  leaf(name: string, tensor: RawTensor, isParameter: boolean): RawVariable | null {
+    if (!this.#isSingle) return null;
+    const leaf = this.leaves.get(name) ?? { variable: this.graph.leaf(tensor, true), isParameter };
+    this.leaves.set(name, leaf);
+    return leaf.variable;
+  }
+
+  /** Makes `tensor` the input `name` of a composed call. */
+  addInput(name: string, { data, shape }: Tensor): void {
+    const variable = this.graph.leaf({ data, shape }, true);
+    this.leaves.set(name, { variable, isParameter: false });
+    this.entries.set(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
+  }
+
+  use(state: ModuleState): void {
+    if (this.modules.has(state)) return;
+    const gradients = new this.#tape.core.Gradients(state.raw);
+    state.raw.parameters().forEach((_, i) => {
+      gradients.setRequiresGradient(i, state.gradients?.requiresGradient(i) ?? true);
+    });
+    this.graph.add(gradients);
+    this.modules.set(state, { gradients, version: state.version });
+  }
+
+  delete(): void {
+    if (!this.#tape.owned.delete(this)) return;
+    for (const entry of this.live) end(this, entry);
+    for (const { variable } of this.leaves.values()) variable.delete();
+    this.graph.delete();
+    for (const { gradients } of this.modules.values()) gradients.delete();
+  }
+}
+
+/** A parameter as its layer and index in it, for the gradients of a call. */
+export interface Located {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly state: ModuleState;
+  readonly index: number;
+}
+
+/** The gradients that a `backward` returns, each of the shape of what it is the gradient of. */
+export interface Gradients<Inputs extends string = string> {
+  /** By the names of the arguments; boolean masks and whatever was not given have none. */
+  inputs: Record<Inputs, Tensor>;
+  /** By the names of the state dict; frozen parameters have none. */
+  parameters: Record<string, Tensor>;
+}
+
+export class Tape {
+  readonly core: TrainCore;
+  /** What is to be deleted with the runtime. */
+  readonly owned: Set<RawObject>;
+  /** The layer whose call is being recorded. */
+  owner: object | null = null;
+  /** Whether a backward pass has failed halfway since the last zeroGrad(). */
+  isIncomplete = false;
+  readonly #states = new WeakMap<RawModule, ModuleState>();
+  readonly #losses: Scope;
+  readonly #deferred: (() => void)[] = [];
+  #capture: Capture | null = null;
+  #running = 0;
+  #isFreed = false;
+
+  constructor(core: TrainCore, owned: Set<RawObject>) {
+    this.core = core;
+    this.owned = owned;
+    const graph = new core.Graph();
+    const live = new Set<Entry>();
+    this.#losses = { graph, live, entries: new WeakMap(), use: (state) => void this.gradientsOf(state) };
+    const free = () => {
+      this.#endAll();
+      graph.delete();
+      this.#isFreed = true;
+    };
+    owned.add({ delete: () => this.#whenIdle(free) });
+  }
+
+  /** Begins to keep track of a layer's object. */
+  track(raw: RawModule, name: string): ModuleState {
+    const state = { raw, name, training: false, version: 0, written: false, deleted: false, gradients: null };
+    this.#states.set(raw, state);
+    return state;
+  }
+
+  stateOf(raw: RawModule): ModuleState {
+    const state = this.#states.get(raw);
+    if (!state) throw invalid('layer', 'one that was made through the same load()', "another's");
+    return state;
+  }
+
+  gradientsOf(state: ModuleState): RawGradients {
+    if (!state.gradients) {
+      state.gradients = new this.core.Gradients(state.raw);
+      this.#losses.graph.add(state.gradients);
+    }
+    return state.gradients;
+  }
+
+  /** Deletes a layer's object with `free`; passes that use it end. A backward pass that runs may need it, and is waited for. */
+  release(state: ModuleState, free: () => void): void {
+    state.deleted = true;
+    this.#whenIdle(() => {
+      if (state.gradients) {
+        if (!this.#isFreed) this.#losses.graph.forget(state.gradients);
+        state.gradients.delete();
+      }
+      free();
+    });
+  }
+
+  /** Calls `free` after the backward pass that is running, if any. */
+  #whenIdle(free: () => void): void {
+    if (this.#running > 0) this.#deferred.push(free);
+    else free();
+  }
+
+  /** Whether a call with these arguments is to be recorded. */
+  records(state: ModuleState | null, args: readonly unknown[]): boolean {
+    return this.#capture !== null || state?.training === true || args.some((value) => this.#isVariable(value));
+  }
+
+  #isVariable(value: unknown): boolean {
+    if (typeof value !== 'object' || value === null) return false;
+    if ('data' in value) return this.#losses.entries.has(value.data as Float32Array);
+    return Object.values(value).some((part) => this.#isVariable(part));
+  }
+
+  /** Records a call of the core. */
+  record<T>(state: ModuleState | null, body: (recording: Recording) => T): T {
+    const scope = this.#capture ?? this.#losses;
+    if (state) scope.use(state);
+    const recording = new Recording(this, scope, this.#capture, state);
+    try {
+      return body(recording);
+    } finally {
+      recording.end();
+    }
+  }
+
+  /** Runs a call whose result can be differentiated by itself. `inputs`: those of a composed call; null for a single layer or function. */
+  capture<T extends Tensor | { output: Tensor }>(
+    name: string,
+    inputs: Record<string, Tensor> | null,
+    parameters: () => readonly Located[],
+    body: () => T,
+  ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
+    const capture = new Capture(this, inputs === null);
+    const outer = this.#capture;
+    this.#capture = capture;
+    let result: T;
+    try {
+      for (const [key, tensor] of Object.entries(inputs ?? {})) capture.addInput(key, tensor);
+      result = body();
+    } catch (error) {
+      capture.delete();
+      throw error;
+    } finally {
+      this.#capture = outer;
+    }
+    const parts: { output: Tensor } = result instanceof Tensor ? { output: result } : result;
+    const { data, shape } = parts.output;
+    const owner = this.owner; // kept with the closure
+    const backward = (cotangent: TensorInput): Gradients => {
+      void owner;
+      const seed = readTensor(`${name}: cotangent`, cotangent);
+      if (formatShape(seed.shape) !== formatShape(shape))
+        throw invalid(
+          `${name}: cotangent`,
+          `the shape of the output, ${formatShape(shape)}`,
+          formatShape(seed.shape),
+          'SHAPE_MISMATCH',
+        );
+      if (!this.owned.has(capture))
+        throw invalid(`${name}: backward`, 'one call per forward pass', 'another', 'INVALID_ARGUMENT', { hint: ENDED });
+      for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
+      try {
+        return this.#gradients(`${name}: backward`, capture, data, seed, parameters());
+      } finally {
+        dropped?.unregister(backward);
+        capture.delete();
+      }
+    };
+    dropped?.register(backward, capture, backward);
+    return { ...parts, backward } as never;
+  }
+
+  #gradients(
+    name: string,
+    capture: Capture,
+    data: Float32Array,
+    seed: RawTensor,
+    parameters: readonly Located[],
+  ): Gradients {
+    const output = capture.entries.get(data)?.variable;
+    if (output) this.#run(name, capture.graph, output, seed);
+    const gradients: Gradients = { inputs: {}, parameters: {} };
+    for (const [key, { variable, isParameter }] of capture.leaves) {
+      const { data, shape } = calling(name, () => variable.gradient());
+      gradients[isParameter ? 'parameters' : 'inputs'][key] = new Tensor(data, shape);
+    }
+    for (const { name: key, shape, state, index } of parameters) {
+      const found = capture.modules.get(state)?.gradients;
+      if (!found?.requiresGradient(index)) continue;
+      const size = shape.reduce((a, b) => a * b, 1);
+      gradients.parameters[key] = new Tensor(calling(name, () => found.read(index)) ?? new Float32Array(size), shape);
+    }
+    return gradients;
+  }
+
+  /** Adds the gradients of a loss to those of the parameters, and ends its pass. */
+  backward(loss: Float32Array): void {
+    const name = 'backward';
+    const { entries, graph } = this.#losses;
+    const entry = entries.get(loss);
+    if (!entry) {
+      throw invalid(name, 'a loss that depends on a parameter', 'one that depends on none', 'INVALID_ARGUMENT', {
+        hint: 'Call train() on the layers, and leave the parameters to train unfrozen',
+      });
+    }
+    if (!entry.variable)
+      throw invalid(name, 'a loss whose pass is live', 'one whose pass has ended', 'INVALID_ARGUMENT', { hint: ENDED });
+    this.requireIdle();
+    if (!loss.every(Number.isFinite))
+      throw invalid(name, 'a finite loss', String(loss[0]), 'DIVERGED', {
+        hint: 'The parameters are unchanged. A lower learning rate may help',
+      });
+    const reached = new Set([entry]);
+    for (const { sources, module, version } of reached) {
+      if (module) this.#requireCurrent(name, module, version);
+      for (const source of sources) reached.add(source);
+    }
+    try {
+      this.#run(name, graph, entry.variable, null);
+    } catch (error) {
+      this.isIncomplete = true;
+      throw error;
+    } finally {
+      for (const one of reached) end(this.#losses, one);
+    }
+  }
+
+  #requireCurrent(name: string, state: ModuleState, version: number): void {
+    if (state.deleted) throw new HeedError('DISPOSED', `${name}: the pass uses a ${state.name} that was disposed of`);
+    if (state.version === version) return;
+    const expected = 'a pass with the current parameters';
+    throw invalid(name, expected, `one from before those of a ${state.name} changed`, 'INVALID_ARGUMENT', {
+      hint: ENDED,
+    });
+  }
+
+  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. */
+  #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null): void {
+    const pass = calling(name, () => graph.backward(output, seed));
+    const proceed = () => calling(name, () => pass.proceed());
+    this.#running++;
+    try {
+      for (let stop = proceed(); stop; stop = proceed()) {
+        const gradients = (stop.external as ExternalBackward)(stop.gradient);
+        for (const [i, gradient] of gradients.entries())
+          if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
+      }
+    } finally {
+      pass.delete();
+      if (--this.#running === 0) for (const free of this.#deferred.splice(0)) free();
+    }
+  }
+
+  /** Ends all passes of losses. */
+  endPasses(): void {
+    this.requireIdle();
+    this.#endAll();
+  }
+
+  #endAll(): void {
+    const { live, graph } = this.#losses;
+    for (const entry of live) end(this.#losses, entry);
+    graph.invalidate();
+  }
+
+  /** Requires that no backward pass is running. */
+  requireIdle(): void {
+    if (this.#running === 0) return;
+    throw invalid('custom', 'a backward that only computes gradients', 'one that trains');
+  }
+
+  /** @internal Notes the variable of a tensor, for `Recording`. */
+  remember(scope: Scope, data: Float32Array, entry: Entry): void {
+    scope.entries.set(data, entry);
+    if (!entry.variable) return;
+    scope.live.add(entry);
+    if (scope === this.#losses) collected?.register(data, { scope, entry });
+  }
+}
