@@ -1,5 +1,5 @@
 /** Gradients of every function and of every layer with each of its options beside PyTorch's in float64 (tests/fixtures/training/). */
-import { type Heed, load, type Tensor } from 'heed/train';
+import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readFixtures, worstError } from '../layers/reading.js';
 import {
@@ -42,7 +42,7 @@ interface Case {
 const cases = readFixtures('training', 'gradients') as Case[];
 
 describe.each(builds)('gradients, %s build', (build) => {
-  let heed: Heed;
+  let heed: TrainingHeed;
   const errors: { name: string; error: number }[] = [];
 
   beforeAll(async () => {
@@ -63,7 +63,10 @@ describe.each(builds)('gradients, %s build', (build) => {
   });
 });
 
-function ofFunction(heed: Heed, { call: name, arguments: given, given: options, cotangent, expected }: Case): number {
+function ofFunction(
+  heed: TrainingHeed,
+  { call: name, arguments: given, given: options, cotangent, expected }: Case,
+): number {
   const run = (more: Options) => call(heed, name!, [...given, { ...options, ...more }]);
   const { output, backward } = run({ backward: true }) as Differentiable;
   expect(output.data, 'the output with and without `backward`').toEqual(outputOf(run({})).data);
@@ -73,7 +76,7 @@ function ofFunction(heed: Heed, { call: name, arguments: given, given: options, 
   return worstError({ output, ...found }, expected);
 }
 
-function ofLayer(heed: Heed, fixture: Case): number {
+function ofLayer(heed: TrainingHeed, fixture: Case): number {
   const { layer: name, options, state, mode, before = 0, arguments: given, given: callOptions, expected } = fixture;
   const layer = makeLayer(heed, name!, options);
   try {

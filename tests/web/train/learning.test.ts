@@ -1,9 +1,9 @@
 /** Models that learn: sequences reversed, examples learned by heart, features left as they were. */
-import { type Heed, load } from 'heed/train';
+import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw } from '../layers/numbers.js';
 
-let heed: Heed;
+let heed: TrainingHeed;
 beforeAll(async () => {
   heed = await load();
 });

@@ -1,5 +1,5 @@
 /** What gradients promise whatever the numbers: exact zeros, sums and right angles that follow from the formulas, sums over micro-batches. */
-import { type Heed, load, type Tensor } from 'heed/train';
+import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error, rowSums, rows, scaled } from '../layers/numbers.js';
 import {
@@ -12,7 +12,7 @@ import {
   type Values,
 } from './support.js';
 
-let heed: Heed;
+let heed: TrainingHeed;
 beforeAll(async () => {
   heed = await load();
 });
@@ -105,14 +105,14 @@ describe('the gradient of a norm', () => {
   it.each([7, 8, 9, 13, 130])('over %d features is at right angles to 1 and to what it returned', (n) => {
     const x = scaled(draw(1, 5, n), 3, 1);
     const weight = draw(2, n);
-    const normalized = heed.layerNorm(x).data;
-    const dx = heed.layerNorm(x, { weight, backward: true }).backward(draw(3, 5, n)).inputs.x!;
+    const normalized = heed.layerNorm(x, { eps: 1e-12 }).data;
+    const dx = heed.layerNorm(x, { weight, eps: 1e-12, backward: true }).backward(draw(3, 5, n)).inputs.x!;
     const products = { data: dx.data.map((value, i) => value * normalized[i]!), shape: dx.shape } as Tensor;
     for (const sum of [...rowSums(dx), ...rowSums(products)]) expect(Math.abs(sum)).toBeLessThan(2e-5);
   });
 
   it('of batches in training is, for each feature', () => {
-    const norm = new heed.BatchNorm({ numFeatures: 3, seed: 1 }).train();
+    const norm = new heed.BatchNorm({ numFeatures: 3, eps: 1e-12, seed: 1 }).train();
     const x = scaled(draw(1, 7, 13, 3), 2, 1);
     const { output, backward } = norm.forward(x, { backward: true });
     const dx = backward(draw(2, 7, 13, 3)).inputs.x!;

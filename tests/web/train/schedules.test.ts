@@ -1,8 +1,8 @@
 /** The learning rates of each step, by the formulas of transformers' `get_*_schedule_with_warmup` and of Vaswani et al. 2017, section 5.3. */
-import { type Heed, load } from 'heed/train';
+import { load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 
-let heed: Heed;
+let heed: TrainingHeed;
 beforeAll(async () => {
   heed = await load();
 });
@@ -18,7 +18,7 @@ const constant = (warmup: number) => (n: number) => Math.min(1, n / Math.max(1, 
 const noam = (embedDim: number, warmup: number) => (n: number) =>
   embedDim ** -0.5 * Math.min((n + 1) ** -0.5, (n + 1) * warmup ** -1.5);
 
-type Schedules = Heed['optim']['schedules'];
+type Schedules = TrainingHeed['optim']['schedules'];
 type Schedule = (schedules: Schedules, optimizer: never) => { step(): unknown };
 
 const table: [name: string, make: Schedule, factor: (n: number) => number, count: number][] = [

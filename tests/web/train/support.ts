@@ -1,5 +1,5 @@
 /** What the tests of training share: the builds, states drawn from seeds, the API with names that come from fixtures. */
-import type { Heed, Tensor } from 'heed/train';
+import type { Tensor, TrainingHeed } from 'heed/train';
 import { relaxedSimd } from 'wasm-feature-detect';
 import { draw, scaled } from '../layers/numbers.js';
 
@@ -48,7 +48,7 @@ export interface AnyLoss {
   backward(): unknown;
 }
 
-export function makeLayer(heed: Heed, layer: string, options: Options = {}): AnyLayer {
+export function makeLayer(heed: TrainingHeed, layer: string, options: Options = {}): AnyLayer {
   return new (heed as unknown as Record<string, new (o: Options) => AnyLayer>)[layer]!(options);
 }
 

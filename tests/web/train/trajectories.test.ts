@@ -2,7 +2,7 @@
  * Training runs of 100 steps beside PyTorch's from the same start (tests/fixtures/training/trajectories.py): never further from its float64 run than twice
  * its own float32 run, or 1e-5 of the value.
  */
-import { type Heed, load, type Tensor } from 'heed/train';
+import { load, type Tensor, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readFixtures } from '../layers/reading.js';
 import {
@@ -50,7 +50,7 @@ const problems = new Map(entries.filter((entry) => 'model' in entry).map((proble
 const runs = entries.filter((entry) => 'problem' in entry);
 
 describe.each(builds)('training runs, %s build', (build) => {
-  let heed: Heed;
+  let heed: TrainingHeed;
   beforeAll(async () => {
     heed = await load({ build });
   });
@@ -93,19 +93,19 @@ describe.each(builds)('training runs, %s build', (build) => {
   });
 });
 
-function makeModel(heed: Heed, problem: Problem): AnyLayer {
+function makeModel(heed: TrainingHeed, problem: Problem): AnyLayer {
   const layers = problem.model.map(([layer, options]) => makeLayer(heed, layer, options));
   const model = new heed.Sequential(layers as never, { seed: 1 }) as unknown as AnyLayer;
   drawState(model, problem.state);
   return model.train();
 }
 
-function lossOf(heed: Heed, model: AnyLayer, { batches, loss }: Problem, step: number): AnyLoss {
+function lossOf(heed: TrainingHeed, model: AnyLayer, { batches, loss }: Problem, step: number): AnyLoss {
   const [inputs, targets] = batches[step % batches.length]!;
   return call(heed.losses, loss, [model.forward(inputs), targets]) as AnyLoss;
 }
 
-function train(heed: Heed, model: AnyLayer, run: Run): { losses: number[]; norms: number[] } {
+function train(heed: TrainingHeed, model: AnyLayer, run: Run): { losses: number[]; norms: number[] } {
   const problem = problems.get(run.problem)!;
   const parameters = [...model.parameters()];
   const given = run.groups ? groupsOf(parameters, run.groups) : parameters;
