@@ -204,7 +204,7 @@ Backward::Backward(Graph& graph, const Variable& output, ConstMatrixView seed) :
   if (output.node()->generation != graph.generation())
     refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
            "one from before they changed");
-  add(output.node(), [&](MatrixView out, const ConstMatrixView*) { out = seed; });
+  give(output.node(), Matrix(seed));
   waiting_.push(output.node());
 }
 

@@ -131,8 +131,9 @@ void Optimizer::makeDense(Slot& slot) {
 void Optimizer::makeSparse(Slot& slot) {
   const Index width = slot.value().rowSize(), rows = rowCount(slot.value());
   const auto is_zero = [&](const std::vector<float>& moments, Index row) {
-    const auto begin = moments.begin() + row * width;
-    return moments.empty() || std::all_of(begin, begin + width, [](float x) { return x == 0; });
+    if (moments.empty()) return true;
+    const float* begin = moments.data() + row * width;
+    return std::all_of(begin, begin + width, [](float x) { return x == 0; });
   };
   std::vector<Index> order;
   for (Index row = 0; row < rows; ++row) {

@@ -35,6 +35,24 @@ TEST(TrainLinear, GradientsEqualCentralDifferences) {
   }
 }
 
+TEST(TrainLinear, GradientsOfManyRowsEqualTheFormulas) {
+  // More rows and columns than the products take at a time.
+  const Index rows = 1100, in = 72, out = 130;
+  Context context;
+  Graph graph(context);
+  Linear layer({.in_features = in, .out_features = out});
+  fillRandomly(layer, 3);
+  ParameterGradients gradients(layer);
+  graph.add(gradients);
+  const RowMajorMatrix x = randomMatrix(rows, in, 1), cotangent = randomMatrix(rows, out, 2);
+  const Variable input = leaf(graph, x);
+  Backward::run(graph, train::linear(graph, layer, input), window(cotangent));
+  const DoubleMatrix w = read(layer, "weight").cast<double>(), c = cotangent.cast<double>();
+  expectNear(gradientOf(input), (c * w).cast<float>());
+  expectNear(gradientOf(gradients, "weight"), (c.transpose() * x.cast<double>()).cast<float>());
+  expectNear(gradientOf(gradients, "bias"), c.colwise().sum().transpose().cast<float>());
+}
+
 TEST(TrainLinear, FrozenParametersHaveNoGradient) {
   Context context;
   Graph graph(context);

@@ -20,7 +20,7 @@
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/softmax.h"
-#include "train/ops/transposed_product.h"
+#include "train/ops/panel_products.h"
 
 namespace heed::train {
 namespace {
@@ -87,14 +87,13 @@ class HeadBackward {
         query_(queries(call.query.value(), call.keyWidth())),
         gradient_(queries(gradient, call.valueWidth())),
         selection_(n, h, call.keys.length(n), call.options, context.arena) {
-    const RowList all{nullptr, query_.rows()};
     const RowList& selected = selection_.selected();
     const ConstMatrixView key = keys(call.key.value(), call.keyWidth());
     key_columns_ = packKeys(key, selected, arena());
     value_columns_ = packKeys(keys(call.value.value(), call.valueWidth()), selected, arena());
     key_rows_ = packFinite(key, selected, arena());
-    query_rows_ = packValues(query_, all, arena());
-    gradient_rows_ = packValues(gradient_, all, arena());
+    query_rows_ = packPanels(query_, arena());
+    gradient_rows_ = packPanels(gradient_, arena());
   }
 
   void run() {
@@ -159,17 +158,14 @@ class HeadBackward {
     const VisibleKeys visible(selection_, first, rows, arena());
     const Index count = visible.count(), width = (count + 7) / 8 * 8;
     const auto block = [&](auto all) { return headRows(all, first, first + rows, 0, all.cols()); };
-    const Range key_features{0, call_.keyWidth()}, value_features{0, call_.valueWidth()};
+    const Range key_features{0, call_.keyWidth()};
     auto* packed = arena().take<uint32_t>(rows * std::max({call_.keyWidth(), call_.valueWidth(), width}));
     std::array<float, kMaxQueries> factors;
 
     // S without M, and G.
     MatrixView scores = arena().matrix(rows, width), products = arena().matrix(rows, width);
-    factors.fill(scale_);
-    multiplyRowBlock(block(query_), key_columns_, {&key_features, 1}, visible.ranges(), factors.data(), scores, packed);
-    factors.fill(1);
-    multiplyRowBlock(block(gradient_), value_columns_, {&value_features, 1}, visible.ranges(), factors.data(), products,
-                     packed);
+    multiplyRowBlock(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
+    multiplyRowBlock(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
     float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
     for (Index r = 0; r < rows; ++r) {
       float *score = scores.row(r).data(), *product = products.row(r).data();

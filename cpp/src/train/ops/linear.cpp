@@ -4,20 +4,9 @@
 #include "core/check.h"
 #include "gemm/gemm.h"
 #include "gemm/weights/packed_weight.h"
-#include "train/products.h"
+#include "train/ops/products.h"
 
 namespace heed::train {
-namespace {
-
-/// A copy of a layer's weight (out, in), row-major.
-MatrixView unpacked(const Linear& layer, Context& context) {
-  const LinearOptions& o = layer.options();
-  MatrixView weight = context.arena.matrix(o.out_features, o.in_features);
-  layer.weight().read(0, o.out_features, weight.data());
-  return weight;
-}
-
-}  // namespace
 
 void requireTrainable(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
@@ -41,8 +30,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
   return graph.record(std::move(z), {x}, trains, [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
     pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
-      const Arena::Scope scope(context.arena);
-      inputGradient(dz.values(), readOnly(unpacked(layer, context)), out, residual, context);
+      inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
     if (kept) {
       pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()),
