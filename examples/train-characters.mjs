@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { load } from 'heed/train';
 import { generator } from './support/random.mjs';
 
-const [CONTEXT, WIDTH, BATCH, STEPS] = [48, 48, 16, 240];
+const [CONTEXT, WIDTH, BATCH, STEPS] = [32, 32, 32, 300];
 
 const text = readFileSync(new URL('data/sonnets.txt', import.meta.url), 'utf8');
 const characters = [...new Set(text)].sort();
@@ -19,7 +19,7 @@ const heed = await load();
 
 class CharacterModel extends heed.Module {
   embedding = new heed.Embedding({ numEmbeddings: characters.length, embedDim: WIDTH, seed: 1 });
-  positions = new heed.PositionalEncoding({ embedDim: WIDTH, maxLength: CONTEXT, learned: true, seed: 2 });
+  positions = new heed.PositionalEncoding({ embedDim: WIDTH, maxLength: CONTEXT });
   encoder = new heed.Encoder({
     embedDim: WIDTH,
     numHeads: 4,
@@ -42,7 +42,7 @@ class CharacterModel extends heed.Module {
 
 const random = generator(1);
 const model = new CharacterModel();
-const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0.1 });
+const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 5e-3, weightDecay: 0.1 });
 const schedule = heed.optim.schedules.cosine(optimizer, { warmup: 20, steps: STEPS });
 
 /** Bits per character of `ids` after their first, each predicted from at most CONTEXT characters before it; at least half of them, except at the beginning. */
@@ -81,7 +81,7 @@ for (let step = 1; step <= STEPS; step++) {
   heed.optim.clipGradNorm(model.parameters(), 1);
   optimizer.step();
   schedule.step();
-  if (step % 40 === 0) console.log(`step ${step}: ${(loss.item() / Math.LN2).toFixed(2)} bits per character`);
+  if (step % 100 === 0) console.log(`step ${step}: ${(loss.item() / Math.LN2).toFixed(2)} bits per character`);
 }
 
 console.log(`\nthe sonnet that it has not read: ${bitsPerCharacter(unseen).toFixed(2)} bits per character`);
