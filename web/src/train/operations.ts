@@ -1,16 +1,8 @@
 /** Small operations to compose models and losses of, and results that JavaScript computes. */
 import type { RawMask, RawTensor } from '../core.js';
-import { calling, describe, guarded, HeedError, invalid } from '../error.js';
+import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { callback, finite, integer, listOf, mask, optional, readOptions, type Schema, tensor } from '../options.js';
-import {
-  formatShape,
-  isBoolean,
-  type MaskInput,
-  readTensor,
-  Tensor,
-  type TensorInput,
-  type TensorLike,
-} from '../tensor.js';
+import { isBoolean, type MaskInput, readTensor, Tensor, type TensorInput, type TensorLike } from '../tensor.js';
 import type { RawVariable } from './core.js';
 import { type Loss, toResult } from './loss.js';
 import type { Recording, Tape } from './tape.js';

@@ -5,10 +5,10 @@
  * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
  */
 import type { RawMask, RawModule, RawTensor } from '../core.js';
-import { calling, HeedError, invalid } from '../error.js';
+import { calling, formatShape, HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
-import { formatShape, isBoolean, readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { isBoolean, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
 
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
