@@ -4,7 +4,7 @@
  */
 import type { RawMask, RawTensor } from './core.js';
 import { describe, guarded, invalid, needsTraining } from './error.js';
-import type { SignalLike } from './platform.js';
+import type { SignalLike, WorkerLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
 /** Checks one option's value; `undefined` if the caller gave none. */
@@ -137,6 +137,15 @@ export const signal = optional(
   legal<SignalLike>('an AbortSignal', ({ throwIfAborted }) => typeof throwIfAborted === 'function'),
   undefined,
 );
+
+/** Whether to use a worker, or which. */
+export const workerOption: Reader<boolean | WorkerLike> = (value, name) =>
+  guarded(name, () => {
+    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
+    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
+    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
+    throw invalid(name, 'true, false or a Worker', describe(value));
+  });
 
 export function callback<F>(value: unknown, name: string): F | undefined {
   return optional(

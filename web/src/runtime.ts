@@ -3,18 +3,19 @@ import type { Core } from './core.js';
 import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
+import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
-import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
-import { Dropout, type DropoutOptions } from './layers/dropout.js';
-import { Encoder, EncoderLayer, type EncoderLayerOptions, type EncoderOptions } from './layers/encoder.js';
-import { FeedForward, type FeedForwardOptions } from './layers/feed-forward.js';
+import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
+import type { Dropout, DropoutOptions } from './layers/dropout.js';
+import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
+import type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
 import { headImportance } from './layers/heads.js';
 import type { UnboundLayer } from './layers/layer.js';
-import { Linear, type LinearOptions } from './layers/linear.js';
-import { MultiHeadAttention, type MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
-import { BatchNorm, type BatchNormOptions, LayerNorm, type LayerNormOptions } from './layers/norms.js';
-import { PositionalEncoding, type PositionalEncodingOptions } from './layers/positional-encoding.js';
-import { Transformer, type TransformerOptions } from './layers/transformer.js';
+import type { Linear, LinearOptions } from './layers/linear.js';
+import type { MultiHeadAttention, MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
+import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
+import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
@@ -54,21 +55,6 @@ export type LayerClass<Made, Options> = undefined extends Options
   : new (
       options: Options,
     ) => Made;
-
-export const layers = {
-  Linear,
-  LayerNorm,
-  BatchNorm,
-  Dropout,
-  PositionalEncoding,
-  FeedForward,
-  MultiHeadAttention,
-  EncoderLayer,
-  Encoder,
-  DecoderLayer,
-  Decoder,
-  Transformer,
-};
 
 /**
  * One instance of heed: functions, layer classes and pretrained encoders, as `load()` returns it.

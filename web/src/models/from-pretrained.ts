@@ -1,7 +1,7 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
-import { describe, guarded, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import { optional, type Reader, readOptions } from '../options.js';
+import { optional, readOptions, workerOption } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
@@ -25,15 +25,7 @@ export interface FromPretrainedOptions extends LoadModelOptions {
   workers?: number | 'auto';
 }
 
-const worker: Reader<boolean | WorkerLike> = (value, name) =>
-  guarded(name, () => {
-    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
-    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
-    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
-    throw invalid(name, 'true, false or a Worker', describe(value));
-  });
-
-const schema = { ...loadSchema, worker: optional(worker, null), workers: optional(poolSize, null) };
+const schema = { ...loadSchema, worker: optional(workerOption, null), workers: optional(poolSize, null) };
 
 export async function fromPretrained(
   runtime: Runtime,

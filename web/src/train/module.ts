@@ -5,6 +5,8 @@ import { fitState, type StateDict } from '../layers/state-dict.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import { dispose } from '../platform.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { Batches, Examples } from './batches.js';
+import { type FitOptions, type History, startFit } from './fit.js';
 import type { IndexInput } from './indices.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import type { Tape } from './tape.js';
@@ -101,6 +103,21 @@ export abstract class Module implements Trainable {
       }
     });
     return this;
+  }
+
+  /**
+   * Trains the model. The layers are in training mode meanwhile, and in their own again afterwards. The thread's event loop runs between steps.
+   *
+   * @example
+   * const history = await model.fit({ inputs, labels }, {
+   *   loss: 'crossEntropy', optimizer, epochs: 10, batchSize: 32, validation: 0.2, earlyStopping: { patience: 3 }, seed: 1,
+   * });
+   * history.loss; // [2.31, 1.87, ...]
+   * @throws HeedError `DIVERGED` if a loss or a gradient is not finite: the model is then as the last whole step left it; `WORKER_FAILED`, with the model as it was before;
+   * and whatever its parts throw
+   */
+  fit(data: Examples | Batches, options: FitOptions): Promise<History> {
+    return startFit(this.#tape, this, data, options);
   }
 
   /** Whether all layers were disposed of. */

@@ -10,6 +10,7 @@ import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
 import { isBoolean, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
+import type { RemoteFit } from './fit-worker.js';
 
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
@@ -213,6 +214,8 @@ export class Tape {
   readonly core: TrainCore;
   /** What is to be deleted with the runtime. */
   readonly owned: Set<RawObject>;
+  /** Runs `fit` in a worker; null in a worker. */
+  remote: RemoteFit | null = null;
   /** The layer whose call is being recorded. */
   owner: object | null = null;
   /** Whether a backward pass has failed halfway since the last zeroGrad(). */

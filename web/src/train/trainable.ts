@@ -117,6 +117,17 @@ export function hasRandomValues(tape: Tape, layer: Layer): boolean {
   return !seeded.has(layer) && !tape.stateOf(layer.raw).written;
 }
 
+/** Classes that heed made, which users have not extended. */
+const own = new WeakSet<object>();
+
+export function addOwnClass(Class: object): void {
+  own.add(Class);
+}
+
+export function isOwnClass(Class: object): boolean {
+  return own.has(Class);
+}
+
 /** Number of tensors before the options of `forward`. */
 const inputs: Record<string, number> = { DecoderLayer: 2, Decoder: 2, Transformer: 2 };
 
@@ -160,6 +171,7 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
       return setRequired(this, `${name}.unfreeze`, pattern, true);
     }
   };
+  addOwnClass(Trained);
   return Object.defineProperty(Trained, 'name', { value: name });
 }
 
