@@ -4,7 +4,7 @@
  * Tensors `model.<name>` are parameters and buffers, `optimizer.<i>.<moment>` the moments of the optimizer's i-th parameter. The metadata has `format`, `version` and `state`:
  * JSON with the kinds and counters of all parts, and seeds and counters of all dropouts.
  */
-import { calling, describe, guarded, HeedError, invalid } from '../error.js';
+import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { headerEnd, metadataOf, parseHeader, tensorOf, widen, writeSafetensors } from '../io/safetensors.js';
 import { Layer } from '../layers/layer.js';
 import { fitState } from '../layers/state-dict.js';
@@ -20,7 +20,7 @@ import {
   readOptions,
   text,
 } from '../options.js';
-import { formatShape, type TensorLike } from '../tensor.js';
+import type { TensorLike } from '../tensor.js';
 import type { RawOptimizerState } from './core.js';
 import { Module } from './module.js';
 import { type Kind, Optimizer } from './optimizer.js';
