@@ -13,7 +13,8 @@ import {
 } from '../tensor.js';
 import type { RawVariable } from './core.js';
 import { type Loss, toResult } from './loss.js';
-import type { Recording, Tape } from './tape.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
 
 /** Options of `concatenate`. */
 export interface ConcatenateOptions {

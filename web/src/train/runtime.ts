@@ -39,6 +39,7 @@ import {
   type EncoderLayerForward,
   type EncoderStackForward,
   type MultiHeadAttentionForward,
+  named,
   type TensorForward,
   type Trainable,
   type TransformerForward,
@@ -132,16 +133,18 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
     members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
   }
-  members.Module = class extends Module {
+  const OwnModule = class extends Module {
     constructor() {
       super(tape);
     }
   };
-  members.Sequential = class extends Sequential {
+  const OwnSequential = class extends Sequential {
     constructor(parts: readonly SequentialPart[], options?: SequentialOptions) {
       super(tape, parts, options);
     }
   };
+  members.Module = named('Module', OwnModule);
+  members.Sequential = named('Sequential', OwnSequential);
   // Defined rather than assigned: heed answers some of these names with an error.
   for (const [name, value] of Object.entries(members))
     Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });

@@ -10,7 +10,7 @@
 #include "heed/linear.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
-#include "train/products.h"
+#include "train/ops/products.h"
 
 namespace heed::train::losses {
 namespace {
