@@ -75,7 +75,7 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
   }
 
   /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is. */
-  prune(heads: readonly number[]): EncoderLayer {
+  prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('EncoderLayer.prune: heads', heads, numHeads);
     const state = withHeads(this.stateDict(), 'self_attn.', kept, numHeads);
@@ -161,7 +161,7 @@ export class Encoder extends Layer<RawEncoder> {
    * it is.
    * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of a layer
    */
-  prune(heads: readonly (readonly number[])[]): Encoder {
+  prune(heads: readonly (readonly number[])[]): this {
     const argument = 'Encoder.prune: heads';
     const before = this.#heads;
     const lists = listOf(headList, 'a list of heads for each layer')(heads, argument);

@@ -137,7 +137,7 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
   }
 
   /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is. */
-  prune(heads: readonly number[]): MultiHeadAttention {
+  prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, numHeads);
     const state = withHeads(this.stateDict(), '', kept, numHeads);

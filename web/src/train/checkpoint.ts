@@ -146,7 +146,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
   const name = 'saveCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, given) as PartsRead;
   return calling(name, () => {
-    const layers = layersOf(model);
+    const layers = model.layers();
     const tensors = listed(layers).map(({ raw, index, name, shape }) => ({
       name: `model.${name}`,
       dtype: 'F32' as const,
@@ -196,7 +196,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const { model, optimizer, schedule } = readOptions(name, partsSchema, parts) as PartsRead;
   tape.requireIdle();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
-  const layers = layersOf(model);
+  const layers = model.layers();
   const parameters = listed(layers);
   const fault = (expected: string, got: string) => invalid(name, expected, got);
 

@@ -5,7 +5,8 @@ import { callback, finite, integer, listOf, mask, optional, readOptions, type Sc
 import { isBoolean, type MaskInput, readTensor, Tensor, type TensorInput, type TensorLike } from '../tensor.js';
 import type { RawVariable } from './core.js';
 import { type Loss, toResult } from './loss.js';
-import type { Recording, Tape } from './tape.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
 
 /** Options of `concatenate`. */
 export interface ConcatenateOptions {

@@ -3,7 +3,8 @@ import { calling, describe, formatShape, guarded, type HeedError, invalid } from
 import type { Layer } from '../layers/layer.js';
 import { listOf, type Reader } from '../options.js';
 import { Tensor } from '../tensor.js';
-import type { Located, ModuleState, Tape } from './tape.js';
+import type { ModuleState } from './scope.js';
+import type { Located, Tape } from './tape.js';
 
 /** A parameter of a layer or module. Several objects may stand for the same parameter. */
 export class Parameter implements Located {

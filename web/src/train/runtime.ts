@@ -43,6 +43,7 @@ import {
   type EncoderLayerForward,
   type EncoderStackForward,
   type MultiHeadAttentionForward,
+  named,
   type TensorForward,
   type Trainable,
   type TransformerForward,
@@ -138,16 +139,18 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
     members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
   }
-  members.Module = class extends Module {
+  const OwnModule = class extends Module {
     constructor() {
       super(tape);
     }
   };
-  members.Sequential = class extends Sequential {
+  const OwnSequential = class extends Sequential {
     constructor(parts: readonly SequentialPart[], options?: SequentialOptions) {
       super(tape, parts, options);
     }
   };
+  members.Module = named('Module', OwnModule);
+  members.Sequential = named('Sequential', OwnSequential);
   addOwnClass(members.Sequential as object);
   tape.remote = remoteFit(runtime, tape);
   // Defined rather than assigned: heed answers some of these names with an error.

@@ -131,6 +131,11 @@ export function isOwnClass(Class: object): boolean {
 /** Number of tensors before the options of `forward`. */
 const inputs: Record<string, number> = { DecoderLayer: 2, Decoder: 2, Transformer: 2 };
 
+/** Gives a class the name that minification takes. */
+export function named<T extends object>(name: string, Class: T): T {
+  return Object.defineProperty(Class, 'name', { value: name });
+}
+
 /** A subclass of the layer's class `Base` that can be trained. It has no fields: pruned layers are made without its constructor. */
 export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
   const at = inputs[name] ?? 1;
@@ -172,7 +177,7 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
     }
   };
   addOwnClass(Trained);
-  return Object.defineProperty(Trained, 'name', { value: name });
+  return named(name, Trained);
 }
 
 /** Freezes or unfreezes the parameters of `owner` whose names match. */
