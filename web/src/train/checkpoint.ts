@@ -27,6 +27,7 @@ import { type Kind, Optimizer } from './optimizer.js';
 import { type Parameter, parametersOf } from './parameters.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
+import { allLayers } from './tree.js';
 
 /** What a checkpoint holds. */
 export interface CheckpointParts {
@@ -112,7 +113,7 @@ type OptimizerState = NonNullable<State['optimizer']>;
 
 /** The layers of a model with the prefixes of their parameters' names. */
 export function layersOf(model: Module | Layer): [Layer, string][] {
-  return model instanceof Module ? model.layers() : [[model, '']];
+  return model instanceof Module ? model[allLayers]() : [[model, '']];
 }
 
 function parametersOfAll(tape: Tape, layers: readonly [Layer, string][]): Parameter[] {
@@ -146,7 +147,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
   const name = 'saveCheckpoint';
   const { model, optimizer, schedule } = readOptions(name, partsSchema, given) as PartsRead;
   return calling(name, () => {
-    const layers = model.layers();
+    const layers = layersOf(model);
     const tensors = listed(layers).map(({ raw, index, name, shape }) => ({
       name: `model.${name}`,
       dtype: 'F32' as const,
@@ -196,7 +197,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const { model, optimizer, schedule } = readOptions(name, partsSchema, parts) as PartsRead;
   tape.requireIdle();
   const { state, tensors } = parse(readBytes(`${name}: bytes`, given));
-  const layers = model.layers();
+  const layers = layersOf(model);
   const parameters = listed(layers);
   const fault = (expected: string, got: string) => invalid(name, expected, got);
 

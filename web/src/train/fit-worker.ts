@@ -12,6 +12,7 @@ import type { Module } from './module.js';
 import type { Kind, Optimizer } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
 import type { Tape } from './tape.js';
+import { allLayers } from './tree.js';
 
 /** A parameter by the number of its layer in the model, its own in the layer, and the name that the optimizer knows it by. */
 export interface ParameterPlace {
@@ -112,7 +113,7 @@ function examplesOf(argument: string, data: unknown): Examples {
 }
 
 function describeGroups(tape: Tape, model: Module, optimizer: Optimizer) {
-  const states = model.layers().map(([{ raw }]) => tape.stateOf(raw));
+  const states = model[allLayers]().map(([{ raw }]) => tape.stateOf(raw));
   return optimizer.paramGroups.map(({ params }, group) => ({
     settings: optimizer.settings[group]!,
     params: params.map(({ state, index, name }): ParameterPlace => {

@@ -38,6 +38,7 @@ import type { Module } from './module.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
+import { allLayers } from './tree.js';
 
 /** The losses of an output and labels. */
 const lossNames = ['crossEntropy', 'mse', 'bceWithLogits', 'poisson'] as const;
@@ -216,7 +217,7 @@ function split(data: unknown, { validation, batchSize, seed, signal }: FitRead):
 /** Whether layers are in training mode; returns a function that restores it. */
 function modesOf(model: Module): () => void {
   const before = model.training;
-  const layers = model.layers().map(([layer]) => [layer, layer.training] as const);
+  const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
   return () => {
     if (layers.some(([layer]) => layer.disposed)) return;
     before ? model.train() : model.eval();
@@ -226,7 +227,7 @@ function modesOf(model: Module): () => void {
 
 /** What forward passes change, draws of dropout and moving averages; returns a function that restores it. */
 function changedByPasses(tape: Tape, model: Module): () => void {
-  const saved = model.layers().map(([{ name, raw }]) => {
+  const saved = model[allLayers]().map(([{ name, raw }]) => {
     const gradients = tape.gradientsOf(tape.stateOf(raw));
     const buffers = raw
       .parameters()
@@ -288,7 +289,7 @@ export async function runFit(tape: Tape, model: Module, data: unknown, options: 
       schedule?.step();
       return loss.item();
     } catch (error) {
-      if (!optimizer.disposed && model.layers().every(([layer]) => !layer.disposed)) {
+      if (!optimizer.disposed && model[allLayers]().every(([layer]) => !layer.disposed)) {
         optimizer.zeroGrad();
         undo();
       }

@@ -11,6 +11,7 @@ import type { IndexInput } from './indices.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import type { Tape } from './tape.js';
 import { type Differentiate, type Differentiated, hasRandomValues, readBackward, type Trainable } from './trainable.js';
+import { allLayers } from './tree.js';
 
 type Child = Layer | Module;
 
@@ -116,7 +117,7 @@ export abstract class Module implements Trainable {
   }
 
   /** @internal All layers, and the prefixes of their parameters' names. */
-  layers(): [Layer, string][] {
+  [allLayers](): [Layer, string][] {
     return layersOf(this);
   }
 

@@ -13,6 +13,7 @@ import { Parameter } from './parameters.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
+import { allLayers } from './tree.js';
 
 const stop = new AbortController();
 
@@ -26,7 +27,7 @@ async function fit(
   const tape = new Tape(plain, owned);
   const runtime = { core: recordingCore(plain, tape), owned };
   const model = buildModel(tape, runtime, job.model);
-  const layers = model.layers();
+  const layers = model[allLayers]();
   const groups = job.optimizer.groups.map(({ params, settings }) => ({
     ...settings,
     params: params.map(({ layer: at, index, name }) => {
