@@ -243,8 +243,11 @@ describe('what does not fit is refused, and nothing is written', () => {
       expectRefusal(run, ['INVALID_FILE'], () => heed.loadCheckpoint(bytes.slice(0, end), { ...run }));
   });
 
+  // biome-ignore lint/suspicious/noExplicitAny: JSON of a file
+  type Json = Record<string, any>;
+
   /** The file with a changed header. */
-  function changed(change: (header: Record<string, any>, state: Record<string, any>) => void): Uint8Array {
+  function changed(change: (header: Json, state: Json) => void): Uint8Array {
     const end = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true));
     const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, end)));
     const state = JSON.parse(header.__metadata__.state);
