@@ -4,10 +4,10 @@ import type { Layer } from '../layers/layer.js';
 import { listOf, type Reader } from '../options.js';
 import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
-import type { Located, Tape } from './tape.js';
+import type { Tape } from './tape.js';
 
 /** A parameter of a layer or module. Several objects may stand for the same parameter. */
-export class Parameter implements Located {
+export class Parameter {
   /** Its name in the state dict of the layer or module that listed it. */
   readonly name: string;
   readonly shape: readonly number[];

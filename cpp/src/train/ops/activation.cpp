@@ -14,7 +14,6 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
-#include "heed/activation.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {

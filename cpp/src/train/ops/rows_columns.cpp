@@ -16,6 +16,7 @@ namespace {
 
 std::vector<std::shared_ptr<Node>> nodesOf(const std::vector<Variable>& parts) {
   std::vector<std::shared_ptr<Node>> nodes;
+  nodes.reserve(parts.size());
   for (const Variable& part : parts) nodes.push_back(part.node());
   return nodes;
 }

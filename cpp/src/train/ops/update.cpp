@@ -42,7 +42,7 @@ void adam(const AdamFactors& factors, Index count, const float* g, float* m, flo
   inVectors(
       count,
       [&f](const float* g_at, float* m_at, float* v_at, float* w_at) {
-        Vectors weight = loadVectors(w_at) * simd::splat(f.decay);
+        const Vectors weight = loadVectors(w_at) * simd::splat(f.decay);
         Vectors gradient = loadVectors(g_at);
         if (f.l2 != 0) gradient = gradient + weight * simd::splat(f.l2);
         const Vectors before = loadVectors(m_at), change = gradient - before;
