@@ -109,6 +109,7 @@ class Module {
   template <class Layers, class Norm>
   static std::vector<Child> stackChildren(const Layers& layers, Norm& norm) {
     std::vector<Child> all;
+    all.reserve(layers.size() + 1);
     for (const auto& layer : layers) all.push_back({"layers." + std::to_string(all.size()), layer.get()});
     if (norm) all.push_back({"norm", &*norm});
     return all;
