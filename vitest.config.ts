@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config';
 // Tests import `heed` from dist/, as users get it (run `npm run build` first). Unit tests import modules of web/src by path.
 const alias = [
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
+  { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
 // Node 20 needs a flag for relaxed SIMD; newer versions may not know it.

@@ -8,7 +8,7 @@ const dist = new URL('../dist/', import.meta.url);
 
 /** @returns {Promise<{ name: string, raw: number, brotli: number }[]>} */
 export async function shippedBytes() {
-  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !name.startsWith('cli'));
+  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !/^(cli|train)/.test(name));
   const sets = {
     heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
     'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map(

@@ -22,7 +22,9 @@ if(HEED_COVERAGE)
   target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
-file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp cpp/src/ops/*.cpp)
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp cpp/src/ops/*.cpp
+  cpp/src/train/ops/*.cpp)
+list(APPEND core_sources ${train_sources})
 list(REMOVE_ITEM core_sources ${kernel_sources})
 
 add_library(heed-core OBJECT ${core_sources})

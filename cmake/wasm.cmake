@@ -1,6 +1,6 @@
-# Builds the modules <build>/NAME/heed.{mjs,wasm}: simd128 and relaxed-simd, and the same for shared-memory threads,
-# threads-simd128 and threads-relaxed-simd. They have the same file name, so that the JavaScript glue of a pair is identical
-# and is shipped once.
+# Builds the modules <build>/<name>/heed.{mjs,wasm}: simd128 and relaxed-simd, the same with training (train-<name>), and
+# without training for shared-memory threads (threads-<name>). They have the same file name, so that the JavaScript glue of
+# a pair is identical and is shipped once.
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
@@ -45,6 +45,9 @@ else()
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
   file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp)
   list(APPEND kernel_sources cpp/src/ops/activation.cpp cpp/src/ops/layer_norm.cpp cpp/src/ops/mask.cpp cpp/src/ops/softmax.cpp)
+  foreach(kernel activation attention_backward layer_norm panel_products products update)
+    list(APPEND kernel_sources cpp/src/train/ops/${kernel}.cpp)
+  endforeach()
   set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O2)
   target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and inlines small functions across files
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
@@ -80,22 +83,38 @@ if(node_version MATCHES "^v20\\.")
   set(CMAKE_CXX_LINKER_LAUNCHER ${CMAKE_COMMAND} -E env EM_NODE_JS=${node_wrapper})
 endif()
 
-# Of Emscripten's support for threads only the libraries are used; web/src/thread.ts starts the threads. Heap views of the
-# glue are renewed when another thread has grown the memory.
+# Of Emscripten's support for threads only the libraries are used; web/src/worker/thread.ts starts the threads.
 set(threads -sWASM_WORKERS -DHEED_THREADS)
 heed_malloc(heed-malloc)
 heed_malloc(heed-malloc-threads ${threads})
 
-function(heed_module name malloc)
-  add_executable(heed-${name} ${core_sources} ${binding_sources})
-  target_link_libraries(heed-${name} PRIVATE heed-flags ${malloc})
-  target_compile_options(heed-${name} PRIVATE ${ARGN})
+# An object library heed-core-<name> of the core and its bindings, compiled with the flags `ARGN`.
+function(heed_core name)
+  add_library(heed-core-${name} OBJECT ${core_sources} ${binding_sources})
+  target_link_libraries(heed-core-${name} PRIVATE heed-flags)
+  target_compile_options(heed-core-${name} PRIVATE ${ARGN})
+endfunction()
+
+# A module of the objects of the libraries `malloc` and `core`, linked with the flags `ARGN`.
+function(heed_module name malloc core)
+  add_executable(heed-${name} $<TARGET_OBJECTS:${malloc}> $<TARGET_OBJECTS:${core}>)
+  target_link_libraries(heed-${name} PRIVATE heed-flags)
   target_link_options(heed-${name} PRIVATE ${ARGN})
-  set_target_properties(heed-${name} PROPERTIES
+  set_target_properties(heed-${name} PROPERTIES LINKER_LANGUAGE CXX
     OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
 endfunction()
 
-heed_module(simd128 heed-malloc -msimd128)
-heed_module(relaxed-simd heed-malloc -msimd128 -mrelaxed-simd)
-heed_module(threads-simd128 heed-malloc-threads -msimd128 ${threads})
-heed_module(threads-relaxed-simd heed-malloc-threads -msimd128 -mrelaxed-simd ${threads})
+# The modules with the same SIMD instructions: <name> for inference; train-<name>, which adds training to the same objects;
+# and threads-<name>, whose objects are compiled for shared memory.
+function(heed_modules name)
+  heed_core(${name} ${ARGN})
+  heed_module(${name} heed-malloc heed-core-${name} ${ARGN})
+  heed_module(train-${name} heed-malloc heed-core-${name} ${ARGN})
+  target_sources(heed-train-${name} PRIVATE ${train_sources} ${train_binding_sources})
+  target_compile_options(heed-train-${name} PRIVATE ${ARGN})
+  heed_core(threads-${name} ${ARGN} ${threads})
+  heed_module(threads-${name} heed-malloc-threads heed-core-threads-${name} ${ARGN} ${threads})
+endfunction()
+
+heed_modules(simd128 -msimd128)
+heed_modules(relaxed-simd -msimd128 -mrelaxed-simd)

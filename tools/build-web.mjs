@@ -7,26 +7,38 @@ import { filesBelow, hashOf } from './files.mjs';
 import { provenance } from './provenance.mjs';
 import { renamed } from './wasm-names.mjs';
 
-const kBuilds = ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'];
 const dist = join(root, 'dist');
 const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
-// Names in dist/ -> sources. The worker is an entry point of its own and shares chunks with the API.
-const kEntries = {
-  index: 'web/src/index.ts',
-  worker: 'web/src/worker/worker.ts',
-  thread: 'web/src/worker/thread.ts',
-  // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
-  tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs',
-};
+// The API for inference, and with training. Each is bundled by itself, with modules and glue of its own, so that training
+// changes nothing for those who do not use it. `entries` are names in dist/ -> sources; the workers are entry points of their
+// own and share chunks with the API.
+const kVariants = [
+  {
+    prefix: '',
+    modules: ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'],
+    entries: {
+      index: 'web/src/index.ts',
+      worker: 'web/src/worker/worker.ts',
+      thread: 'web/src/worker/thread.ts',
+    },
+  },
+  {
+    prefix: 'train-',
+    modules: ['train-simd128', 'train-relaxed-simd'],
+    entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
+  },
+];
+// An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
+const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
 
 function inputs() {
   return [
     ...filesBelow(join(root, 'web')),
     ...filesBelow(join(root, 'cpp')),
-    ...kBuilds.flatMap((name) => ['heed.mjs', 'heed.wasm'].map((file) => join(wasmFolder, name, file))),
+    ...kModules.flatMap((name) => ['heed.mjs', 'heed.wasm'].map((file) => join(wasmFolder, name, file))),
     ...['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'].map((file) => join(root, file)),
     ...filesBelow(join(root, 'tools')).filter((file) => file.endsWith('.mjs') && !file.includes('node_modules')),
   ];
@@ -34,14 +46,18 @@ function inputs() {
 
 const glueOf = (name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8');
 
-// The modules are compiled from the same sources and share the glue of the first. Those without threads have it already. If a
-// compiler numbered their imports differently, shared glue would call the wrong functions, hence the check. Those for threads
-// have other glue, of which nothing is needed, but their imports are the same and are renamed.
-function moduleOf(name) {
-  const bytes = fs.readFileSync(join(wasmFolder, name, 'heed.wasm'));
-  if (glueOf(name) === glueOf(kBuilds[0])) return bytes;
-  if (name.startsWith('threads-')) return renamed(bytes, glueOf(name), glueOf(kBuilds[0]));
-  throw new PlainError('the two modules have different glue; build-web.mjs ships one script for both');
+// The modules of a variant are compiled from the same sources and share the glue of the first. If a compiler numbered their
+// imports differently, shared glue would call the wrong functions, hence the check. The modules for threads have other glue,
+// of which nothing is needed, but their imports are the same and are renamed.
+function modulesOf({ modules }) {
+  const shared = glueOf(modules[0]);
+  return modules.map((name) => {
+    const bytes = fs.readFileSync(join(wasmFolder, name, 'heed.wasm'));
+    const glue = glueOf(name);
+    if (glue === shared) return [name, bytes];
+    if (name.startsWith('threads-')) return [name, renamed(bytes, glue, shared)];
+    throw new PlainError('two modules have different glue; build-web.mjs ships one script for them');
+  });
 }
 
 // Removes what heed does not use from Emscripten's glue: its own ways to find the module (web/src/module.ts supplies it, and
@@ -86,6 +102,20 @@ const gluePlugin = {
     onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: trimmed(fs.readFileSync(path, 'utf8')) })),
 };
 
+/** For a variant without threads: names the files of dist/ that it loads, its modules and its worker. */
+const filesPlugin = (prefix) => ({
+  name: 'files',
+  setup: ({ onLoad, onResolve }) => {
+    onResolve({ filter: /^\.\/threads\.js$/ }, () => ({ path: join(root, 'web/src/train/no-threads.ts') }));
+    onLoad({ filter: /web\/src\/(module|worker\/start)\.ts$/ }, ({ path }) => {
+      const source = fs.readFileSync(path, 'utf8');
+      const contents = source.replace(/(?<=new URL\('\.\/)(heed-|)(?=[\w-]+\.(wasm|js)')/g, `$1${prefix}`);
+      if (contents === source) throw new PlainError(`${path} names no file of dist/; build-web.mjs expects it to`);
+      return { contents, loader: 'ts' };
+    });
+  },
+});
+
 /** The command line imports the API from index.js, as any other user of the package. */
 const externalApiPlugin = {
   name: 'external-api',
@@ -110,17 +140,19 @@ const forNode = {
   banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
 };
 
-async function bundle(forCoverage) {
+async function bundle({ prefix, modules, entries }, forCoverage) {
   const { build } = await import('esbuild');
+  const isTraining = prefix !== '';
   const entryPoints = Object.fromEntries(
-    Object.entries(kEntries).filter(([, source]) => fs.existsSync(join(root, source))),
+    Object.entries({ ...entries, ...kTokenizers }).filter(([, source]) => fs.existsSync(join(root, source))),
   );
   // Unit tests import modules of web/src. As entry points they share the package's chunks, so that what the tests run is counted.
-  if (forCoverage) {
+  if (forCoverage && !isTraining) {
     const sources = filesBelow(join(root, 'web/src')).filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
     for (const file of sources) {
       const name = relative(join(root, 'web/src'), file).slice(0, -3);
-      if (!Object.values(entryPoints).includes(`web/src/${name}.ts`)) entryPoints[`parts/${name}`] = file;
+      if (!name.startsWith('train/') && !Object.values(entryPoints).includes(`web/src/${name}.ts`))
+        entryPoints[`parts/${name}`] = file;
     }
   }
   const options = {
@@ -134,20 +166,26 @@ async function bundle(forCoverage) {
     // Source maps would double the size of the package.
     ...(forCoverage ? { minify: false, sourcemap: 'linked' } : { minify: true }),
     legalComments: 'none', // THIRD_PARTY.md names them all
-    chunkNames: '[name]-[hash]',
-    alias: { 'heed-glue': join(wasmFolder, 'simd128/heed.mjs') },
-    plugins: [gluePlugin],
+    chunkNames: `${prefix}[name]-[hash]`,
+    alias: { 'heed-glue': join(wasmFolder, modules[0], 'heed.mjs') },
+    plugins: isTraining ? [gluePlugin, filesPlugin(prefix)] : [gluePlugin],
     external: ['node:*'],
     logLevel: 'warning',
   };
   // A bundle of its own, so that its needs do not change the API's chunks; for coverage they are built together.
   const cli = { cli: 'web/src/cli/main.ts' };
-  if (forCoverage) Object.assign(entryPoints, cli);
-  else await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
+  if (!isTraining && forCoverage) Object.assign(entryPoints, cli);
+  else if (!isTraining) await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
+  return result.metafile.outputs;
+}
+
+async function bundleAll(forCoverage) {
+  const outputs = {};
+  for (const variant of kVariants) Object.assign(outputs, await bundle(variant, forCoverage));
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
-  fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify(result.metafile));
+  fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify({ outputs }));
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
@@ -175,7 +213,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
   fs.rmSync(next, { recursive: true, force: true });
-  const modules = kBuilds.map((name) => [name, moduleOf(name)]);
+  const modules = kVariants.flatMap(modulesOf);
   const tsc = [
     process.execPath,
     'node_modules/typescript/bin/tsc',
@@ -184,7 +222,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
     '--outDir',
     join(next, 'types'),
   ];
-  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
+  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundleAll(forCoverage)]);
   for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);

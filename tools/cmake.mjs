@@ -8,13 +8,15 @@ import { exclusively } from './lock.mjs';
 // A translation unit that uses Eigen needs up to 1 GB; more jobs than fit into memory would swap.
 const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 2 ** 30)));
 
-export const buildCMake = (preset) => exclusively(preset, () => configureAndBuild(preset));
+/** Brings a preset up to date, or only these `targets` of it. */
+export const buildCMake = (preset, targets = []) => exclusively(preset, () => configureAndBuild(preset, targets));
 
-async function configureAndBuild(preset) {
+async function configureAndBuild(preset, targets) {
   if (!fs.existsSync(join(root, 'build', preset, 'build.ninja'))) {
     await withProgress(`configuring ${preset}`, run(['cmake', '--preset', preset], { quiet: true }));
   }
   const command = ['cmake', '--build', '--preset', preset, '-j', String(jobs)];
+  if (targets.length > 0) command.push('--target', ...targets);
   await withProgress(`building ${preset}`, run(command, { quiet: true }));
 }
 

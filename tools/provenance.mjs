@@ -9,7 +9,8 @@ const isFlag = (word) => /^-(?!o$|c$|I|isystem)/.test(word);
 
 function flagsOf(name, folder) {
   const commands = JSON.parse(fs.readFileSync(join(folder, 'compile_commands.json'), 'utf8'));
-  const compile = commands.find(({ output, command }) => (output ?? command).includes(`heed-${name}.dir`)).command;
+  const objects = `heed-core-${name.replace('train-', '')}.dir`; // which the modules with and without training share
+  const compile = commands.find(({ output, command }) => (output ?? command).includes(objects)).command;
   const ninja = fs.readFileSync(join(folder, 'build.ninja'), 'utf8');
   const link = ninja.match(new RegExp(`build ${name}/heed\\.mjs:[\\s\\S]*?LINK_FLAGS = (.*)`))[1];
   return { compile: compile.split(/\s+/).filter(isFlag), link: link.split(/\s+/).filter(isFlag) };

@@ -5,7 +5,7 @@ import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import { nodeModule, type ResponseLike, type UrlLike } from './platform.js';
-import { obstacle, sharedMemory, Threads } from './threads.js';
+import { obstacle, sharedMemory, Threads, threadModules } from './threads.js';
 import { version } from './version.js';
 
 /** The two builds of the module: with relaxed SIMD, or with SIMD128 alone. */
@@ -22,11 +22,9 @@ export interface WasmModule {
 export type WasmSource = string | UrlLike | ArrayBufferLike | ArrayBufferView | ResponseLike | WasmModule;
 
 // Bundlers look for exactly this form and copy the file that it names.
-const shipped: Record<Build | `threads-${Build}`, () => URL> = {
+const shipped: Record<Build, () => URL> = {
   'relaxed-simd': () => new URL('./heed-relaxed-simd.wasm', import.meta.url),
   simd128: () => new URL('./heed-simd128.wasm', import.meta.url),
-  'threads-relaxed-simd': () => new URL('./heed-threads-relaxed-simd.wasm', import.meta.url),
-  'threads-simd128': () => new URL('./heed-threads-simd128.wasm', import.meta.url),
 };
 
 export interface Choice {
@@ -34,24 +32,17 @@ export interface Choice {
   reason: string;
 }
 
+const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari 16.4, Node 20 or newer)';
+
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const [hasSimd, hasRelaxed] = hasWasm ? await Promise.all([simd(), relaxedSimd()]) : [];
-  if (!hasSimd)
-    throw invalid(
-      'load',
-      'an engine with WebAssembly SIMD (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)',
-      `one without WebAssembly${hasWasm ? ' SIMD' : ''}`,
-      'UNSUPPORTED',
-    );
-  if (asked === 'relaxed-simd' && !hasRelaxed)
-    throw invalid(
-      'load.build',
-      "'auto' or 'simd128' in an engine without relaxed SIMD",
-      "'relaxed-simd'",
-      'UNSUPPORTED',
-    );
+  if (!hasSimd) throw invalid('load', ENGINES, `one without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
+  if (asked === 'relaxed-simd' && !hasRelaxed) {
+    const expected = "'auto' or 'simd128' in an engine without relaxed SIMD";
+    throw invalid('load.build', expected, "'relaxed-simd'", 'UNSUPPORTED');
+  }
   if (asked !== 'auto') return { build: asked, reason: 'asked for' };
   return {
     build: hasRelaxed ? 'relaxed-simd' : 'simd128',
@@ -65,11 +56,15 @@ function failed(expected: string, got: string, cause?: unknown, hint?: string): 
 }
 
 /** @internal Makes a new instance of the module from `source`, or from the package's own file of that build, and starts its threads. */
-export async function instantiate(build: Build, source: Located | undefined, wanted: Count): Promise<Core> {
+export async function instantiate(
+  build: Build,
+  source: Located | undefined,
+  wanted: Count = { count: 1, reason: '' },
+): Promise<Core> {
   let alone = wanted.count > 1 ? obstacle() : wanted.reason;
   let memory = alone === null ? sharedMemory() : null;
   if (alone === null && !memory) alone = 'the engine refuses shared memory';
-  const module = await (source ?? locate(shipped[memory ? (`threads-${build}` as const) : build](), 'wasm')).compile();
+  const module = await (source ?? locate((memory ? threadModules : shipped)[build](), 'wasm')).compile();
   // A module that is given decides whether the memory is shared.
   const imported = WebAssembly.Module.imports(module).find(({ kind }) => kind === 'memory');
   if (imported) memory ??= sharedMemory();
@@ -144,6 +139,11 @@ function keepStack(core: RawCore, threads: Threads | null): void {
 }
 
 const instances = new WeakMap<Core, { module: WasmModule; threads: Threads | null; alone: Count }>();
+
+/** @internal Makes `other`, an object that passes calls on to `core`, an instance of the same compiled module. */
+export function passesOn(core: Core, other: Core): void {
+  instances.set(other, instances.get(core)!);
+}
 
 /** The compiled module that `core` is an instance of, for other threads to instantiate. */
 export function moduleOf(core: Core): WasmModule {
@@ -227,7 +227,7 @@ function asUrl(text: string, name: string): URL {
   }
 }
 
-const HINT = 'Give the place of the module as load({ wasm })';
+const HINT = 'Give the URL of the module as load({ wasm })';
 
 async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
@@ -252,7 +252,7 @@ async function bodyOf(response: ResponseLike, url = response.url): Promise<Uint8
   }
 }
 
-/** Says what the bytes are if they are no module: most often the HTML page that a server sends in place of a missing file. */
+/** Says what the bytes are if they are not a module: most often the HTML page that a server sends in place of a missing file. */
 function checkMagic(bytes: Uint8Array, label: string): void {
   if (bytes[0] === 0 && bytes[1] === 0x61 && bytes[2] === 0x73 && bytes[3] === 0x6d) return;
   const isPage = new TextDecoder().decode(bytes.subarray(0, 512)).trimStart().startsWith('<');

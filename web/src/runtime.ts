@@ -1,21 +1,22 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Core } from './core.js';
 import { countUpTo } from './cores.js';
-import { HeedError } from './error.js';
+import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
+import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
-import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
-import { Dropout, type DropoutOptions } from './layers/dropout.js';
-import { Encoder, EncoderLayer, type EncoderLayerOptions, type EncoderOptions } from './layers/encoder.js';
-import { FeedForward, type FeedForwardOptions } from './layers/feed-forward.js';
+import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
+import type { Dropout, DropoutOptions } from './layers/dropout.js';
+import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
+import type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
 import { headImportance } from './layers/heads.js';
 import type { UnboundLayer } from './layers/layer.js';
-import { Linear, type LinearOptions } from './layers/linear.js';
-import { MultiHeadAttention, type MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
-import { BatchNorm, type BatchNormOptions, LayerNorm, type LayerNormOptions } from './layers/norms.js';
-import { PositionalEncoding, type PositionalEncodingOptions } from './layers/positional-encoding.js';
-import { Transformer, type TransformerOptions } from './layers/transformer.js';
+import type { Linear, LinearOptions } from './layers/linear.js';
+import type { MultiHeadAttention, MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
+import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
+import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
@@ -38,7 +39,7 @@ import { version } from './version.js';
 export interface LoadOptions {
   /** The build of the module to run. 'auto' (the default): relaxed SIMD if the engine has it, else SIMD128. */
   build?: 'auto' | Build;
-  /** The module, if it is not served beside heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
+  /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
   wasm?: WasmSource;
   /**
    * The number of threads that share the work of one call, with the calling thread, up to 16, or 'auto' for the number of cores, at most 4. Default: 1. In Node, and in pages that
@@ -47,7 +48,7 @@ export interface LoadOptions {
   threads?: number | 'auto';
 }
 
-/** What actually runs. */
+/** What is running. */
 export interface Info {
   /** heed's version. */
   readonly version: string;
@@ -73,21 +74,6 @@ export type LayerClass<Made, Options> = undefined extends Options
   : new (
       options: Options,
     ) => Made;
-
-const layers = {
-  Linear,
-  LayerNorm,
-  BatchNorm,
-  Dropout,
-  PositionalEncoding,
-  FeedForward,
-  MultiHeadAttention,
-  EncoderLayer,
-  Encoder,
-  DecoderLayer,
-  Decoder,
-  Transformer,
-};
 
 /**
  * One instance of heed: functions, layer classes and pretrained encoders, as `load()` returns it.
@@ -119,12 +105,11 @@ export class Heed extends Functions {
   /** Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package. */
   readonly flops = flops;
 
-  /** Ranks heads by what masking each changes; also an export of the package. */
+  /** Ranks heads by how much the result changes when each is masked; also an export of the package. */
   readonly headImportance = headImportance;
 
   /** @internal */
-  constructor(core: Core, choice: Choice, onDispose: () => void) {
-    const runtime = runtimeOf(core, onDispose);
+  constructor(runtime: Runtime & { dispose(): void }, choice: Choice) {
     super(runtime);
     this.#runtime = runtime;
     this.#choice = choice;
@@ -132,7 +117,7 @@ export class Heed extends Functions {
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
   }
 
-  /** What actually runs, and why. */
+  /** What is running, and why. */
   get info(): Info {
     const { core } = this.#runtime;
     const { count: threads, reason: threadsReason } = threadsOf(core);
@@ -172,7 +157,7 @@ export class Heed extends Functions {
 }
 
 /** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
-function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>): object {
+export function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>): object {
   const Bound = class extends Base {
     constructor(options?: object) {
       super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, options) as never);
@@ -181,12 +166,23 @@ function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>
   return Object.defineProperty(Bound, 'name', { value: name });
 }
 
-/** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
-const dropped = registry<() => void>((onDispose) => onDispose());
+for (const name of 'losses optim saveCheckpoint loadCheckpoint Embedding Sequential Module custom'.split(' ')) {
+  Object.defineProperty(Heed.prototype, name, {
+    get() {
+      throw needsTraining(`heed.${name}`);
+    },
+  });
+}
 
-function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): void } {
-  let core: Core | null = alive;
-  const owned = new Set<RawObject>();
+/** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
+const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
+
+export function runtimeOf(
+  given: Core,
+  onDispose: () => void,
+  owned = new Set<RawObject>(),
+): Runtime & { dispose(): void } {
+  let core: Core | null = given;
   const runtime = {
     owned,
     get core() {
@@ -196,13 +192,13 @@ function runtimeOf(alive: Core, onDispose: () => void): Runtime & { dispose(): v
     dispose() {
       if (core === null) return;
       core = null;
-      dropped?.unregister(runtime);
+      collectedRuntimes?.unregister(runtime);
       for (const raw of owned) raw.delete();
       owned.clear();
       onDispose();
     },
   };
-  dropped?.register(runtime, onDispose, runtime);
+  collectedRuntimes?.register(runtime, onDispose, runtime);
   return runtime;
 }
 
@@ -212,8 +208,9 @@ const loadSchema = {
   threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
 } satisfies Schema<LoadOptions>;
 
-/** An instance of the module and how many callers use it. A promise, so that concurrent calls share it. */
+/** An instance of the module and how many callers use it. */
 interface Shared {
+  /** A promise, so that concurrent calls share it. */
   loading: Promise<[Core, Choice]> | null;
   users: number;
 }
@@ -231,34 +228,42 @@ const byObject = new WeakMap<object, Map<string, Shared>>();
  * heed.softmax([0, 0]).toArray(); // [0.5, 0.5]
  * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
  */
-export async function load(options?: LoadOptions): Promise<Heed> {
+export function load(options?: LoadOptions): Promise<Heed> {
+  return start(options, (core, choice, onDispose) => new Heed(runtimeOf(core, onDispose), choice));
+}
+
+/** Loads as `load` does; `make` makes the object of this caller. */
+export async function start<T>(
+  options: LoadOptions | undefined,
+  make: (core: Core, choice: Choice, onDispose: () => void) => T,
+): Promise<T> {
   const { build, wasm, threads } = readOptions('load', loadSchema, options);
   const variant = `${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
-  const places = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
-  const place = places.get(key) ?? new Map<string, Shared>();
-  places.set(key, place);
-  const start = async (): Promise<[Core, Choice]> => {
+  const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
+  const byVariant = instances.get(key) ?? new Map<string, Shared>();
+  instances.set(key, byVariant);
+  const begin = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
     return [await instantiate(choice.build, wasm, threads), choice];
   };
   const forget = () => {
-    if (place.get(variant) === shared) place.delete(variant);
+    if (byVariant.get(variant) === shared) byVariant.delete(variant);
   };
-  let shared = place.get(variant);
+  let shared = byVariant.get(variant);
   if (!shared) {
-    const loading = start();
+    const loading = begin();
     shared = { loading, users: 0 };
-    place.set(variant, shared);
+    byVariant.set(variant, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
   }
   const { loading } = shared;
   shared.users++; // before it has loaded: another caller may dispose of it as soon as it has
   const [core, choice] = await loading!;
-  return new Heed(core, choice, () => {
+  return make(core, choice, () => {
     if (--shared.users > 0) return;
     endThreads(core);
-    shared.loading = null; // so that a disposed object that is kept does not keep the memory
+    shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
     forget();
   });
 }

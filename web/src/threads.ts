@@ -6,6 +6,12 @@ import { nodeModule, type WorkerLike } from './platform.js';
 import { keepAlive, listen, startThread } from './worker/start.js';
 import type { ThreadStart } from './worker/thread.js';
 
+/** The builds with threads. Bundlers look for exactly this form and copy the file that it names. */
+export const threadModules: Record<'relaxed-simd' | 'simd128', () => URL> = {
+  'relaxed-simd': () => new URL('./heed-threads-relaxed-simd.wasm', import.meta.url),
+  simd128: () => new URL('./heed-threads-simd128.wasm', import.meta.url),
+};
+
 /** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
 const INITIAL_PAGES = 16;
 /** 4 GB, and less for engines that reserve the whole of shared memory at once. */

@@ -58,6 +58,15 @@ class DecoderLayer final : public Module {
             DecoderWeights weights, Context& context);
 
   const EncoderLayerOptions& options() const { return options_; }
+  MultiHeadAttention& selfAttention() { return self_attn_; }
+  MultiHeadAttention& crossAttention() { return multihead_attn_; }
+  FeedForward& feedForward() { return feed_forward_; }
+  const LayerNorm* norm1() const { return &norm1_; }
+  const LayerNorm* norm2() const { return &norm2_; }
+  const LayerNorm* norm3() const { return &norm3_; }
+  Dropout& dropout1() { return dropout1_; }
+  Dropout& dropout2() { return dropout2_; }
+  Dropout& dropout3() { return dropout3_; }
 
  private:
   std::vector<Child> children() override;
@@ -91,9 +100,10 @@ class Decoder final : public Module {
             Context& context);
   Index numLayers() const { return static_cast<Index>(layers_.size()); }
   DecoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
+  const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }
 
  private:
-  std::vector<Child> children() override;
+  std::vector<Child> children() override { return stackChildren(layers_, norm_); }
 
   std::vector<std::unique_ptr<DecoderLayer>> layers_;
   std::optional<LayerNorm> norm_;

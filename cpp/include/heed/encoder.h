@@ -42,6 +42,12 @@ class EncoderLayer final : public Module {
                float* weights, Context& context);
   const EncoderLayerOptions& options() const { return options_; }
   MultiHeadAttention& selfAttention() { return self_attn_; }
+  FeedForward& feedForward() { return feed_forward_; }
+  /// Null if there is none.
+  const LayerNorm* norm1() const { return options_.attention_norm ? &norm1_ : nullptr; }
+  const LayerNorm* norm2() const { return &norm2_; }
+  Dropout& dropout1() { return dropout1_; }
+  Dropout& dropout2() { return dropout2_; }
 
  private:
   std::vector<Child> children() override;
@@ -64,7 +70,7 @@ struct EncoderCallOptions : MultiHeadCallOptions {
 
   /// Replaces `masks`: masks that are broadcast to the number of heads of each layer.
   std::span<const MaskTensor> mask_tensors;
-  /// Replaces `head_mask`: (layers, mostHeads()), or empty.
+  /// Replaces `head_mask`: (layers, maxHeads()), or empty.
   std::span<const float> layer_head_masks;
 };
 
@@ -81,10 +87,10 @@ class Encoder final : public Module {
   EncoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }
   /// The largest number of heads of any layer.
-  Index mostHeads() const;
+  Index maxHeads() const;
 
  private:
-  std::vector<Child> children() override;
+  std::vector<Child> children() override { return stackChildren(layers_, norm_); }
 
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::optional<LayerNorm> norm_;

@@ -25,6 +25,9 @@ class FeedForward : public Module {
   /// x and output (T, E). `residual` (T, E) is null or is added to the output; it may be the same memory as output.
   void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
+  const Linear& linear1() const { return linear1_; }
+  const Linear& linear2() const { return linear2_; }
+  Dropout& dropout() { return dropout_; }
 
  private:
   std::vector<Child> children() override { return {{"linear1", &linear1_}, {"linear2", &linear2_}, {"", &dropout_}}; }

@@ -61,6 +61,11 @@ class MultiHeadAttention : public Module {
   void rotate(const Rotary& rotary, const Sequences& sequences, Index first_position, MatrixView x) const;
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with defaults filled in
+  const Linear& queryProjection() const { return q_proj_; }
+  const Linear& keyProjection() const { return k_proj_; }
+  const Linear& valueProjection() const { return v_proj_; }
+  const Linear& outputProjection() const { return out_proj_; }
+  Dropout& dropout() { return dropout_; }
 
  private:
   std::vector<Child> children() override { return {{"", &dropout_}}; }

@@ -15,6 +15,10 @@ namespace heed {
 /// kInvalidArgument if the base is not finite or not positive.
 void positionalEncoding(double base, MatrixView output, Index first_position = 0);
 
+/// w_k = base^(-2k/width) for each pair k of features. Angles p w_k must be computed in double: in fp32, the error at
+/// position 10^4 is 10^-3.
+std::vector<double> sinusoidFrequencies(Index width, double base);
+
 struct PositionalEncodingOptions {
   enum class Mode {
     kAdd,     ///< output = x + encoding; requires D = E
@@ -38,6 +42,8 @@ class PositionalEncoding : public Module {
   /// The width of the output: D, or D + E in mode kConcat. Throws kShapeMismatch if D differs from E in mode kAdd.
   Index outputWidth(Index width) const;
   const PositionalEncodingOptions& options() const { return options_; }
+  /// (max_length, E); a parameter if learned.
+  const float* table() const { return rows_.data(); }
 
  private:
   std::vector<Parameter> ownParameters() override;
@@ -59,7 +65,12 @@ class Rotary {
   /// and positive.
   Rotary(Index dim, Index max_length, double base, Pairing pairing);
 
+  Index dim() const { return dim_; }
   Index maxLength() const { return max_length_; }
+  Pairing pairing() const { return pairing_; }
+  /// Cosine and sine of the angle of each pair (D / 2) at a position.
+  const float* cos(Index position) const { return cos_.data() + position * (dim_ / 2); }
+  const float* sin(Index position) const { return sin_.data() + position * (dim_ / 2); }
   /// Rotates the first D features of every head of x (rows, H Dh) in place; row r has the position first_position + r.
   /// Throws kShapeMismatch if Dh < D, kInvalidArgument for positions >= max_length.
   void rotate(MatrixView x, Index num_heads, Index first_position = 0) const;

@@ -9,8 +9,9 @@ export abstract class TensorLayer extends Layer<RawTensorLayer> {
    * Applies the layer to `x`; the class says which shapes it takes and returns.
    * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit
    */
-  forward(x: TensorInput): Tensor {
+  forward(x: TensorInput): Tensor;
+  forward(x: TensorInput, options?: object): Tensor {
     const { raw } = this;
-    return run(`${this.name}.forward`, { x }, {}, {}, ([input]) => toTensor(raw.forward(input!)));
+    return run(`${this.name}.forward`, { x }, {}, options, ([input]) => toTensor(raw.forward(input!)));
   }
 }

@@ -72,7 +72,7 @@ function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage
     if (cause instanceof HeedError) throw cause;
     throw invalid(
       'worker',
-      `heed's ${script} beside heed's script`,
+      `heed's ${script} next to heed's script`,
       `one that cannot be started (${(cause as Error).message})`,
       'WORKER_FAILED',
       { cause },

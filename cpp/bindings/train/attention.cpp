@@ -1,0 +1,171 @@
+#include "attention.h"
+
+#include <emscripten/bind.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+
+#include "core/check.h"
+#include "heed/train/ops.h"
+#include "ops/broadcast.h"
+
+/// Attention and rotary positions of tensors with any leading axes.
+namespace heed::bindings {
+
+std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length) {
+  const RotaryOption rotary(option, head_dim);
+  if (!rotary.given()) return nullptr;
+  static std::map<std::tuple<Index, double, Rotary::Pairing>, std::shared_ptr<const Rotary>> kept;
+  auto& tables = kept[{rotary.dim(), rotary.base(), rotary.pairing()}];
+  if (!tables || tables->maxLength() < length) {
+    const auto rounded = static_cast<Index>(std::bit_ceil(static_cast<uint32_t>(std::max<Index>(length, 64))));
+    tables = std::make_shared<Rotary>(rotary.dim(), rounded, rotary.base(), rotary.pairing());
+  }
+  return tables;
+}
+
+std::optional<train::AttentionMask> readAttentionMask(BoundGraph& graph, const char* argument, const val& mask) {
+  if (mask.isNull()) return std::nullopt;
+  train::AttentionMask read;
+  read.argument = argument;
+  if (mask["data"].isUndefined()) {
+    const BoundVariable& added = *readHandle(mask);
+    read.shape = added.shape();
+    read.added = asRow(graph, added);
+  } else {
+    const auto bytes = readMask(argument, mask);
+    const auto* first = static_cast<const uint8_t*>(bytes->data);
+    read.shape = bytes->shape;
+    read.allowed = std::make_shared<const std::vector<uint8_t>>(first, first + bytes->shape.size());
+  }
+  return read;
+}
+
+Batch batchOf(const char* argument, const BoundVariable& x, Index width) {
+  const Shape& shape = x.shape();
+  const Index rank = shape.rank();
+  if (rank < 2 || rank > 3 || shape[-1] != width) {
+    const std::string w = std::to_string(width);
+    refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
+  }
+  const Index count = rank == 3 ? shape[0] : 1, length = shape[-2];
+  return {x.variable().value(), count, length, rank == 3};
+}
+
+namespace {
+
+using train::Graph;
+
+Shape leadingAxes(const Shape& shape) {
+  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
+}
+
+/// For each matrix of a tensor with the leading axes `target`, the one of a tensor with the axes `leading` that
+/// broadcasts to it.
+std::vector<Index> matricesOf(const Shape& leading, const Shape& target) {
+  const std::vector<Index> strides = *broadcastStrides(leading, target);
+  std::vector<Index> matrices(static_cast<size_t>(target.size()));
+  for (size_t b = 0; b < matrices.size(); ++b) {
+    auto rest = static_cast<Index>(b);
+    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
+      matrices[b] += rest % target[axis] * strides[static_cast<size_t>(axis)];
+      rest /= target[axis];
+    }
+  }
+  return matrices;
+}
+
+/// The matrices of x, one after the other, repeated along the leading axes.
+Variable repeated(Graph& graph, const BoundVariable& x, const Shape& target) {
+  const Shape leading = leadingAxes(x.shape());
+  if (leading == target) return x.variable();
+  const Index length = x.shape()[-2];
+  std::vector<Index> rows;
+  for (const Index matrix : matricesOf(leading, target)) {
+    for (Index i = 0; i < length; ++i) rows.push_back(matrix * length + i);
+  }
+  return train::gatherRows(graph, x.variable(), std::move(rows));
+}
+
+/// Gives a mask that broadcasts to `weights` [..., L, S] the shape [matrices, 1, L or 1, S or 1], or [1, 1, ...] if it
+/// is the same for all.
+void placeMask(Graph& graph, const Shape& weights, train::AttentionMask& mask) {
+  Shape shape = mask.shape;
+  // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
+  if (weights.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
+  if (!broadcastStrides(shape, weights))
+    refuseShape(mask.argument, "a shape that broadcasts to " + weights.toString(), mask.shape);
+  std::vector<Index> extents = shape.extents();
+  while (extents.size() < 2) extents.insert(extents.begin(), 1);
+  shape = Shape(std::move(extents));
+  const Shape leading = leadingAxes(shape), target = leadingAxes(weights);
+  const Index size = shape[-2] * shape[-1];
+  const bool shared = leading.size() == 1;
+  mask.shape = {shared ? 1 : target.size(), 1, shape[-2], shape[-1]};
+  if (shared || leading == target) return;
+  const std::vector<Index> matrices = matricesOf(leading, target);
+  const auto count = static_cast<Index>(matrices.size());
+  if (mask.added) {
+    const Variable rows = train::reshape(graph, mask.added, leading.size(), size);
+    mask.added = train::reshape(graph, train::gatherRows(graph, rows, matrices), 1, count * size);
+    return;
+  }
+  std::vector<uint8_t> bytes;
+  for (const Index matrix : matrices) {
+    const auto first = mask.allowed->begin() + matrix * size;
+    bytes.insert(bytes.end(), first, first + size);
+  }
+  mask.allowed = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+}
+
+/// As the function attention; `options.mask` is as in readAttentionMask(), and the weights become `results.weights`.
+BoundVariable* attentionOf(BoundGraph& bound, const BoundVariable& query, const BoundVariable& key,
+                           const BoundVariable& value, const val& options, val results) {
+  return guarded([&] {
+    Graph& graph = bound.graph();
+    const BatchedAttention attention(query.shape(), key.shape(), value.shape());
+    const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
+    const Shape leading = leadingAxes(output_shape);
+    train::AttentionSettings call;
+    if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
+    call.causal = readBool(options, "causal");
+    call.window = readWindow(options);
+    if (const val dropout = options["dropout"]; !dropout.isNull()) {
+      call.dropout = readFloat(dropout, "p");
+      call.dropout_key.seed = readSeed(dropout["seed"]);
+    }
+    if (auto mask = readAttentionMask(bound, "mask", options["mask"])) {
+      placeMask(graph, weights_shape, *mask);
+      call.masks.push_back(std::move(*mask));
+    }
+    const Index count = leading.size();
+    float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
+    const Variable output = train::attention(
+        graph, repeated(graph, query, leading), repeated(graph, key, leading), repeated(graph, value, leading),
+        Sequences::uniform(count, query.shape()[-2]), Sequences::uniform(count, key.shape()[-2]), 1, call, weights);
+    if (weights) results.set("weights", writeTensor(weights_shape, weights));
+    return new BoundVariable(output_shape, output);
+  });
+}
+
+BoundVariable* rotaryOf(BoundGraph& graph, const BoundVariable& x, const val& options) {
+  return guarded([&] {
+    const Shape& shape = x.shape();
+    if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
+    const Index length = shape[-2], first = readIndex(options, "firstPosition");
+    const Sequences sequences = Sequences::uniform(length == 0 ? 0 : shape.rows() / length, length);
+    return new BoundVariable(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length),
+                                                  x.variable(), sequences, 1, first));
+  });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_train_attention) {
+  emscripten::function("recordAttention", &attentionOf, emscripten::allow_raw_pointers());
+  emscripten::function("recordRotary", &rotaryOf, emscripten::allow_raw_pointers());
+}
+
+}  // namespace heed::bindings

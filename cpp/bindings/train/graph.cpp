@@ -1,0 +1,185 @@
+#include "graph.h"
+
+#include <emscripten/bind.h>
+
+#include "core/check.h"
+#include "heed/train/ops.h"
+
+namespace heed::bindings {
+
+val BoundVariable::value() const {
+  return guarded([&] { return writeTensor(shape_, variable_.value().data()); });
+}
+
+val BoundVariable::gradient() const {
+  return guarded([&] {
+    const train::Matrix& gradient = variable_.node()->gradient;
+    if (gradient.data()) return writeTensor(shape_, gradient.data());
+    float* zeros = arena().take<float>(shape_.size());
+    std::fill_n(zeros, shape_.size(), 0.0f);
+    return writeTensor(shape_, zeros);
+  });
+}
+
+val BoundGradients::read(unsigned parameter) const {
+  return guarded([&] {
+    if (!gradients_.hasGradient(parameter)) return val::null();
+    const Shape& shape = gradients_.parameters()[parameter].shape;
+    float* values = arena().take<float>(shape.size());
+    gradients_.read(parameter, 0, shape[0], values);
+    return writeFloats(values, shape.size());
+  });
+}
+
+BoundVariable* readHandle(const val& value) {
+  if (value.isNull() || value.isUndefined()) return nullptr;
+  return value.as<BoundVariable*>(emscripten::allow_raw_pointers());
+}
+
+Variable readVariable(const val& value) {
+  const BoundVariable* handle = readHandle(value);
+  return handle ? handle->variable() : Variable();
+}
+
+Variable asRow(BoundGraph& graph, const BoundVariable& variable) {
+  const Variable& v = variable.variable();
+  return v.rows() == 1 ? v : train::reshape(graph.graph(), v, 1, variable.shape().size());
+}
+
+Index rowsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.rows(); }
+Index columnsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[-1]; }
+
+std::vector<int32_t> readIntegers(const val& array) {
+  std::vector<int32_t> values(array["length"].as<size_t>());
+  val(emscripten::typed_memory_view(values.size(), values.data())).call<void>("set", array);
+  return values;
+}
+
+Shape withWidth(const Shape& shape, Index width) {
+  std::vector<Index> extents = shape.extents();
+  extents.back() = width;
+  return Shape(std::move(extents));
+}
+
+namespace {
+
+train::Matrix readMatrix(const val& tensor, Shape& shape) {
+  const Input input = readTensor(tensor);
+  shape = input.shape;
+  return train::Matrix(view(static_cast<const float*>(input.data), rowsOf(shape), columnsOf(shape)));
+}
+
+BoundVariable* leafOf(BoundGraph& graph, const val& tensor, bool needs_gradient) {
+  return guarded([&] {
+    Shape shape;
+    train::Matrix value = readMatrix(tensor, shape);
+    return new BoundVariable(shape, graph.graph().leaf(std::move(value), needs_gradient));
+  });
+}
+
+/// A result that JavaScript computed from `inputs`, an array of handles. `external` is what BoundPass::proceed()
+/// returns when the backward pass comes to it.
+BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& inputs, const val& external) {
+  return guarded([&] {
+    Shape shape;
+    train::Matrix value = readMatrix(tensor, shape);
+    std::vector<Variable> variables;
+    const auto count = inputs["length"].as<unsigned>();
+    for (unsigned i = 0; i < count; ++i) variables.push_back(readVariable(inputs[i]));
+    return new BoundVariable(
+        shape, graph.graph().recordExternal(std::move(value), variables, std::make_shared<val>(external)));
+  });
+}
+
+/// RawPass: a backward pass that stops wherever JavaScript computes gradients.
+class BoundPass {
+ public:
+  BoundPass(train::Graph& graph, const Variable& output, ConstMatrixView seed) : pass_(graph, output, seed) {}
+
+  /// Null at the end; otherwise { external, gradient: Float32Array }.
+  val proceed() {
+    return guarded([&] {
+      train::Matrix gradient;
+      node_ = pass_.proceed(gradient);
+      if (!node_) return val::null();
+      val stop = val::object();
+      stop.set("external", *static_cast<const val*>(node_->external.get()));
+      stop.set("gradient", writeFloats(gradient.data(), gradient.rows() * gradient.cols()));
+      return stop;
+    });
+  }
+
+  /// Whether input `i` of the node at which the pass stopped needs a gradient.
+  bool wants(unsigned i) const { return node_->inputs[i] != nullptr; }
+
+  /// Adds the gradient of input `i` of that node, a RawTensor of the input's shape.
+  void give(unsigned i, const val& tensor) {
+    guarded([&] {
+      Shape shape;
+      pass_.give(node_->inputs[i], readMatrix(tensor, shape));
+    });
+  }
+
+ private:
+  train::Backward pass_;
+  std::shared_ptr<train::Node> node_;
+};
+
+/// The pass from `output` with the RawTensor `cotangent` of its shape; null: ones.
+BoundPass* backwardOf(BoundGraph& graph, const BoundVariable& output, const val& cotangent) {
+  return guarded([&] {
+    const Variable& variable = output.variable();
+    if (cotangent.isNull()) {
+      train::Matrix ones(variable.rows(), variable.cols());
+      ones.view().setOnes();
+      return new BoundPass(graph.graph(), variable, ones.values());
+    }
+    const Input seed = readTensor(cotangent);
+    requireShape("cotangent", seed.shape, output.shape());
+    return new BoundPass(graph.graph(), variable,
+                         view(static_cast<const float*>(seed.data), variable.rows(), variable.cols()));
+  });
+}
+
+void addGradients(BoundGraph& graph, BoundGradients& gradients) { graph.graph().add(gradients.gradients()); }
+void forgetGradients(BoundGraph& graph, BoundGradients& gradients) { graph.graph().forget(gradients.gradients()); }
+void invalidate(BoundGraph& graph) { graph.graph().invalidate(); }
+
+BoundGradients* makeGradients(BoundModule& module) {
+  return guarded([&] { return new BoundGradients(module); });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_train_graph) {
+  using emscripten::allow_raw_pointers;
+  using emscripten::class_;
+  class_<BoundVariable>("Variable")
+      .constructor<>()
+      .function("value", &BoundVariable::value)
+      .function("gradient", &BoundVariable::gradient)
+      .function("needsGradient", &BoundVariable::needsGradient);
+  class_<BoundGradients>("Gradients")
+      .constructor(&makeGradients, allow_raw_pointers())
+      .function("isBuffer", &BoundGradients::isBuffer)
+      .function("requiresGradient", &BoundGradients::requiresGradient)
+      .function("setRequiresGradient", &BoundGradients::setRequiresGradient)
+      .function("read", &BoundGradients::read)
+      .function("sumOfSquares", &BoundGradients::sumOfSquares)
+      .function("scale", &BoundGradients::scale)
+      .function("zero", &BoundGradients::zero);
+  class_<BoundPass>("Pass")
+      .function("proceed", &BoundPass::proceed)
+      .function("wants", &BoundPass::wants)
+      .function("give", &BoundPass::give);
+  class_<BoundGraph>("Graph")
+      .constructor<>()
+      .function("leaf", &leafOf, allow_raw_pointers())
+      .function("external", &externalOf, allow_raw_pointers())
+      .function("add", &addGradients)
+      .function("forget", &forgetGradients)
+      .function("invalidate", &invalidate)
+      .function("backward", &backwardOf, allow_raw_pointers());
+}
+
+}  // namespace heed::bindings

@@ -1,0 +1,255 @@
+#include <emscripten/bind.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "graph.h"
+#include "heed/train/ops.h"
+#include "ops/broadcast.h"
+
+/// Operations on tensors of any shape, which are expressed by those on matrices.
+namespace heed::bindings {
+namespace {
+
+using train::Graph;
+
+/// Runs an operation on the matrix of x that keeps its shape.
+template <class Operation>
+BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation operation) {
+  return guarded([&] { return new BoundVariable(x.shape(), operation(graph.graph(), x.variable())); });
+}
+
+/// The extents of `shape` from axis `first` to `last`, without it.
+Shape axes(const Shape& shape, Index first, Index last) {
+  const std::vector<Index>& extents = shape.extents();
+  return Shape(std::vector<Index>(extents.begin() + first, extents.begin() + last));
+}
+
+Index product(const Shape& shape) { return shape.size(); }
+
+/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
+std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
+  const std::vector<Index> strides = *broadcastStrides(shape, target);
+  std::vector<Index> sources(static_cast<size_t>(target.size()));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto rest = static_cast<Index>(i);
+    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
+      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
+      rest /= target[axis];
+    }
+  }
+  return sources;
+}
+
+/// x repeated along the axes of `target`, to which it broadcasts.
+Variable broadcast(Graph& graph, const BoundVariable& x, const Shape& target) {
+  const Shape& shape = x.shape();
+  if (shape == target) return x.variable();
+  // Whole rows if the last axis is not repeated.
+  if (shape.rank() > 0 && shape[-1] == target[-1]) {
+    return train::gatherRows(graph, x.variable(),
+                             sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
+  }
+  const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
+  const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
+  return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
+}
+
+/// An operation on the elements of two tensors that broadcast against each other.
+template <class Operation>
+BoundVariable* elementwise(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, Operation operation) {
+  return guarded([&] {
+    const auto shape = broadcastShape(a.shape(), b.shape());
+    if (!shape) refuseShape("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
+    Graph& g = graph.graph();
+    return new BoundVariable(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
+  });
+}
+
+BoundVariable* addOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
+  return elementwise(graph, a, b, &train::add);
+}
+BoundVariable* multiplyOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b) {
+  return elementwise(graph, a, b, &train::multiply);
+}
+BoundVariable* scaleOf(BoundGraph& graph, const BoundVariable& x, float factor) {
+  return mapped(graph, x, [=](Graph& g, const Variable& v) { return train::scale(g, v, factor); });
+}
+
+BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& extents) {
+  return guarded([&] {
+    const Shape shape = readShape(extents);
+    if (shape.size() != x.shape().size()) {
+      refuse(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
+             shape.toString());
+    }
+    return new BoundVariable(shape, train::reshape(graph.graph(), x.variable(), rowsOf(shape), columnsOf(shape)));
+  });
+}
+
+/// Requires an axis of a tensor; negative ones count from the end.
+Index readAxis(const Shape& shape, double axis) {
+  const Index rank = shape.rank();
+  if (axis < static_cast<double>(-rank) || axis >= static_cast<double>(rank))
+    refuse(ErrorCode::kInvalidArgument, "axis", "an axis of the shape " + shape.toString(),
+           std::to_string(static_cast<Index>(axis)));
+  return static_cast<Index>(axis) + (axis < 0 ? rank : 0);
+}
+
+/// Entries [first, first + count) of an axis.
+BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_axis, double first_entry, double size) {
+  return guarded([&] {
+    const Shape& shape = x.shape();
+    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
+    const auto first = static_cast<Index>(first_entry), count = static_cast<Index>(size);
+    std::vector<Index> extents = shape.extents();
+    extents[static_cast<size_t>(axis)] = count;
+    Shape sliced(std::move(extents));
+    if (axis == last) return new BoundVariable(sliced, train::sliceColumns(graph.graph(), x.variable(), first, count));
+    // Rows of the matrix: blocks of `inner` rows, `shape[axis]` of them in each of `outer`.
+    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
+    std::vector<Index> rows;
+    for (Index block = 0; block < outer; ++block) {
+      const Index begin = (block * shape[axis] + first) * inner;
+      for (Index row = 0; row < count * inner; ++row) rows.push_back(begin + row);
+    }
+    return new BoundVariable(sliced, train::gatherRows(graph.graph(), x.variable(), std::move(rows)));
+  });
+}
+
+/// The tensors of an array of handles, one after the other along an axis; elsewhere they have the same extents.
+BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given_axis) {
+  return guarded([&] {
+    std::vector<const BoundVariable*> parts;
+    const auto number = tensors["length"].as<unsigned>();
+    for (unsigned i = 0; i < number; ++i) parts.push_back(readHandle(tensors[i]));
+    const Shape& shape = parts[0]->shape();
+    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
+    std::vector<Index> extents = shape.extents();
+    Index& extent = extents[static_cast<size_t>(axis)];
+    extent = 0;
+    std::vector<Variable> variables;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Shape& other = parts[i]->shape();
+      if (other.rank() != shape.rank() || axes(other, 0, axis) != axes(shape, 0, axis) ||
+          axes(other, axis + 1, other.rank()) != axes(shape, axis + 1, shape.rank())) {
+        refuseShape("tensors[" + std::to_string(i) + "]",
+                    shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
+      }
+      extent += other[axis];
+      variables.push_back(parts[i]->variable());
+    }
+    Graph& g = graph.graph();
+    Shape joined(std::move(extents));
+    if (axis == last) return new BoundVariable(joined, train::concatenateColumns(g, variables));
+    Variable rows = train::concatenateRows(g, variables);
+    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
+    if (outer != 1) {
+      std::vector<Index> order;
+      for (Index block = 0; block < outer; ++block) {
+        Index begin = 0;
+        for (const BoundVariable* part : parts) {
+          const Index length = part->shape()[axis] * inner;
+          for (Index row = 0; row < length; ++row) order.push_back(begin + block * length + row);
+          begin += outer * length;
+        }
+      }
+      rows = train::gatherRows(g, rows, std::move(order));
+    }
+    return new BoundVariable(joined, rows);
+  });
+}
+
+/// The mean over the last axis but one, x [..., L, E] -> [..., E]; `mask` is null or a RawMask of bytes [..., L] that
+/// marks the rows that count.
+BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask) {
+  return guarded([&] {
+    const Shape& shape = x.shape();
+    if (shape.rank() < 2) refuseShape("x", "[..., L, E]", shape);
+    const Shape leading = axes(shape, 0, shape.rank() - 2);
+    const Index count = product(leading), length = shape[-2];
+    Variable rows = x.variable();
+    Sequences sequences = Sequences::uniform(count, length);
+    if (const auto kept = readMask("mask", mask)) {
+      requireShape("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
+      const auto* flags = static_cast<const uint8_t*>(kept->data);
+      std::vector<Index> indices, lengths;
+      for (Index n = 0; n < count; ++n) {
+        const size_t before = indices.size();
+        for (Index i = n * length; i < (n + 1) * length; ++i) {
+          if (flags[i]) indices.push_back(i);
+        }
+        lengths.push_back(static_cast<Index>(indices.size() - before));
+      }
+      rows = train::gatherRows(graph.graph(), rows, std::move(indices));
+      sequences = Sequences::ofLengths(lengths);
+    }
+    std::vector<Index> extents = leading.extents();
+    extents.push_back(shape[-1]);
+    return new BoundVariable(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
+  });
+}
+
+void requireAxes(const Shape& shape) {
+  if (shape.rank() < 1) refuseShape("x", "at least one axis", shape);
+}
+
+BoundVariable* softmaxOf(BoundGraph& graph, const BoundVariable& x) {
+  return mapped(graph, x, [&](Graph& g, const Variable& v) {
+    requireAxes(x.shape());
+    return train::softmax(g, v);
+  });
+}
+
+BoundVariable* dropoutOf(BoundGraph& graph, const BoundVariable& x, const val& options) {
+  // The draws depend on the position in the whole tensor.
+  return mapped(graph, x, [&](Graph& g, const Variable& v) {
+    const Variable row = train::dropout(g, asRow(graph, x), readFloat(options, "p"), readScaling(options),
+                                        {.seed = readSeed(options["seed"])});
+    return train::reshape(g, row, v.rows(), v.cols());
+  });
+}
+
+BoundVariable* linearOf(BoundGraph& graph, const BoundVariable& x, const BoundVariable& weight, const val& bias,
+                        const std::string& activation) {
+  return guarded([&] {
+    requireAxes(x.shape());
+    if (weight.shape().rank() != 2 || weight.shape()[1] != x.shape()[-1]) {
+      refuseShape("weight", "[out, " + std::to_string(x.shape()[-1]) + "], as wide as x", weight.shape());
+    }
+    const Index out = weight.shape()[0];
+    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), {out});
+    return new BoundVariable(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
+                                                                      readVariable(bias), activationNamed(activation)));
+  });
+}
+
+BoundVariable* layerNormOf(BoundGraph& graph, const BoundVariable& x, const val& weight, const val& bias, float eps) {
+  return mapped(graph, x, [&](Graph& g, const Variable& v) {
+    requireAxes(x.shape());
+    const Shape vector{x.shape()[-1]};
+    if (const BoundVariable* w = readHandle(weight)) requireShape("weight", w->shape(), vector);
+    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), vector);
+    return train::layerNorm(g, v, readVariable(weight), readVariable(bias), eps);
+  });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_train_operations) {
+  using emscripten::allow_raw_pointers;
+  using emscripten::function;
+  function("recordAdd", &addOf, allow_raw_pointers());
+  function("recordMultiply", &multiplyOf, allow_raw_pointers());
+  function("recordScale", &scaleOf, allow_raw_pointers());
+  function("recordReshape", &reshapeOf, allow_raw_pointers());
+  function("recordSlice", &sliceOf, allow_raw_pointers());
+  function("recordConcatenate", &concatenateOf, allow_raw_pointers());
+  function("recordMean", &meanOf, allow_raw_pointers());
+  function("recordSoftmax", &softmaxOf, allow_raw_pointers());
+  function("recordDropout", &dropoutOf, allow_raw_pointers());
+  function("recordLinear", &linearOf, allow_raw_pointers());
+  function("recordLayerNorm", &layerNormOf, allow_raw_pointers());
+}
+
+}  // namespace heed::bindings

@@ -1,0 +1,101 @@
+#include "heed/train/optimizer.h"
+
+#include <emscripten/bind.h>
+
+#include "graph.h"
+
+namespace heed::bindings {
+namespace {
+
+train::Optimizer::Kind kindNamed(const std::string& name) {
+  if (name == "SGD") return train::Optimizer::Kind::kSgd;
+  return name == "Adam" ? train::Optimizer::Kind::kAdam : train::Optimizer::Kind::kAdamW;
+}
+
+train::GroupOptions readGroup(const val& options) {
+  const auto number = [&](const char* key) { return options[key].as<double>(); };
+  return {.lr = number("lr"),
+          .weight_decay = number("weightDecay"),
+          .momentum = number("momentum"),
+          .nesterov = readBool(options, "nesterov"),
+          .beta1 = number("beta1"),
+          .beta2 = number("beta2"),
+          .eps = number("eps")};
+}
+
+/// RawOptimizer.
+class BoundOptimizer {
+ public:
+  explicit BoundOptimizer(const std::string& kind) : optimizer_(kindNamed(kind)) {}
+
+  /// Returns the group's index.
+  double addGroup(const val& options) {
+    return guarded([&] { return static_cast<double>(optimizer_.addGroup(readGroup(options))); });
+  }
+  void setRate(double group, double lr) { optimizer_.group(static_cast<Index>(group)).lr = lr; }
+  void addParameter(double group, BoundGradients& gradients, unsigned parameter) {
+    guarded([&] { optimizer_.addParameter(static_cast<Index>(group), gradients.gradients(), parameter); });
+  }
+  /// False, with the parameters unchanged, if a gradient is not finite.
+  bool step() {
+    return guarded([&] { return optimizer_.step(); });
+  }
+  /// { steps, moments: [{ name, values: Float32Array }] } of a parameter, in the order of addParameter().
+  val state(double parameter) const {
+    return guarded([&] {
+      const auto index = static_cast<Index>(parameter);
+      val moments = val::array();
+      for (const train::Optimizer::State& each : optimizer_.state(index)) {
+        val moment = val::object();
+        moment.set("name", each.name);
+        moment.set("values", writeFloats(each.values.data(), static_cast<Index>(each.values.size())));
+        moments.call<void>("push", moment);
+      }
+      val state = val::object();
+      state.set("steps", static_cast<double>(optimizer_.steps(index)));
+      state.set("moments", moments);
+      return state;
+    });
+  }
+  /// Restores the states of all parameters, or throws and leaves them as they are.
+  void restore(const val& states) {
+    guarded([&] {
+      train::Optimizer restored = optimizer_;
+      const auto count = states["length"].as<unsigned>();
+      for (unsigned i = 0; i < count; ++i) {
+        const val moments = states[i]["moments"];
+        std::vector<train::Optimizer::State> all(moments["length"].as<unsigned>());
+        for (unsigned j = 0; j < all.size(); ++j) {
+          all[j].name = readString(moments[j], "name");
+          const val values = moments[j]["values"];
+          all[j].values.resize(values["length"].as<size_t>());
+          val(emscripten::typed_memory_view(all[j].values.size(), all[j].values.data())).call<void>("set", values);
+        }
+        restored.restore(static_cast<Index>(i), static_cast<int64_t>(states[i]["steps"].as<double>()), all);
+      }
+      optimizer_ = std::move(restored);
+    });
+  }
+
+ private:
+  train::Optimizer optimizer_;
+};
+
+BoundOptimizer* makeOptimizer(const std::string& kind) {
+  return guarded([&] { return new BoundOptimizer(kind); });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_train_optimizer) {
+  emscripten::class_<BoundOptimizer>("Optimizer")
+      .constructor(&makeOptimizer, emscripten::allow_raw_pointers())
+      .function("addGroup", &BoundOptimizer::addGroup)
+      .function("setRate", &BoundOptimizer::setRate)
+      .function("addParameter", &BoundOptimizer::addParameter)
+      .function("step", &BoundOptimizer::step)
+      .function("state", &BoundOptimizer::state)
+      .function("restore", &BoundOptimizer::restore);
+}
+
+}  // namespace heed::bindings

@@ -1,0 +1,259 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "heed/context.h"
+#include "heed/module.h"
+
+/// Reverse-mode differentiation. In training, operations and layers (train/ops.h, train/layers.h) compute the same
+/// results as in inference and record how to differentiate them; backward() walks the record in reverse.
+///
+/// Only what a gradient needs is kept: an operation's backward function holds the matrices that it reads, and
+/// everything else is freed as soon as the forward pass has used it.
+namespace heed::train {
+
+/// A row-major (rows, columns) matrix on the heap. Move-only; its elements are not initialized.
+class Matrix {
+ public:
+  Matrix() = default;
+  /// Throws kOutOfMemory.
+  Matrix(Index rows, Index columns);
+  explicit Matrix(ConstMatrixView values);
+
+  Index rows() const { return rows_; }
+  Index cols() const { return columns_; }
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  MatrixView view() { return heed::view(data_.get(), rows_, columns_); }
+  ConstMatrixView values() const { return heed::view(static_cast<const float*>(data_.get()), rows_, columns_); }
+
+ private:
+  std::unique_ptr<float[]> data_;
+  Index rows_ = 0, columns_ = 0;
+};
+
+/// The gradients of the parameters of one module and its children. An object lives as long as its module.
+///
+/// A part of a parameter (Parameter::Part) is identified by the address of its values, which operations know: the
+/// PackedWeight of a Linear, the floats of a bias. Gradients are row-major, whatever the format of the values.
+class ParameterGradients {
+ public:
+  explicit ParameterGradients(Module& module);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  bool requiresGradient(size_t parameter) const { return entries_[parameter].required; }
+  /// Buffers never require gradients; setting it for one is ignored.
+  void setRequiresGradient(size_t parameter, bool required);
+  /// Whether any backward pass has reached the parameter since the gradient was last dropped.
+  bool hasGradient(size_t parameter) const { return entries_[parameter].present; }
+  /// Copies rows [first, first + count) of the gradient, zeros for rows without one.
+  void read(size_t parameter, Index first, Index count, float* out) const;
+  /// Adds rows to the gradient, as a backward pass does; for gradients computed elsewhere.
+  void add(size_t parameter, Index first, Index count, const float* rows);
+  /// Multiplies a gradient, or all, for clipping.
+  void scale(size_t parameter, float factor);
+  void scale(float factor);
+  /// The sum of squares of a gradient, or of all, in double: not finite if an element is not. Gradients that are not
+  /// required or not present count as zeros.
+  double sumOfSquares(size_t parameter) const;
+  double sumOfSquares() const;
+  /// Sets a gradient, or all, to zero, keeping the memory, and marks it as not present.
+  void zero(size_t parameter);
+  void zero();
+
+  /// Rows of a table of which only some have a gradient: those that were ever looked up.
+  struct Rows {
+    std::unordered_map<Index, Index> slots;  ///< row of the table -> row of `values`
+    std::vector<Index> order;                ///< slot -> row of the table
+    std::vector<float> values;               ///< (slots, row size)
+  };
+  /// A parameter's gradient: dense, or by rows where an embedding's lookup made it.
+  struct Entry {
+    bool required = true;
+    bool present = false;
+    bool by_rows = false;
+    Matrix dense;  // (rows, row size), empty until the first backward pass
+    Rows rows;
+  };
+  Entry& entry(size_t parameter) { return entries_[parameter]; }
+
+  /// The parameter that `key`, the address of a part's values, belongs to, with the part's first row; null if it is not
+  /// one of this module.
+  struct Location {
+    size_t parameter;
+    Index first_row;
+    Index rows;
+  };
+  const Location* find(const void* key) const;
+
+  /// The dense gradient of the part at `key` to add to; zeros at first.
+  MatrixView dense(const Location& part);
+  /// The gradient of one row of a table, to add to.
+  float* row(const Location& table, Index row);
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<Entry> entries_;
+  std::unordered_map<const void*, Location> locations_;
+};
+
+class Graph;
+class Backward;
+
+/// A function void(Matrix& gradient, Backward& pass), or none. Instead of std::function, which also generates code to
+/// copy what each function captures: the download of training would be a tenth larger.
+class BackwardFunction {
+ public:
+  BackwardFunction() = default;
+  template <class F>
+  BackwardFunction(F f) : call_(std::make_unique<Holder<F>>(std::move(f))) {}  // NOLINT(google-explicit-constructor)
+  void operator()(Matrix& gradient, Backward& pass) const { call_->run(gradient, pass); }
+
+ private:
+  struct Call {
+    virtual ~Call() = default;
+    virtual void run(Matrix& gradient, Backward& pass) = 0;
+  };
+  template <class F>
+  struct Holder final : Call {
+    explicit Holder(F&& f) : function(std::move(f)) {}
+    void run(Matrix& gradient, Backward& pass) override { function(gradient, pass); }
+    F function;
+  };
+  std::unique_ptr<Call> call_;
+};
+
+/// One recorded operation.
+struct Node {
+  Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node();
+
+  uint64_t order = 0;                         // nodes are numbered in the order of their forward passes
+  uint64_t generation = 0;                    // Graph::generation() at that time
+  Index rows = 0, columns = 0;                // of the value and of its gradient
+  std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
+  /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it saved: a node that
+  /// two losses share runs once for each. Null for leaves and external nodes.
+  BackwardFunction backward;
+  /// Set for external nodes, whose gradients the caller computes, see Backward::proceed(): whatever it needs to do so.
+  std::shared_ptr<void> external;
+  Matrix gradient;  // sum of what reached this node in the current backward pass; empty: nothing yet
+  bool leaf = false;
+};
+
+/// The value of an operation (or a leaf) and its place in the graph. Copies share both.
+class Variable {
+ public:
+  Variable() = default;
+  Variable(std::shared_ptr<const Matrix> value, std::shared_ptr<Node> node)
+      : value_(std::move(value)), node_(std::move(node)) {}
+
+  explicit operator bool() const { return value_ != nullptr; }
+  Index rows() const { return value_->rows(); }
+  Index cols() const { return value_->cols(); }
+  ConstMatrixView value() const { return value_->values(); }
+  const std::shared_ptr<const Matrix>& shared() const { return value_; }
+  /// Null if no gradient is needed.
+  const std::shared_ptr<Node>& node() const { return node_; }
+  bool needsGradient() const { return node_ != nullptr; }
+
+ private:
+  std::shared_ptr<const Matrix> value_;
+  std::shared_ptr<Node> node_;
+};
+
+/// What operations record into, and the parameters whose gradients are wanted.
+class Graph {
+ public:
+  explicit Graph(Context& context) : context_(context) {}
+
+  Context& context() const { return context_; }
+
+  /// Adds the parameters of a module. The object must stay alive until forget().
+  void add(ParameterGradients& gradients) { gradients_.push_back(&gradients); }
+  void forget(const ParameterGradients& gradients);
+  /// Whether the values at `key` (see ParameterGradients) require a gradient.
+  bool requiresGradient(const void* key) const;
+
+  /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
+  Variable leaf(Matrix value, bool needs_gradient = false);
+  /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
+  /// nor any input does, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
+  Variable record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
+  /// The result of an operation whose gradients the caller computes. `external` must not be null.
+  Variable recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
+
+  /// Invalidates everything that is recorded: parameters have changed.
+  void invalidate() { ++generation_; }
+  uint64_t generation() const { return generation_; }
+
+ private:
+  friend class Backward;
+  ParameterGradients* owner(const void* key, const ParameterGradients::Location*& location) const;
+
+  Context& context_;
+  std::vector<ParameterGradients*> gradients_;
+  uint64_t next_order_ = 0, generation_ = 0;
+};
+
+/// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
+/// to theirs; gradients of leaves are left in their nodes.
+class Backward {
+ public:
+  /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
+  Backward(Graph& graph, const Variable& output, ConstMatrixView seed);
+  Backward(const Backward&) = delete;
+  Backward& operator=(const Backward&) = delete;
+  /// Drops the gradients of nodes that a pass which ended early has not come to.
+  ~Backward();
+
+  /// Runs the pass to its end and returns null, or up to the next external node and returns that and its gradient. The
+  /// caller adds the gradients of the node's inputs, see give(), and calls proceed() again.
+  std::shared_ptr<Node> proceed(Matrix& gradient);
+  /// The whole pass. Throws kUnsupported at an external node.
+  static void run(Graph& graph, const Variable& output, ConstMatrixView seed);
+
+  Context& context() const { return graph_.context_; }
+
+  /// Adds f to the gradient of a node, if it is not null. `f(out, residual)` must write its value plus `residual`,
+  /// which is null (the first contribution) or `out` itself.
+  template <class F>
+  void add(const std::shared_ptr<Node>& node, const F& f) {
+    if (!node) return;
+    const bool first = node->gradient.data() == nullptr;
+    if (first) node->gradient = Matrix(node->rows, node->columns);
+    const MatrixView out = node->gradient.view();
+    const ConstMatrixView before = readOnly(out);
+    f(out, first ? nullptr : &before);
+  }
+  /// Adds a matrix that is not needed any more, without a copy where it is the first contribution.
+  void give(const std::shared_ptr<Node>& node, Matrix&& gradient);
+
+  /// The gradient to add to for the values at `key`, or nothing if they do not require one. `f(MatrixView gradient)`.
+  template <class F>
+  void addToParameter(const void* key, const F& f) {
+    const ParameterGradients::Location* location = nullptr;
+    if (ParameterGradients* owner = graph_.owner(key, location)) f(owner->dense(*location));
+  }
+  /// The gradient to add to for one row of the table at `key`; null if it does not require one.
+  float* tableRow(const void* key, Index row);
+
+ private:
+  struct Later {
+    bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+      return a->order < b->order;
+    }
+  };
+
+  Graph& graph_;
+  // The highest number first: a node comes after everything that uses its value.
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> waiting_;
+};
+
+}  // namespace heed::train

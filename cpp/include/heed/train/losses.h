@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+
+#include "heed/train/graph.h"
+
+/// Losses: scalars (1, 1), the mean over examples as PyTorch's default reduction. All throw kShapeMismatch and
+/// kInvalidArgument, naming the argument. Sums are in double, so that a loss of many examples keeps its digits.
+/// Notation: T examples, C classes, E features.
+namespace heed::train::losses {
+
+struct CrossEntropyOptions {
+  Index ignore_index = -100;  ///< labels with this value do not count
+  float label_smoothing = 0;  ///< in [0, 1]
+  std::vector<float> weight;  ///< (C) factors on the classes, or empty
+};
+/// torch.nn.CrossEntropyLoss: logits (T, C), labels (T) in [0, C). NaN if every label is ignored, as in PyTorch.
+Variable crossEntropy(Graph& graph, const Variable& logits, std::vector<int32_t> labels,
+                      const CrossEntropyOptions& options);
+/// torch.nn.MSELoss of two tensors of one shape.
+Variable mse(Graph& graph, const Variable& input, const Variable& target);
+struct BceOptions {
+  std::vector<float> weight, pos_weight;  ///< empty, or broadcast over rows: (C)
+};
+/// torch.nn.BCEWithLogitsLoss.
+Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& target, const BceOptions& options = {});
+struct PoissonOptions {
+  bool log_input = true;
+  bool full = false;
+  float eps = 1e-8f;
+};
+/// torch.nn.PoissonNLLLoss: exp(x) - y x, or x - y log(x + eps).
+Variable poisson(Graph& graph, const Variable& input, const Variable& target, const PoissonOptions& options = {});
+/// torch.nn.CosineEmbeddingLoss: a, b (T, E), labels (T) of 1 or -1.
+Variable cosineEmbedding(Graph& graph, const Variable& a, const Variable& b, std::vector<float> labels, float margin);
+/// torch.nn.TripletMarginLoss with p = 2 (not squared): mean max(0, d(a, p) - d(a, n) + margin).
+Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative,
+                 float margin);
+/// In-batch negatives (sentence-transformers' MultipleNegativesRankingLoss; van den Oord et al. 2018,
+/// arXiv:1807.03748): the cross entropy of scale cos(a_i, b_j) over j with label i. Pair j is not a negative of i if
+/// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal. b has at least the T rows of
+/// a; the others are negatives of every a_i.
+Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
+
+}  // namespace heed::train::losses

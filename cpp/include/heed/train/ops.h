@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/linear.h"
+#include "heed/norm.h"
+#include "heed/pooling.h"
+#include "heed/positional_encoding.h"
+#include "heed/train/graph.h"
+
+/// Operations that can be differentiated. Each computes what the operation of the same name in inference computes, bit
+/// for bit, and records its gradient. Each file in src/train/ops states the formulas of both passes.
+/// Notation: T rows, E columns, dX the gradient of X.
+namespace heed::train {
+
+/// y = a + b.
+Variable add(Graph& graph, const Variable& a, const Variable& b);
+/// y = a * b, element by element.
+Variable multiply(Graph& graph, const Variable& a, const Variable& b);
+/// y = factor x.
+Variable scale(Graph& graph, const Variable& x, float factor);
+/// [a, b] along the columns.
+Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
+/// [a; b] along the rows.
+Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts);
+/// Columns [first, first + count).
+Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
+/// The rows at `indices`, in that order; repeated rows add up in the gradient. Also slices and reorders.
+Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices);
+/// The same elements as a (rows, columns) matrix.
+Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
+/// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h; here the mean over all rows of a
+/// sequence.
+Variable meanOverRows(Graph& graph, const Variable& x, const Sequences& sequences);
+
+/// phi(x). Saves x.
+Variable activate(Graph& graph, const Variable& x, Activation activation);
+/// The gated hidden layer phi(x[:, :F]) * x[:, F:] of x (T, 2F) (Shazeer 2020, arXiv:2002.05202).
+Variable gate(Graph& graph, const Variable& x, Activation activation);
+/// Softmax of each row. dX = Y * (dY - rowsum(dY * Y)).
+Variable softmax(Graph& graph, const Variable& x);
+/// Dropout with the draws of `key`; see heed/dropout.h.
+Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key);
+
+/// phi(x W^T + b) with a layer's parameters. dX = dZ W, dW = dZ^T X, db = colsum(dZ), where Z is phi's argument.
+Variable linear(Graph& graph, const Linear& layer, const Variable& x);
+/// The same with weight (out, in) and bias (1, out) or an empty Variable.
+Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
+
+/// Layer norm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
+Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
+/// The same with weight and bias (1, E), or empty Variables.
+Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
+/// Batch norm. In training mode it normalizes with the mean and the biased variance of the batch's T rows and updates
+/// the moving averages (with the unbiased variance, as PyTorch); otherwise it uses the moving averages.
+Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);
+
+/// Rotates queries or keys (T, H Dh) of all sequences, whose first rows have the position `first_position`, see Rotary.
+/// The gradient is rotated back.
+Variable rotate(Graph& graph, const std::shared_ptr<const Rotary>& rotary, const Variable& x,
+                const Sequences& sequences, Index num_heads, Index first_position = 0);
+/// Adds or appends positional encodings; a learned table gets a gradient.
+Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences);
+
+/// A mask of an attention call that is kept until the backward pass. Boolean masks have `allowed`, additive ones
+/// `added`, a (1, size) Variable whose gradient is the sum over the axes along which it broadcasts.
+struct AttentionMask {
+  const char* argument;
+  Shape shape;
+  bool per_key = false;
+  std::shared_ptr<const std::vector<uint8_t>> allowed;
+  Variable added;
+};
+
+/// The options of an attention call, see AttentionOptions.
+struct AttentionSettings {
+  std::optional<float> scale;
+  bool causal = false;
+  std::optional<Index> window;
+  std::vector<AttentionMask> masks;
+  Variable position_bias;  ///< empty, or the values of a PositionBias, (H, 2 max_distance + 1)
+  Variable head_mask;      ///< empty, (1, H) or (N, H)
+  float dropout = 0;
+  DropoutKey dropout_key;
+};
+
+/// Scaled dot-product attention of all heads; see heed/attention.h for shapes. `weights` is null or is filled as there.
+/// Keeps q, k and v and nothing of size L x S: the backward pass computes the softmax again, by blocks of queries.
+///
+/// With P = softmax(Q K^T scale + M), O = P V and D = rowsum(dO * O): dV = P^T dO, dP = dO V^T, dS = P * (dP - D),
+/// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4). The gradient of a
+/// mask adds up along the axes that repeat. Forbidden keys and their values have gradients of exactly 0, and so has a
+/// query whose keys are all forbidden.
+Variable attention(Graph& graph, const Variable& query, const Variable& key, const Variable& value,
+                   const Sequences& queries, const Sequences& keys, Index num_heads, const AttentionSettings& settings,
+                   float* weights = nullptr);
+
+}  // namespace heed::train

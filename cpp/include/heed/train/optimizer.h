@@ -1,0 +1,87 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/train/graph.h"
+
+namespace heed::train {
+
+/// Options of one parameter group, as in torch.optim.
+struct GroupOptions {
+  double lr = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0;  ///< SGD
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< Adam, AdamW
+};
+
+/// torch.optim.SGD, Adam and AdamW (Loshchilov, Hutter 2017, arXiv:1711.05101). Arithmetic per element is in fp32, bias
+/// corrections and factors in double, in PyTorch's order.
+class Optimizer {
+ public:
+  enum class Kind { kSgd, kAdam, kAdamW };
+
+  explicit Optimizer(Kind kind) : kind_(kind) {}
+
+  /// Adds a group; returns its index. Throws kInvalidArgument for options outside PyTorch's ranges.
+  Index addGroup(const GroupOptions& options);
+  GroupOptions& group(Index i) { return groups_[static_cast<size_t>(i)]; }
+  /// Adds a parameter to a group. `gradients` must outlive the optimizer. Throws kInvalidArgument for a parameter that
+  /// was added before.
+  void addParameter(Index group, ParameterGradients& gradients, size_t parameter);
+
+  /// Updates all parameters that require a gradient and have one. Returns false, with all parameters unchanged, if a
+  /// gradient is not finite. Throws kOutOfMemory, with all parameters unchanged.
+  bool step();
+
+  /// A parameter's state, for checkpoints: its number of steps and its moments, as (rows, row size) matrices; rows of a
+  /// table that have none are zeros. Before the first step there are none.
+  struct State {
+    std::string name;  ///< "exp_avg", "exp_avg_sq" or "momentum_buffer"
+    std::vector<float> values;
+  };
+  int64_t steps(Index parameter) const { return slots_[static_cast<size_t>(parameter)].steps; }
+  std::vector<State> state(Index parameter) const;
+  /// Restores them. Throws kShapeMismatch, kInvalidArgument; the state is then unchanged.
+  void restore(Index parameter, int64_t steps, std::span<const State> state);
+
+ private:
+  /// A parameter and its moments. A table whose gradient is by rows has moments for the rows that ever had a gradient
+  /// only: the others' are zeros and would not move their row.
+  struct Slot {
+    Index group = 0;
+    ParameterGradients* gradients = nullptr;
+    size_t parameter = 0;
+    int64_t steps = 0;
+    bool by_rows = false;
+    std::vector<Index> order;          // by rows: the rows that have moments
+    std::vector<Index> places;         // by rows: for each row of the table its index in `order`, or -1
+    std::vector<float> first, second;  // moments: of all rows, or of those in `order`
+
+    const Parameter& value() const { return gradients->parameters()[parameter]; }
+    ParameterGradients::Entry& gradient() const { return gradients->entry(parameter); }
+  };
+  struct Scratch;
+
+  std::vector<const char*> momentNames(const GroupOptions& options) const;
+  static void makeDense(Slot& slot);
+  static void makeSparse(Slot& slot);
+  void makeRoom(Slot& slot) const;
+  template <class Update>
+  static void updateDense(Slot& slot, Scratch& scratch, const Update& update);
+  template <class Update>
+  static void updateRows(Slot& slot, Scratch& scratch, const Update& update);
+  void update(Slot& slot, Scratch& scratch) const;
+
+  Kind kind_;
+  std::vector<GroupOptions> groups_;
+  std::vector<Slot> slots_;
+};
+
+/// torch.nn.utils.clip_grad_norm_: scales all gradients so that their norm is at most `max_norm`, by the factor min(1,
+/// max_norm / (norm + 1e-6)); returns the norm before. If that is not finite, the gradients stay as they are.
+double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm);
+
+}  // namespace heed::train

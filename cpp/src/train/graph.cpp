@@ -1,0 +1,256 @@
+#include "heed/train/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "core/check.h"
+#include "train/ops/update.h"
+
+namespace heed::train {
+
+Matrix::Matrix(Index rows, Index columns) : rows_(rows), columns_(columns) {
+  const size_t size = requireRoom("activations", {rows, columns});
+  // One element even for an empty matrix, so that data() tells whether there is one.
+  data_ = std::unique_ptr<float[]>(new float[std::max<size_t>(size, 1)]);
+}
+
+Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { view() = values; }
+
+ParameterGradients::ParameterGradients(Module& module)
+    : parameters_(module.parameters()), entries_(parameters_.size()) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    entries_[i].required = parameters_[i].kind != ParameterKind::kBuffer;
+    Index first = 0;
+    for (const Parameter::Part& part : parameters_[i].parts) {
+      const void* key = part.plain ? static_cast<const void*>(part.plain) : part.storage;
+      locations_.emplace(key, Location{i, first, part.rows});
+      first += part.rows;
+    }
+  }
+}
+
+void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
+  if (parameters_[parameter].kind == ParameterKind::kBuffer) return;
+  entries_[parameter].required = required;
+}
+
+const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
+  const auto found = locations_.find(key);
+  return found == locations_.end() ? nullptr : &found->second;
+}
+
+MatrixView ParameterGradients::dense(const Location& part) {
+  const Parameter& parameter = parameters_[part.parameter];
+  Entry& entry = entries_[part.parameter];
+  entry.present = true;
+  if (!entry.dense.data()) {
+    entry.dense = Matrix(parameter.shape[0], parameter.rowSize());
+    entry.dense.view().setZero();
+    // A table whose rows were looked up before, and which is now used as a whole.
+    for (size_t slot = 0; slot < entry.rows.order.size(); ++slot) {
+      const Index width = parameter.rowSize();
+      std::copy_n(entry.rows.values.data() + static_cast<Index>(slot) * width, width,
+                  entry.dense.data() + entry.rows.order[slot] * width);
+    }
+    entry.rows = {};
+    entry.by_rows = false;
+  }
+  return heed::view(entry.dense.data() + part.first_row * parameter.rowSize(), part.rows, parameter.rowSize());
+}
+
+float* ParameterGradients::row(const Location& table, Index row) {
+  Entry& entry = entries_[table.parameter];
+  const Index width = parameters_[table.parameter].rowSize();
+  entry.present = true;
+  if (entry.dense.data()) return entry.dense.data() + (table.first_row + row) * width;
+  entry.by_rows = true;
+  const auto [slot, is_new] = entry.rows.slots.try_emplace(table.first_row + row, entry.rows.order.size());
+  if (is_new) {
+    entry.rows.order.push_back(table.first_row + row);
+    entry.rows.values.resize(entry.rows.values.size() + static_cast<size_t>(width));
+  }
+  return entry.rows.values.data() + slot->second * width;
+}
+
+void ParameterGradients::read(size_t parameter, Index first, Index count, float* out) const {
+  const Entry& entry = entries_[parameter];
+  const Index width = parameters_[parameter].rowSize();
+  if (entry.dense.data()) {
+    std::copy_n(entry.dense.data() + first * width, count * width, out);
+    return;
+  }
+  std::fill_n(out, count * width, 0.0f);
+  if (!entry.by_rows) return;
+  for (Index row = first; row < first + count; ++row) {
+    const auto found = entry.rows.slots.find(row);
+    if (found != entry.rows.slots.end())
+      std::copy_n(entry.rows.values.data() + found->second * width, width, out + (row - first) * width);
+  }
+}
+
+void ParameterGradients::add(size_t parameter, Index first, Index count, const float* rows) {
+  const Index width = parameters_[parameter].rowSize();
+  if (entries_[parameter].by_rows) {
+    entries_[parameter].present = true;
+    for (Index r = 0; r < count; ++r) {
+      const ConstMatrixView from = heed::view(rows + r * width, 1, width);
+      if ((from.array() == 0).all()) continue;
+      heed::view(row({parameter, 0, 0}, first + r), 1, width) += from;
+    }
+    return;
+  }
+  dense({parameter, first, count}) += heed::view(rows, count, width);
+}
+
+void ParameterGradients::scale(size_t parameter, float factor) {
+  Entry& entry = entries_[parameter];
+  if (entry.dense.data()) scaleBy(factor, entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  scaleBy(factor, static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
+}
+
+void ParameterGradients::scale(float factor) {
+  for (size_t i = 0; i < entries_.size(); ++i) scale(i, factor);
+}
+
+double ParameterGradients::sumOfSquares(size_t parameter) const {
+  const Entry& entry = entries_[parameter];
+  if (!entry.required || !entry.present) return 0;
+  double sum = 0;
+  if (entry.dense.data()) sum += squaresOf(entry.dense.rows() * entry.dense.cols(), entry.dense.data());
+  return sum + squaresOf(static_cast<Index>(entry.rows.values.size()), entry.rows.values.data());
+}
+
+double ParameterGradients::sumOfSquares() const {
+  double sum = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) sum += sumOfSquares(i);
+  return sum;
+}
+
+void ParameterGradients::zero(size_t parameter) {
+  Entry& entry = entries_[parameter];
+  entry.present = false;
+  if (entry.dense.data()) entry.dense.view().setZero();
+  std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+}
+
+void ParameterGradients::zero() {
+  for (size_t i = 0; i < entries_.size(); ++i) zero(i);
+}
+
+Node::~Node() {
+  // Not recursively, as a long chain would use up the stack: `dropped` keeps the inputs of a node alive beyond it.
+  std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
+  backward = {};
+  while (!dropped.empty()) {
+    const std::shared_ptr<Node> node = std::move(dropped.back());
+    dropped.pop_back();
+    if (!node || node.use_count() > 1) continue;
+    std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
+    node->inputs.clear();
+    node->backward = {};
+  }
+}
+
+void Graph::forget(const ParameterGradients& gradients) { std::erase(gradients_, &gradients); }
+
+ParameterGradients* Graph::owner(const void* key, const ParameterGradients::Location*& location) const {
+  for (ParameterGradients* gradients : gradients_) {
+    location = gradients->find(key);
+    if (location) return gradients->requiresGradient(location->parameter) ? gradients : nullptr;
+  }
+  return nullptr;
+}
+
+bool Graph::requiresGradient(const void* key) const {
+  const ParameterGradients::Location* location = nullptr;
+  return owner(key, location) != nullptr;
+}
+
+Variable Graph::leaf(Matrix value, bool needs_gradient) {
+  auto shared = std::make_shared<const Matrix>(std::move(value));
+  if (!needs_gradient) return {std::move(shared), nullptr};
+  auto node = std::make_shared<Node>();
+  node->order = next_order_++;
+  node->generation = generation_;
+  node->rows = shared->rows();
+  node->columns = shared->cols();
+  node->leaf = true;
+  return {std::move(shared), std::move(node)};
+}
+
+Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
+                       BackwardFunction backward) {
+  const bool needed =
+      uses_parameters || std::any_of(inputs.begin(), inputs.end(), [](const Variable& x) { return x.needsGradient(); });
+  Variable result = leaf(std::move(value), needed);
+  if (!needed) return result;
+  Node& node = *result.node();
+  node.leaf = false;
+  node.backward = std::move(backward);
+  for (const Variable& input : inputs) node.inputs.push_back(input.node());
+  return result;
+}
+
+Variable Graph::recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external) {
+  Variable result = record(std::move(value), inputs, false, {});
+  if (result.node()) result.node()->external = std::move(external);
+  return result;
+}
+
+Backward::Backward(Graph& graph, const Variable& output, ConstMatrixView seed) : graph_(graph) {
+  requireShape("gradient", seed, output.rows(), output.cols());
+  if (!output.node()) return;
+  if (output.node()->generation != graph.generation())
+    refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
+           "one from before they changed");
+  give(output.node(), Matrix(seed));
+  waiting_.push(output.node());
+}
+
+Backward::~Backward() {
+  for (; !waiting_.empty(); waiting_.pop()) {
+    if (!waiting_.top()->leaf) waiting_.top()->gradient = Matrix();
+  }
+}
+
+std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
+  while (!waiting_.empty()) {
+    std::shared_ptr<Node> node = waiting_.top();
+    waiting_.pop();
+    // A node is queued by each of its users. Nothing has reached it, or it has run, if it has no gradient.
+    if (node->leaf || !node->gradient.data()) continue;
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input) waiting_.push(input);
+    }
+    gradient = std::move(node->gradient);
+    node->gradient = Matrix();
+    if (node->external) return node;
+    node->backward(gradient, *this);
+  }
+  return nullptr;
+}
+
+void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
+  Backward pass(graph, output, seed);
+  Matrix gradient;
+  if (pass.proceed(gradient))
+    refuse(ErrorCode::kUnsupported, "backward", "operations of the core", "one whose gradient the caller computes");
+}
+
+void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {
+  if (!node) return;
+  if (!node->gradient.data()) {
+    node->gradient = std::move(gradient);
+  } else {
+    node->gradient.view() += gradient.values();
+  }
+}
+
+float* Backward::tableRow(const void* key, Index row) {
+  const ParameterGradients::Location* location = nullptr;
+  ParameterGradients* owner = graph_.owner(key, location);
+  return owner ? owner->row(*location, row) : nullptr;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,83 @@
+/// L = mean of w l over all elements, where with the class's factor q on positive targets
+///
+///   l = (1 - y) softplus(x) + q y softplus(-x), softplus(x) = log(1 + e^x)
+///
+/// which is -(1 - y) log(1 - sigmoid(x)) - q y log(sigmoid(x)).
+/// Backward: dl/dx = (1 - y) sigmoid(x) - q y sigmoid(-x), dl/dy = q softplus(-x) - softplus(x).
+#include "core/check.h"
+#include "train/losses/loss.h"
+
+namespace heed::train::losses {
+namespace {
+
+void requirePerClass(const char* argument, const std::vector<float>& values, Index classes) {
+  if (!values.empty()) requireShape(argument, Shape{static_cast<Index>(values.size())}, Shape{classes});
+}
+
+/// A factor per class as a row: `values`, or ones.
+std::vector<float> rowOf(const std::vector<float>& values, Index classes) {
+  return values.empty() ? std::vector<float>(static_cast<size_t>(classes), 1) : values;
+}
+
+/// The class factors w and q.
+struct Factors {
+  std::vector<float> w, q;
+};
+
+}  // namespace
+
+Variable bceWithLogits(Graph& graph, const Variable& logits, const Variable& target, const BceOptions& options) {
+  const Index rows = logits.rows(), classes = logits.cols();
+  requireShape("target", target.value(), rows, classes);
+  requirePerClass("weight", options.weight, classes);
+  requirePerClass("posWeight", options.pos_weight, classes);
+  Factors factors{rowOf(options.weight, classes), rowOf(options.pos_weight, classes)};
+  // f(element, class, softplus(x), softplus(-x)) for every element.
+  const auto for_each = [](const Matrix& x, const auto& f) {
+    Matrix exponential(1, x.cols());
+    for (Index t = 0; t < x.rows(); ++t) {
+      const float* row = x.data() + t * x.cols();
+      exponentialsOfNegatives(x.cols(), row, exponential.data());
+      for (Index c = 0; c < x.cols(); ++c) {
+        const auto logit = static_cast<double>(row[c]), e = static_cast<double>(exponential.data()[c]);
+        f(t * x.cols() + c, static_cast<size_t>(c), softplus(logit, e), softplus(-logit, e));
+      }
+    }
+  };
+  double sum = 0;
+  for_each(*logits.shared(), [&](Index i, size_t c, double plus, double minus) {
+    const auto y = static_cast<double>(target.shared()->data()[i]);
+    sum += static_cast<double>(factors.w[c]) * ((1 - y) * plus + static_cast<double>(factors.q[c]) * y * minus);
+  });
+  const auto count = static_cast<double>(rows * classes);
+  return graph.record(scalarOf(sum / count), {logits, target}, false,
+                      [x = logits.shared(), y = target.shared(), dx = logits.node(), dy = target.node(),
+                       factors = std::move(factors), count, for_each](Matrix& gradient, Backward& pass) {
+                        const double factor = seedOf(gradient) / count;
+                        const Index columns = x->cols();
+                        if (dx) {
+                          Matrix out(x->rows(), columns);
+                          const v128_t scale = simd::splat(static_cast<float>(factor)), one = simd::splat(1);
+                          for (Index t = 0; t < out.rows(); ++t) {
+                            transform<2>(
+                                columns, out.data() + t * columns,
+                                [=](const auto& logit, const auto& label, const auto& w, const auto& q) {
+                                  const auto positive = sigmoid(logit), negative = sigmoid(negated(logit));
+                                  return w * scale * ((negated(label) + one) * positive - q * label * negative);
+                                },
+                                x->data() + t * columns, y->data() + t * columns, factors.w.data(), factors.q.data());
+                          }
+                          pass.give(dx, std::move(out));
+                        }
+                        if (dy) {
+                          Matrix out(x->rows(), columns);
+                          for_each(*x, [&](Index i, size_t c, double plus, double minus) {
+                            out.data()[i] = static_cast<float>(factor * static_cast<double>(factors.w[c]) *
+                                                               (static_cast<double>(factors.q[c]) * minus - plus));
+                          });
+                          pass.give(dy, std::move(out));
+                        }
+                      });
+}
+
+}  // namespace heed::train::losses

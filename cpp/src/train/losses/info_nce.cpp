@@ -1,0 +1,114 @@
+/// With the unit vectors u_i = a_i / |a_i|, v_j = b_j / |b_j| and S = scale U V^T: L = mean over i of
+/// log(sum_j e^{S_ij}) - S_ii, where j skips the pairs that are not negatives of i.
+///
+/// Backward, with P = softmax(S): dS = (P - I) / T, dU = scale dS V, dV = scale dS^T U, and da = (du - (u du) u) / |a|.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/check.h"
+#include "heed/linear.h"
+#include "ops/softmax.h"
+#include "train/losses/loss.h"
+#include "train/ops/products.h"
+
+namespace heed::train::losses {
+namespace {
+
+/// As in torch.nn.functional.normalize: shorter vectors are divided by this length.
+constexpr float kShortest = 1e-12f;
+
+constexpr auto kProduct = [](const auto& x, const auto& y) { return x * y; };
+
+/// The rows of x divided by their lengths.
+struct Units {
+  Matrix rows;
+  std::vector<float> lengths;
+};
+
+Units unitsOf(const Matrix& x) {
+  Units units{Matrix(x.rows(), x.cols()), {}};
+  for (Index i = 0; i < x.rows(); ++i) {
+    const float* row = x.data() + i * x.cols();
+    const auto length = static_cast<float>(std::sqrt(sumInDouble(x.cols(), kProduct, row, row)));
+    units.lengths.push_back(length);
+    units.rows.view().row(i) = x.values().row(i) / std::max(length, kShortest);
+  }
+  return units;
+}
+
+/// Replaces the gradient of unit vectors by that of the vectors.
+void backThroughUnits(const Units& units, Matrix& gradient) {
+  const Index width = gradient.cols();
+  for (Index i = 0; i < gradient.rows(); ++i) {
+    const float* u = units.rows.data() + i * width;
+    float* d = gradient.data() + i * width;
+    const float length = units.lengths[static_cast<size_t>(i)];
+    // The length of a short vector does not enter its unit vector.
+    const float along = length < kShortest ? 0 : sumOver(width, kProduct, u, d);
+    const v128_t projection = simd::splat(along), inverse = simd::splat(1 / std::max(length, kShortest));
+    transform<4>(width, d, [=](const auto& x, const auto& dx) { return (dx - x * projection) * inverse; }, u, d);
+  }
+}
+
+bool sameRow(const Matrix& x, Index i, Index j) {
+  const auto bytes = static_cast<size_t>(x.cols()) * sizeof(float);
+  return std::memcmp(x.data() + i * x.cols(), x.data() + j * x.cols(), bytes) == 0;
+}
+
+}  // namespace
+
+Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups) {
+  const Index count = a.rows(), width = a.cols();
+  if (b.rows() < count || b.cols() != width) {
+    refuseShape("b", "a row per row of a, " + Shape{count, width}.toString() + ", and any number of further negatives",
+                Shape{b.rows(), b.cols()});
+  }
+  if (!groups.empty()) requireOnePerRow("groups", groups.size(), count);
+  auto u = std::make_shared<Units>(unitsOf(*a.shared())), v = std::make_shared<Units>(unitsOf(*b.shared()));
+  auto p = std::make_shared<Matrix>(count, b.rows());
+  heed::linear(u->rows.values(), v->rows.values(), nullptr, Activation::kIdentity, p->view(), graph.context());
+  p->view() *= scale;
+
+  const auto is_negative = [&](Index i, Index j) {
+    if (j >= count) return true;
+    if (!groups.empty() && groups[static_cast<size_t>(i)] == groups[static_cast<size_t>(j)]) return false;
+    return !(sameRow(*a.shared(), i, j) && sameRow(*b.shared(), i, j));
+  };
+  double sum = 0;
+  for (Index i = 0; i < count; ++i) {
+    float* row = p->data() + i * b.rows();
+    for (Index j = 0; j < b.rows(); ++j) {
+      if (j != i && !is_negative(i, j)) row[j] = -std::numeric_limits<float>::infinity();
+    }
+    const auto positive = static_cast<double>(row[i]);
+    const auto highest = static_cast<double>(p->view().row(i).maxCoeff());
+    const float total = exponentials(row, b.rows());
+    p->view().row(i) /= total;
+    sum += highest + elementary::log(static_cast<double>(total)) - positive;
+  }
+  return graph.record(scalarOf(sum / static_cast<double>(count)), {a, b}, false,
+                      [u, v, p, scale, da = a.node(), db = b.node()](Matrix& gradient, Backward& pass) {
+                        const auto rows = static_cast<double>(p->rows());
+                        const auto factor = static_cast<float>(seedOf(gradient) * static_cast<double>(scale) / rows);
+                        // scale dS
+                        Matrix ds(p->values());
+                        for (Index i = 0; i < ds.rows(); ++i) ds.data()[i * ds.cols() + i] -= 1;
+                        ds.view() *= factor;
+                        if (da) {
+                          Matrix du(u->rows.rows(), u->rows.cols());
+                          inputGradient(ds.values(), v->rows.values(), du.view(), nullptr, pass.context());
+                          backThroughUnits(*u, du);
+                          pass.give(da, std::move(du));
+                        }
+                        if (db) {
+                          Matrix dv(v->rows.rows(), v->rows.cols());
+                          dv.view().setZero();
+                          addWeightGradient(ds.values(), u->rows.values(), dv.view(), pass.context());
+                          backThroughUnits(*v, dv);
+                          pass.give(db, std::move(dv));
+                        }
+                      });
+}
+
+}  // namespace heed::train::losses

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "core/elementary.h"
+#include "heed/train/losses.h"
+#include "train/ops/vectors.h"
+
+/// Shared by the losses.
+namespace heed::train {
+
+/// The (1, 1) value of a loss.
+inline Matrix scalarOf(double value) {
+  Matrix m(1, 1);
+  *m.data() = static_cast<float>(value);
+  return m;
+}
+
+/// The gradient that reached a loss.
+inline double seedOf(const Matrix& gradient) { return static_cast<double>(*gradient.data()); }
+
+/// Throws kShapeMismatch unless there is one value per row.
+void requireOnePerRow(const char* argument, size_t got, Index rows);
+
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), given e^-|x|, which does not overflow.
+inline double softplus(double x, double exponential) { return std::max(x, 0.0) + elementary::log(1 + exponential); }
+
+template <int N>
+simd::Floats<N> negated(const simd::Floats<N>& x) {
+  return x * simd::splat(-1);
+}
+
+/// out = e^-|x|.
+inline void exponentialsOfNegatives(Index count, const float* x, float* out) {
+  transform<2>(count, out, [](const auto& a) { return exp(minimum(a, negated(a))); }, x);
+}
+
+}  // namespace heed::train

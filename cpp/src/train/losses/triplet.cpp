@@ -1,0 +1,73 @@
+/// L = mean of max(0, d(a, p) - d(a, n) + margin) over the rows, where d(x, y) = |x - y + 1e-6|, as in PyTorch.
+///
+/// Backward, where the maximum is not 0, with the unit vectors u = (x - y + 1e-6) / d(x, y): da = u_ap - u_an,
+/// dp = -u_ap, dn = u_an. u = 0 where d = 0.
+#include <cmath>
+
+#include "core/check.h"
+#include "train/losses/loss.h"
+
+namespace heed::train::losses {
+namespace {
+
+constexpr float kEpsilon = 1e-6f;
+
+double distance(Index width, const float* x, const float* y) {
+  return std::sqrt(sumInDouble(
+      width,
+      [](const auto& a, const auto& b) {
+        const auto difference = a - b + simd::splat(kEpsilon);
+        return difference * difference;
+      },
+      x, y));
+}
+
+/// d(a, p) and d(a, n) of a row.
+struct Distances {
+  double positive, negative;
+};
+
+}  // namespace
+
+Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive, const Variable& negative,
+                 float margin) {
+  const Index rows = anchor.rows(), width = anchor.cols();
+  requireShape("positive", positive.value(), rows, width);
+  requireShape("negative", negative.value(), rows, width);
+  std::vector<Distances> distances;
+  double sum = 0;
+  for (Index t = 0; t < rows; ++t) {
+    const float* a = anchor.shared()->data() + t * width;
+    const Distances row{distance(width, a, positive.shared()->data() + t * width),
+                        distance(width, a, negative.shared()->data() + t * width)};
+    const double excess = row.positive - row.negative + static_cast<double>(margin);
+    // Written so that NaN stays NaN.
+    sum += excess < 0 ? 0 : excess;
+    distances.push_back(row);
+  }
+  return graph.record(
+      scalarOf(sum / static_cast<double>(rows)), {anchor, positive, negative}, false,
+      [a = anchor.shared(), p = positive.shared(), n = negative.shared(), da = anchor.node(), dp = positive.node(),
+       dn = negative.node(), distances = std::move(distances), margin](Matrix& gradient, Backward& pass) {
+        const double factor = seedOf(gradient) / static_cast<double>(a->rows());
+        // Adds sign * u for the pair of the anchor and `other`.
+        const auto add = [&](const std::shared_ptr<Node>& node, const Matrix& other, double Distances::* length,
+                             double sign) {
+          pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+            if (!residual) out.setZero();
+            for (Index t = 0; t < out.rows(); ++t) {
+              const Distances& row = distances[static_cast<size_t>(t)];
+              if (row.positive - row.negative + static_cast<double>(margin) < 0 || row.*length == 0) continue;
+              const auto scale = static_cast<float>(sign * factor / row.*length);
+              out.row(t).array() += scale * (a->values().row(t) - other.values().row(t)).array() + scale * kEpsilon;
+            }
+          });
+        };
+        add(da, *p, &Distances::positive, 1);
+        add(da, *n, &Distances::negative, -1);
+        add(dp, *p, &Distances::positive, -1);
+        add(dn, *n, &Distances::negative, 1);
+      });
+}
+
+}  // namespace heed::train::losses

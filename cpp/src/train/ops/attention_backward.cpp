@@ -1,0 +1,265 @@
+/// The gradients of Y = m (Z * P) V with P = softmax(S), S = Q K^T scale + M, dropout factors Z and head mask m, from
+/// dY:
+///
+///   G = dY V^T,  E = rowsum(P * Z * G),  dS = m P * (Z * G - E)
+///   dQ = scale dS K,  dK = scale dS^T Q,  dV = m (Z * P)^T dY,  dM = dS,  dm = sum(E)
+///
+/// (Dao et al. 2022, arXiv:2205.14135, appendix B.4; m E is their D = rowsum(dY * Y).) Where a key is forbidden, P and
+/// dS are exactly 0, whatever the key and the value are.
+///
+/// The first three products and the softmax run by row blocks of queries, as in the forward pass, and skip the same
+/// keys. P and dS of a few row blocks are kept for the two products with transposed operands.
+#include "train/ops/attention_backward.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "gemm/attention_products.h"
+#include "gemm/simd.h"
+#include "ops/key_selection.h"
+#include "ops/mask.h"
+#include "ops/softmax.h"
+#include "train/ops/panel_products.h"
+
+namespace heed::train {
+namespace {
+
+/// Row blocks of queries whose P and dS are kept at a time: the more, the fewer passes over dK and dV.
+constexpr Index kRowBlocks = 8;
+
+/// K for the product dS K. Zeros replace infinite and NaN entries: where such a key is forbidden, dS is 0, and 0 times
+/// NaN would be NaN; where it is not, dS is NaN.
+Panels packFinite(ConstMatrixView key, const RowList& keys, Arena& arena) {
+  const Panels panels = packValues(key, keys, arena);
+  if (panels.finite) return panels;
+  MatrixView finite = arena.matrix(key.rows(), key.cols());
+  finite = key.array().isFinite().select(key.array(), 0.0f);
+  return packValues(readOnly(finite), keys, arena);
+}
+
+/// For one query, from e^(s - max) and their sum, and G: replaces the former by Z P and the latter by dS / m. `kept` is
+/// Z, or null where all of it is 1; `count` is a multiple of 4. Returns E.
+float scoreGradient(float* exponentials, float sum, float* products, const float* kept, Index count) {
+  const v128_t zero = simd::splat(0), inverse_sum = simd::splat(sum == 0 ? 0 : 1 / sum);
+  v128_t total = zero;
+  for (Index j = 0; j < count; j += 4) {
+    const v128_t exponential = simd::load(exponentials + j), visible = wasm_f32x4_ne(exponential, zero);
+    const v128_t weight = wasm_v128_and(wasm_f32x4_mul(exponential, inverse_sum), visible);
+    v128_t product = simd::load(products + j);
+    if (kept) product = wasm_f32x4_mul(product, simd::load(kept + j));
+    product = wasm_v128_and(product, visible);
+    total = simd::multiplyAdd(weight, product, total);
+    simd::store(exponentials + j, weight);
+    simd::store(products + j, product);
+  }
+  const float e = simd::horizontalSum(total);
+  const v128_t es = simd::splat(e);
+  for (Index j = 0; j < count; j += 4) {
+    const v128_t weight = simd::load(exponentials + j), visible = wasm_f32x4_ne(weight, zero);
+    const v128_t gradient = wasm_f32x4_mul(weight, wasm_f32x4_sub(simd::load(products + j), es));
+    simd::store(products + j, wasm_v128_and(gradient, visible));
+    if (kept) simd::store(exponentials + j, wasm_f32x4_mul(weight, simd::load(kept + j)));
+  }
+  return e;
+}
+
+/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because theirs may be out of
+/// bounds.
+template <class View>
+View headRows(View all, Index begin, Index end, Index h, Index width) {
+  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
+  return view(all.data() + offset, end - begin, width, all.outerStride());
+}
+
+/// One head of one sequence.
+class HeadBackward {
+ public:
+  HeadBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result, Index n, Index h,
+               Context& context)
+      : call_(call),
+        result_(result),
+        n_(n),
+        h_(h),
+        context_(context),
+        scale_(call.options.scale.value_or(1 / std::sqrt(static_cast<float>(call.keyWidth())))),
+        head_mask_(call.headMask(n, h)),
+        query_(queries(call.query.value(), call.keyWidth())),
+        gradient_(queries(gradient, call.valueWidth())),
+        selection_(n, h, call.keys.length(n), call.options, context.arena) {
+    const RowList& selected = selection_.selected();
+    const ConstMatrixView key = keys(call.key.value(), call.keyWidth());
+    key_columns_ = packKeys(key, selected, arena());
+    value_columns_ = packKeys(keys(call.value.value(), call.valueWidth()), selected, arena());
+    key_rows_ = packFinite(key, selected, arena());
+    query_rows_ = packPanels(query_, arena());
+    gradient_rows_ = packPanels(gradient_, arena());
+  }
+
+  void run() {
+    const Index blocks = queryBlocks(query_.rows());
+    const RowList& selected = selection_.selected();
+    MatrixView dk = arena().matrix(selected.count, call_.keyWidth()),
+               dv = arena().matrix(selected.count, call_.valueWidth());
+    dk.setZero();
+    dv.setZero();
+    for (Index b = 0; b < blocks; b += kRowBlocks) runBlocks(b, std::min(b + kRowBlocks, blocks), blocks, dk, dv);
+    MatrixView key_gradient = keys(result_.key, call_.keyWidth()),
+               value_gradient = keys(result_.value, call_.valueWidth());
+    for (Index k = 0; k < selected.count; ++k) {
+      key_gradient.row(selected[k]) = head_mask_ * scale_ * dk.row(k);
+      value_gradient.row(selected[k]) = head_mask_ * dv.row(k);
+    }
+    if (result_.head_mask) result_.head_mask[call_.headMaskIndex(n_, h_)] += static_cast<float>(head_mask_gradient_);
+  }
+
+ private:
+  Arena& arena() const { return context_.arena; }
+  template <class View>
+  View queries(View all, Index width) const {
+    return headRows(all, call_.queries.begin(n_), call_.queries.end(n_), h_, width);
+  }
+  template <class View>
+  View keys(View all, Index width) const {
+    return headRows(all, call_.keys.begin(n_), call_.keys.end(n_), h_, width);
+  }
+
+  /// Row blocks [begin, end) of all `blocks`; adds to dK / (m scale) and dV / m of the selected keys.
+  void runBlocks(Index begin, Index end, Index blocks, MatrixView dk, MatrixView dv) {
+    const Arena::Scope scope(arena());
+    const Index first = evenPart(query_.rows(), blocks, begin), rows = evenPart(query_.rows(), blocks, end) - first;
+    const Index num_keys = selection_.selected().count, panels = (num_keys + 7) / 8;
+    const MatrixView weights = arena().matrix(rows, num_keys), score_gradients = arena().matrix(rows, num_keys);
+    auto* visible_panels = arena().take<bool>(panels);
+    std::fill_n(visible_panels, panels, false);
+    for (Index b = begin, r = 0, count; b < end; ++b, r += count) {
+      count = evenPart(query_.rows(), blocks, b + 1) - first - r;
+      runBlock(first + r, headRows(weights, r, r + count, 0, num_keys),
+               headRows(score_gradients, r, r + count, 0, num_keys), visible_panels);
+    }
+    // The keys that no query of these blocks may attend to are skipped.
+    for (Index panel = 0, next; panel < panels; panel = next) {
+      for (next = panel + 1; next < panels && visible_panels[next] == visible_panels[panel];) ++next;
+      if (!visible_panels[panel]) continue;
+      const Range range{8 * panel, std::min(8 * next, num_keys)};
+      const auto part = [&](const MatrixView& m) {
+        return view(static_cast<const float*>(m.data()) + range.begin, rows, range.count(), num_keys);
+      };
+      const auto rows_of = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
+      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), arena());
+      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), arena());
+    }
+  }
+
+  /// One row block, whose first query is `first`: writes its dQ, and its Z P and dS / m for all selected keys.
+  void runBlock(Index first, MatrixView weights, MatrixView score_gradients, bool* visible_panels) {
+    const Arena::Scope scope(arena());
+    const Index rows = weights.rows();
+    const VisibleKeys visible(selection_, first, rows, arena());
+    const Index count = visible.count(), width = (count + 7) / 8 * 8;
+    const auto block = [&](auto all) { return headRows(all, first, first + rows, 0, all.cols()); };
+    const Range key_features{0, call_.keyWidth()};
+    auto* packed = arena().take<uint32_t>(rows * std::max({call_.keyWidth(), call_.valueWidth(), width}));
+    std::array<float, kMaxQueries> factors;
+
+    // S without M, and G.
+    MatrixView scores = arena().matrix(rows, width), products = arena().matrix(rows, width);
+    multiplyRowBlock(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
+    multiplyRowBlock(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
+    float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
+    for (Index r = 0; r < rows; ++r) {
+      float *score = scores.row(r).data(), *product = products.row(r).data();
+      visible.addBiasAndMasks(r, score);
+      std::fill(score + count, score + width, kForbidden);
+      if (kept) drawDropout(visible, first + r, kept, width);
+      const float sum = exponentials(score, width);
+      head_mask_gradient_ += static_cast<double>(scoreGradient(score, sum, product, kept, width));
+      addMaskGradients(visible, first + r, product);
+      spread(visible, score, weights.row(r).data());
+      spread(visible, product, score_gradients.row(r).data());
+    }
+    for (const Range& range : visible.ranges())
+      std::fill(visible_panels + range.begin / 8, visible_panels + (range.end + 7) / 8, true);
+
+    // dQ = m scale (dS / m) K.
+    factors.fill(head_mask_ * scale_);
+    multiplyRowBlock(readOnly(view(products.data(), rows, count, width)), key_rows_, visible.ranges(),
+                     {&key_features, 1}, factors.data(), block(queries(result_.query, call_.keyWidth())), packed);
+  }
+
+  /// Z for query i, as the forward pass drew it; zeros after the last key.
+  void drawDropout(const VisibleKeys& visible, Index i, float* kept, Index width) const {
+    const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
+    DropoutRow draws(call_.options.dropout_key, call_.random.first_sequence + n_, h_, i);
+    visible.forEach(
+        [&](Index key, Index column) { kept[column] = draws.drops(key, call_.options.dropout) ? 0 : factor; });
+    std::fill(kept + visible.count(), kept + width, 0.0f);
+  }
+
+  /// Adds dM = dS of query i to the gradients of additive masks and of the position bias, whose entries repeat.
+  void addMaskGradients(const VisibleKeys& visible, Index i, const float* score_gradient) const {
+    for (size_t m = 0; m < call_.masks.size(); ++m) {
+      if (!result_.masks[m]) continue;
+      const std::array<Index, 4>& strides = call_.masks[m].strides;
+      float* row = result_.masks[m] + n_ * strides[0] + h_ * strides[1] + i * strides[2];
+      visible.forEach([&](Index key, Index column) { row[key * strides[3]] += head_mask_ * score_gradient[column]; });
+    }
+    if (result_.position_bias) {
+      const Index most = call_.bias.max_distance;
+      float* row = result_.position_bias + h_ * (2 * most + 1) + most;
+      visible.forEach([&](Index key, Index column) {
+        row[std::clamp(key - i, -most, most)] += head_mask_ * score_gradient[column];
+      });
+    }
+  }
+
+  /// Writes the columns of visible keys to their places among all selected keys, zeros to the others.
+  void spread(const VisibleKeys& visible, const float* from, float* to) const {
+    Index next = 0;
+    for (const Range& range : visible.ranges()) {
+      std::fill(to + next, to + range.begin, 0.0f);
+      std::copy_n(from, range.count(), to + range.begin);
+      from += range.count();
+      next = range.end;
+    }
+    std::fill(to + next, to + selection_.selected().count, 0.0f);
+  }
+
+  const AttentionCall& call_;
+  const AttentionGradients& result_;
+  const Index n_, h_;
+  Context& context_;
+  const float scale_, head_mask_;
+  const ConstMatrixView query_, gradient_;
+  const KeySelection selection_;
+  Panels key_columns_, value_columns_;            // K^T and V^T of the selected keys
+  Panels key_rows_, query_rows_, gradient_rows_;  // K of the selected keys, Q and dY
+  double head_mask_gradient_ = 0;
+};
+
+}  // namespace
+
+bool AttentionGradients::sharedByHeads() const {
+  return std::any_of(masks.begin(), masks.end(), [](const float* gradient) { return gradient != nullptr; });
+}
+
+void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
+                       Context& context) {
+  // Keys that are not selected are skipped.
+  MatrixView(result.key).setZero();
+  MatrixView(result.value).setZero();
+  for (Index n = 0; n < call.queries.count(); ++n) {
+    if (call.queries.length(n) == 0) continue;
+    const auto head = [&](Index h, Context& task) {
+      const Arena::Scope scope(task.arena);
+      HeadBackward(call, gradient, result, n, h, task).run();
+    };
+    if (result.sharedByHeads()) {  // tasks must write to disjoint memory
+      for (Index h = 0; h < call.num_heads; ++h) head(h, context);
+    } else {
+      context.executor.run(call.num_heads, context, head);
+    }
+  }
+}
+
+}  // namespace heed::train

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "heed/train/ops.h"
+
+namespace heed::train {
+
+/// One call of attention(): its inputs, and its settings as inference takes them. `options` refers to the other
+/// members, so that an object stays where it was made.
+struct AttentionCall {
+  AttentionCall(const Variable& query, const Variable& key, const Variable& value, const Sequences& queries,
+                const Sequences& keys, Index num_heads, const AttentionSettings& settings, const RandomState& random);
+  AttentionCall(const AttentionCall&) = delete;
+  AttentionCall& operator=(const AttentionCall&) = delete;
+
+  AttentionInput input() const { return {query.value(), key.value(), value.value(), queries, keys}; }
+  Index keyWidth() const { return query.cols() / num_heads; }
+  Index valueWidth() const { return value.cols() / num_heads; }
+  /// Position of the factor on head h of sequence n in the head mask.
+  Index headMaskIndex(Index n, Index h) const { return (settings.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
+  float headMask(Index n, Index h) const {
+    return settings.head_mask ? settings.head_mask.value().data()[headMaskIndex(n, h)] : 1;
+  }
+
+  Variable query, key, value;
+  Sequences queries, keys;
+  Index num_heads;
+  AttentionSettings settings;
+  RandomState random;  // dropout draws for the same sequences in both passes
+  std::vector<Mask> masks;
+  PositionBias bias;
+  AttentionOptions options;
+};
+
+/// Where attentionBackward() writes.
+struct AttentionGradients {
+  MatrixView query, key, value;  ///< overwritten
+  float* head_mask;              ///< null, or added to; the same for the following
+  float* position_bias;
+  std::vector<float*> masks;  ///< one for each mask
+
+  bool sharedByHeads() const;
+};
+
+/// Computes the gradients from that of the output (sum L_n, H Dv).
+void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
+                       Context& context);
+
+}  // namespace heed::train

@@ -1,0 +1,60 @@
+/// Operations on matrices of one shape, element by element:
+///
+///   Y = A + B   dA = dY, dB = dY
+///   Y = A * B   dA = dY * B, dB = dY * A
+///   Y = c X     dX = c dY
+#include "core/check.h"
+#include "heed/train/ops.h"
+#include "train/ops/vectors.h"
+
+namespace heed::train {
+namespace {
+
+constexpr auto kSum = [](const auto& a, const auto& b) { return a + b; };
+constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b; };
+
+/// y = factor x; y may be x.
+void multiplyBy(float factor, Index count, const float* x, float* y) {
+  transform<4>(count, y, [factor](const auto& a) { return a * simd::splat(factor); }, x);
+}
+
+}  // namespace
+
+Variable add(Graph& graph, const Variable& a, const Variable& b) {
+  requireShape("b", b.value(), a.rows(), a.cols());
+  Matrix y(a.rows(), a.cols());
+  transform<4>(sizeOf(y), y.data(), kSum, a.shared()->data(), b.shared()->data());
+  return graph.record(std::move(y), {a, b}, false, [a = a.node(), b = b.node()](Matrix& dy, Backward& pass) {
+    if (!b) return pass.give(a, std::move(dy));
+    pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) { write(out, residual, dy.values()); });
+    pass.give(b, std::move(dy));
+  });
+}
+
+Variable multiply(Graph& graph, const Variable& a, const Variable& b) {
+  requireShape("b", b.value(), a.rows(), a.cols());
+  Matrix y(a.rows(), a.cols());
+  transform<4>(sizeOf(y), y.data(), kProduct, a.shared()->data(), b.shared()->data());
+  // Each factor is kept only for the gradient of the other.
+  const auto kept_a = b.needsGradient() ? a.shared() : nullptr, kept_b = a.needsGradient() ? b.shared() : nullptr;
+  return graph.record(std::move(y), {a, b}, false,
+                      [a = a.node(), b = b.node(), kept_a, kept_b](Matrix& dy, Backward& pass) {
+                        pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) {
+                          write(out, residual, dy.values().cwiseProduct(kept_b->values()));
+                        });
+                        if (!b) return;
+                        transform<4>(sizeOf(dy), dy.data(), kProduct, dy.data(), kept_a->data());
+                        pass.give(b, std::move(dy));
+                      });
+}
+
+Variable scale(Graph& graph, const Variable& x, float factor) {
+  Matrix y(x.rows(), x.cols());
+  multiplyBy(factor, sizeOf(y), x.shared()->data(), y.data());
+  return graph.record(std::move(y), {x}, false, [node = x.node(), factor](Matrix& dy, Backward& pass) {
+    multiplyBy(factor, sizeOf(dy), dy.data(), dy.data());
+    pass.give(node, std::move(dy));
+  });
+}
+
+}  // namespace heed::train

@@ -1,0 +1,130 @@
+/// Layer norm of each row: y = gamma * n + delta, n = (x - mean) r, r = 1 / sqrt(variance + eps).
+///
+/// Backward with g = gamma * dy: dx = r (g - mean(g) - n mean(g * n)), dgamma = sum over rows of dy * n, ddelta = sum
+/// over rows of dy.
+#include <cmath>
+
+#include "core/check.h"
+#include "heed/train/ops.h"
+#include "train/ops/vectors.h"
+
+namespace heed::train {
+namespace {
+
+struct Statistics {
+  float mean, scale;
+};
+
+/// As in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the mean of
+/// squared differences.
+Statistics statisticsOf(const float* x, Index width, float eps) {
+  const auto count = static_cast<float>(width);
+  const v128_t first = simd::splat(x[0]);
+  const float mean = x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
+  const auto squared = [mean](const auto& a) {
+    const auto centred = a - simd::splat(mean);
+    return centred * centred;
+  };
+  return {mean, 1 / std::sqrt(sumOver(width, squared, x) / count + eps)};
+}
+
+/// The gradients of weight and bias. Sums over many rows lose digits: rows are added in groups, then groups are added.
+class AffineGradients {
+ public:
+  AffineGradients(Index width, float* dweight, float* dbias)
+      : width_(width), dweight_(dweight), dbias_(dbias), sums_(dweight || dbias ? 2 : 0, width) {
+    sums_.view().setZero();
+  }
+
+  void add(const float* x, const float* dy, const Statistics& row) {
+    if (dweight_) {
+      const v128_t mean = simd::splat(row.mean), scale = simd::splat(row.scale);
+      transform<4>(
+          width_, sums_.data(),
+          [mean, scale](const auto& sum, const auto& a, const auto& d) { return sum + d * ((a - mean) * scale); },
+          sums_.data(), x, dy);
+    }
+    if (dbias_) accumulate(width_, dy, sums_.data() + width_);
+    if (++rows_ == kGroup) finish();
+  }
+
+  void finish() {
+    if (dweight_) accumulate(width_, sums_.data(), dweight_);
+    if (dbias_) accumulate(width_, sums_.data() + width_, dbias_);
+    sums_.view().setZero();
+    rows_ = 0;
+  }
+
+ private:
+  static constexpr int kGroup = 32;
+  Index width_;
+  float *dweight_, *dbias_;
+  Matrix sums_;
+  int rows_ = 0;
+};
+
+/// Replaces dy by dx, and adds to dweight and dbias where they are not null. `weight` is null or (E).
+void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& dy, float* dweight, float* dbias) {
+  const Index width = x.cols();
+  AffineGradients affine(width, dweight, dbias);
+  for (Index t = 0; t < x.rows(); ++t) {
+    const float* row = x.data() + t * width;
+    float* d = dy.data() + t * width;
+    const Statistics statistics = statisticsOf(row, width, eps);
+    affine.add(row, d, statistics);
+    if (weight) transform<4>(width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
+    const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
+    const float g = sumOver(width, [](const auto& a) { return a; }, d);
+    const float gn =
+        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const auto count = static_cast<float>(width);
+    const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
+    transform<4>(
+        width, d, [=](const auto& a, const auto& b) { return ((a - mean_g) - (b - mean) * scale * mean_gn) * scale; },
+        d, row);
+  }
+  affine.finish();
+}
+
+}  // namespace
+
+Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
+  Matrix y(x.rows(), layer.options().normalized_shape);
+  layer.forward(x.value(), y.view());
+  const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
+  return graph.record(std::move(y), {x}, trains,
+                      [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+                        float *dweight = nullptr, *dbias = nullptr;
+                        pass.addToParameter(layer.weight(), [&](MatrixView d) { dweight = d.data(); });
+                        pass.addToParameter(layer.bias(), [&](MatrixView d) { dbias = d.data(); });
+                        layerNormGradient(*kept, layer.weight(), layer.options().eps, gradient, dweight, dbias);
+                        pass.give(node, std::move(gradient));
+                      });
+}
+
+Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps) {
+  requireAtLeast("x", x.cols(), 1);
+  requireEps(eps);
+  if (weight) requireShape("weight", weight.value(), 1, x.cols());
+  if (bias) requireShape("bias", bias.value(), 1, x.cols());
+  Matrix y(x.rows(), x.cols());
+  heed::layerNorm(x.value(), weight ? weight.shared()->data() : nullptr, bias ? bias.shared()->data() : nullptr, eps,
+                  y.view());
+  return graph.record(std::move(y), {x, weight, bias}, false,
+                      [kept = x.shared(), gamma = weight ? weight.shared() : nullptr, eps, node = x.node(),
+                       weight = weight.node(), bias = bias.node()](Matrix& gradient, Backward& pass) {
+                        float *dweight = nullptr, *dbias = nullptr;
+                        const auto zeroed = [](float*& to) {
+                          return [&to](MatrixView out, const ConstMatrixView* residual) {
+                            if (!residual) out.setZero();
+                            to = out.data();
+                          };
+                        };
+                        pass.add(weight, zeroed(dweight));
+                        pass.add(bias, zeroed(dbias));
+                        layerNormGradient(*kept, gamma ? gamma->data() : nullptr, eps, gradient, dweight, dbias);
+                        pass.give(node, std::move(gradient));
+                      });
+}
+
+}  // namespace heed::train

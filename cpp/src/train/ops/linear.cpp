@@ -1,0 +1,73 @@
+/// Y = phi(Z), Z = X W^T + b. Backward, with dZ = dY * phi'(Z): dX = dZ W, dW = dZ^T X, db = colsum(dZ).
+#include "train/ops/linear.h"
+
+#include "core/check.h"
+#include "gemm/gemm.h"
+#include "gemm/weights/packed_weight.h"
+#include "train/ops/products.h"
+
+namespace heed::train {
+
+void requireTrainable(const Linear& layer) {
+  if (layer.options().precision != Precision::kFloat32)
+    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, which alone can be trained", "int8 weights");
+}
+
+Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
+  requireTrainable(layer);
+  requireShape("x", x.value(), x.rows(), layer.options().in_features);
+  Matrix z(x.rows(), layer.options().out_features);
+  // phi is an operation of its own, so that its argument is kept and not its result.
+  matmul(x.value(), layer.weight(), {.bias = layer.bias()}, z.view(), graph.context());
+  return activate(graph, recordLinear(graph, layer, x, std::move(z)), layer.options().activation);
+}
+
+Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matrix z) {
+  const RowStorage* weight = &layer.weight();
+  const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
+  // X is kept only if the weight's gradient needs it.
+  const auto kept = graph.requiresGradient(weight) ? x.shared() : nullptr;
+  return graph.record(std::move(z), {x}, trains, [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
+    Context& context = pass.context();
+    pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
+      inputGradient(dz.values(), layer.weight(), out, residual, context);
+    });
+    if (kept) {
+      pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()),
+                          [&](MatrixView dw) { addWeightGradient(dz.values(), kept->values(), dw, context); });
+    }
+    // Vectors are stored as one column.
+    pass.addToParameter(layer.bias(),
+                        [&](MatrixView db) { addBiasGradient(dz.values(), heed::view(db.data(), 1, db.size())); });
+  });
+}
+
+Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation) {
+  const Index out_features = weight.rows();
+  if (bias) requireShape("bias", bias.value(), 1, out_features);
+  Matrix z(x.rows(), out_features);
+  heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
+               graph.context());
+  // Each factor is kept only for the gradient of the other.
+  const auto kept_x = weight.needsGradient() ? x.shared() : nullptr;
+  const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
+  const Variable result = graph.record(
+      std::move(z), {x, weight, bias}, false,
+      [kept_x, kept_weight, x = x.node(), weight = weight.node(), bias = bias.node()](Matrix& dz, Backward& pass) {
+        Context& context = pass.context();
+        pass.add(x, [&](MatrixView out, const ConstMatrixView* residual) {
+          inputGradient(dz.values(), kept_weight->values(), out, residual, context);
+        });
+        pass.add(weight, [&](MatrixView out, const ConstMatrixView* residual) {
+          if (!residual) out.setZero();
+          addWeightGradient(dz.values(), kept_x->values(), out, context);
+        });
+        pass.add(bias, [&](MatrixView out, const ConstMatrixView* residual) {
+          if (!residual) out.setZero();
+          addBiasGradient(dz.values(), out);
+        });
+      });
+  return activate(graph, result, activation);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,137 @@
+#include "train/ops/panel_products.h"
+
+#include <array>
+#include <cstring>
+
+#include "gemm/driver.h"
+#include "gemm/row_blocks.h"
+
+namespace heed::train {
+namespace {
+
+/// A sink that hands the vectors of a register tile to `put(to, four)`, which stores or adds them. Panels beyond the
+/// last column go through a buffer, as in attention_products.cpp.
+template <class Put>
+struct Rows {
+  float* out;
+  Index stride;
+  Index columns;
+  Put put;
+
+  template <int R, int P>
+  void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
+    float buffer[R * 8 * P];
+    const Index width = std::min<Index>(8 * P, columns - 8 * panel);
+    const bool whole = width == 8 * P;
+    float* const to = whole ? out + 8 * panel : buffer;
+    const Index step = whole ? stride : 8 * P;
+    if (!whole) {
+      std::fill(buffer, buffer + R * 8 * P, 0.0f);
+      for (int r = 0; r < R; ++r) std::copy_n(out + r * stride + 8 * panel, width, buffer + 8 * P * r);
+    }
+    HEED_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HEED_UNROLL
+      for (int i = 0; i < 2 * P; ++i) put(to + r * step + 4 * i, sums[r][i]);
+    }
+    for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
+  }
+};
+
+PanelSpan spanOf(const Panels& panels) {
+  return {reinterpret_cast<const std::byte*>(panels.data), panels.depth * FloatStep::kBytes};
+}
+
+/// Packs `count` row blocks of A^T that have R rows, from one row of A: value k of column r of a block is its word
+/// k R + r.
+template <int R>
+void packColumns(const float* row, Index count, Index depth, uint32_t* words) {
+  for (Index i = 0; i < count; ++i, row += R, words += R * depth) std::memcpy(words, row, R * sizeof(float));
+}
+
+/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A, in the order in which A lies in memory.
+void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32_t* words) {
+  using Pack = void (*)(const float*, Index, Index, uint32_t*);
+  static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+    return std::array{Pack{packColumns<kRow + 1>}...};
+  }(std::make_integer_sequence<int, kBlockRows>());
+  const Index depth = a.rows();
+  // There are two heights at most, one after the other.
+  for (Index i = 0, next; i < blocks.count; i = next) {
+    const Index height = blocks.height(i), first = blocks.begin(i);
+    for (next = i + 1; next < blocks.count && blocks.height(next) == height;) ++next;
+    const Pack pack = kHeights[static_cast<size_t>(height - 1)];
+    for (Index k = 0; k < depth; ++k)
+      pack(a.data() + k * a.outerStride() + begin + first, next - i, depth, words + first * depth + k * height);
+  }
+}
+
+/// Rows of C that are computed from one packed part of A^T, and bytes of the panels of B that each row block reads
+/// again: as many as fit into the second-level cache, as in gemm/chunk.h.
+constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
+/// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
+constexpr Index kChain = 512;
+
+}  // namespace
+
+Panels packPanels(ConstMatrixView b, Arena& arena) {
+  const Index depth = b.rows(), width = b.cols(), whole = width / 8;
+  float* panels = arena.take(8 * depth * ((width + 7) / 8));
+  // A few rows at a time, which stay in the first-level cache while their parts go to the panels.
+  constexpr Index kRows = 8;
+  for (Index first = 0; first < depth; first += kRows) {
+    const Index end = std::min(first + kRows, depth);
+    for (Index p = 0; p < whole; ++p) {
+      for (Index k = first; k < end; ++k) {
+        const float* from = b.data() + k * b.outerStride() + 8 * p;
+        float* to = panels + 8 * (p * depth + k);
+        simd::store(to, simd::load(from));
+        simd::store(to + 4, simd::load(from + 4));
+      }
+    }
+    for (Index k = first; k < end && 8 * whole < width; ++k) {
+      float* to = panels + 8 * (whole * depth + k);
+      std::fill(std::copy_n(b.data() + k * b.outerStride() + 8 * whole, width - 8 * whole, to), to + 8, 0.0f);
+    }
+  }
+  return {.data = panels, .depth = depth, .columns = width, .finite = false};
+}
+
+void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
+                      uint32_t* words) {
+  if (a.rows() == 0) return;
+  packRows(a, RowBlocks(a.rows()), words);
+  const Range k[] = {{0, b.depth}};
+  const auto put = [factors = simd::splat(factor)](float* to, v128_t sums) {
+    simd::store(to, wasm_f32x4_mul(sums, factors));
+  };
+  heed::multiplyRowBlock<FloatStep>(a.rows(), words, spanOf(b), std::span(k), columns,
+                                    Rows<decltype(put)>{out.data(), out.outerStride(), out.cols(), put});
+}
+
+void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const auto put = [](float* to, v128_t sums) { simd::store(to, wasm_f32x4_add(simd::load(to), sums)); };
+  const Index depth = a.rows(), chunks = (a.cols() + kMaxRows - 1) / kMaxRows;
+  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
+  auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMaxRows));
+  for (Index c = 0; c < chunks; ++c) {
+    const Index begin = evenPart(a.cols(), chunks, c);
+    const RowBlocks blocks(evenPart(a.cols(), chunks, c + 1) - begin);
+    packColumns(a, begin, blocks, words);
+    for (Index column = 0; column < b.columns; column += columns_at_once) {
+      const Range columns{column, std::min(column + columns_at_once, b.columns)};
+      for (Index t = 0; t < depth; t += kChain) {
+        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
+        for (Index i = 0; i < blocks.count; ++i) {
+          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
+          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
+                                            spanOf(b), std::span(k), std::span(&columns, 1),
+                                            Rows<decltype(put)>{rows, out.outerStride(), columns.count(), put});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace heed::train

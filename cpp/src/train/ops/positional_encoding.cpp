@@ -1,0 +1,33 @@
+/// y_t = x_t + e_i or [x_t, e_i] for row t with position i in its sequence, e_i row i of the table. dx_t = dy_t, or its
+/// first columns; de_i = the sum of dy_t, or of its last columns, over the rows t with position i.
+#include "heed/positional_encoding.h"
+
+#include "heed/train/ops.h"
+#include "train/ops/vectors.h"
+
+namespace heed::train {
+
+Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences) {
+  Matrix y(x.rows(), layer.outputWidth(x.cols()));
+  layer.forward(x.value(), sequences, y.view());
+  const bool concatenates = layer.options().mode == PositionalEncodingOptions::Mode::kConcat;
+  // Sinusoids are no parameter, so nothing requires their gradient.
+  return graph.record(std::move(y), {x}, graph.requiresGradient(layer.table()),
+                      [&layer, node = x.node(), sequences, concatenates](Matrix& dy, Backward& pass) {
+                        const Index width = layer.options().embed_dim, first = dy.cols() - width;
+                        pass.addToParameter(layer.table(), [&](MatrixView de) {
+                          for (Index n = 0; n < sequences.count(); ++n) {
+                            for (Index i = 0; i < sequences.length(n); ++i) {
+                              const Index t = sequences.begin(n) + i;
+                              accumulate(width, dy.data() + t * dy.cols() + first, de.data() + i * width);
+                            }
+                          }
+                        });
+                        if (!concatenates) return pass.give(node, std::move(dy));
+                        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+                          write(out, residual, dy.values().leftCols(first));
+                        });
+                      });
+}
+
+}  // namespace heed::train

@@ -1,0 +1,140 @@
+/// Operations that move rows and columns; a gradient moves back to where its element came from:
+///
+///   Y = [A, B] or [A; B]     dA, dB = the parts of dY
+///   Y = X[:, first : last]   dX = dY there, 0 elsewhere
+///   Y_i = X_{indices[i]}     dX_k = sum of dY_i over the i with indices[i] = k
+///   y_n = mean of x_t        dx_t = dy_n / L_n for the L_n rows t of sequence n
+#include <algorithm>
+#include <string>
+
+#include "core/check.h"
+#include "heed/train/ops.h"
+#include "train/ops/vectors.h"
+
+namespace heed::train {
+namespace {
+
+std::vector<std::shared_ptr<Node>> nodesOf(const std::vector<Variable>& parts) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  nodes.reserve(parts.size());
+  for (const Variable& part : parts) nodes.push_back(part.node());
+  return nodes;
+}
+
+std::string nameOf(size_t part) { return "parts[" + std::to_string(part) + "]"; }
+
+void requireParts(const std::vector<Variable>& parts) {
+  if (parts.empty()) refuse(ErrorCode::kInvalidArgument, "parts", "at least one", "an empty list");
+}
+
+}  // namespace
+
+Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts) {
+  requireParts(parts);
+  Index columns = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    requireShape(nameOf(i).c_str(), parts[i].value(), parts[0].rows(), parts[i].cols());
+    columns += parts[i].cols();
+  }
+  Matrix y(parts[0].rows(), columns);
+  std::vector<Index> first = {0};
+  for (const Variable& part : parts) {
+    y.view().middleCols(first.back(), part.cols()) = part.value();
+    first.push_back(first.back() + part.cols());
+  }
+  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
+        write(out, residual, dy.values().middleCols(first[i], out.cols()));
+      });
+    }
+  });
+}
+
+Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts) {
+  requireParts(parts);
+  Index rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    requireShape(nameOf(i).c_str(), parts[i].value(), parts[i].rows(), parts[0].cols());
+    rows += parts[i].rows();
+  }
+  Matrix y(rows, parts[0].cols());
+  std::vector<Index> first = {0};
+  for (const Variable& part : parts) {
+    y.view().middleRows(first.back(), part.rows()) = part.value();
+    first.push_back(first.back() + part.rows());
+  }
+  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
+        write(out, residual, dy.values().middleRows(first[i], out.rows()));
+      });
+    }
+  });
+}
+
+Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count) {
+  requireRange("first", first, 0, x.cols());
+  requireRange("count", count, 0, x.cols() - first);
+  Matrix y(x.rows(), count);
+  y.view() = x.value().middleCols(first, count);
+  return graph.record(std::move(y), {x}, false, [node = x.node(), first](Matrix& dy, Backward& pass) {
+    pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+      if (!residual) out.setZero();
+      out.middleCols(first, dy.cols()) += dy.values();
+    });
+  });
+}
+
+Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices) {
+  Matrix y(static_cast<Index>(indices.size()), x.cols());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < 0 || indices[i] >= x.rows()) {
+      refuse(ErrorCode::kInvalidArgument, "indices", "a row in [0, " + std::to_string(x.rows()) + ")",
+             std::to_string(indices[i]));
+    }
+    y.view().row(static_cast<Index>(i)) = x.value().row(indices[i]);
+  }
+  return graph.record(
+      std::move(y), {x}, false, [node = x.node(), indices = std::move(indices)](Matrix& dy, Backward& pass) {
+        pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+          if (!residual) out.setZero();
+          const Index width = out.cols();
+          for (size_t i = 0; i < indices.size(); ++i)
+            accumulate(width, dy.data() + static_cast<Index>(i) * width, out.data() + indices[i] * width);
+        });
+      });
+}
+
+Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
+  requireAtLeast("rows", rows, 0);
+  requireAtLeast("columns", columns, 0);
+  if (Shape{rows, columns}.size() != sizeOf(*x.shared())) {
+    refuseShape("x", "as many elements as the new shape, " + Shape{rows, columns}.toString(),
+                Shape{x.rows(), x.cols()});
+  }
+  Matrix y(view(x.shared()->data(), rows, columns));
+  return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {
+    pass.add(node, [&](MatrixView out, const ConstMatrixView* residual) {
+      write(out, residual, view(static_cast<const float*>(dy.data()), out.rows(), out.cols()));
+    });
+  });
+}
+
+Variable meanOverRows(Graph& graph, const Variable& x, const Sequences& sequences) {
+  requireShape("x", x.value(), sequences.totalRows(), x.cols());
+  Matrix y(sequences.count(), x.cols());
+  pool(x.value(), sequences, {}, Pooling::kMean, y.view());
+  return graph.record(std::move(y), {x}, false, [node = x.node(), sequences](Matrix& dy, Backward& pass) {
+    Matrix dx(sequences.totalRows(), dy.cols());
+    for (Index n = 0; n < sequences.count(); ++n) {
+      if (sequences.length(n) == 0) continue;
+      auto rows = dx.view().middleRows(sequences.begin(n), sequences.length(n));
+      rows.row(0) = dy.values().row(n) / static_cast<float>(sequences.length(n));
+      rows.bottomRows(rows.rows() - 1).rowwise() = rows.row(0);
+    }
+    pass.give(node, std::move(dx));
+  });
+}
+
+}  // namespace heed::train

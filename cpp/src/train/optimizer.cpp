@@ -1,0 +1,336 @@
+#include "heed/train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "train/ops/update.h"
+
+namespace heed::train {
+namespace {
+
+/// base^n by squaring. The engines' pow() may differ in the last bit, and trained parameters should not.
+double integerPower(double base, int64_t n) {
+  double power = 1;
+  for (; n > 0; n /= 2, base *= base) {
+    if (n % 2 == 1) power *= base;
+  }
+  return power;
+}
+
+void requireNotNegative(const char* argument, double got) {
+  if (!(got >= 0 && std::isfinite(got)))
+    refuse(ErrorCode::kInvalidArgument, argument, "a finite number >= 0", numberText(got));
+}
+
+void requireBeta(const char* argument, double got) {
+  if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
+}
+
+AdamFactors adamFactors(const GroupOptions& options, int64_t step, bool decoupled) {
+  const double correction1 = 1 - integerPower(options.beta1, step);
+  const double correction2 = 1 - integerPower(options.beta2, step);
+  return {.decay = decoupled ? static_cast<float>(1 - options.lr * options.weight_decay) : 1,
+          .l2 = decoupled ? 0 : static_cast<float>(options.weight_decay),
+          .forget1 = static_cast<float>(1 - options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .forget2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(options.lr / correction1),
+          .inverse_correction = static_cast<float>(1 / std::sqrt(correction2)),
+          .eps = static_cast<float>(options.eps)};
+}
+
+SgdFactors sgdFactors(const GroupOptions& options) {
+  return {.lr = static_cast<float>(options.lr),
+          .l2 = static_cast<float>(options.weight_decay),
+          .momentum = static_cast<float>(options.momentum),
+          .nesterov = options.nesterov};
+}
+
+/// Rows per block: a multiple of a panel's 8 rows, and small enough for the cache.
+Index blockRows(Index width) {
+  constexpr Index kFloats = 4096;
+  return std::max<Index>(kFloats / std::max<Index>(width, 1) / 8 * 8, 8);
+}
+
+Index rowCount(const Parameter& parameter) { return parameter.shape[0]; }
+
+/// Copies the rows of `sparse`, which are the rows `order` of `dense`.
+void spread(const std::vector<float>& sparse, const std::vector<Index>& order, Index width, std::vector<float>& dense) {
+  const Index rows = static_cast<Index>(sparse.size()) / width;
+  for (Index k = 0; k < rows; ++k)
+    std::copy_n(sparse.data() + k * width, width, dense.data() + order[static_cast<size_t>(k)] * width);
+}
+
+}  // namespace
+
+/// Copies of a block of rows. Parameters are stored in several forms, which are read and written by rows.
+struct Optimizer::Scratch {
+  std::vector<float> values, gradient;
+
+  void fit(const Parameter& parameter) {
+    const Index rows = std::min(blockRows(parameter.rowSize()), rowCount(parameter));
+    const auto size = static_cast<size_t>(rows * parameter.rowSize());
+    if (values.size() >= size) return;
+    allocate("optimizer", Shape{rows, parameter.rowSize()}, values);
+    allocate("optimizer", Shape{rows, parameter.rowSize()}, gradient);
+  }
+};
+
+Index Optimizer::addGroup(const GroupOptions& options) {
+  requireNotNegative("lr", options.lr);
+  requireNotNegative("weightDecay", options.weight_decay);
+  requireNotNegative("momentum", options.momentum);
+  requireNotNegative("eps", options.eps);
+  requireBeta("betas[0]", options.beta1);
+  requireBeta("betas[1]", options.beta2);
+  if (options.nesterov && options.momentum == 0)
+    refuse(ErrorCode::kInvalidArgument, "nesterov", "a momentum > 0", "true without momentum");
+  groups_.push_back(options);
+  return static_cast<Index>(groups_.size()) - 1;
+}
+
+void Optimizer::addParameter(Index group, ParameterGradients& gradients, size_t parameter) {
+  requireRange("group", group, 0, static_cast<Index>(groups_.size()) - 1);
+  for (const Slot& slot : slots_) {
+    if (slot.gradients == &gradients && slot.parameter == parameter) {
+      refuse(ErrorCode::kInvalidArgument, "params", "each parameter in one group",
+             gradients.parameters()[parameter].name + " twice");
+    }
+  }
+  Slot slot;
+  slot.group = group;
+  slot.gradients = &gradients;
+  slot.parameter = parameter;
+  slots_.push_back(std::move(slot));
+}
+
+std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) const {
+  if (kind_ != Kind::kSgd) return {"exp_avg", "exp_avg_sq"};
+  if (options.momentum != 0) return {"momentum_buffer"};
+  return {};
+}
+
+void Optimizer::makeDense(Slot& slot) {
+  const Parameter& parameter = slot.value();
+  const Index width = parameter.rowSize();
+  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
+    std::vector<float>& sparse = slot.*moments;
+    if (sparse.empty()) continue;
+    std::vector<float> dense;
+    allocate(parameter.name.c_str(), parameter.shape, dense);
+    spread(sparse, slot.order, width, dense);
+    sparse = std::move(dense);
+  }
+  slot.by_rows = false;
+  slot.order = {};
+  slot.places = {};
+}
+
+/// Drops the rows whose moments are zeros, if these are most.
+void Optimizer::makeSparse(Slot& slot) {
+  const Index width = slot.value().rowSize(), rows = rowCount(slot.value());
+  const auto is_zero = [&](const std::vector<float>& moments, Index row) {
+    if (moments.empty()) return true;
+    const float* begin = moments.data() + row * width;
+    return std::all_of(begin, begin + width, [](float x) { return x == 0; });
+  };
+  std::vector<Index> order;
+  for (Index row = 0; row < rows; ++row) {
+    if (!is_zero(slot.first, row) || !is_zero(slot.second, row)) order.push_back(row);
+  }
+  if (static_cast<Index>(order.size()) > rows / 2) return;
+  slot.places.assign(static_cast<size_t>(rows), -1);
+  for (size_t k = 0; k < order.size(); ++k) slot.places[static_cast<size_t>(order[k])] = static_cast<Index>(k);
+  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
+    if ((slot.*moments).empty()) continue;
+    std::vector<float> sparse(order.size() * static_cast<size_t>(width));
+    for (size_t k = 0; k < order.size(); ++k)
+      std::copy_n((slot.*moments).data() + order[k] * width, width, sparse.data() + static_cast<Index>(k) * width);
+    slot.*moments = std::move(sparse);
+  }
+  slot.order = std::move(order);
+  slot.by_rows = true;
+}
+
+/// Provides the moments for all rows that the step will update.
+void Optimizer::makeRoom(Slot& slot) const {
+  const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
+  const Parameter& parameter = slot.value();
+  const ParameterGradients::Entry& gradient = slot.gradient();
+  const size_t moments = momentNames(options).size();
+  // With L2 regularization every row of a table has a gradient, its own values.
+  const bool by_rows = gradient.by_rows && (kind_ == Kind::kAdamW || options.weight_decay == 0);
+  if (slot.by_rows && !by_rows) makeDense(slot);
+  if (by_rows && slot.first.empty()) slot.by_rows = true;
+  auto size = static_cast<size_t>(rowCount(parameter));
+  if (slot.by_rows) {
+    allocating(parameter.name.c_str(), {rowCount(parameter)}, sizeof(Index) * static_cast<double>(size), [&] {
+      slot.places.resize(size, -1);
+      for (const Index row : gradient.rows.order) {
+        Index& place = slot.places[static_cast<size_t>(row)];
+        if (place >= 0) continue;
+        slot.order.push_back(row);
+        place = static_cast<Index>(slot.order.size()) - 1;
+      }
+    });
+    size = slot.order.size();
+  }
+  const Shape shape{static_cast<Index>(size), parameter.rowSize()};
+  if (moments > 0) allocate(parameter.name.c_str(), shape, slot.first);
+  if (moments > 1) allocate(parameter.name.c_str(), shape, slot.second);
+}
+
+/// Calls update(count, gradient, first moments, second moments, values) for all rows, by blocks.
+template <class Update>
+void Optimizer::updateDense(Slot& slot, Scratch& scratch, const Update& update) {
+  const Parameter& parameter = slot.value();
+  const ParameterGradients::Entry& gradient = slot.gradient();
+  const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
+  const auto at = [&](std::vector<float>& moments, Index row) {
+    return moments.empty() ? nullptr : moments.data() + row * width;
+  };
+  for (Index row = 0; row < rows; row += step) {
+    const Index count = std::min(step, rows - row);
+    const float* g = scratch.gradient.data();
+    if (gradient.dense.data()) {
+      g = gradient.dense.data() + row * width;
+    } else {
+      slot.gradients->read(slot.parameter, row, count, scratch.gradient.data());
+    }
+    parameter.read(row, count, scratch.values.data());
+    update(count * width, g, at(slot.first, row), at(slot.second, row), scratch.values.data());
+    parameter.write(row, count, scratch.values.data());
+  }
+}
+
+/// The same for the rows of a table that ever had a gradient.
+template <class Update>
+void Optimizer::updateRows(Slot& slot, Scratch& scratch, const Update& update) {
+  const Parameter& parameter = slot.value();
+  const ParameterGradients::Rows& gradient = slot.gradient().rows;
+  const Index width = parameter.rowSize();
+  std::fill_n(scratch.gradient.data(), width, 0.0f);
+  for (size_t k = 0; k < slot.order.size(); ++k) {
+    const Index row = slot.order[k], at = static_cast<Index>(k) * width;
+    const auto found = gradient.slots.find(row);
+    const float* g =
+        found == gradient.slots.end() ? scratch.gradient.data() : gradient.values.data() + found->second * width;
+    parameter.read(row, 1, scratch.values.data());
+    update(width, g, slot.first.empty() ? nullptr : slot.first.data() + at,
+           slot.second.empty() ? nullptr : slot.second.data() + at, scratch.values.data());
+    parameter.write(row, 1, scratch.values.data());
+  }
+}
+
+void Optimizer::update(Slot& slot, Scratch& scratch) const {
+  const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
+  const auto run = [&](const auto& formula) {
+    if (slot.by_rows) {
+      updateRows(slot, scratch, formula);
+    } else {
+      updateDense(slot, scratch, formula);
+    }
+  };
+  if (kind_ == Kind::kSgd) {
+    const SgdFactors factors = sgdFactors(options);
+    return run([&](Index count, const float* g, float* m, float*, float* w) {
+      sgd(factors, count, g, options.momentum == 0 ? nullptr : m, w);
+    });
+  }
+  AdamFactors factors = adamFactors(options, slot.steps, kind_ == Kind::kAdamW);
+  if (slot.by_rows && factors.decay != 1) {
+    // Every row of a table decays, also those that never had a gradient.
+    const Parameter& parameter = slot.value();
+    const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
+    for (Index row = 0; row < rows; row += step) {
+      const Index count = std::min(step, rows - row);
+      parameter.read(row, count, scratch.values.data());
+      scaleBy(factors.decay, count * width, scratch.values.data());
+      parameter.write(row, count, scratch.values.data());
+    }
+    factors.decay = 1;
+  }
+  run([&](Index count, const float* g, float* m, float* v, float* w) { adam(factors, count, g, m, v, w); });
+}
+
+bool Optimizer::step() {
+  std::vector<Slot*> updated;
+  for (Slot& slot : slots_) {
+    if (!slot.gradients->requiresGradient(slot.parameter) || !slot.gradients->hasGradient(slot.parameter)) continue;
+    const ParameterGradients::Entry& gradient = slot.gradient();
+    if (gradient.dense.data() && !allFinite(gradient.dense.rows() * gradient.dense.cols(), gradient.dense.data()))
+      return false;
+    if (!allFinite(static_cast<Index>(gradient.rows.values.size()), gradient.rows.values.data())) return false;
+    updated.push_back(&slot);
+  }
+  // All memory before the first change.
+  Scratch scratch;
+  for (Slot* slot : updated) {
+    scratch.fit(slot->value());
+    makeRoom(*slot);
+  }
+  for (Slot* slot : updated) {
+    ++slot->steps;
+    update(*slot, scratch);
+  }
+  return true;
+}
+
+std::vector<Optimizer::State> Optimizer::state(Index parameter) const {
+  const Slot& slot = slots_[static_cast<size_t>(parameter)];
+  const Index width = slot.value().rowSize();
+  std::vector<State> all;
+  for (const char* name : momentNames(groups_[static_cast<size_t>(slot.group)])) {
+    const std::vector<float>& moments = all.empty() ? slot.first : slot.second;
+    if (moments.empty()) break;
+    State state{name, {}};
+    if (slot.by_rows) {
+      allocate(name, slot.value().shape, state.values);
+      spread(moments, slot.order, width, state.values);
+    } else {
+      state.values = moments;
+    }
+    all.push_back(std::move(state));
+  }
+  return all;
+}
+
+void Optimizer::restore(Index parameter, int64_t steps, std::span<const State> state) {
+  Slot& slot = slots_[static_cast<size_t>(parameter)];
+  const std::vector<const char*> names = momentNames(groups_[static_cast<size_t>(slot.group)]);
+  if (steps < 0) refuse(ErrorCode::kInvalidArgument, slot.value().name, "at least 0", std::to_string(steps) + " steps");
+  if (!state.empty() && state.size() != names.size()) {
+    refuse(ErrorCode::kInvalidArgument, slot.value().name, std::to_string(names.size()) + " moments",
+           std::to_string(state.size()));
+  }
+  Slot restored;
+  restored.group = slot.group;
+  restored.gradients = slot.gradients;
+  restored.parameter = slot.parameter;
+  restored.steps = steps;
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (state[i].name != names[i])
+      refuse(ErrorCode::kInvalidArgument, slot.value().name, "the moment '" + std::string(names[i]) + "'",
+             "'" + state[i].name + "'");
+    requireShape(slot.value().name + " " + names[i], Shape{static_cast<Index>(state[i].values.size())},
+                 Shape{slot.value().shape.size()});
+    (i == 0 ? restored.first : restored.second) = state[i].values;
+  }
+  // Of a table, only the rows that ever had a gradient are kept.
+  if (!state.empty() && slot.value().shape.rank() > 1) makeSparse(restored);
+  slot = std::move(restored);
+}
+
+double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm) {
+  requireNotNegative("maxNorm", max_norm);
+  double squares = 0;
+  for (const ParameterGradients* all : gradients) squares += all->sumOfSquares();
+  const double norm = std::sqrt(squares), factor = max_norm / (norm + 1e-6);
+  if (std::isfinite(norm) && factor < 1) {
+    for (ParameterGradients* all : gradients) all->scale(static_cast<float>(factor));
+  }
+  return norm;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,73 @@
+#include "gradients.h"
+#include "heed/train/losses.h"
+#include "heed/train/ops.h"
+
+namespace heed::test {
+namespace {
+
+using train::Backward;
+using train::Graph;
+using train::ParameterGradients;
+using train::Variable;
+
+TEST(TrainGraph, GradientsReachALeafOnEveryPath) {
+  // x (x + 2 x)
+  expectGradients(
+      {randomMatrix(3, 9, 1)},
+      [](Graph& graph, const auto& x) { return multiply(graph, x[0], add(graph, x[0], scale(graph, x[0], 2))); },
+      [](const auto& x) -> DoubleMatrix { return 3 * x[0].cwiseProduct(x[0]); });
+}
+
+TEST(TrainGraph, LossesThatShareANodeAddUp) {
+  Linear layer({.in_features = 5, .out_features = 4, .activation = Activation::kTanh});
+  fillRandomly(layer, 3);
+  ParameterGradients gradients(layer);
+  Context context;
+  Graph graph(context);
+  graph.add(gradients);
+  const RowMajorMatrix x = randomMatrix(3, 5, 1), target = randomMatrix(3, 4, 2);
+  const auto forward = [&] { return linear(graph, layer, graph.leaf(train::Matrix(window(x)))); };
+  const auto first = [&](const Variable& y) { return train::losses::crossEntropy(graph, y, {0, 3, 1}, {}); };
+  const auto second = [&](const Variable& y) {
+    return train::losses::mse(graph, y, graph.leaf(train::Matrix(window(target))));
+  };
+  // One backward pass of the sum, with a forward pass of its own.
+  const Variable whole = forward();
+  backward(graph, add(graph, first(whole), second(whole)));
+  const RowMajorMatrix weight = gradientOf(gradients, "weight"), bias = gradientOf(gradients, "bias");
+  // Two passes, in both orders.
+  for (const bool swapped : {false, true}) {
+    gradients.zero();
+    EXPECT_FALSE(gradients.hasGradient(0));
+    const Variable shared = forward();
+    const Variable a = first(shared), b = second(shared);
+    backward(graph, swapped ? b : a);
+    backward(graph, swapped ? a : b);
+    expectNear(gradientOf(gradients, "weight"), weight);
+    expectNear(gradientOf(gradients, "bias"), bias);
+  }
+}
+
+TEST(TrainGraph, RefusesPassesFromBeforeTheParametersChanged) {
+  Context context;
+  Graph graph(context);
+  const Variable y = scale(graph, leaf(graph, randomMatrix(1, 1, 1)), 2);
+  const RowMajorMatrix two = RowMajorMatrix::Ones(1, 2);
+  expectError(ErrorCode::kShapeMismatch, "gradient:", [&] { Backward::run(graph, y, window(two)); });
+  graph.invalidate();
+  expectError(ErrorCode::kInvalidArgument, "backward:", [&] { backward(graph, y); });
+}
+
+TEST(TrainGraph, RecordsNothingForConstants) {
+  Context context;
+  Graph graph(context);
+  const RowMajorMatrix x = randomMatrix(2, 4, 1);
+  const Variable constant = graph.leaf(train::Matrix(window(x)));
+  EXPECT_FALSE(softmax(graph, constant).needsGradient());
+  EXPECT_FALSE(gate(graph, constant, Activation::kSilu).needsGradient());
+  EXPECT_FALSE(train::losses::mse(graph, constant, constant).needsGradient());
+  backward(graph, train::losses::mse(graph, constant, constant));
+}
+
+}  // namespace
+}  // namespace heed::test

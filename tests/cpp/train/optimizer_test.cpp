@@ -1,0 +1,346 @@
+#include "heed/train/optimizer.h"
+
+#include <limits>
+
+#include "gradients.h"
+#include "heed/train/layers.h"
+
+namespace heed::test {
+namespace {
+
+using train::Embedding;
+using train::GroupOptions;
+using train::Optimizer;
+using train::ParameterGradients;
+using Kind = Optimizer::Kind;
+
+/// torch.optim's formulas in double precision, for one parameter.
+struct Reference {
+  Kind kind;
+  GroupOptions options;
+  DoubleMatrix weight;
+  DoubleMatrix first = DoubleMatrix::Zero(weight.rows(), weight.cols()), second = first;
+  int steps = 0;
+
+  void step(const DoubleMatrix& gradient) {
+    const GroupOptions& o = options;
+    ++steps;
+    DoubleMatrix g = gradient;
+    if (kind == Kind::kAdamW) {
+      weight *= 1 - o.lr * o.weight_decay;
+    } else {
+      g += o.weight_decay * weight;
+    }
+    if (kind == Kind::kSgd) {
+      if (o.momentum != 0) {
+        first = steps == 1 ? g : DoubleMatrix(o.momentum * first + g);
+        g = o.nesterov ? DoubleMatrix(g + o.momentum * first) : first;
+      }
+      weight -= o.lr * g;
+      return;
+    }
+    first = o.beta1 * first + (1 - o.beta1) * g;
+    second = o.beta2 * second + (1 - o.beta2) * g.cwiseProduct(g);
+    const double correction1 = 1 - std::pow(o.beta1, steps), correction2 = 1 - std::pow(o.beta2, steps);
+    weight.array() -= o.lr / correction1 * first.array() / ((second.array() / correction2).sqrt() + o.eps);
+  }
+};
+
+struct Case {
+  Kind kind;
+  GroupOptions options;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kAll{
+      {Kind::kSgd, {.lr = 0.1}},
+      {Kind::kSgd, {.lr = 0.1, .weight_decay = 0.05}},
+      {Kind::kSgd, {.lr = 0.1, .momentum = 0.9}},
+      {Kind::kSgd, {.lr = 0.1, .weight_decay = 0.05, .momentum = 0.9, .nesterov = true}},
+      {Kind::kAdam, {.lr = 0.01}},
+      {Kind::kAdam, {.lr = 0.01, .weight_decay = 0.1}},
+      {Kind::kAdam, {.lr = 0.01, .beta1 = 0.2, .beta2 = 0.5, .eps = 1e-3}},
+      {Kind::kAdamW, {.lr = 0.01, .weight_decay = 0.1}},
+      {Kind::kAdamW, {.lr = 0.01}},
+  };
+  return kAll;
+}
+
+void addAll(Optimizer& optimizer, const GroupOptions& options, ParameterGradients& gradients) {
+  const Index group = optimizer.addGroup(options);
+  for (size_t i = 0; i < gradients.parameters().size(); ++i) optimizer.addParameter(group, gradients, i);
+}
+
+/// Replaces the gradient of a parameter.
+void setGradient(ParameterGradients& gradients, size_t i, const RowMajorMatrix& values) {
+  gradients.add(i, 0, values.rows(), values.data());
+}
+
+TEST(TrainOptimizer, StepsFollowPyTorchsFormulas) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(&c - cases().data());
+    // A packed weight of more than one block of rows, and a vector.
+    for (const auto& [in, out] : {std::array<Index, 2>{1, 1}, {7, 13}, {600, 19}}) {
+      Linear layer({.in_features = in, .out_features = out});
+      fillRandomly(layer, 3);
+      ParameterGradients gradients(layer);
+      Optimizer optimizer(c.kind);
+      addAll(optimizer, c.options, gradients);
+      Reference weight{.kind = c.kind, .options = c.options, .weight = toDouble(read(layer, "weight"))},
+          bias{.kind = c.kind, .options = c.options, .weight = toDouble(read(layer, "bias"))};
+      for (uint64_t n = 0; n < 10; ++n) {
+        gradients.zero();
+        const RowMajorMatrix dw = randomMatrix(out, in, 10 + n), db = randomMatrix(out, 1, 30 + n);
+        setGradient(gradients, 0, dw);
+        setGradient(gradients, 1, db);
+        EXPECT_TRUE(optimizer.step());
+        weight.step(toDouble(dw));
+        bias.step(toDouble(db));
+      }
+      expectNear(read(layer, "weight"), weight.weight.cast<float>());
+      expectNear(read(layer, "bias"), bias.weight.cast<float>());
+      EXPECT_EQ(optimizer.steps(0), 10);
+    }
+  }
+}
+
+TEST(TrainOptimizer, GroupsHaveTheirOwnOptions) {
+  Linear layer({.in_features = 3, .out_features = 2});
+  fillRandomly(layer, 3);
+  const RowMajorMatrix weight = read(layer, "weight"), bias = read(layer, "bias");
+  ParameterGradients gradients(layer);
+  Optimizer optimizer(Kind::kSgd);
+  optimizer.addParameter(optimizer.addGroup({.lr = 1}), gradients, 0);
+  optimizer.addParameter(optimizer.addGroup({.lr = 2}), gradients, 1);
+  setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
+  setGradient(gradients, 1, RowMajorMatrix::Ones(2, 1));
+  EXPECT_TRUE(optimizer.step());
+  expectNear(read(layer, "weight"), weight.array() - 1);
+  expectNear(read(layer, "bias"), bias.array() - 2);
+  optimizer.group(1).lr = 0;
+  EXPECT_TRUE(optimizer.step());
+  expectNear(read(layer, "weight"), weight.array() - 2);
+  expectNear(read(layer, "bias"), bias.array() - 2);
+}
+
+TEST(TrainOptimizer, ParametersWithoutGradientsStay) {
+  Linear layer({.in_features = 3, .out_features = 2});
+  fillRandomly(layer, 3);
+  const RowMajorMatrix weight = read(layer, "weight"), bias = read(layer, "bias");
+  ParameterGradients gradients(layer);
+  Optimizer optimizer(Kind::kAdamW);
+  addAll(optimizer, {.lr = 0.1, .weight_decay = 0.1}, gradients);
+  setGradient(gradients, 1, RowMajorMatrix::Ones(2, 1));
+  gradients.setRequiresGradient(1, false);  // frozen after its gradient was computed
+  EXPECT_TRUE(optimizer.step());
+  expectSame(read(layer, "weight"), weight);
+  expectSame(read(layer, "bias"), bias);
+  EXPECT_EQ(optimizer.steps(0), 0);
+  EXPECT_TRUE(optimizer.state(0).empty());
+}
+
+TEST(TrainOptimizer, ChangesNothingIfAGradientIsNotFinite) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    for (const bool in_rows : {false, true}) {
+      Linear layer({.in_features = 3, .out_features = 2});
+      Embedding table(4, 3);
+      fillRandomly(layer, 3);
+      fillRandomly(table, 4);
+      ParameterGradients gradients(layer), rows(table);
+      Optimizer optimizer(Kind::kAdamW);
+      addAll(optimizer, {.lr = 0.1, .weight_decay = 0.1}, gradients);
+      addAll(optimizer, {.lr = 0.1, .weight_decay = 0.1}, rows);
+      setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
+      setGradient(gradients, 1, RowMajorMatrix::Ones(2, 1));
+      rows.row({0, 0, 4}, 2)[0] = 1;
+      EXPECT_TRUE(optimizer.step());
+      const RowMajorMatrix weight = read(layer, "weight"), values = read(table, "weight");
+      const std::vector<float> moment = optimizer.state(0)[0].values;
+      if (in_rows) {
+        rows.row({0, 0, 4}, 1)[2] = bad;
+      } else {
+        gradients.entry(1).dense.data()[1] = bad;
+      }
+      EXPECT_FALSE(optimizer.step());
+      expectSame(read(layer, "weight"), weight);
+      expectSame(read(table, "weight"), values);
+      EXPECT_EQ(optimizer.state(0)[0].values, moment);
+      EXPECT_EQ(optimizer.steps(0), 1);
+    }
+  }
+}
+
+/// The rows that are looked up in the steps of the following tests; later steps look up new rows.
+std::vector<Index> rowsOf(uint64_t step) {
+  return step % 3 == 0 ? std::vector<Index>{4, 1} : std::vector<Index>{Index(step), 4};
+}
+
+TEST(TrainOptimizer, TablesByRowsEqualDenseTablesBitForBit) {
+  const Index rows = 30, width = 13;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(&c - cases().data());
+    Embedding by_rows(rows, width), dense(rows, width);
+    fillRandomly(by_rows, 3);
+    fillRandomly(dense, 3);
+    ParameterGradients sparse_gradients(by_rows), dense_gradients(dense);
+    Optimizer sparse(c.kind), full(c.kind);
+    addAll(sparse, c.options, sparse_gradients);
+    addAll(full, c.options, dense_gradients);
+    for (uint64_t n = 0; n < 10; ++n) {
+      sparse_gradients.zero();
+      dense_gradients.zero();
+      RowMajorMatrix gradient = RowMajorMatrix::Zero(rows, width);
+      for (const Index row : rowsOf(n)) {
+        gradient.row(row) = randomMatrix(1, width, 100 * n + uint64_t(row));
+        view(sparse_gradients.row({0, 0, rows}, row), 1, width).row(0) = gradient.row(row);
+      }
+      setGradient(dense_gradients, 0, gradient);
+      ASSERT_FALSE(dense_gradients.entry(0).by_rows);
+      EXPECT_TRUE(sparse.step());
+      EXPECT_TRUE(full.step());
+      expectSame(read(by_rows, "weight"), read(dense, "weight"));
+    }
+    const auto a = sparse.state(0), b = full.state(0);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].name, b[i].name);
+      EXPECT_EQ(a[i].values, b[i].values);
+    }
+  }
+}
+
+TEST(TrainOptimizer, ARestoredRunEqualsAnUninterruptedOne) {
+  const Index rows = 30, width = 13;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(&c - cases().data());
+    const auto step = [&](Module& module, ParameterGradients& gradients, Optimizer& optimizer, uint64_t n) {
+      gradients.zero();
+      for (size_t i = 0; i < gradients.parameters().size(); ++i) {
+        const Parameter& p = gradients.parameters()[i];
+        if (dynamic_cast<Embedding*>(&module)) {
+          for (const Index row : rowsOf(n)) {
+            view(gradients.row({i, 0, rows}, row), 1, width).row(0) =
+                randomMatrix(1, width, 100 * n + uint64_t(row)).row(0);
+          }
+        } else {
+          setGradient(gradients, i, randomMatrix(p.shape[0], p.rowSize(), 100 * n + i));
+        }
+      }
+      EXPECT_TRUE(optimizer.step());
+    };
+    const auto check = [&](Module& whole, Module& interrupted, Module& resumed) {
+      for (Module* module : {&whole, &interrupted}) fillRandomly(*module, 3);
+      ParameterGradients of_whole(whole), of_interrupted(interrupted), of_resumed(resumed);
+      Optimizer first(c.kind), second(c.kind), third(c.kind);
+      addAll(first, c.options, of_whole);
+      addAll(second, c.options, of_interrupted);
+      addAll(third, c.options, of_resumed);
+      for (uint64_t n = 0; n < 8; ++n) step(whole, of_whole, first, n);
+      for (uint64_t n = 0; n < 4; ++n) step(interrupted, of_interrupted, second, n);
+      const std::vector<Parameter> from = interrupted.parameters(), to = resumed.parameters();
+      for (size_t i = 0; i < from.size(); ++i) {
+        RowMajorMatrix values(from[i].shape[0], from[i].rowSize());
+        from[i].read(0, values.rows(), values.data());
+        to[i].write(0, values.rows(), values.data());
+        third.restore(static_cast<Index>(i), second.steps(static_cast<Index>(i)), second.state(static_cast<Index>(i)));
+      }
+      for (uint64_t n = 4; n < 8; ++n) step(resumed, of_resumed, third, n);
+      for (const Parameter& p : from) expectSame(read(resumed, p.name), read(whole, p.name));
+    };
+    Linear a({.in_features = width, .out_features = 9}), b({.in_features = width, .out_features = 9}),
+        d({.in_features = width, .out_features = 9});
+    check(a, b, d);
+    Embedding x(rows, width), y(rows, width), z(rows, width);
+    check(x, y, z);
+  }
+}
+
+TEST(TrainOptimizer, BadArgumentsAreNamed) {
+  Optimizer optimizer(Kind::kAdamW);
+  const auto invalid = [](const char* start, const auto& call) {
+    expectError(ErrorCode::kInvalidArgument, start, call);
+  };
+  invalid("lr:", [&] { optimizer.addGroup({.lr = -1}); });
+  invalid("lr:", [&] { optimizer.addGroup({.lr = std::nan("")}); });
+  invalid("weightDecay:", [&] { optimizer.addGroup({.weight_decay = -1}); });
+  invalid("momentum:", [&] { optimizer.addGroup({.momentum = -1}); });
+  invalid("betas[0]:", [&] { optimizer.addGroup({.beta1 = 1}); });
+  invalid("betas[1]:", [&] { optimizer.addGroup({.beta2 = -0.1}); });
+  invalid("eps:", [&] { optimizer.addGroup({.eps = -1}); });
+  invalid("nesterov:", [&] { optimizer.addGroup({.nesterov = true}); });
+  Linear layer({.in_features = 3, .out_features = 2});
+  ParameterGradients gradients(layer);
+  invalid("group:", [&] { optimizer.addParameter(0, gradients, 0); });
+  const Index group = optimizer.addGroup({});
+  optimizer.addParameter(group, gradients, 0);
+  invalid("params:", [&] { optimizer.addParameter(group, gradients, 0); });
+
+  setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
+  EXPECT_TRUE(optimizer.step());
+  std::vector<Optimizer::State> state = optimizer.state(0);
+  const auto original = state;
+  invalid("weight:", [&] { optimizer.restore(0, -1, state); });
+  invalid("weight:", [&] { optimizer.restore(0, 1, std::span(state).first(1)); });
+  state[1].values.pop_back();
+  expectError(ErrorCode::kShapeMismatch, "weight exp_avg_sq:", [&] { optimizer.restore(0, 1, state); });
+  state[0].name = "momentum_buffer";
+  invalid("weight:", [&] { optimizer.restore(0, 1, state); });
+  EXPECT_EQ(optimizer.state(0)[1].values, original[1].values);
+}
+
+TEST(TrainOptimizer, WritesCallTheHooksOfParameters) {
+  class Hooked : public Module {
+   public:
+    int writes = 0;
+
+   private:
+    std::vector<Parameter> ownParameters() override {
+      Parameter own = plainParameter("weight", {2, 3}, values_.data(), ParameterKind::kWeight, {});
+      own.on_write = [this] { ++writes; };
+      return {own};
+    }
+    std::vector<float> values_ = std::vector<float>(6);
+  };
+  Hooked module;
+  ParameterGradients gradients(module);
+  Optimizer optimizer(Kind::kSgd);
+  addAll(optimizer, {.lr = 1}, gradients);
+  EXPECT_TRUE(optimizer.step());
+  EXPECT_EQ(module.writes, 0);
+  setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
+  EXPECT_TRUE(optimizer.step());
+  EXPECT_EQ(module.writes, 1);
+  expectSame(read(module, "weight"), RowMajorMatrix::Constant(2, 3, -1));
+}
+
+TEST(TrainClipGradNorm, ScalesAllGradients) {
+  Linear layer({.in_features = 9, .out_features = 5});
+  Embedding table(4, 3);
+  ParameterGradients gradients(layer), rows(table);
+  const RowMajorMatrix dw = randomMatrix(5, 9, 1), db = randomMatrix(5, 1, 2);
+  setGradient(gradients, 0, dw);
+  setGradient(gradients, 1, db);
+  rows.row({0, 0, 4}, 2)[1] = 3;
+  const double norm = std::sqrt(toDouble(dw).squaredNorm() + toDouble(db).squaredNorm() + 9);
+  const std::vector<ParameterGradients*> all{&gradients, &rows};
+  EXPECT_NEAR(train::clipGradNorm(all, 100), norm, 1e-6);
+  expectSame(gradientOf(gradients, "weight"), dw);
+  EXPECT_NEAR(train::clipGradNorm(all, 1), norm, 1e-6);
+  expectNear(gradientOf(gradients, "weight"), dw / float(norm + 1e-6));
+  expectNear(gradientOf(gradients, "bias"), db / float(norm + 1e-6));
+  EXPECT_NEAR(gradientOf(rows, "weight")(2, 1), 3 / norm, 1e-6);
+  EXPECT_NEAR(train::clipGradNorm(all, 1), 1, 1e-5);
+  expectError(ErrorCode::kInvalidArgument, "maxNorm:", [&] { train::clipGradNorm(all, -1); });
+}
+
+TEST(TrainClipGradNorm, LeavesGradientsThatAreNotFinite) {
+  Linear layer({.in_features = 2, .out_features = 1});
+  ParameterGradients gradients(layer);
+  setGradient(gradients, 0, matrix({{std::numeric_limits<float>::infinity(), 2}}));
+  const std::vector<ParameterGradients*> all{&gradients};
+  EXPECT_EQ(train::clipGradNorm(all, 1), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(gradientOf(gradients, "weight")(0, 1), 2);
+}
+
+}  // namespace
+}  // namespace heed::test

@@ -1,0 +1,271 @@
+/**
+ * What the modules with training offer beyond `Core`. Handles must be deleted.
+ *
+ * Functions named `record…` compute what their namesakes in inference compute, on variables, and record it in a graph if anything needs a gradient.
+ */
+import type {
+  Core,
+  RawAttentionOptions,
+  RawFunctionAttentionOptions,
+  RawMask,
+  RawModule,
+  RawRotaryOptions,
+  RawTensor,
+} from '../core.js';
+
+/** Class indices or ids. */
+export interface RawIndices {
+  data: Int32Array;
+  shape: number[];
+}
+
+/** A value and its place in a graph. */
+export interface RawVariable {
+  value(): RawTensor;
+  /** Of a leaf: what backward passes have left there, or zeros. */
+  gradient(): RawTensor;
+  needsGradient(): boolean;
+  delete(): void;
+}
+
+/** The gradients of a module's parameters, by their indices in `RawModule.parameters()`. */
+export interface RawGradients {
+  isBuffer(index: number): boolean;
+  requiresGradient(index: number): boolean;
+  setRequiresGradient(index: number, required: boolean): void;
+  /** null before a backward pass has reached the parameter. */
+  read(index: number): Float32Array | null;
+  /** Not finite if an entry is not. */
+  sumOfSquares(index: number): number;
+  scale(index: number, factor: number): void;
+  zero(index: number): void;
+  delete(): void;
+}
+
+/** A backward pass. */
+export interface RawPass {
+  /** Runs up to the next external variable, or to the end: null. `gradient` is that of the variable; its inputs' are to be given. */
+  proceed(): { external: unknown; gradient: Float32Array } | null;
+  /** Whether input `i` of the external variable needs a gradient. */
+  wants(i: number): boolean;
+  give(i: number, gradient: RawTensor): void;
+  delete(): void;
+}
+
+export interface RawGraph {
+  /** A copy of the values. */
+  leaf(tensor: RawTensor, needsGradient: boolean): RawVariable;
+  /** A result that JavaScript has computed; backward passes hand `external` back. */
+  external(result: RawTensor, inputs: RawVariable[], external: unknown): RawVariable;
+  /** The gradients of a module that are wanted, until they are forgotten. */
+  add(gradients: RawGradients): void;
+  forget(gradients: RawGradients): void;
+  /** Makes all that is recorded stale. */
+  invalidate(): void;
+  /** cotangent null: ones. */
+  backward(output: RawVariable, cotangent: RawTensor | null): RawPass;
+  delete(): void;
+}
+
+/** A mask of bytes, or the variable of an additive one. */
+export type RecordedMask = RawMask | RawVariable | null;
+
+type Recorded<Options> = {
+  [K in keyof Options]: Options[K] extends RawMask | null ? RecordedMask : Options[K];
+};
+
+/** As `RawFunctionAttentionOptions`. */
+export type RecordedAttentionOptions = Recorded<RawFunctionAttentionOptions>;
+
+/** Options of layers with attention. */
+export interface RecordedLayerOptions extends Recorded<RawAttentionOptions> {
+  keyMask: RecordedMask;
+  headMask: RawVariable | null;
+  rotary: RawRotaryOptions | null;
+}
+
+export interface RecordedDecoderOptions {
+  mask: RecordedMask;
+  keyMask: RecordedMask;
+  memoryMask: RecordedMask;
+  memoryKeyMask: RecordedMask;
+  causal: boolean;
+  returnWeights: boolean;
+  rotary: RawRotaryOptions | null;
+}
+
+/** Where attention puts its weights, in the form that the layer's `forward` in inference returns. */
+export interface RecordedResults {
+  weights: unknown;
+  encoderWeights?: unknown;
+}
+
+export interface RawEmbedding extends RawModule {
+  forward(ids: RawIndices): RawTensor;
+}
+
+/** Options of a parameter group. */
+export interface RawGroupOptions {
+  lr: number;
+  weightDecay: number;
+  momentum: number;
+  nesterov: boolean;
+  beta1: number;
+  beta2: number;
+  eps: number;
+}
+
+export interface RawOptimizer {
+  /** Returns the group's index. */
+  addGroup(options: RawGroupOptions): number;
+  setRate(group: number, lr: number): void;
+  addParameter(group: number, gradients: RawGradients, index: number): void;
+  /** false, with the parameters unchanged, if a gradient is not finite. */
+  step(): boolean;
+  /** Of a parameter, in the order of `addParameter`. */
+  state(parameter: number): RawOptimizerState;
+  /** Those of all parameters. Throws `OUT_OF_MEMORY`, with the states unchanged. */
+  restore(states: readonly RawOptimizerState[]): void;
+  delete(): void;
+}
+
+/** A parameter's state: before its first step there are no moments. */
+export interface RawOptimizerState {
+  steps: number;
+  moments: { name: string; values: Float32Array }[];
+}
+
+type TensorLayerRecorder = (graph: RawGraph, layer: RawModule, x: RawVariable) => RawVariable;
+type EncoderRecorder = (
+  graph: RawGraph,
+  layer: RawModule,
+  x: RawVariable,
+  options: RecordedLayerOptions,
+  results: RecordedResults,
+) => RawVariable;
+type DecoderRecorder = (
+  graph: RawGraph,
+  layer: RawModule,
+  target: RawVariable,
+  memory: RawVariable,
+  options: RecordedDecoderOptions,
+  results: RecordedResults,
+) => RawVariable;
+
+export interface TrainCore extends Core {
+  Variable: new () => RawVariable;
+  Graph: new () => RawGraph;
+  Gradients: new (module: RawModule) => RawGradients;
+  Optimizer: new (kind: string) => RawOptimizer;
+  Embedding: new (options: { numEmbeddings: number; embedDim: number }) => RawEmbedding;
+
+  /** Shapes broadcast. */
+  recordAdd(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
+  recordMultiply(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
+  recordScale(graph: RawGraph, x: RawVariable, factor: number): RawVariable;
+  recordReshape(graph: RawGraph, x: RawVariable, shape: readonly number[]): RawVariable;
+  recordSlice(graph: RawGraph, x: RawVariable, axis: number, first: number, count: number): RawVariable;
+  recordConcatenate(graph: RawGraph, tensors: RawVariable[], axis: number): RawVariable;
+  /** mask: bytes, or null */
+  recordMean(graph: RawGraph, x: RawVariable, mask: RawMask | null): RawVariable;
+  recordSoftmax(graph: RawGraph, x: RawVariable): RawVariable;
+  recordDropout(graph: RawGraph, x: RawVariable, options: { p: number; seed: number; scaling: string }): RawVariable;
+  recordLinear(
+    graph: RawGraph,
+    x: RawVariable,
+    weight: RawVariable,
+    bias: RawVariable | null,
+    activation: string,
+  ): RawVariable;
+  recordLayerNorm(
+    graph: RawGraph,
+    x: RawVariable,
+    weight: RawVariable | null,
+    bias: RawVariable | null,
+    eps: number,
+  ): RawVariable;
+  recordAttention(
+    graph: RawGraph,
+    query: RawVariable,
+    key: RawVariable,
+    value: RawVariable,
+    options: RecordedAttentionOptions,
+    results: RecordedResults,
+  ): RawVariable;
+  recordRotary(graph: RawGraph, x: RawVariable, options: RawRotaryOptions & { firstPosition: number }): RawVariable;
+
+  recordEmbeddingLayer(graph: RawGraph, layer: RawEmbedding, ids: RawIndices): RawVariable;
+  recordLinearLayer: TensorLayerRecorder;
+  recordLayerNormLayer: TensorLayerRecorder;
+  recordBatchNormLayer: TensorLayerRecorder;
+  recordDropoutLayer: TensorLayerRecorder;
+  recordPositionalEncodingLayer: TensorLayerRecorder;
+  recordFeedForwardLayer: TensorLayerRecorder;
+  recordMultiHeadAttentionLayer(
+    graph: RawGraph,
+    layer: RawModule,
+    query: RawVariable,
+    key: RawVariable | null,
+    value: RawVariable | null,
+    options: RecordedLayerOptions & { averageWeights: boolean },
+    results: RecordedResults,
+  ): RawVariable;
+  recordEncoderLayerLayer: EncoderRecorder;
+  recordEncoderLayer: EncoderRecorder;
+  recordDecoderLayerLayer: DecoderRecorder;
+  recordDecoderLayer: DecoderRecorder;
+  /** `memory`, an empty variable, becomes the encoder's output. */
+  recordTransformerLayer(
+    graph: RawGraph,
+    layer: RawModule,
+    source: RawVariable,
+    target: RawVariable,
+    options: {
+      source: Omit<RecordedLayerOptions, 'rotary'>;
+      target: Omit<RecordedDecoderOptions, 'rotary'>;
+      rotary: RawRotaryOptions | null;
+    },
+    memory: RawVariable,
+    results: RecordedResults,
+  ): RawVariable;
+
+  recordCrossEntropy(
+    graph: RawGraph,
+    logits: RawVariable,
+    labels: RawIndices,
+    options: { ignoreIndex: number; labelSmoothing: number; weight: RawTensor | null },
+  ): RawVariable;
+  recordMse(graph: RawGraph, input: RawVariable, target: RawVariable): RawVariable;
+  recordBceWithLogits(
+    graph: RawGraph,
+    logits: RawVariable,
+    target: RawVariable,
+    options: { weight: RawTensor | null; posWeight: RawTensor | null },
+  ): RawVariable;
+  recordPoisson(
+    graph: RawGraph,
+    input: RawVariable,
+    target: RawVariable,
+    options: { logInput: boolean; full: boolean; eps: number },
+  ): RawVariable;
+  recordCosineEmbedding(
+    graph: RawGraph,
+    a: RawVariable,
+    b: RawVariable,
+    labels: RawTensor,
+    margin: number,
+  ): RawVariable;
+  recordTriplet(
+    graph: RawGraph,
+    anchor: RawVariable,
+    positive: RawVariable,
+    negative: RawVariable,
+    margin: number,
+  ): RawVariable;
+  /** Of the dropouts of a layer of the class `name`, four words each: seed and number of calls, each with its lower half first. */
+  dropoutState(name: string, layer: RawModule): number[];
+  /** Requires as many words. */
+  setDropoutState(name: string, layer: RawModule, words: readonly number[]): void;
+
+  recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
+}

@@ -1,0 +1,38 @@
+import { calling } from '../error.js';
+import { toTensor } from '../functions.js';
+import { Layer, type LayerOptions } from '../layers/layer.js';
+import { type Schema, seed, size } from '../options.js';
+import type { Tensor } from '../tensor.js';
+import type { RawEmbedding } from './core.js';
+import { type IndexInput, readIndices } from './indices.js';
+
+/** Options of `Embedding`. */
+export interface EmbeddingOptions extends LayerOptions {
+  /** Number of rows of the table. */
+  numEmbeddings: number;
+  /** E, the width of a row. */
+  embedDim: number;
+}
+
+/**
+ * A table of vectors that are looked up by id: `torch.nn.Embedding`. ids [...] -> [..., E]. Parameter `weight` [numEmbeddings, E], initially normal.
+ *
+ * @example
+ * const embedding = new heed.Embedding({ numEmbeddings: 10, embedDim: 4 });
+ * embedding.forward([[1, 2, 3]]).shape; // [1, 3, 4]
+ */
+export class Embedding extends Layer<RawEmbedding> {
+  /** @internal */
+  static readonly schema = { numEmbeddings: size, embedDim: size, seed } satisfies Schema<EmbeddingOptions>;
+
+  /**
+   * The rows of `ids`.
+   * @throws HeedError `INVALID_ARGUMENT` for an id outside the table
+   */
+  forward(ids: IndexInput): Tensor {
+    const { raw } = this;
+    const name = 'Embedding.forward';
+    const read = readIndices(`${name}: ids`, ids);
+    return calling(name, () => toTensor(raw.forward(read)));
+  }
+}

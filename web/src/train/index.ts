@@ -1,0 +1,42 @@
+/** heed/train: all of heed, and training. Start with `load()`. */
+export * from '../index.js';
+export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
+export type { CheckpointParts, Checkpoints } from './checkpoint.js';
+export type { Embedding, EmbeddingOptions } from './embedding.js';
+export type { FitLoss, FitOptions, FitProgress, History } from './fit.js';
+export type { IndexInput, NestedIntegers } from './indices.js';
+export { Loss } from './loss.js';
+export type {
+  BceWithLogitsOptions,
+  CosineEmbeddingOptions,
+  CrossEntropyOptions,
+  InfoNCEOptions,
+  Losses,
+  PoissonOptions,
+  TripletOptions,
+} from './losses.js';
+export type { Module, Sequential, SequentialOptions, SequentialPart } from './module.js';
+export type { ConcatenateOptions, CustomFunction, MeanOptions, Operations, SliceOptions } from './operations.js';
+export type { Optim } from './optim.js';
+export type {
+  AdamOptions,
+  Optimizer,
+  OptimizerGroup,
+  OptimizerInput,
+  ParameterGroup,
+  SGDOptions,
+} from './optimizer.js';
+export type { NamePattern, Parameter } from './parameters.js';
+export { type DifferentiableFunctions, load, type TrainableLayers, type TrainingHeed } from './runtime.js';
+export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
+export type { Gradients } from './tape.js';
+export type {
+  DecoderForward,
+  Differentiate,
+  Differentiated,
+  EncoderForward,
+  MultiHeadAttentionForward,
+  TensorForward,
+  Trainable,
+  TransformerForward,
+} from './trainable.js';

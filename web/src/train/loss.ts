@@ -1,0 +1,35 @@
+import type { RawTensor } from '../core.js';
+import { Tensor } from '../tensor.js';
+import type { Tape } from './tape.js';
+
+/** A tensor without axes that can be differentiated: a loss, or a sum or multiple of losses. */
+export class Loss extends Tensor {
+  readonly #tape: Tape;
+
+  /** @internal */
+  constructor(tape: Tape, { data, shape }: RawTensor) {
+    super(data, shape);
+    this.#tape = tape;
+  }
+
+  /** Its value. */
+  item(): number {
+    return this.data[0]!;
+  }
+
+  /**
+   * Adds its gradient to that of every parameter that it depends on, and ends its pass. Losses that share a part of their passes may be backed in any order, if all were
+   * computed before the first `backward()`.
+   *
+   * @throws HeedError `DIVERGED` if it is not finite; `INVALID_ARGUMENT` if it depends on no parameter, or if its pass has ended or used other values of the parameters;
+   * `DISPOSED` if one of its layers was disposed of
+   */
+  backward(): void {
+    this.#tape.backward(this.data);
+  }
+}
+
+/** A result of the core: a `Loss` if it has no axes. */
+export function toResult(tape: Tape, raw: RawTensor): Tensor {
+  return raw.shape.length === 0 ? new Loss(tape, raw) : new Tensor(raw.data, raw.shape);
+}

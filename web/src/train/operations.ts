@@ -1,0 +1,192 @@
+/** Small operations to compose models and losses of, and results that JavaScript computes. */
+import type { RawMask, RawTensor } from '../core.js';
+import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
+import { callback, finite, integer, listOf, mask, optional, readOptions, type Schema, tensor } from '../options.js';
+import { isBoolean, type MaskInput, readTensor, Tensor, type TensorInput, type TensorLike } from '../tensor.js';
+import type { RawVariable } from './core.js';
+import { type Loss, toResult } from './loss.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
+
+/** Options of `concatenate`. */
+export interface ConcatenateOptions {
+  /** Negative axes count from the end. Default -1, the last. */
+  axis?: number;
+}
+
+/** Options of `slice`. */
+export interface SliceOptions {
+  /** Negative axes count from the end. Default 0, the first. */
+  axis?: number;
+  /** First entry; negative positions count from the end. Default 0. */
+  start?: number;
+  /** The entry after the last; negative positions count from the end. Default: all. */
+  end?: number;
+}
+
+/** Options of `mean`. */
+export interface MeanOptions {
+  /** Marks the tokens that count, [..., L]; boolean. Default: all. The mean of none is 0. */
+  mask?: MaskInput;
+}
+
+/** What JavaScript computes, with its gradient. */
+export interface CustomFunction<Inputs extends readonly Tensor[] = Tensor[]> {
+  /** From copies of the inputs to the output. */
+  forward(...inputs: Inputs): TensorInput;
+  /**
+   * The gradients of sum(cotangent * output) with respect to the inputs, in their shapes: an array with one per input, in which null stands for zeros; a function of one input
+   * may return the tensor itself. It runs in the middle of a backward pass, and must not train.
+   */
+  backward(
+    cotangent: Tensor,
+    context: { inputs: Inputs; output: Tensor },
+  ): TensorLike | readonly (TensorInput | null)[];
+}
+
+const anyInteger = (value: unknown, name: string) => integer(value, name, -(2 ** 31));
+
+const concatenateSchema = { axis: optional(anyInteger, -1) } satisfies Schema<ConcatenateOptions>;
+const sliceSchema = {
+  axis: optional(anyInteger, 0),
+  start: optional(anyInteger, 0),
+  end: optional(anyInteger, Infinity),
+} satisfies Schema<SliceOptions>;
+const booleanMask = (value: unknown, name: string): RawMask => {
+  const read = mask(value, name);
+  if (!isBoolean(read)) throw invalid(name, 'a boolean mask', 'an additive one');
+  return read;
+};
+const meanSchema = { mask: optional(booleanMask, null) } satisfies Schema<MeanOptions>;
+
+/**
+ * The operations. Inputs may be results of layers in training mode or plain tensors; a result without axes is a `Loss`.
+ * Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`.
+ */
+export interface Operations {
+  /** a + b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes. */
+  add(a: Loss, b: Loss | number): Loss;
+  add(a: TensorInput | number, b: TensorInput | number): Tensor;
+  /** a * b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes. */
+  multiply(a: Loss, b: Loss | number): Loss;
+  multiply(a: TensorInput | number, b: TensorInput | number): Tensor;
+  /** The tensors one after the other along an axis; elsewhere their extents are the same. */
+  concatenate(tensors: readonly TensorInput[], options?: ConcatenateOptions): Tensor;
+  /** The entries of an axis from `start` up to, but not including, `end`. `Tensor.slice`, in contrast, returns a constant. */
+  slice(x: TensorInput, options?: SliceOptions): Tensor;
+  /** The same entries in another shape. */
+  reshape(x: TensorInput, shape: readonly number[]): Tensor;
+  /** The mean over the tokens, x [..., L, E] -> [..., E]. */
+  mean(x: TensorInput, options?: MeanOptions): Tensor;
+  /**
+   * A function of tensors that JavaScript computes, and whose gradient it knows.
+   *
+   * @example
+   * const square = heed.custom({
+   *   forward: (x) => ({ data: x.data.map((v) => v * v), shape: x.shape }),
+   *   backward: (dy, { inputs: [x] }) => ({ data: dy.data.map((d, i) => 2 * d * x.data[i]), shape: x.shape }),
+   * });
+   * const y = square(layer.forward(x));
+   */
+  custom<Inputs extends readonly Tensor[]>(
+    definition: CustomFunction<Inputs>,
+  ): (...inputs: { [K in keyof Inputs]: TensorInput }) => Tensor;
+}
+
+/** A number as a tensor without axes. */
+function readOperand(name: string, value: unknown): RawTensor {
+  return typeof value === 'number'
+    ? { data: Float32Array.of(finite(value, name)), shape: [] }
+    : readTensor(name, value);
+}
+
+const customSchema = {
+  forward: callback<CustomFunction['forward']>,
+  backward: callback<CustomFunction['backward']>,
+} satisfies Schema<CustomFunction>;
+
+/** The operations of one runtime. */
+export function operationsOf(tape: Tape): Operations {
+  const { core } = tape;
+
+  function recorded(name: string, record: (call: Recording) => RawVariable): Tensor {
+    return calling(name, () => tape.record(null, (call) => toResult(tape, call.output(record(call)))));
+  }
+
+  /** An operation of two tensors. */
+  const binary = (name: 'add' | 'multiply', record: 'recordAdd' | 'recordMultiply') => (a: unknown, b: unknown) => {
+    const [left, right] = [readOperand(`${name}: a`, a), readOperand(`${name}: b`, b)];
+    return recorded(name, (call) => core[record](call.graph, call.input('a', left), call.input('b', right)));
+  };
+
+  return {
+    add: binary('add', 'recordAdd') as Operations['add'],
+    multiply: binary('multiply', 'recordMultiply') as Operations['multiply'],
+    concatenate(tensors, options) {
+      const name = 'concatenate';
+      const parts = listOf(tensor, 'an array of tensors')(tensors, `${name}: tensors`);
+      if (parts.length === 0) throw invalid(`${name}: tensors`, 'at least one tensor', 'none');
+      const { axis } = readOptions(name, concatenateSchema, options);
+      return recorded(name, (call) => {
+        const variables = parts.map((part, i) => call.input(`tensors[${i}]`, part));
+        return core.recordConcatenate(call.graph, variables, axis);
+      });
+    },
+    slice(x, options) {
+      const read = readTensor('slice: x', x);
+      const { axis, start, end } = readOptions('slice', sliceSchema, options);
+      const extent = read.shape.at(axis) ?? 0;
+      const limited = (position: number) => Math.min(Math.max(position < 0 ? position + extent : position, 0), extent);
+      const first = limited(start);
+      const count = Math.max(limited(end) - first, 0);
+      return recorded('slice', (call) => core.recordSlice(call.graph, call.input('x', read), axis, first, count));
+    },
+    reshape(x, shape) {
+      const read = readTensor('reshape: x', x);
+      const extents = listOf((value, name) => integer(value, name, 0), 'an array of extents')(shape, 'reshape: shape');
+      return recorded('reshape', (call) => core.recordReshape(call.graph, call.input('x', read), extents));
+    },
+    mean(x, options) {
+      const read = readTensor('mean: x', x);
+      const { mask: kept } = readOptions('mean', meanSchema, options);
+      return recorded('mean', (call) => core.recordMean(call.graph, call.input('x', read), kept));
+    },
+    custom(definition) {
+      const { forward, backward } = readOptions('custom', customSchema, definition);
+      if (!forward || !backward) throw invalid('custom', 'functions `forward` and `backward`', describe(definition));
+      return (...given) => {
+        const inputs = given.map((one, i) => readTensor(`custom: inputs[${i}]`, one));
+        const constants = inputs.map(({ data, shape }) => new Tensor(data.slice(), shape));
+        const output = readTensor('custom: the result of forward', forward(...constants));
+        const context = { inputs: constants, output: new Tensor(output.data.slice(), output.shape) };
+        return calling('custom', () =>
+          tape.record(null, (call) => {
+            const variables = inputs.map((one, i) => call.input(`inputs[${i}]`, one));
+            const external = (gradient: Float32Array) =>
+              readGradients(backward(new Tensor(gradient, output.shape), context), inputs);
+            return toResult(tape, call.external(output, variables, external));
+          }),
+        );
+      };
+    },
+  };
+}
+
+/** Reads what a custom function's `backward` returned. */
+function readGradients(given: unknown, inputs: readonly RawTensor[]): (RawTensor | null)[] {
+  const name = 'custom: the result of backward';
+  return guarded(name, () => {
+    const list: unknown[] = Array.isArray(given) ? given : [given];
+    if (list.length !== inputs.length) throw invalid(name, `${inputs.length} gradients`, `${list.length}`);
+    return list.map((gradient, i) => {
+      if (gradient === null || gradient === undefined) return null;
+      const read = readTensor(`${name}[${i}]`, gradient);
+      const { shape } = inputs[i]!;
+      if (formatShape(read.shape) === formatShape(shape)) return read;
+      throw new HeedError(
+        'SHAPE_MISMATCH',
+        `${name}[${i}]: expected the shape of the input, ${formatShape(shape)}, got ${formatShape(read.shape)}`,
+      );
+    });
+  });
+}

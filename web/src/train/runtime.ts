@@ -1,0 +1,169 @@
+/** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
+import type { Core } from '../core.js';
+import type {
+  Attended,
+  AttentionOptions,
+  DropoutFunctionOptions,
+  LayerNormFunctionOptions,
+  LinearFunctionOptions,
+  RotaryFunctionOptions,
+} from '../functions.js';
+import { layers } from '../layers/classes.js';
+import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
+import type { Dropout, DropoutOptions } from '../layers/dropout.js';
+import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
+import type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
+import type { Layer } from '../layers/layer.js';
+import type { Linear, LinearOptions } from '../layers/linear.js';
+import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/multi-head-attention.js';
+import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
+import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
+import type { Transformer, TransformerOptions } from '../layers/transformer.js';
+import type { Choice } from '../module.js';
+import type { Runtime } from '../owned.js';
+import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
+import type { Tensor, TensorInput } from '../tensor.js';
+import { type Checkpoints, checkpointsOf } from './checkpoint.js';
+import type { TrainCore } from './core.js';
+import { Embedding, type EmbeddingOptions } from './embedding.js';
+import { remoteFit } from './fit-worker.js';
+import { type Losses, lossesOf } from './losses.js';
+import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
+import { type Operations, operationsOf } from './operations.js';
+import { type Optim, optimOf } from './optim.js';
+import { recordingCore } from './recording.js';
+import { Tape } from './tape.js';
+import {
+  addOwnClass,
+  type DecoderLayerForward,
+  type DecoderStackForward,
+  type Differentiate,
+  type Differentiated,
+  differentiable,
+  type EncoderLayerForward,
+  type EncoderStackForward,
+  type MultiHeadAttentionForward,
+  named,
+  type TensorForward,
+  type Trainable,
+  type TransformerForward,
+  trainable,
+} from './trainable.js';
+
+/** Functions that take `backward: true`, and their numbers of tensors. */
+const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
+
+/** The functions with `backward: true`; without it they are those of `Heed`. Gradients of `weight` and `bias` are in `parameters`. */
+export interface DifferentiableFunctions {
+  attention<W extends boolean = false>(
+    query: TensorInput,
+    key: TensorInput,
+    value: TensorInput,
+    options: AttentionOptions<W> & Differentiate,
+  ): Differentiated<Attended<W>, 'query' | 'key' | 'value' | 'mask'>;
+  softmax(x: TensorInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+  linear(x: TensorInput, options: LinearFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+  layerNorm(x: TensorInput, options: LayerNormFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+  dropout(x: TensorInput, options: DropoutFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+  rotary(x: TensorInput, options: RotaryFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
+}
+
+/** Layer classes with training. */
+export interface TrainableLayers {
+  readonly Linear: LayerClass<Linear & Trainable & TensorForward, LinearOptions>;
+  readonly LayerNorm: LayerClass<LayerNorm & Trainable & TensorForward, LayerNormOptions>;
+  /** In training mode it normalizes with the statistics of the batch, and updates its moving averages. */
+  readonly BatchNorm: LayerClass<BatchNorm & Trainable & TensorForward, BatchNormOptions>;
+  readonly Dropout: LayerClass<Dropout & Trainable & TensorForward, DropoutOptions | undefined>;
+  readonly PositionalEncoding: LayerClass<PositionalEncoding & Trainable & TensorForward, PositionalEncodingOptions>;
+  readonly FeedForward: LayerClass<FeedForward & Trainable & TensorForward, FeedForwardOptions>;
+  readonly MultiHeadAttention: LayerClass<
+    MultiHeadAttention & Trainable & MultiHeadAttentionForward,
+    MultiHeadAttentionOptions
+  >;
+  readonly EncoderLayer: LayerClass<EncoderLayer & Trainable & EncoderLayerForward, EncoderLayerOptions>;
+  readonly Encoder: LayerClass<Encoder & Trainable & EncoderStackForward, EncoderOptions>;
+  readonly DecoderLayer: LayerClass<DecoderLayer & Trainable & DecoderLayerForward, DecoderLayerOptions>;
+  readonly Decoder: LayerClass<Decoder & Trainable & DecoderStackForward, DecoderOptions>;
+  readonly Transformer: LayerClass<Transformer & Trainable & TransformerForward, TransformerOptions>;
+  readonly Embedding: LayerClass<Embedding & Trainable, EmbeddingOptions>;
+}
+
+/**
+ * One instance of heed with training, as `load()` of heed/train returns it.
+ *
+ * In training mode (`train()`), the results of layers remember how they were computed: they can be passed on to other layers, to functions, operations and losses, and
+ * `loss.backward()` adds gradients to the parameters. In evaluation mode layers compute exactly as in heed.
+ *
+ * @example
+ * const heed = await load();
+ * const model = new heed.Sequential([
+ *   new heed.Embedding({ numEmbeddings: 10, embedDim: 8 }),
+ *   new heed.Linear({ inFeatures: 8, outFeatures: 10 }),
+ * ], { seed: 1 }).train();
+ * const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 1e-2 });
+ * for (let step = 0; step < 100; step++) {
+ *   optimizer.zeroGrad();
+ *   const loss = heed.losses.crossEntropy(model.forward([[1, 2, 3]]), [[2, 3, 4]]);
+ *   loss.backward();
+ *   optimizer.step();
+ * }
+ */
+export type TrainingHeed = TrainableLayers &
+  DifferentiableFunctions &
+  Operations &
+  Checkpoints & {
+    readonly losses: Losses;
+    readonly optim: Optim;
+    readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
+    readonly Module: abstract new () => Module;
+  } & Heed;
+
+/** A `Heed` with what belongs to training. */
+function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
+  const owned: Runtime['owned'] = new Set();
+  const tape = new Tape(core, owned);
+  const runtime = runtimeOf(recordingCore(core, tape), onDispose, owned);
+  const heed = new Heed(runtime, choice);
+  const members: Record<string, unknown> = {
+    ...operationsOf(tape),
+    ...checkpointsOf(tape),
+    losses: lossesOf(tape),
+    optim: optimOf(runtime, tape),
+  };
+  for (const name of Object.keys(layers)) {
+    members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
+  }
+  members.Embedding = trainable(tape, 'Embedding', bind(runtime, 'Embedding', Embedding) as never);
+  for (const [name, at] of Object.entries(functions)) {
+    const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
+    members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
+  }
+  const OwnModule = class extends Module {
+    constructor() {
+      super(tape);
+    }
+  };
+  const OwnSequential = class extends Sequential {
+    constructor(parts: readonly SequentialPart[], options?: SequentialOptions) {
+      super(tape, parts, options);
+    }
+  };
+  members.Module = named('Module', OwnModule);
+  members.Sequential = named('Sequential', OwnSequential);
+  addOwnClass(members.Sequential as object);
+  tape.remote = remoteFit(runtime, tape);
+  // Defined rather than assigned: heed answers some of these names with an error.
+  for (const [name, value] of Object.entries(members))
+    Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });
+  return heed as unknown as TrainingHeed;
+}
+
+/**
+ * Loads the WebAssembly module with training; otherwise as `load` of heed.
+ *
+ * @throws HeedError `LOAD_FAILED`, `UNSUPPORTED`, `INVALID_ARGUMENT`
+ */
+export function load(options?: LoadOptions): Promise<TrainingHeed> {
+  return start(options, (core: Core, choice, onDispose) => withTraining(core as TrainCore, choice, onDispose));
+}

@@ -1,0 +1,278 @@
+/**
+ * Keeps the graphs of training: which tensors are variables, which forward passes are live, and the gradients of the layers' parameters.
+ *
+ * A tensor that a recorded call returned is known by its `data`: wherever that array comes back, in this or another shape, the graph goes on. Its values are a copy.
+ * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
+ */
+import type { RawModule, RawTensor } from '../core.js';
+import { calling, formatShape, HeedError, invalid } from '../error.js';
+import type { RawObject } from '../owned.js';
+import { registry } from '../platform.js';
+import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
+import type { RemoteFit } from './fit-worker.js';
+import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording } from './scope.js';
+
+/** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
+const dropped = registry<Capture>((capture) => capture.delete());
+
+const ENDED = 'A pass ends with its backward(), the next zeroGrad() or step(): run the forward pass again';
+
+/** A parameter as its layer and index in it, for the gradients of a call. */
+export interface Located {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly state: ModuleState;
+  readonly index: number;
+}
+
+/** The gradients that a `backward` returns, each of the shape of what it is the gradient of. */
+export interface Gradients<Inputs extends string = string> {
+  /** By the names of the arguments; boolean masks and whatever was not given have none. */
+  inputs: Record<Inputs, Tensor>;
+  /** By the names of the state dict; frozen parameters have none. */
+  parameters: Record<string, Tensor>;
+}
+
+export class Tape {
+  readonly core: TrainCore;
+  /** What is to be deleted with the runtime. */
+  readonly owned: Set<RawObject>;
+  /** Runs `fit` in a worker; null in a worker. */
+  remote: RemoteFit | null = null;
+  /** The layer whose call is being recorded. */
+  owner: object | null = null;
+  /** Whether a backward pass has failed halfway since the last zeroGrad(). */
+  isIncomplete = false;
+  readonly #states = new WeakMap<RawModule, ModuleState>();
+  readonly #losses: LossScope;
+  readonly #deferred: (() => void)[] = [];
+  #capture: Capture | null = null;
+  #running = 0;
+  #isFreed = false;
+
+  constructor(core: TrainCore, owned: Set<RawObject>) {
+    this.core = core;
+    this.owned = owned;
+    const graph = new core.Graph();
+    this.#losses = new LossScope(graph, (state) => void this.gradientsOf(state));
+    const free = () => {
+      this.#losses.endAll();
+      graph.delete();
+      this.#isFreed = true;
+    };
+    owned.add({ delete: () => this.#whenIdle(free) });
+  }
+
+  /** Begins to keep track of a layer's object. */
+  track(raw: RawModule, name: string): ModuleState {
+    const state = { raw, name, training: false, version: 0, written: false, deleted: false, gradients: null };
+    this.#states.set(raw, state);
+    return state;
+  }
+
+  stateOf(raw: RawModule): ModuleState {
+    const state = this.#states.get(raw);
+    if (!state) throw invalid('layer', 'one that was made through the same load()', "another's");
+    return state;
+  }
+
+  gradientsOf(state: ModuleState): RawGradients {
+    if (!state.gradients) {
+      state.gradients = new this.core.Gradients(state.raw);
+      this.#losses.graph.add(state.gradients);
+    }
+    return state.gradients;
+  }
+
+  /** Deletes a layer's object with `free`; passes that use it end. A backward pass that runs may need it, and is waited for. */
+  release(state: ModuleState, free: () => void): void {
+    state.deleted = true;
+    this.#whenIdle(() => {
+      if (state.gradients) {
+        if (!this.#isFreed) this.#losses.graph.forget(state.gradients);
+        state.gradients.delete();
+      }
+      free();
+    });
+  }
+
+  /** Calls `free` after the backward pass that is running, if any. */
+  #whenIdle(free: () => void): void {
+    if (this.#running > 0) this.#deferred.push(free);
+    else free();
+  }
+
+  /** Whether a call with these arguments is to be recorded. */
+  records(state: ModuleState | null, args: readonly unknown[]): boolean {
+    return this.#capture !== null || state?.training === true || args.some((value) => this.#isVariable(value));
+  }
+
+  #isVariable(value: unknown): boolean {
+    if (typeof value !== 'object' || value === null) return false;
+    if ('data' in value) return this.#losses.entries.has(value.data as Float32Array);
+    return Object.values(value).some((part) => this.#isVariable(part));
+  }
+
+  /** @throws HeedError `DISPOSED` after the runtime was disposed of */
+  #requireAlive(): void {
+    if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
+  }
+
+  /** Records a call of the core. */
+  record<T>(state: ModuleState | null, body: (recording: Recording) => T): T {
+    this.#requireAlive();
+    const scope = this.#capture ?? this.#losses;
+    if (state) scope.use(state);
+    const recording = new Recording(this.core, scope, state, this.owner);
+    try {
+      return body(recording);
+    } finally {
+      recording.end();
+    }
+  }
+
+  /** Runs a call whose result can be differentiated by itself. `inputs`: those of a composed call; null for a single layer or function. */
+  capture<T extends Tensor | { output: Tensor }>(
+    name: string,
+    inputs: Record<string, Tensor> | null,
+    parameters: () => readonly Located[],
+    body: () => T,
+  ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
+    this.#requireAlive();
+    const capture = new Capture(this.core, this.owned, inputs === null);
+    const outer = this.#capture;
+    this.#capture = capture;
+    let result: T;
+    try {
+      for (const [key, tensor] of Object.entries(inputs ?? {})) capture.addInput(key, tensor);
+      result = body();
+    } catch (error) {
+      capture.delete();
+      throw error;
+    } finally {
+      this.#capture = outer;
+    }
+    const parts: { output: Tensor } = 'output' in result ? result : { output: result };
+    const { data, shape } = parts.output;
+    const owner = this.owner; // kept with the closure
+    const backward = (cotangent: TensorInput): Gradients => {
+      void owner;
+      const seed = readTensor(`${name}: cotangent`, cotangent);
+      if (formatShape(seed.shape) !== formatShape(shape))
+        throw invalid(
+          `${name}: cotangent`,
+          `the shape of the output, ${formatShape(shape)}`,
+          formatShape(seed.shape),
+          'SHAPE_MISMATCH',
+        );
+      this.#requireAlive();
+      if (capture.deleted)
+        throw invalid(`${name}: backward`, 'one call per forward pass', 'another', 'INVALID_ARGUMENT', { hint: ENDED });
+      for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
+      try {
+        return this.#gradients(`${name}: backward`, capture, data, seed, parameters());
+      } finally {
+        dropped?.unregister(backward);
+        capture.delete();
+      }
+    };
+    dropped?.register(backward, capture, backward);
+    return { ...parts, backward } as never;
+  }
+
+  #gradients(
+    name: string,
+    capture: Capture,
+    data: Float32Array,
+    seed: RawTensor,
+    parameters: readonly Located[],
+  ): Gradients {
+    const output = capture.entries.get(data)?.variable;
+    if (output) this.#run(name, capture.graph, output, seed);
+    const gradients: Gradients = { inputs: {}, parameters: {} };
+    for (const [key, { variable, isParameter }] of capture.leaves) {
+      const { data, shape } = calling(name, () => variable.gradient());
+      gradients[isParameter ? 'parameters' : 'inputs'][key] = new Tensor(data, shape);
+    }
+    for (const { name: key, shape, state, index } of parameters) {
+      const found = capture.modules.get(state)?.gradients;
+      if (!found?.requiresGradient(index)) continue;
+      const size = shape.reduce((a, b) => a * b, 1);
+      gradients.parameters[key] = new Tensor(calling(name, () => found.read(index)) ?? new Float32Array(size), shape);
+    }
+    return gradients;
+  }
+
+  /** Adds the gradients of a loss to those of the parameters, and ends its pass. */
+  backward(loss: Float32Array): void {
+    const name = 'backward';
+    const { entries, graph } = this.#losses;
+    this.#requireAlive();
+    const entry = entries.get(loss);
+    if (!entry) {
+      throw invalid(name, 'a loss that depends on a parameter', 'one that depends on none', 'INVALID_ARGUMENT', {
+        hint: 'Call train() on the layers, and leave the parameters to train unfrozen',
+      });
+    }
+    if (!entry.variable)
+      throw invalid(name, 'a loss whose pass is live', 'one whose pass has ended', 'INVALID_ARGUMENT', { hint: ENDED });
+    this.requireIdle();
+    if (!loss.every(Number.isFinite))
+      throw invalid(name, 'a finite loss', String(loss[0]), 'DIVERGED', {
+        hint: 'The parameters are unchanged. A lower learning rate may help',
+      });
+    const reached = new Set([entry]);
+    for (const { sources, module, version } of reached) {
+      if (module) this.#requireCurrent(name, module, version);
+      for (const source of sources) reached.add(source);
+    }
+    try {
+      this.#run(name, graph, entry.variable, null);
+    } catch (error) {
+      this.isIncomplete = true;
+      throw error;
+    } finally {
+      for (const one of reached) this.#losses.end(one);
+    }
+  }
+
+  #requireCurrent(name: string, state: ModuleState, version: number): void {
+    if (state.deleted) throw new HeedError('DISPOSED', `${name}: the pass uses a ${state.name} that was disposed of`);
+    if (state.version === version) return;
+    const expected = 'a pass with the current parameters';
+    throw invalid(name, expected, `one from before those of a ${state.name} changed`, 'INVALID_ARGUMENT', {
+      hint: ENDED,
+    });
+  }
+
+  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. */
+  #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null): void {
+    const pass = calling(name, () => graph.backward(output, seed));
+    const proceed = () => calling(name, () => pass.proceed());
+    this.#running++;
+    try {
+      for (let stop = proceed(); stop; stop = proceed()) {
+        const gradients = (stop.external as ExternalBackward)(stop.gradient);
+        for (const [i, gradient] of gradients.entries())
+          if (gradient && pass.wants(i)) calling(name, () => pass.give(i, gradient));
+      }
+    } finally {
+      pass.delete();
+      if (--this.#running === 0) for (const free of this.#deferred.splice(0)) free();
+    }
+  }
+
+  /** Ends all passes of losses. */
+  endPasses(): void {
+    this.requireIdle();
+    this.#losses.endAll();
+    this.#losses.graph.invalidate();
+  }
+
+  /** Requires that no backward pass is running. */
+  requireIdle(): void {
+    if (this.#running === 0) return;
+    throw invalid('custom', 'a backward that only computes gradients', 'one that trains');
+  }
+}
