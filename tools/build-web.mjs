@@ -31,6 +31,7 @@ const kVariants = [
     entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
+const kModules = kVariants.flatMap(({ modules }) => modules);
 // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
 const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
 
