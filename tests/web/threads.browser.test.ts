@@ -15,7 +15,7 @@ afterEach(async () => {
 
 async function open(options?: Parameters<typeof openSite>[1]): Promise<Site> {
   const site = await openSite((path, _, response) => {
-    const file = files[path.split('/').at(-1)!];
+    const file = files[path.replace('bert/', '')];
     if (file) response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(file);
     return file !== undefined;
   }, options);
