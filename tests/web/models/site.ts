@@ -1,4 +1,4 @@
-/** heed's files on a server of this machine, and a page in Chromium that has imported them. */
+/** heed's files on a server of this machine, and a page that has imported them. */
 import { readFileSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -28,11 +28,18 @@ export const isolation = {
   'cross-origin-embedder-policy': 'require-corp',
 };
 
-/** `headers` are sent with every file. */
-export async function openSite(
+export interface Serving {
+  /** Sent with every file. */
+  headers?: Record<string, string>;
+  /** The content security policy of the page. */
+  policy?: string;
+}
+
+/** Serves dist/, `models` below /models/, and at / a page that imports heed and sets it as the global `heed`. */
+export async function serveHeed(
   models: Models,
-  { headers = {}, policy = strictPolicy }: { headers?: Record<string, string>; policy?: string } = {},
-): Promise<Site> {
+  { headers = {}, policy = strictPolicy }: Serving = {},
+): Promise<{ origin: string; close(): void }> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split('?')[0]!);
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
@@ -53,15 +60,23 @@ export async function openSite(
       .end(readFileSync(file));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const browser = await launchChromium();
-  const page = await browser.newPage();
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await page.goto(`${origin}/`);
-  await page.waitForFunction('globalThis.heed');
-  const close = async () => {
-    await browser.close();
+  const close = () => {
     server.closeAllConnections();
     server.close();
   };
-  return { page, origin, close };
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+}
+
+/** The page of `serveHeed` in Chromium. */
+export async function openSite(models: Models, serving: Serving = {}): Promise<Site> {
+  const server = await serveHeed(models, serving);
+  const browser = await launchChromium();
+  const page = await browser.newPage();
+  await page.goto(`${server.origin}/`);
+  await page.waitForFunction('globalThis.heed');
+  const close = async () => {
+    await browser.close();
+    server.close();
+  };
+  return { page, origin: server.origin, close };
 }
