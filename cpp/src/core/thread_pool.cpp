@@ -63,9 +63,7 @@ void ThreadPool::run(Index count, Context& context, Call call, const void* task)
   if (after_region_) after_region_();
   running_ = false;
   if (failed_ == 0) return;
-  const Error error = *std::move(error_);
-  error_.reset();
-  throw Error(error);
+  throw Error(error_code_, std::move(error_message_));
 }
 
 bool ThreadPool::take(uint32_t& left) {
@@ -99,7 +97,9 @@ void ThreadPool::finishBatch(uint32_t batches) {
 }
 
 void ThreadPool::keepError(ErrorCode code, const char* message) {
-  if (failed_.exchange(1) == 0) error_.emplace(code, message);
+  if (failed_.exchange(1) != 0) return;
+  error_code_ = code;
+  error_message_ = message;
 }
 
 void ThreadPool::waitForThreads() {

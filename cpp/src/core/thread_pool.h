@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "heed/context.h"
@@ -16,7 +16,7 @@ namespace heed {
 ///
 /// Between the regions of a call threads spin for some tens of microseconds, then they sleep. The host creates the
 /// threads; each of them calls work(). It replaces those that end, or all of them after a region that did not end.
-class ThreadPool {
+class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counters have cache lines of their own
  public:
   using Call = void (*)(const void* task, Index i, Context& context);
 
@@ -69,8 +69,9 @@ class ThreadPool {
   void (*const after_region_)();
   std::vector<Thread*> threads_;  // not freed: one that was replaced may still be about to end
   Region region_{};
-  bool running_ = false;  // also after a region that was left by a trap, until add()
-  std::optional<Error> error_;
+  bool running_ = false;    // also after a region that was left by a trap, until add()
+  ErrorCode error_code_{};  // of the first task that failed
+  std::string error_message_;
 
   // The number of the region in the upper half, so that a batch of one region is never taken for one of the next, and
   // the number of its batches that are left in the lower.
