@@ -131,7 +131,7 @@ void ThreadPool::wake(uint32_t count) {
 void ThreadPool::add(Index i) {
   Thread*& thread = threads_[static_cast<size_t>(i)];
   stop(thread);
-  thread = new Thread;
+  thread = all_.emplace_back(std::make_unique<Thread>()).get();
   running_ = false;
   open_ = open_ >> 32 << 32;
 }

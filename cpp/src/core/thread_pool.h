@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   /// may sleep, which the main thread of a page may not. `after_region` is called by the caller at the end of each
   /// region.
   ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)() = nullptr);
+  /// All threads must have returned from work().
+  ~ThreadPool() = default;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Calls task(i, context) for each i in [0, count), where a thread has a context of its own with the random state of
   /// `context`. Rethrows the Error of one task; throws kWorkerFailed if a thread ended in a task.
@@ -67,7 +72,8 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   const Index cores_;
   const bool may_wait_;
   void (*const after_region_)();
-  std::vector<Thread*> threads_;  // not freed: one that was replaced may still be about to end
+  std::vector<std::unique_ptr<Thread>> all_;  // also those that were replaced, which may still be about to end
+  std::vector<Thread*> threads_;
   Region region_{};
   bool running_ = false;    // also after a region that was left by a trap, until add()
   ErrorCode error_code_{};  // of the first task that failed
