@@ -69,6 +69,11 @@ export default defineConfig({
           hookTimeout: 900_000,
         },
       },
+      // The package and the demo page in Firefox and WebKit.
+      {
+        extends: true,
+        test: { name: 'browsers', include: ['tests/browsers/*.test.ts'], globalSetup: 'tests/demo/setup.ts' },
+      },
     ],
   },
 });

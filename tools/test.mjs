@@ -2,7 +2,7 @@
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { PlainError, run, runMain, say } from './console.mjs';
-import { ensurePackages } from './setup.mjs';
+import { ensureDebianPackages, ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
 const vitest = (...projects) =>
@@ -40,6 +40,12 @@ const kParts = {
   bundlers: async () => {
     await ensurePackages('tests/package/bundlers');
     await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
+  },
+  // The package and the demo page in Firefox and WebKit. Installs both the first time, some 200 MB.
+  browsers: async () => {
+    await ensureDebianPackages(['firefox-esr', 'webkit2gtk-driver', 'xvfb']);
+    await ensurePackages('tests/browsers');
+    await vitest('browsers');
   },
 };
 // Without an argument: the fast parts. Those of Vitest share one run, which keeps all cores busy until the end.

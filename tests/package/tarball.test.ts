@@ -30,6 +30,7 @@ test('contains the files that its manifest names, but no sources and no native b
     'THIRD_PARTY.md',
     'dist/index.js',
     'dist/worker.js',
+    'dist/thread.js',
     'dist/cli.js',
   ]) {
     expect(names).toContain(needed);
@@ -53,12 +54,16 @@ test('records the compiler, flags and sources of its modules', () => {
     clang: expect.stringMatching(/^\d+\./),
   });
   expect(sources).toMatch(/^[0-9a-f]{64}$/);
-  for (const name of ['heed-simd128.wasm', 'heed-relaxed-simd.wasm']) {
+  const names = ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'].map(
+    (build) => `heed-${build}.wasm`,
+  );
+  for (const name of names) {
     const bytes = fs.readFileSync(join(heed, 'dist', name));
     expect(modules[name].bytes).toBe(bytes.length);
     expect(modules[name].sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
     expect(modules[name].flags.link).toContain('-sDYNAMIC_EXECUTION=0');
-    expect(modules[name].flags.compile.includes('-mrelaxed-simd')).toBe(name === 'heed-relaxed-simd.wasm');
+    expect(modules[name].flags.compile.includes('-mrelaxed-simd')).toBe(name.includes('relaxed-simd'));
+    expect(modules[name].flags.compile.includes('-DHEED_THREADS')).toBe(name.includes('threads'));
   }
 });
 

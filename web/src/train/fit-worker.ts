@@ -2,8 +2,9 @@
 import { HeedError, invalid } from '../error.js';
 import { moduleOf } from '../module.js';
 import type { Runtime } from '../owned.js';
-import { Connection, startWorker } from '../worker/connection.js';
+import { Connection } from '../worker/connection.js';
 import { type PackedError, unpackError } from '../worker/protocol.js';
+import { startWorker } from '../worker/start.js';
 import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';

@@ -89,8 +89,8 @@ const LeftForm& Float32Weight::leftForm() const {
   return kForm;
 }
 
-void Float32Weight::multiply(const LeftChunk& left, const Product& product, float* sums) const {
-  multiplyChunk(Float32Format{*this}, left, product, sums);
+void Float32Weight::multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const {
+  multiplyChunk(Float32Format{*this}, left, product, panels, sums);
 }
 
 }  // namespace heed

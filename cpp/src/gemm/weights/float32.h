@@ -20,7 +20,7 @@ class Float32Weight final : public PackedWeight {
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;
-  void multiply(const LeftChunk& left, const Product& product, float* sums) const override;
+  void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const override;
 };
 
 }  // namespace heed
