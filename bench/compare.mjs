@@ -1,5 +1,5 @@
 /**
- * Two builds of heed beside each other: `node bench/compare.mjs DIST_A DIST_B [--seconds 4] [--build relaxed-simd] [--dtype q8]`.
+ * Compares two builds of heed: `node bench/compare.mjs DIST_A DIST_B [--seconds 4] [--build relaxed-simd] [--dtype q8]`.
  *
  * Loads both dist/ folders in this process and runs an encoder of MiniLM's shape (random weights) at the shapes of harness.mjs, A B A B. For each build,
  * dtype and shape it prints A's median time and how many times as fast B is: the median of the ratios taken round by round, with their quartiles, and

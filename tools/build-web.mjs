@@ -23,7 +23,7 @@ const kVariants = [
   {
     prefix: 'train-',
     modules: ['train-simd128', 'train-relaxed-simd'],
-    entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/worker/worker.ts' },
+    entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
 const kModules = kVariants.flatMap(({ modules }) => modules);

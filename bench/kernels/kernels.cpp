@@ -7,10 +7,10 @@
 
 #include "gemm/chunk.h"
 #include "gemm/weights/int8_steps.h"
+#include "heed/activation.h"
 #include "heed/attention.h"
 #include "heed/encoder.h"
 #include "heed/norm.h"
-#include "ops/activation.h"
 
 #define EXPORT(name) extern "C" __attribute__((export_name(#name)))
 

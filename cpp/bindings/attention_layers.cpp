@@ -1,5 +1,3 @@
-#include <emscripten/bind.h>
-
 #include <algorithm>
 
 #include "core/check.h"
@@ -9,20 +7,13 @@
 /// Multi-head attention and the encoder.
 namespace heed::bindings {
 
-val writeAttended(const val& output, const val& weights) {
-  val result = val::object();
-  result.set("output", output);
-  result.set("weights", weights);
-  return result;
-}
-
 EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary) {
   const std::vector<MaskTensor> masks = readMasks(options, "mask", "keyMask");
   EncoderCallOptions call = readCallOptions(options);
   call.mask_tensors = masks;
   call.rotary = rotary.tables(x.length);
   if (const auto head_mask = readOptionalTensor(options["headMask"])) {
-    requireShape("headMask", head_mask->shape, {encoder.numLayers(), encoder.mostHeads()});
+    requireShape("headMask", head_mask->shape, {encoder.numLayers(), encoder.maxHeads()});
     call.layer_head_masks = {head_mask->data, static_cast<size_t>(head_mask->shape.size())};
   }
   EncoderRun run{arena().matrix(x.rows.rows(), x.rows.cols()), {}};
@@ -44,6 +35,34 @@ val writeWeights(const EncoderRun& run) {
 }
 
 namespace {
+
+/// The options of one call of multi-head attention, with the memory that they refer to, and its weights.
+class Call {
+ public:
+  Call(const val& o, const Batch& query, const Batch& key, Index num_heads, RotaryOption& rotary)
+      : options(readCallOptions(o)),
+        weights_shape(query.weightsShape(num_heads, key.length)),
+        weights(readBool(o, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr),
+        masks_(broadcastMasks(readMasks(o, "mask", "keyMask"), {query.count, num_heads, query.length, key.length})) {
+    options.masks = masks_;
+    options.head_mask = readHeadMask(o, query.count, num_heads);
+    options.rotary = rotary.tables(std::max(query.length, key.length));
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  val attended(const Batch& query, const MatrixView& output) const {
+    return writeAttended(writeTensor(query.shape(output.cols()), output.data()),
+                         weights ? writeTensor(weights_shape, weights) : val::null());
+  }
+
+  MultiHeadCallOptions options;
+  Shape weights_shape;  // [N, H, L, S] or [H, L, S]
+  float* weights;       // null unless requested
+
+ private:
+  std::vector<Mask> masks_;
+};
 
 class BoundMultiHeadAttention : public BoundModule {
  public:
@@ -74,22 +93,15 @@ class BoundMultiHeadAttention : public BoundModule {
         refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
                std::to_string(v.length));
       }
-      MultiHeadCallOptions call = readCallOptions(options);
-      const std::vector<Mask> masks =
-          broadcastMasks(readMasks(options, "mask", "keyMask"), {q.count, o.num_heads, q.length, k.length});
-      call.masks = masks;
-      call.head_mask = readHeadMask(options, q.count, o.num_heads);
-      call.rotary = rotary_.tables(std::max(q.length, k.length));
-      Shape weights_shape = q.weightsShape(o.num_heads, k.length);
-      float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
+      Call call(options, q, k, o.num_heads, rotary_);
       MatrixView output = arena().matrix(q.rows.rows(), o.embed_dim);
-      attention_.forward({q.rows, k.rows, v.rows, q.sequences, k.sequences}, call, {output, weights}, context());
-      if (weights && readBool(options, "averageWeights")) {
-        averageHeads(weights, q.count, o.num_heads, q.length, k.length);
-        weights_shape = q.batched ? Shape{q.count, q.length, k.length} : Shape{q.length, k.length};
+      attention_.forward({q.rows, k.rows, v.rows, q.sequences, k.sequences}, call.options, {output, call.weights},
+                         context());
+      if (call.weights && readBool(options, "averageWeights")) {
+        averageHeads(call.weights, q.count, o.num_heads, q.length, k.length);
+        call.weights_shape = q.shape(k.length);
       }
-      return writeAttended(writeTensor(q.shape(o.embed_dim), output.data()),
-                           weights ? writeTensor(weights_shape, weights) : val::null());
+      return call.attended(q, output);
     });
   }
 
@@ -108,18 +120,10 @@ class BoundEncoderLayer : public BoundModule {
     return guarded([&] {
       const EncoderLayerOptions& o = layer_.options();
       const Batch x = readBatch("x", tensor, o.embed_dim);
-      MultiHeadCallOptions call = readCallOptions(options);
-      const std::vector<Mask> masks =
-          broadcastMasks(readMasks(options, "mask", "keyMask"), {x.count, o.num_heads, x.length, x.length});
-      call.masks = masks;
-      call.head_mask = readHeadMask(options, x.count, o.num_heads);
-      call.rotary = rotary_.tables(x.length);
-      const Shape weights_shape = x.weightsShape(o.num_heads, x.length);
-      float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
+      const Call call(options, x, x, o.num_heads, rotary_);
       MatrixView output = arena().matrix(x.rows.rows(), o.embed_dim);
-      layer_.forward(x.rows, x.sequences, call, output, weights, context());
-      return writeAttended(writeTensor(x.shape(o.embed_dim), output.data()),
-                           weights ? writeTensor(weights_shape, weights) : val::null());
+      layer_.forward(x.rows, x.sequences, call.options, output, call.weights, context());
+      return call.attended(x, output);
     });
   }
 
@@ -134,24 +138,22 @@ std::vector<Index> readHeads(const val& heads) {
 
 class BoundEncoder : public BoundModule {
  public:
-  explicit BoundEncoder(const val& o) : BoundEncoder(o, readEncoderLayerOptions(o)) {}
+  explicit BoundEncoder(const val& o)
+      : options_(readEncoderLayerOptions(o)),
+        encoder_(options_, readIndex(o, "numLayers"), readBool(o, "finalNorm"), readHeads(o["heads"])),
+        rotary_(o["rotary"], options_.headWidth()) {}
   Module& module() override { return encoder_; }
 
   val forward(const val& tensor, const val& options) {
     return guarded([&] {
-      const Batch x = readBatch("x", tensor, width_);
+      const Batch x = readBatch("x", tensor, options_.embed_dim);
       const EncoderRun run = runEncoder(encoder_, x, options, rotary_);
-      return writeAttended(writeTensor(x.shape(width_), run.output.data()), writeWeights(run));
+      return writeAttended(writeTensor(x.shape(options_.embed_dim), run.output.data()), writeWeights(run));
     });
   }
 
  private:
-  BoundEncoder(const val& o, const EncoderLayerOptions& layer)
-      : width_(layer.embed_dim),
-        encoder_(layer, readIndex(o, "numLayers"), readBool(o, "finalNorm"), readHeads(o["heads"])),
-        rotary_(o["rotary"], layer.headWidth()) {}
-
-  Index width_;
+  EncoderLayerOptions options_;
   Encoder encoder_;
   RotaryOption rotary_;
 };
@@ -159,18 +161,9 @@ class BoundEncoder : public BoundModule {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_attention_layers) {
-  using emscripten::allow_raw_pointers;
-  using emscripten::base;
-  using emscripten::class_;
-  class_<BoundMultiHeadAttention, base<BoundModule>>("MultiHeadAttention")
-      .constructor(&make<BoundMultiHeadAttention>, allow_raw_pointers())
-      .function("forward", &BoundMultiHeadAttention::forward);
-  class_<BoundEncoderLayer, base<BoundModule>>("EncoderLayer")
-      .constructor(&make<BoundEncoderLayer>, allow_raw_pointers())
-      .function("forward", &BoundEncoderLayer::forward);
-  class_<BoundEncoder, base<BoundModule>>("Encoder")
-      .constructor(&make<BoundEncoder>, allow_raw_pointers())
-      .function("forward", &BoundEncoder::forward);
+  registerLayer<BoundMultiHeadAttention>("MultiHeadAttention").function("forward", &BoundMultiHeadAttention::forward);
+  registerLayer<BoundEncoderLayer>("EncoderLayer").function("forward", &BoundEncoderLayer::forward);
+  registerLayer<BoundEncoder>("Encoder").function("forward", &BoundEncoder::forward);
 }
 
 }  // namespace heed::bindings

@@ -85,12 +85,6 @@ T* copyIn(const val& array, Index count) {
   return data;
 }
 
-val writeShape(const Shape& shape) {
-  val array = val::array();
-  for (const Index extent : shape.extents()) array.call<void>("push", static_cast<double>(extent));
-  return array;
-}
-
 }  // namespace
 
 Input readTensor(const val& tensor) {
@@ -106,6 +100,19 @@ std::optional<Input> readOptionalTensor(const val& tensor) {
 
 val writeFloats(const float* data, Index count) {
   return val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<val>("slice");
+}
+
+val writeShape(const Shape& shape) {
+  val array = val::array();
+  for (const Index extent : shape.extents()) array.call<void>("push", static_cast<double>(extent));
+  return array;
+}
+
+val writeAttended(const val& output, const val& weights) {
+  val result = val::object();
+  result.set("output", output);
+  result.set("weights", weights);
+  return result;
 }
 
 val writeTensor(const Shape& shape, const float* data) {
@@ -178,9 +185,7 @@ Batch readBatch(const char* argument, const val& tensor, Index width) {
     const std::string w = std::to_string(width);
     refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", input.shape);
   }
-  const Index count = rank == 3 ? input.shape[0] : 1;
-  const Index length = input.shape[-2];
-  return {input.matrix(), Sequences::uniform(count, length), count, length, rank == 3};
+  return {input.matrix(), rank == 3 ? input.shape[0] : 1, input.shape[-2], rank == 3};
 }
 
 void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name) {
@@ -217,17 +222,13 @@ EncoderLayerOptions readEncoderLayerOptions(const val& o) {
           .gated = readBool(o, "gated")};
 }
 
-Rotary::Pairing readPairing(const val& options) {
-  return readString(options, "pairing") == "interleaved" ? Rotary::Pairing::kInterleaved : Rotary::Pairing::kHalfSplit;
-}
-
 RotaryOption::RotaryOption(const val& options, Index head_dim) {
   if (options.isNull() || options.isUndefined()) return;
   given_ = true;
   dim_ = readIndex(options, "dim");
   if (dim_ == 0) dim_ = head_dim;
   base_ = options["base"].as<double>();
-  pairing_ = readPairing(options);
+  if (readString(options, "pairing") == "interleaved") pairing_ = Rotary::Pairing::kInterleaved;
   if (dim_ % 2 != 0 || dim_ > head_dim) {
     refuse(ErrorCode::kInvalidArgument, "rotary.dim",
            "an even number up to the width of a head, " + std::to_string(head_dim), std::to_string(dim_));

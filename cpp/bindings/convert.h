@@ -68,6 +68,9 @@ Input readTensor(const val& tensor);
 std::optional<Input> readOptionalTensor(const val& tensor);
 val writeTensor(const Shape& shape, const float* data);
 val writeFloats(const float* data, Index count);
+val writeShape(const Shape& shape);
+/// RawAttended: { output, weights }.
+val writeAttended(const val& output, const val& weights);
 
 Index readIndex(const val& object, const char* key);
 float readFloat(const val& object, const char* key);
@@ -94,7 +97,11 @@ struct Batch {
   Index count, length;
   bool batched;
 
-  /// The input's shape with another width.
+  Batch(ConstMatrixView rows, Index count, Index length, bool batched)
+      : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
+  /// A batch of the same shape.
+  Batch with(const MatrixView& other) const { return {readOnly(other), count, length, batched}; }
+  /// [N, L, width] or [L, width].
   Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
   /// [N, H, L, S] or [H, L, S].
   Shape weightsShape(Index heads, Index keys) const {
@@ -129,6 +136,5 @@ class RotaryOption {
   Rotary::Pairing pairing_ = Rotary::Pairing::kHalfSplit;
   std::optional<Rotary> tables_;
 };
-Rotary::Pairing readPairing(const val& options);
 
 }  // namespace heed::bindings

@@ -1,5 +1,3 @@
-#include <emscripten/bind.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -12,75 +10,76 @@ namespace heed::bindings {
 namespace {
 
 /// The cache of a batch during decoding.
-class BoundDecoderCache {
- public:
-  double length() const { return static_cast<double>(length_); }
+struct BoundDecoderCache {
+  Decoder::Cache cache;
+  Index count, memory_length;
+  bool batched;
+  std::optional<Mask::Kind> mask_kind;  // of the memory's key mask, (N, S)
+  std::vector<std::byte> mask;
+  Index decoded = 0;
 
- private:
-  friend class Stepping;
-  Decoder::Cache cache_;
-  Index count_, length_ = 0, memory_length_;
-  bool batched_;
-  std::optional<Mask::Kind> mask_kind_;  // of the memory's key mask, (N, S)
-  std::vector<std::byte> mask_;
+  double length() const { return static_cast<double>(decoded); }
 };
 
-/// Decoding step by step.
-class Stepping {
+/// A module with a decoder, which it runs step by step.
+class IncrementalDecoder : public BoundModule {
  public:
-  Stepping(Decoder& decoder, Index width, RotaryOption& rotary) : decoder_(decoder), width_(width), rotary_(rotary) {}
-
-  /// Makes the cache for a memory; `masks` contains its key mask or is empty.
-  BoundDecoderCache* makeCache(const Batch& memory, const std::vector<Mask>& masks) const {
-    BoundDecoderCache made;
-    made.cache_ = decoder_.makeCache(memory.rows, context(), memory.count);
-    made.count_ = memory.count;
-    made.memory_length_ = memory.length;
-    made.batched_ = memory.batched;
-    for (const Mask& mask : masks) {
-      const auto* bytes = static_cast<const std::byte*>(mask.data);
-      made.mask_kind_ = mask.kind;
-      made.mask_.assign(bytes, bytes + memory.count * memory.length * (mask.kind == Mask::Kind::kBoolean ? 1 : 4));
-    }
-    return new BoundDecoderCache(std::move(made));
+  BoundDecoderCache* makeCache(const val& input, const val& key_mask) {
+    return guarded([&] {
+      const Batch x = readBatch(input_, input, options_.embed_dim);
+      std::vector<MaskTensor> tensors;
+      if (auto mask = readMask("keyMask", key_mask)) tensors.push_back(std::move(*mask));
+      for (MaskTensor& mask : tensors) mask.per_key = true;
+      const std::vector<Mask> masks = broadcastMasks(tensors, {x.count, options_.num_heads, x.length, x.length});
+      BoundDecoderCache made{
+          decoder().makeCache(memory(x, masks), context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
+      for (const Mask& mask : masks) {
+        const auto* bytes = static_cast<const std::byte*>(mask.data);
+        made.mask_kind = mask.kind;
+        made.mask.assign(bytes, bytes + x.count * x.length * (mask.kind == Mask::Kind::kBoolean ? 1 : 4));
+      }
+      return new BoundDecoderCache(std::move(made));
+    });
   }
 
   /// Computes the output for the next rows of the cached sequences.
-  val step(const val& target, BoundDecoderCache& cache) const {
-    const Batch t = readBatch("target", target, width_);
-    if (t.count != cache.count_ || t.batched != cache.batched_) {
-      const std::string w = std::to_string(width_);
-      refuseShape("target",
-                  (cache.batched_ ? "[" + std::to_string(cache.count_) + ", L, " : std::string("[L, ")) + w +
-                      "], like the memory of the cache",
-                  t.shape(width_));
-    }
-    MatrixView output = arena().matrix(t.rows.rows(), width_);
-    DecoderCallOptions call;
-    call.self.rotary = rotary_.tables(cache.length_ + t.length);
-    Mask mask;
-    if (cache.mask_kind_) {
-      mask = {*cache.mask_kind_, cache.mask_.data(), {cache.memory_length_, 0, 0, 1}};
-      call.memory.masks = {&mask, 1};
-    }
-    decoder_.step(t.rows, cache.cache_, call, output, context());
-    cache.length_ += t.length;
-    return writeTensor(t.shape(width_), output.data());
+  val step(const val& target, BoundDecoderCache& cache) {
+    return guarded([&] {
+      const Batch t = readBatch("target", target, options_.embed_dim);
+      if (t.count != cache.count || t.batched != cache.batched) {
+        refuseShape("target",
+                    (cache.batched ? "[" + std::to_string(cache.count) + ", L, " : std::string("[L, ")) +
+                        std::to_string(options_.embed_dim) + "], like the memory of the cache",
+                    t.shape(options_.embed_dim));
+      }
+      MatrixView output = arena().matrix(t.rows.rows(), options_.embed_dim);
+      DecoderCallOptions call;
+      call.self.rotary = rotary_.tables(cache.decoded + t.length);
+      Mask mask;
+      if (cache.mask_kind) {
+        mask = {*cache.mask_kind, cache.mask.data(), {cache.memory_length, 0, 0, 1}};
+        call.memory.masks = {&mask, 1};
+      }
+      decoder().step(t.rows, cache.cache, call, output, context());
+      cache.decoded += t.length;
+      return writeTensor(t.shape(options_.embed_dim), output.data());
+    });
   }
 
- private:
-  Decoder& decoder_;
-  Index width_;
-  RotaryOption& rotary_;
-};
+ protected:
+  /// `input`: the name of what makeCache() takes, for errors.
+  IncrementalDecoder(const val& o, const char* input)
+      : options_(readEncoderLayerOptions(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
+  virtual Decoder& decoder() = 0;
+  /// The memory that makeCache() projects.
+  virtual ConstMatrixView memory(const Batch& input, const std::vector<Mask>&) { return input.rows; }
 
-/// Reads the key mask [N, S] of a cache's memory, or nothing.
-std::vector<Mask> readCacheMask(const val& key_mask, const Batch& memory, Index heads) {
-  auto mask = readMask("keyMask", key_mask);
-  if (!mask) return {};
-  mask->per_key = true;
-  return {mask->broadcast({memory.count, heads, memory.length, memory.length})};
-}
+  EncoderLayerOptions options_;
+  RotaryOption rotary_;
+
+ private:
+  const char* input_;
+};
 
 struct DecoderRun {
   MatrixView output;
@@ -119,7 +118,7 @@ DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batc
   return {output, list};
 }
 
-class BoundDecoder : public BoundModule {
+class BoundDecoder : public IncrementalDecoder {
  public:
   explicit BoundDecoder(const val& o) : BoundDecoder(o, readIndex(o, "numLayers"), readBool(o, "finalNorm")) {}
   Module& module() override { return decoder_; }
@@ -133,30 +132,13 @@ class BoundDecoder : public BoundModule {
     });
   }
 
-  BoundDecoderCache* makeCache(const val& memory, const val& key_mask) {
-    return guarded([&] {
-      const Batch m = readBatch("memory", memory, options_.embed_dim);
-      return stepping().makeCache(m, readCacheMask(key_mask, m, options_.num_heads));
-    });
-  }
-
-  val step(const val& target, BoundDecoderCache& cache) {
-    return guarded([&] { return stepping().step(target, cache); });
-  }
-
  protected:
   BoundDecoder(const val& o, Index layers, bool final_norm)
-      : options_(readEncoderLayerOptions(o)),
-        decoder_(options_, layers, final_norm),
-        rotary_(o["rotary"], options_.headWidth()) {}
-  Decoder& decoder() { return decoder_; }
+      : IncrementalDecoder(o, "memory"), decoder_(options_, layers, final_norm) {}
+  Decoder& decoder() override { return decoder_; }
 
  private:
-  Stepping stepping() { return {decoder_, options_.embed_dim, rotary_}; }
-
-  EncoderLayerOptions options_;
   Decoder decoder_;
-  RotaryOption rotary_;
 };
 
 class BoundDecoderLayer : public BoundDecoder {
@@ -165,12 +147,11 @@ class BoundDecoderLayer : public BoundDecoder {
   Module& module() override { return decoder().layer(0); }
 };
 
-class BoundTransformer : public BoundModule {
+class BoundTransformer : public IncrementalDecoder {
  public:
   explicit BoundTransformer(const val& o)
-      : options_(readEncoderLayerOptions(o)),
-        transformer_(options_, readIndex(o, "numEncoderLayers"), readIndex(o, "numDecoderLayers")),
-        rotary_(o["rotary"], options_.headWidth()) {}
+      : IncrementalDecoder(o, "source"),
+        transformer_(options_, readIndex(o, "numEncoderLayers"), readIndex(o, "numDecoderLayers")) {}
   Module& module() override { return transformer_; }
   Initialization initialization() const override { return Initialization::kXavier; }
 
@@ -179,8 +160,7 @@ class BoundTransformer : public BoundModule {
       const Index width = options_.embed_dim;
       const Batch s = readBatch("source", source, width), t = readBatch("target", target, width);
       const EncoderRun encoded = runEncoder(transformer_.encoder(), s, options["source"], rotary_);
-      const Batch memory{readOnly(encoded.output), s.sequences, s.count, s.length, s.batched};
-      DecoderRun decoded = runDecoder(transformer_.decoder(), options_, t, memory, options["target"], rotary_);
+      DecoderRun decoded = runDecoder(decoder(), options_, t, s.with(encoded.output), options["target"], rotary_);
       val result = writeAttended(writeTensor(t.shape(width), decoded.output.data()), decoded.weights);
       result.set("memory", writeTensor(s.shape(width), encoded.output.data()));
       result.set("encoderWeights", writeWeights(encoded));
@@ -188,50 +168,30 @@ class BoundTransformer : public BoundModule {
     });
   }
 
-  BoundDecoderCache* makeCache(const val& source, const val& key_mask) {
-    return guarded([&] {
-      const Batch s = readBatch("source", source, options_.embed_dim);
-      const std::vector<Mask> masks = readCacheMask(key_mask, s, options_.num_heads);
-      MatrixView memory = arena().matrix(s.rows.rows(), options_.embed_dim);
-      MultiHeadCallOptions call;
-      call.masks = masks;
-      call.rotary = rotary_.tables(s.length);
-      transformer_.encoder().forward(s.rows, s.sequences, call, memory, {}, context());
-      return stepping().makeCache({readOnly(memory), s.sequences, s.count, s.length, s.batched}, masks);
-    });
-  }
-
-  val step(const val& target, BoundDecoderCache& cache) {
-    return guarded([&] { return stepping().step(target, cache); });
-  }
-
  private:
-  Stepping stepping() { return {transformer_.decoder(), options_.embed_dim, rotary_}; }
+  Decoder& decoder() override { return transformer_.decoder(); }
+  ConstMatrixView memory(const Batch& source, const std::vector<Mask>& masks) override {
+    MatrixView memory = arena().matrix(source.rows.rows(), options_.embed_dim);
+    MultiHeadCallOptions call;
+    call.masks = masks;
+    call.rotary = rotary_.tables(source.length);
+    transformer_.encoder().forward(source.rows, source.sequences, call, memory, {}, context());
+    return readOnly(memory);
+  }
 
-  EncoderLayerOptions options_;
   Transformer transformer_;
-  RotaryOption rotary_;
 };
 
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_decoder_layers) {
-  using emscripten::allow_raw_pointers;
-  using emscripten::base;
-  using emscripten::class_;
-  class_<BoundDecoderCache>("DecoderCache").function("length", &BoundDecoderCache::length);
-  class_<BoundDecoder, base<BoundModule>>("Decoder")
-      .constructor(&make<BoundDecoder>, allow_raw_pointers())
-      .function("forward", &BoundDecoder::forward)
-      .function("makeCache", &BoundDecoder::makeCache, allow_raw_pointers())
-      .function("step", &BoundDecoder::step);
-  class_<BoundDecoderLayer, base<BoundDecoder>>("DecoderLayer")
-      .constructor(&make<BoundDecoderLayer>, allow_raw_pointers());
-  class_<BoundTransformer, base<BoundModule>>("Transformer")
-      .constructor(&make<BoundTransformer>, allow_raw_pointers())
-      .function("forward", &BoundTransformer::forward)
-      .function("makeCache", &BoundTransformer::makeCache, allow_raw_pointers())
-      .function("step", &BoundTransformer::step);
+  emscripten::class_<BoundDecoderCache>("DecoderCache").function("length", &BoundDecoderCache::length);
+  emscripten::class_<IncrementalDecoder, emscripten::base<BoundModule>>("IncrementalDecoder")
+      .function("makeCache", &IncrementalDecoder::makeCache, emscripten::allow_raw_pointers())
+      .function("step", &IncrementalDecoder::step);
+  registerLayer<BoundDecoder, IncrementalDecoder>("Decoder").function("forward", &BoundDecoder::forward);
+  registerLayer<BoundDecoderLayer, BoundDecoder>("DecoderLayer");
+  registerLayer<BoundTransformer, IncrementalDecoder>("Transformer").function("forward", &BoundTransformer::forward);
 }
 
 }  // namespace heed::bindings

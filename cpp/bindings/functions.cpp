@@ -27,10 +27,8 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
     float* output = arena().take<float>(output_shape.size());
     float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
     attention.forward(q.data, k.data, v.data, mask ? &*mask : nullptr, call, output, weights, context());
-    val result = val::object();
-    result.set("output", writeTensor(output_shape, output));
-    result.set("weights", weights ? writeTensor(weights_shape, weights) : val::null());
-    return result;
+    return writeAttended(writeTensor(output_shape, output),
+                         weights ? writeTensor(weights_shape, weights) : val::null());
   });
 }
 

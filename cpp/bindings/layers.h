@@ -1,5 +1,7 @@
 #pragma once
 
+#include <emscripten/bind.h>
+
 #include "heed/encoder.h"
 #include "module.h"
 
@@ -12,9 +14,11 @@ template <class T>
 T* make(const val& options) {
   return guarded([&] { return new T(options); });
 }
-
-/// RawAttended: { output, weights }.
-val writeAttended(const val& output, const val& weights);
+/// Registers a class whose constructor takes an object of options.
+template <class T, class Base = BoundModule>
+emscripten::class_<T, emscripten::base<Base>> registerLayer(const char* name) {
+  return emscripten::class_<T, emscripten::base<Base>>(name).constructor(&make<T>, emscripten::allow_raw_pointers());
+}
 
 /// Results of an encoder in the arena; weights [N, H, L, L] per layer, or none.
 struct EncoderRun {

@@ -16,35 +16,42 @@ Positions readPositions(const val& config) {
   return Positions::kAbsolute;
 }
 
+/// Options that are absent keep the defaults of EncoderModelConfig.
 EncoderModelConfig readConfig(const val& config) {
-  return {.vocab_size = readIndex(config, "vocabSize"),
-          .embed_dim = readIndex(config, "embedDim"),
-          .embedding_dim = readIndex(config, "embeddingDim"),
-          .num_layers = readIndex(config, "numLayers"),
-          .num_heads = readIndex(config, "numHeads"),
-          .feed_forward_dim = readIndex(config, "feedForwardDim"),
-          .max_positions = readIndex(config, "maxPositions"),
-          .position_offset = readIndex(config, "positionOffset"),
-          .type_vocab_size = readIndex(config, "typeVocabSize"),
-          .activation = readActivation(config),
-          .eps = readFloat(config, "eps"),
-          .positions = readPositions(config),
-          .relative_buckets = readIndex(config, "relativeBuckets"),
-          .relative_distance = readIndex(config, "relativeDistance"),
-          .rotary_dim = readIndex(config, "rotaryDim"),
-          .rotary_base = config["rotaryBase"].as<double>(),
-          .local_rotary_base = config["localRotaryBase"].as<double>(),
-          .window = readIndex(config, "window"),
-          .global_every = readIndex(config, "globalEvery"),
-          .norm_first = readBool(config, "normFirst"),
-          .embedding_norm = readBool(config, "embeddingNorm"),
-          .final_norm = readBool(config, "finalNorm"),
-          .bias = readBool(config, "bias"),
-          .norm_bias = readBool(config, "normBias"),
-          .gated = readBool(config, "gated"),
-          .first_attention_norm = readBool(config, "firstAttentionNorm"),
-          .shared_layers = readBool(config, "sharedLayers"),
-          .precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32};
+  EncoderModelConfig c{};
+  const auto read = [&]<class T>(std::initializer_list<std::pair<T*, const char*>> fields) {
+    for (const auto& [field, key] : fields) {
+      if (const val value = config[key]; !value.isUndefined()) *field = static_cast<T>(value.as<double>());
+    }
+  };
+  read.operator()<Index>({{&c.vocab_size, "vocabSize"},
+                          {&c.embed_dim, "embedDim"},
+                          {&c.embedding_dim, "embeddingDim"},
+                          {&c.num_layers, "numLayers"},
+                          {&c.num_heads, "numHeads"},
+                          {&c.feed_forward_dim, "feedForwardDim"},
+                          {&c.max_positions, "maxPositions"},
+                          {&c.position_offset, "positionOffset"},
+                          {&c.type_vocab_size, "typeVocabSize"},
+                          {&c.relative_buckets, "relativeBuckets"},
+                          {&c.relative_distance, "relativeDistance"},
+                          {&c.rotary_dim, "rotaryDim"},
+                          {&c.window, "window"},
+                          {&c.global_every, "globalEvery"}});
+  read.operator()<double>({{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}});
+  read.operator()<bool>({{&c.norm_first, "normFirst"},
+                         {&c.embedding_norm, "embeddingNorm"},
+                         {&c.final_norm, "finalNorm"},
+                         {&c.bias, "bias"},
+                         {&c.norm_bias, "normBias"},
+                         {&c.gated, "gated"},
+                         {&c.first_attention_norm, "firstAttentionNorm"},
+                         {&c.shared_layers, "sharedLayers"}});
+  c.activation = readActivation(config);
+  c.eps = readFloat(config, "eps");
+  c.positions = readPositions(config);
+  c.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;
+  return c;
 }
 
 /// Copies an Int32Array; empty if it is null.
@@ -77,8 +84,8 @@ class BoundEncoding {
     });
   }
 
-  void finish() {
-    guarded([&] { model_->finish(rows()); });
+  void applyFinalNorm() {
+    guarded([&] { model_->applyFinalNorm(rows()); });
   }
 
   val hidden() {
@@ -145,7 +152,7 @@ EMSCRIPTEN_BINDINGS(heed_models) {
   using namespace emscripten;
   class_<BoundEncoding>("Encoding")
       .function("runLayer", &BoundEncoding::runLayer)
-      .function("finish", &BoundEncoding::finish)
+      .function("applyFinalNorm", &BoundEncoding::applyFinalNorm)
       .function("hidden", &BoundEncoding::hidden)
       .function("pool", &BoundEncoding::pool);
   class_<BoundEncoderModel, base<BoundModule>>("EncoderModel")

@@ -3,6 +3,7 @@
 #include <emscripten/bind.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/check.h"
@@ -16,23 +17,12 @@ constexpr Index kChunkValues = 1 << 16;
 /// Converts fp16 to fp32. Scaling by a power of two is exact also for subnormal values, which are normal in fp32.
 float widenHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, rest = half & 0x7fffu;
-  float value;
-  const uint32_t bits = rest >= 0x7c00u ? 0x7f800000u | (rest & 0x3ffu) << 13 : (rest << 13);
-  std::memcpy(&value, &bits, sizeof value);
-  if (rest < 0x7c00u) value *= 0x1p112f;
-  uint32_t signed_bits;
-  std::memcpy(&signed_bits, &value, sizeof value);
-  signed_bits |= sign;
-  std::memcpy(&value, &signed_bits, sizeof value);
-  return value;
+  const float size = rest >= 0x7c00u ? std::bit_cast<float>(0x7f800000u | (rest & 0x3ffu) << 13)
+                                     : std::bit_cast<float>(rest << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(size) | sign);
 }
 
-float widenBrainFloat(uint16_t brain) {
-  const uint32_t bits = static_cast<uint32_t>(brain) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
+float widenBrainFloat(uint16_t brain) { return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16); }
 
 /// Copies bytes [begin, begin + count) of a Uint8Array to `out`.
 void copyBytes(const val& bytes, Index begin, Index count, void* out) {
@@ -56,11 +46,10 @@ val BoundModule::parameters() {
     if (parameters_.empty()) parameters_ = module().parameters();
     val list = val::array();
     for (const Parameter& p : parameters_) {
-      val shape = val::array();
-      for (const Index extent : p.shape.extents()) shape.call<void>("push", static_cast<double>(extent));
       val entry = val::object();
       entry.set("name", p.name);
-      entry.set("shape", shape);
+      entry.set("shape", writeShape(p.shape));
+      entry.set("isBuffer", p.kind == ParameterKind::kBuffer);
       list.call<void>("push", entry);
     }
     return list;
@@ -82,7 +71,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
     const Index value_bytes = dtype == "F32" ? 4 : dtype == "I8" ? 1 : 2;
-    const Index row_bytes = std::max<Index>(width * value_bytes, 1);
+    const Index row_bytes = width * value_bytes;
     const auto length = static_cast<Index>(bytes["length"].as<double>());
     const auto first = static_cast<Index>(first_row);
     const Index rows = length / row_bytes;
@@ -97,7 +86,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
       val(emscripten::typed_memory_view(static_cast<size_t>(rows), s)).call<void>("set", scales);
       row_scales = s;
     }
-    const Index chunk = std::max<Index>(1, kChunkValues / std::max<Index>(width, 1));
+    const Index chunk = std::max<Index>(1, kChunkValues / width);
     for (Index row = 0; row < rows; row += chunk) {
       const Arena::Scope scope(arena());
       const Index count = std::min(chunk, rows - row), values = count * width;

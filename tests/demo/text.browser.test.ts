@@ -227,7 +227,7 @@ describe('the page “Your text”', () => {
     await page.getByText('not read: the text is longer').waitFor();
     expect(await page.getByRole('button', { name: 'Copy link' }).isDisabled()).toBe(true);
     await box.fill(Array.from({ length: 20 }, (_, i) => `sentence ${i}`).join('\n'));
-    await page.getByText('8 further lines left out').waitFor();
+    await page.getByText('8 further lines were left out').waitFor();
     await box.fill('\ud800 lone surrogate');
     await expect.poll(async () => (await shownMatrix(page, 'shipped-cosines')).length).toBe(1);
     expect(complaints).toEqual([]);

@@ -1,6 +1,7 @@
 /** Runs the examples of docs/ and of the README and compares what they print, or say in comments, with the page. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import * as heed from 'heed';
+import * as heedTrain from 'heed/train';
 import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
 
@@ -41,11 +42,11 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(folders, 'folder')
-        .replaceAll(/^import (\{.*\}) from 'heed';$/gm, 'const $1 = imported;'),
+        .replaceAll(/^import (\{.*\}) from '(heed(?:\/train)?)';$/gm, "const $1 = imported['$2'];"),
     )
     .join('\n');
   const main = new Function('imported', 'log', 'expect', 'folder', `return (async () => {${script}\n})()`);
-  await main(heed, log, expect, tinyModel());
+  await main({ heed, 'heed/train': heedTrain }, log, expect, tinyModel());
   return printed;
 }
 

@@ -235,11 +235,11 @@ describe('load', () => {
   it('refuses what is no module, and says what it got', async () => {
     const cases: [LoadOptions['wasm'], RegExp][] = [
       [`${base}/page`, /expected heed's WebAssembly module, got an HTML page from http:.*\/page\. Check the URL/],
-      [`${base}/missing`, /expected heed's module from http:.*\/missing, got status 404\. Give the place/],
+      [`${base}/missing`, /expected heed's module from http:.*\/missing, got status 404\. Give the URL/],
       [`${base}/broken`, /expected the whole module from http:.*\/broken, got a part of it/],
       [
         'http://127.0.0.1:1/heed.wasm',
-        /expected heed's module at http:\/\/127\.0\.0\.1:1\/heed\.wasm, got no answer .*\. Give the place/,
+        /expected heed's module at http:\/\/127\.0\.0\.1:1\/heed\.wasm, got no answer .*\. Give the URL/,
       ],
       ['/no/such/heed.wasm', /expected heed's module at file:.*, got no answer .*ENOENT/],
       [await fetch(`${base}/page`), /expected heed's WebAssembly module, got an HTML page from http:.*\/page/],

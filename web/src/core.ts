@@ -1,8 +1,8 @@
 /**
- * What the compiled module offers to the face. Nothing outside `web/src` sees these types; only `module.ts` makes a `Core`.
+ * The compiled module as the TypeScript API sees it. These types are internal; only `module.ts` makes a `Core`.
  *
- * Data crosses as plain arrays: the bindings copy inputs in and results out, so no heap address and no view of the heap is ever seen here.
- * Letters: N sequences, L queries, S keys, E width, H heads, T rows of all sequences together.
+ * Data crosses as plain arrays, which the bindings copy: JavaScript never holds an address or view of WebAssembly memory.
+ * Notation: N sequences, L queries, S keys, E width, H heads, T rows of all sequences together.
  */
 
 /** fp32, row-major. Results are fresh arrays that JavaScript owns. */
@@ -32,14 +32,14 @@ export interface RawAttentionOptions {
   returnWeights: boolean;
 }
 
-/** Of the function; the mask broadcasts to [...,L,S]. */
+/** Options of `attention()`; the mask broadcasts to [...,L,S]. */
 export interface RawFunctionAttentionOptions extends RawAttentionOptions {
   /** null: 1 / sqrt(Dk) */
   scale: number | null;
   dropout: { p: number; seed: number } | null;
 }
 
-/** Of the layers. */
+/** Options of a layer's call. */
 export interface RawLayerAttentionOptions extends RawAttentionOptions {
   /** [N,S] */
   keyMask: RawMask | null;
@@ -50,7 +50,7 @@ export interface RawLayerAttentionOptions extends RawAttentionOptions {
 /** A module that owns parameters. */
 export interface RawModule {
   /** PyTorch's names and shapes, in PyTorch's order. */
-  parameters(): { name: string; shape: number[] }[];
+  parameters(): { name: string; shape: number[]; isBuffer: boolean }[];
   readParameter(index: number): Float32Array;
   /** Writes rows [firstRow, firstRow + rows) of the parameter; `bytes` little-endian of `dtype`; `scales` one per row for I8, else null. */
   writeParameter(
@@ -61,69 +61,15 @@ export interface RawModule {
     scales: Float32Array | null,
   ): void;
   setTraining(training: boolean): void;
-  /** Starts the draws of its dropout anew. */
+  /** Reseeds its dropout. */
   seed(seed: number): void;
-  /** Gives its parameters the values that PyTorch's module of the same name starts with. */
+  /** Initializes its parameters as PyTorch's module of the same name does. */
   initialize(seed: number): void;
   delete(): void;
 }
 
 export interface RawTensorLayer extends RawModule {
   forward(x: RawTensor): RawTensor;
-}
-
-export interface RawLinearOptions {
-  inFeatures: number;
-  outFeatures: number;
-  bias: boolean;
-  activation: string;
-}
-
-export interface RawLayerNormOptions {
-  normalizedShape: number;
-  eps: number;
-}
-
-export interface RawBatchNormOptions {
-  numFeatures: number;
-  eps: number;
-}
-
-export interface RawDropoutOptions {
-  p: number;
-  scaling: 'inverted' | 'none';
-}
-
-export interface RawPositionalEncodingOptions {
-  embedDim: number;
-  maxLength: number;
-  base: number;
-  mode: 'add' | 'concat';
-  learned: boolean;
-}
-
-export interface RawFeedForwardOptions {
-  embedDim: number;
-  feedForwardDim: number;
-  activation: string;
-  dropout: number;
-  bias: boolean;
-  gated: boolean;
-}
-
-export interface RawMultiHeadAttentionOptions {
-  embedDim: number;
-  numHeads: number;
-  /** 0: embedDim / numHeads */
-  keyDim: number;
-  valueDim: number;
-  /** 0: embedDim */
-  keyInputDim: number;
-  valueInputDim: number;
-  bias: boolean;
-  activation: string;
-  dropout: number;
-  rotary: RawRotaryOptions | null;
 }
 
 /** Rotary embedding of the projected queries and keys. */
@@ -144,38 +90,12 @@ export interface RawMultiHeadAttention extends RawModule {
   ): RawAttended;
 }
 
-export interface RawEncoderLayerOptions {
-  embedDim: number;
-  numHeads: number;
-  /** 0: embedDim / numHeads */
-  keyDim: number;
-  valueDim: number;
-  feedForwardDim: number;
-  activation: string;
-  normFirst: boolean;
-  eps: number;
-  dropout: number;
-  bias: boolean;
-  gated: boolean;
-  rotary: RawRotaryOptions | null;
-}
-
 export interface RawEncoderLayer extends RawModule {
   forward(x: RawTensor, options: RawLayerAttentionOptions): RawAttended;
 }
 
-export interface RawStackOptions extends RawEncoderLayerOptions {
-  numLayers: number;
-  finalNorm: boolean;
-}
-
-export interface RawEncoderOptions extends RawStackOptions {
-  /** Heads of each layer where they differ, as after pruning; null: numHeads in all. */
-  heads: readonly number[] | null;
-}
-
 export interface RawEncoder extends RawModule {
-  /** `headMask` is [layers, most heads of a layer] here; weights one tensor a layer, or null. */
+  /** `headMask` is [layers, maximum number of heads] here; weights one tensor per layer, or null. */
   forward(x: RawTensor, options: RawLayerAttentionOptions): { output: RawTensor; weights: RawTensor[] | null };
 }
 
@@ -189,7 +109,7 @@ export interface RawDecoderCallOptions {
   returnWeights: boolean;
 }
 
-/** One entry a layer. */
+/** `weights`: one entry per layer. */
 export interface RawDecoded {
   output: RawTensor;
   weights: { self: RawTensor; memory: RawTensor }[] | null;
@@ -201,24 +121,19 @@ export interface RawDecoderCache {
   delete(): void;
 }
 
-/** Decodes step by step. */
-export interface RawStepper extends RawModule {
-  /** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its real rows, [N,S]. */
+/** A module with a decoder, which it runs step by step. */
+export interface RawIncrementalDecoder extends RawModule {
+  /** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its key mask, [N,S]. */
   makeCache(memory: RawTensor, keyMask: RawMask | null): RawDecoderCache;
   /** The next rows, [N,L,E] or [L,E]. */
   step(target: RawTensor, cache: RawDecoderCache): RawTensor;
 }
 
-export interface RawDecoder extends RawStepper {
+export interface RawDecoder extends RawIncrementalDecoder {
   forward(target: RawTensor, memory: RawTensor, options: RawDecoderCallOptions): RawDecoded;
 }
 
-export interface RawTransformerOptions extends RawEncoderLayerOptions {
-  numEncoderLayers: number;
-  numDecoderLayers: number;
-}
-
-export interface RawTransformer extends RawStepper {
+export interface RawTransformer extends RawIncrementalDecoder {
   forward(
     source: RawTensor,
     target: RawTensor,
@@ -226,12 +141,12 @@ export interface RawTransformer extends RawStepper {
   ): RawDecoded & { memory: RawTensor; encoderWeights: RawTensor[] | null };
 }
 
-/** One batch of texts on its way through an `EncoderModel`. */
+/** One batch of texts being encoded by an `EncoderModel`. */
 export interface RawEncoding {
   /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
-  runLayer(i: number, headScale: Float32Array | null, returnWeights: boolean): Float32Array | null;
-  /** The final norm, where the model has one. */
-  finish(): void;
+  runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
+  /** Applies the final norm, if the model has one. */
+  applyFinalNorm(): void;
   /** A copy of the current rows, [T, E]. */
   hidden(): Float32Array;
   /** [N, E]; `skipped`: tokens at each text's beginning that a mean or a maximum leaves out, null for none. */
@@ -242,12 +157,12 @@ export interface RawEncoding {
   delete(): void;
 }
 
-/** The published encoder architectures as options of one stack: `EncoderModelConfig` of the core, every field present. */
+/** `EncoderModelConfig` of the core, which has the defaults of absent options. */
 export interface RawEncoderModelConfig {
   vocabSize: number;
   embedDim: number;
-  /** Width of the embedding tables where factored; 0: embedDim, no projection. */
-  embeddingDim: number;
+  /** Width of factored embedding tables; 0: embedDim, no projection. */
+  embeddingDim?: number;
   numLayers: number;
   numHeads: number;
   feedForwardDim: number;
@@ -257,22 +172,22 @@ export interface RawEncoderModelConfig {
   activation: string;
   eps: number;
   positions: 'absolute' | 'relative' | 'rotary';
-  relativeBuckets: number;
-  relativeDistance: number;
-  rotaryDim: number;
-  rotaryBase: number;
-  localRotaryBase: number;
+  relativeBuckets?: number;
+  relativeDistance?: number;
+  rotaryDim?: number;
+  rotaryBase?: number;
+  localRotaryBase?: number;
   /** -1: none */
-  window: number;
-  globalEvery: number;
-  normFirst: boolean;
-  embeddingNorm: boolean;
-  finalNorm: boolean;
-  bias: boolean;
-  normBias: boolean;
-  gated: boolean;
-  firstAttentionNorm: boolean;
-  sharedLayers: boolean;
+  window?: number;
+  globalEvery?: number;
+  normFirst?: boolean;
+  embeddingNorm?: boolean;
+  finalNorm?: boolean;
+  bias?: boolean;
+  normBias?: boolean;
+  gated?: boolean;
+  firstAttentionNorm?: boolean;
+  sharedLayers?: boolean;
   int8: boolean;
 }
 
@@ -282,6 +197,8 @@ export interface RawEncoderModel extends RawModule {
   /** x [rows, D] times the word table's transpose: [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
 }
+
+type RawClass<Made, Options = object> = new (options: Options) => Made;
 
 /** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
 export interface Core {
@@ -301,22 +218,22 @@ export interface Core {
     options: { queries: number; keys: number; maxDistance: number; bidirectional: boolean },
   ): RawTensor;
 
-  Linear: new (options: RawLinearOptions) => RawTensorLayer;
-  LayerNorm: new (options: RawLayerNormOptions) => RawTensorLayer;
-  BatchNorm: new (options: RawBatchNormOptions) => RawTensorLayer;
-  Dropout: new (options: RawDropoutOptions) => RawTensorLayer;
-  PositionalEncoding: new (options: RawPositionalEncodingOptions) => RawTensorLayer;
-  FeedForward: new (options: RawFeedForwardOptions) => RawTensorLayer;
-  MultiHeadAttention: new (options: RawMultiHeadAttentionOptions) => RawMultiHeadAttention;
-  EncoderLayer: new (options: RawEncoderLayerOptions) => RawEncoderLayer;
-  Encoder: new (options: RawEncoderOptions) => RawEncoder;
-  /** A decoder of one layer whose parameters have no `layers.0.` before them. */
-  DecoderLayer: new (
-    options: RawEncoderLayerOptions,
-  ) => RawDecoder;
-  Decoder: new (options: RawStackOptions) => RawDecoder;
-  Transformer: new (options: RawTransformerOptions) => RawTransformer;
-  EncoderModel: new (config: RawEncoderModelConfig) => RawEncoderModel;
+  // The options of a layer are those that its schema has read, every one present.
+  Linear: RawClass<RawTensorLayer, { inFeatures: number; outFeatures: number; bias: boolean; activation: string }>;
+  LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number }>;
+  BatchNorm: RawClass<RawTensorLayer>;
+  Dropout: RawClass<RawTensorLayer>;
+  PositionalEncoding: RawClass<RawTensorLayer>;
+  FeedForward: RawClass<RawTensorLayer>;
+  MultiHeadAttention: RawClass<RawMultiHeadAttention>;
+  EncoderLayer: RawClass<RawEncoderLayer>;
+  /** `heads`: the number of heads of each layer if they differ, as after pruning, or null. */
+  Encoder: RawClass<RawEncoder>;
+  /** A decoder of one layer, whose parameters have no prefix `layers.0.`. */
+  DecoderLayer: RawClass<RawDecoder>;
+  Decoder: RawClass<RawDecoder>;
+  Transformer: RawClass<RawTransformer>;
+  EncoderModel: RawClass<RawEncoderModel, RawEncoderModelConfig>;
 
   /** Compiler and version of the module. */
   compiler(): string;

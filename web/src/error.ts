@@ -53,6 +53,11 @@ export function invalid(
   return new HeedError(code, `${argument}: expected ${expected}, got ${got}${hint ? `. ${hint}` : ''}`, { cause });
 }
 
+/** The error for a part of a file. */
+export function invalidFile(part: string, expected: string, got: string, hint?: string): HeedError {
+  return invalid(part, expected, got, 'INVALID_FILE', { hint });
+}
+
 /** The error for what only heed/train offers. */
 export function needsTraining(what: string): HeedError {
   return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
@@ -83,13 +88,8 @@ export function allocating<T>(parameter: string, shape: readonly number[], bytes
   } catch (cause) {
     const isRefused = cause instanceof RangeError || (cause instanceof HeedError && cause.code === 'OUT_OF_MEMORY');
     if (!isRefused) throw cause;
-    throw invalid(
-      parameter,
-      'a size that fits into memory',
-      `shape [${shape.join(', ')}], which takes ${bytes} bytes`,
-      'OUT_OF_MEMORY',
-      { cause },
-    );
+    const got = `shape ${formatShape(shape)}, which takes ${bytes} bytes`;
+    throw invalid(parameter, 'a size that fits into memory', got, 'OUT_OF_MEMORY', { cause });
   }
 }
 
@@ -120,4 +120,8 @@ export function describe(value: unknown): string {
   } catch {
     return 'an object that throws when looked at';
   }
+}
+
+export function formatShape(shape: readonly unknown[]): string {
+  return `[${shape.map((extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`;
 }

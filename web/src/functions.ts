@@ -1,5 +1,5 @@
 /** The formulas, as functions that own no parameters, and their options. */
-import type { Core, RawAttended, RawTensor } from './core.js';
+import type { Core, RawTensor } from './core.js';
 import { calling } from './error.js';
 import {
   count,
@@ -40,9 +40,9 @@ export type Attended<W extends boolean = boolean, Weights = Tensor> = { output: 
   ? { weights: Weights }
   : { weights?: Weights });
 
-/** Options of `attention`. */
+/** Options of `attention`. Notation: N batch, H heads, L queries, S keys. */
 export interface AttentionOptions<W extends boolean = boolean> {
-  /** Broadcasts to [...,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
+  /** Broadcasts to [...,L,S], in layers to [N,H,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
   mask?: MaskInput;
   /** Query i attends to keys 0..i, counted from the top left. Default false. */
   causal?: boolean;
@@ -52,7 +52,7 @@ export interface AttentionOptions<W extends boolean = boolean> {
   scale?: number;
   /** Dropout on the weights with probability p; without a seed, one is drawn. Default: none. */
   dropout?: { p: number; seed?: number };
-  /** Also return the weights: the softmax's rows, before dropout. Default false: they are never stored. */
+  /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
   returnWeights?: W;
 }
 
@@ -70,7 +70,7 @@ export interface LinearFunctionOptions {
 export interface LayerNormFunctionOptions {
   /** gamma, [E]; default: ones. */
   weight?: TensorInput;
-  /** delta, [E]; default: zeros. */
+  /** beta, [E]; default: zeros. */
   bias?: TensorInput;
   /** Default 1e-5. */
   eps?: number;
@@ -112,13 +112,18 @@ export interface RotaryFunctionOptions extends RotaryOptions {
 
 const attentionDropout = { p: rate, seed } satisfies Schema<NonNullable<AttentionOptions['dropout']>>;
 
-const attentionSchema = {
+/** Options that attention has both as a function and in layers. */
+export const sharedAttentionSchema = {
   mask: optional(mask, null),
   causal: optional(flag, false),
   window: optional(count, null),
+  returnWeights: optional(flag, false),
+};
+
+const attentionSchema = {
+  ...sharedAttentionSchema,
   scale: optional(finite, null),
   dropout: optional((value, name) => readOptions(name, attentionDropout, value), null),
-  returnWeights: optional(flag, false),
 } satisfies Schema<AttentionOptions>;
 
 const linearSchema = {
@@ -144,7 +149,6 @@ const positionalEncodingSchema = {
   base: optional(positive, 10000),
 } satisfies Schema<PositionalEncodingFunctionOptions>;
 
-/** Readers of `RotaryOptions`. */
 export const rotarySchema = {
   dim: optional(size, 0),
   base: optional(positive, 10000),
@@ -162,16 +166,11 @@ export function toTensor({ data, shape }: RawTensor): Tensor {
 }
 
 /** A result of the core as one of the API; `convert` converts the weights. */
-export function toAttended<W extends boolean>(raw: RawAttended): Attended<W>;
-export function toAttended<W extends boolean, Raw, Weights>(
-  raw: { output: RawTensor; weights: Raw | null },
-  convert: (weights: Raw) => Weights,
-): Attended<W, Weights>;
-export function toAttended(
-  { output, weights }: { output: RawTensor; weights: unknown },
-  convert: (weights: never) => unknown = toTensor,
-): unknown {
-  return { output: toTensor(output), ...(weights !== null && { weights: convert(weights as never) }) };
+export function toAttended<W extends boolean, Raw = RawTensor, Weights = Tensor>(
+  { output, weights }: { output: RawTensor; weights: Raw | null },
+  convert: (weights: Raw) => Weights = toTensor as never,
+): Attended<W, Weights> {
+  return { output: toTensor(output), ...(weights !== null && { weights: convert(weights) }) } as Attended<W, Weights>;
 }
 
 /** Reads the tensors and the options of the call `name`, and runs `body`, which calls the core, on them. */
@@ -233,7 +232,7 @@ export abstract class Functions {
     return run('linear', { x }, linearSchema, options, ([raw], read) => toTensor(this.#core.linear(raw!, read)));
   }
 
-  /** gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
+  /** gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
   layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
     return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
       toTensor(this.#core.layerNorm(raw!, read)),

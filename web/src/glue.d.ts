@@ -1,4 +1,4 @@
-/** The JavaScript that Emscripten writes beside the modules; the build says where it lies. */
+/** The JavaScript that Emscripten generates with the modules; the build resolves its path. */
 declare module 'heed-glue' {
   export default function createModule(options: {
     instantiateWasm(

@@ -65,7 +65,6 @@ export {
   type RelativeBiasOptions,
 } from './masks.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
-export type { HeadName } from './models/heads.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { LoadProgress } from './models/load.js';
 export type {
@@ -82,6 +81,7 @@ export type {
   Workers,
 } from './models/model.js';
 export type { Pooling } from './models/sentence-transformers.js';
+export type { HeadName } from './models/task-heads.js';
 export {
   type Aggregation,
   type Answer,

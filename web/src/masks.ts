@@ -3,12 +3,12 @@
  * Notation: N batch, H heads, L queries, S keys.
  */
 import type { RawMask } from './core.js';
-import { calling, invalid } from './error.js';
+import { calling, formatShape, invalid } from './error.js';
 import { run, toTensor } from './functions.js';
 import { count, flag, integer, listOf, optional, type Schema, size } from './options.js';
 import type { Runtime } from './owned.js';
 import {
-  formatShape,
+  elementCount,
   isBoolean,
   type MaskInput,
   type NestedMask,
@@ -41,8 +41,8 @@ function causal(length: number, keys: number = length): BooleanMask {
 }
 
 function window(length: number, radius: number, keys: number = length): BooleanMask {
-  const most = integer(radius, 'masks.window: radius', 0);
-  return matrix('window', length, keys, (i, j) => Math.abs(i - j) <= most);
+  const distance = integer(radius, 'masks.window: radius', 0);
+  return matrix('window', length, keys, (i, j) => Math.abs(i - j) <= distance);
 }
 
 function padding(lengths: readonly number[], keys?: number): BooleanMask {
@@ -63,7 +63,7 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
   const [left, right] = [readMask(`${name}: a`, a), readMask(`${name}: b`, b)];
   const shape = broadcastShape(left.shape, right.shape);
   const [leftAt, rightAt] = [broadcaster(left.shape, shape), broadcaster(right.shape, shape)];
-  const length = shape.reduce((product, extent) => product * extent, 1);
+  const length = elementCount(shape);
   if (isBoolean(left) && isBoolean(right)) {
     const data = allocate(name, Uint8Array, length);
     for (let i = 0; i < length; i++) data[i] = left.data[leftAt(i)]! & right.data[rightAt(i)]!;
@@ -84,7 +84,7 @@ export interface BooleanMasks {
   padding(lengths: readonly number[], keys?: number): BooleanMask;
   /**
    * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
-   * where a boolean mask forbids.
+   * for what a boolean mask forbids.
    */
   and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
   and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
@@ -138,11 +138,12 @@ function matrix(name: string, length: number, keys: number, allowed: (i: number,
   return new Tensor(data, [rows, columns]);
 }
 
-// A larger mask fits no module's memory beside its scores.
-const MAX_ENTRIES = 2 ** 29 - 1;
+// A larger mask and its scores do not fit into a module's memory together.
+const MAX_MASK_ENTRIES = 2 ** 29 - 1;
 
 function allocate<Data>(name: string, Store: new (length: number) => Data, length: number): Data {
-  if (length > MAX_ENTRIES) throw invalid(name, `at most ${MAX_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
+  if (length > MAX_MASK_ENTRIES)
+    throw invalid(name, `at most ${MAX_MASK_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
   return calling(name, () => new Store(length));
 }
 

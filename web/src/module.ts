@@ -30,24 +30,17 @@ export interface Choice {
   reason: string;
 }
 
+const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari 16.4, Node 20 or newer)';
+
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const [hasSimd, hasRelaxed] = hasWasm ? await Promise.all([simd(), relaxedSimd()]) : [];
-  if (!hasSimd)
-    throw invalid(
-      'load',
-      'an engine with WebAssembly SIMD (Chrome 91, Firefox 89, Safari 16.4, Node 16.4 or newer)',
-      `one without WebAssembly${hasWasm ? ' SIMD' : ''}`,
-      'UNSUPPORTED',
-    );
-  if (asked === 'relaxed-simd' && !hasRelaxed)
-    throw invalid(
-      'load.build',
-      "'auto' or 'simd128' in an engine without relaxed SIMD",
-      "'relaxed-simd'",
-      'UNSUPPORTED',
-    );
+  if (!hasSimd) throw invalid('load', ENGINES, `one without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
+  if (asked === 'relaxed-simd' && !hasRelaxed) {
+    const expected = "'auto' or 'simd128' in an engine without relaxed SIMD";
+    throw invalid('load.build', expected, "'relaxed-simd'", 'UNSUPPORTED');
+  }
   if (asked !== 'auto') return { build: asked, reason: 'asked for' };
   return {
     build: hasRelaxed ? 'relaxed-simd' : 'simd128',
@@ -199,7 +192,7 @@ function asUrl(text: string, name: string): URL {
   }
 }
 
-const HINT = 'Give the place of the module as load({ wasm })';
+const HINT = 'Give the URL of the module as load({ wasm })';
 
 async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
@@ -224,7 +217,7 @@ async function bodyOf(response: ResponseLike, url = response.url): Promise<Uint8
   }
 }
 
-/** Says what the bytes are if they are no module: most often the HTML page that a server sends in place of a missing file. */
+/** Says what the bytes are if they are not a module: most often the HTML page that a server sends in place of a missing file. */
 function checkMagic(bytes: Uint8Array, label: string): void {
   if (bytes[0] === 0 && bytes[1] === 0x61 && bytes[2] === 0x73 && bytes[3] === 0x6d) return;
   const isPage = new TextDecoder().decode(bytes.subarray(0, 512)).trimStart().startsWith('<');

@@ -4,10 +4,10 @@
  */
 import type { RawMask, RawTensor } from './core.js';
 import { describe, guarded, invalid, needsTraining } from './error.js';
-import type { SignalLike } from './platform.js';
+import type { SignalLike, WorkerLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
-/** Checks one option's value; `undefined` where the caller gave none. */
+/** Checks one option's value; `undefined` if the caller gave none. */
 export type Reader<T> = (value: unknown, name: string) => T;
 
 /** A reader for each option of `Options`. */
@@ -75,7 +75,7 @@ export const layerCount: Reader<number> = (value, name) => integer(value, name, 
 
 const givenSeed = legal<number>('an integer from 0 to 2^53 - 1', (value) => Number.isSafeInteger(value) && value >= 0);
 
-/** The seed of random draws; drawn itself where it is left out. */
+/** The seed of random draws; drawn at random if it is left out. */
 export const seed: Reader<number> = (value, name) =>
   givenSeed(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
 
@@ -112,12 +112,12 @@ export const headMask: Reader<RawTensor> = (value, name) => {
 export const mask: Reader<RawMask> = (value, name) => readMask(name, value);
 
 /** More entries than any list here needs. Beyond what an array can hold, engines end the process instead of throwing. */
-const MAX_ENTRIES = 2 ** 25;
+const MAX_LIST_LENGTH = 2 ** 25;
 
 /** The length of a caller's array; proxies may claim any. */
 export function lengthOf({ length }: ArrayLike<unknown>, name: string): number {
-  if (length <= MAX_ENTRIES) return length;
-  throw invalid(name, `at most ${MAX_ENTRIES} entries`, `${length}`, 'OUT_OF_MEMORY');
+  if (length <= MAX_LIST_LENGTH) return length;
+  throw invalid(name, `at most ${MAX_LIST_LENGTH} entries`, `${length}`, 'OUT_OF_MEMORY');
 }
 
 /** A copy of an array whose entries `reader` checks in order. */
@@ -138,6 +138,15 @@ export const signal = optional(
   undefined,
 );
 
+/** Whether to use a worker, or which. */
+export const workerOption: Reader<boolean | WorkerLike> = (value, name) =>
+  guarded(name, () => {
+    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
+    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
+    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
+    throw invalid(name, 'true, false or a Worker', describe(value));
+  });
+
 export function callback<F>(value: unknown, name: string): F | undefined {
   return optional(
     legal<F>('a function', (given) => typeof given === 'function'),
@@ -145,10 +154,10 @@ export function callback<F>(value: unknown, name: string): F | undefined {
   )(value, name);
 }
 
-/** Reads an integer from `least` to `most`. `or`: what else is legal, for the message. */
-export function integer(value: unknown, name: string, least: number, most: number = MAX_SIZE, or = ''): number {
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return value as number;
-  throw invalid(name, `${or}an integer from ${least} to ${most}`, describe(value));
+/** Reads an integer from `min` to `max`. `or`: what else is legal, for the message. */
+export function integer(value: unknown, name: string, min: number, max: number = MAX_SIZE, or = ''): number {
+  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return value as number;
+  throw invalid(name, `${or}an integer from ${min} to ${max}`, describe(value));
 }
 
 /** The known name that is fewest edits away from `name`, in quotes. */

@@ -12,7 +12,7 @@ export interface RawObject {
 export interface Runtime {
   /** Throws `DISPOSED` after the caller has disposed of the runtime. */
   readonly core: Core;
-  /** What the caller made with it and is not deleted yet; disposing of the runtime deletes it. */
+  /** What the caller made with it and has not deleted yet; disposing of the runtime deletes it. */
   readonly owned: Set<RawObject>;
 }
 
@@ -33,13 +33,14 @@ const collected = registry<Held>(release);
 export abstract class Owned<Raw extends RawObject> {
   /** @internal For messages. */
   readonly name: string;
-  readonly #runtime: Runtime;
+  /** @internal */
+  readonly runtime: Runtime;
   #raw: Raw | null;
 
   /** @internal */
   constructor(name: string, runtime: Runtime, raw: Raw) {
     this.name = name;
-    this.#runtime = runtime;
+    this.runtime = runtime;
     this.#raw = raw;
     runtime.owned.add(raw);
     collected?.register(this, { raw, owned: runtime.owned }, this);
@@ -47,7 +48,7 @@ export abstract class Owned<Raw extends RawObject> {
 
   /** Whether `dispose()` was called on this object or on its runtime. */
   get disposed(): boolean {
-    return this.#raw === null || !this.#runtime.owned.has(this.#raw);
+    return this.#raw === null || !this.runtime.owned.has(this.#raw);
   }
 
   /** Frees the memory. Calling it again does nothing; any other use afterwards throws `DISPOSED`. */
@@ -56,7 +57,7 @@ export abstract class Owned<Raw extends RawObject> {
     if (raw === null) return;
     this.#raw = null;
     collected?.unregister(this);
-    release({ raw, owned: this.#runtime.owned });
+    release({ raw, owned: this.runtime.owned });
   }
 
   [dispose](): void {
@@ -66,12 +67,7 @@ export abstract class Owned<Raw extends RawObject> {
   /** @internal */
   get raw(): Raw {
     if (this.#raw === null) throw new HeedError('DISPOSED', `${this.name}: used after dispose()`);
-    void this.#runtime.core;
+    void this.runtime.core;
     return this.#raw;
-  }
-
-  /** @internal */
-  get runtime(): Runtime {
-    return this.#runtime;
   }
 }

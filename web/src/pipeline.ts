@@ -194,7 +194,8 @@ export async function pipeline<T extends PipelineTask>(
   }
   const { progress_callback: given, device, ...rest } = plainOptions('pipeline', options);
   const progress = callback<NonNullable<typeof given>>(given, 'pipeline.progress_callback');
-  if (progress && 'onProgress' in rest) throw invalid('pipeline.onProgress', 'none beside progress_callback', 'one');
+  if (progress && 'onProgress' in rest)
+    throw invalid('pipeline.onProgress', 'none together with progress_callback', 'one');
   if (device !== undefined && !['wasm', 'cpu', 'auto'].includes(device))
     throw invalid('device', "'wasm', 'cpu' or 'auto'", describe(device), 'UNSUPPORTED', {
       hint: 'heed runs on the CPU only',
@@ -205,7 +206,7 @@ export async function pipeline<T extends PipelineTask>(
   let model: PretrainedModel;
   try {
     const statuses = progress && statusesFor(progress, name);
-    model = await heed.fromPretrained(source, { ...rest, ...(statuses && { onProgress: statuses.onProgress }) });
+    model = await heed.fromPretrained(source, statuses ? { ...rest, onProgress: statuses.onProgress } : rest);
     statuses?.end();
     progress?.({ status: 'ready', task, model: name });
   } catch (error) {
@@ -218,7 +219,7 @@ export async function pipeline<T extends PipelineTask>(
 
 function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
   let current: string | null = null;
-  // Files follow one another; a server may not say where one ends.
+  // Files follow one another; a server may not report their sizes.
   const end = () => {
     if (current !== null) report({ status: 'done', name, file: current });
     current = null;
@@ -261,13 +262,7 @@ function featureExtraction(model: PretrainedModel): Pipelines['feature-extractio
       return pipelineTensor(lastHiddenState);
     }
     if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))
-      throw invalid(
-        'pooling',
-        `one of 'none', ${Object.keys(POOLINGS)
-          .map((p) => `'${p}'`)
-          .join(', ')}`,
-        describe(pooling),
-      );
+      throw invalid('pooling', `one of 'none', '${Object.keys(POOLINGS).join("', '")}'`, describe(pooling));
     return pipelineTensor(await model.embed(texts, { ...call, pooling: POOLINGS[pooling], normalize }));
   };
 }

@@ -3,18 +3,19 @@ import type { Core } from './core.js';
 import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
+import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
-import { Decoder, DecoderLayer, type DecoderLayerOptions, type DecoderOptions } from './layers/decoder.js';
-import { Dropout, type DropoutOptions } from './layers/dropout.js';
-import { Encoder, EncoderLayer, type EncoderLayerOptions, type EncoderOptions } from './layers/encoder.js';
-import { FeedForward, type FeedForwardOptions } from './layers/feed-forward.js';
+import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
+import type { Dropout, DropoutOptions } from './layers/dropout.js';
+import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from './layers/encoder.js';
+import type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
 import { headImportance } from './layers/heads.js';
 import type { UnboundLayer } from './layers/layer.js';
-import { Linear, type LinearOptions } from './layers/linear.js';
-import { MultiHeadAttention, type MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
-import { BatchNorm, type BatchNormOptions, LayerNorm, type LayerNormOptions } from './layers/norms.js';
-import { PositionalEncoding, type PositionalEncodingOptions } from './layers/positional-encoding.js';
-import { Transformer, type TransformerOptions } from './layers/transformer.js';
+import type { Linear, LinearOptions } from './layers/linear.js';
+import type { MultiHeadAttention, MultiHeadAttentionOptions } from './layers/multi-head-attention.js';
+import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
+import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
@@ -28,11 +29,11 @@ import { version } from './version.js';
 export interface LoadOptions {
   /** The build of the module to run. 'auto' (the default): relaxed SIMD if the engine has it, else SIMD128. */
   build?: 'auto' | Build;
-  /** The module, if it is not served beside heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
+  /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
   wasm?: WasmSource;
 }
 
-/** What actually runs. */
+/** What is running. */
 export interface Info {
   /** heed's version. */
   readonly version: string;
@@ -54,21 +55,6 @@ export type LayerClass<Made, Options> = undefined extends Options
   : new (
       options: Options,
     ) => Made;
-
-export const layers = {
-  Linear,
-  LayerNorm,
-  BatchNorm,
-  Dropout,
-  PositionalEncoding,
-  FeedForward,
-  MultiHeadAttention,
-  EncoderLayer,
-  Encoder,
-  DecoderLayer,
-  Decoder,
-  Transformer,
-};
 
 /**
  * One instance of heed: functions, layer classes and pretrained encoders, as `load()` returns it.
@@ -100,7 +86,7 @@ export class Heed extends Functions {
   /** Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package. */
   readonly flops = flops;
 
-  /** Ranks heads by what masking each changes; also an export of the package. */
+  /** Ranks heads by how much the result changes when each is masked; also an export of the package. */
   readonly headImportance = headImportance;
 
   /** @internal */
@@ -112,7 +98,7 @@ export class Heed extends Functions {
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
   }
 
-  /** What actually runs, and why. */
+  /** What is running, and why. */
   get info(): Info {
     const { core } = this.#runtime;
     return { version, ...this.#choice, compiler: core.compiler(), memoryBytes: core.memoryBytes() };
@@ -162,14 +148,14 @@ for (const name of 'losses optim saveCheckpoint loadCheckpoint Embedding Sequent
 }
 
 /** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
-const dropped = registry<() => void>((onDispose) => onDispose());
+const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
 
 export function runtimeOf(
-  alive: Core,
+  given: Core,
   onDispose: () => void,
   owned = new Set<RawObject>(),
 ): Runtime & { dispose(): void } {
-  let core: Core | null = alive;
+  let core: Core | null = given;
   const runtime = {
     owned,
     get core() {
@@ -179,13 +165,13 @@ export function runtimeOf(
     dispose() {
       if (core === null) return;
       core = null;
-      dropped?.unregister(runtime);
+      collectedRuntimes?.unregister(runtime);
       for (const raw of owned) raw.delete();
       owned.clear();
       onDispose();
     },
   };
-  dropped?.register(runtime, onDispose, runtime);
+  collectedRuntimes?.register(runtime, onDispose, runtime);
   return runtime;
 }
 
@@ -194,8 +180,9 @@ const loadSchema = {
   wasm: optional(locate, undefined),
 } satisfies Schema<LoadOptions>;
 
-/** An instance of the module and how many callers use it. A promise, so that concurrent calls share it. */
+/** An instance of the module and how many callers use it. */
 interface Shared {
+  /** A promise, so that concurrent calls share it. */
   loading: Promise<[Core, Choice]> | null;
   users: number;
 }
@@ -224,21 +211,21 @@ export async function start<T>(
 ): Promise<T> {
   const { build, wasm } = readOptions('load', loadSchema, options);
   const key = wasm?.key ?? '';
-  const places = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
-  const place = places.get(key) ?? new Map<string, Shared>();
-  places.set(key, place);
+  const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
+  const byBuild = instances.get(key) ?? new Map<string, Shared>();
+  instances.set(key, byBuild);
   const begin = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
     return [await instantiate(choice.build, wasm), choice];
   };
   const forget = () => {
-    if (place.get(build) === shared) place.delete(build);
+    if (byBuild.get(build) === shared) byBuild.delete(build);
   };
-  let shared = place.get(build);
+  let shared = byBuild.get(build);
   if (!shared) {
     const loading = begin();
     shared = { loading, users: 0 };
-    place.set(build, shared);
+    byBuild.set(build, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
   }
   const { loading } = shared;
@@ -246,7 +233,7 @@ export async function start<T>(
   const [core, choice] = await loading!;
   return make(core, choice, () => {
     if (--shared.users > 0) return;
-    shared.loading = null; // so that a disposed object that is kept does not keep the memory
+    shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
     forget();
   });
 }

@@ -1,5 +1,5 @@
 import type { RawMask, RawTensor } from './core.js';
-import { describe, guarded, invalid } from './error.js';
+import { describe, formatShape, guarded, invalid } from './error.js';
 
 /** Numbers in nested arrays; a number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
@@ -84,7 +84,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
   toString(): string {
     const textOf = (value: number) =>
       this.data.BYTES_PER_ELEMENT === 4 ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value);
-    const width = Array.from(this.data, textOf).reduce((most, { length }) => Math.max(most, length), 0);
+    const width = Array.from(this.data, textOf).reduce((longest, { length }) => Math.max(longest, length), 0);
     return nest(
       this,
       (value) => textOf(value).padStart(width),
@@ -172,6 +172,11 @@ export function readMask(argument: string, value: unknown): RawMask {
   return mask;
 }
 
+/** The number of values of a tensor of this shape. */
+export function elementCount(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
 /** Whether a mask is boolean rather than additive; not by `instanceof`, which is false for arrays of another realm. */
 export function isBoolean({ data }: RawMask): boolean {
   return data.BYTES_PER_ELEMENT === 1;
@@ -197,12 +202,8 @@ export function read<Data extends Float32Array | Uint8Array | Int32Array>(
     const { data, shape } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
     if (data === undefined || shape === undefined) throw invalid(argument, expected, describe(value));
     if (!expectedData.includes(kindOf(data) ?? '-')) throw invalid(`${argument}.data`, expectedData, describe(data));
-    return { data: data as Data, shape: checkShape(argument, lengthOf(argument, data as Data), shape) };
+    return { data: data as Data, shape: checkShape(argument, checkedLength(argument, data as Data), shape) };
   });
-}
-
-export function formatShape(shape: readonly unknown[]): string {
-  return `[${shape.map((extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`;
 }
 
 // The getter on %TypedArray%.prototype: works for typed arrays of any realm, and is undefined for objects that only resemble them.
@@ -213,7 +214,7 @@ function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
-function lengthOf(argument: string, data: Float32Array | Uint8Array | Int32Array): number {
+function checkedLength(argument: string, data: Float32Array | Uint8Array | Int32Array): number {
   const { length, buffer } = data;
   // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
@@ -255,20 +256,14 @@ function flatten<Data extends Float32Array | Uint8Array | Int32Array>(
   }
   // Lengths first: a long first row among short ones must not decide how much memory is allocated.
   const checkRows = (level: unknown, axis: number, path: string): void => {
-    if (!Array.isArray(level))
-      throw invalid(`${argument}${path}`, `an array of ${shape[axis]}, as the first`, describe(level));
-    if (level.length !== shape[axis]) {
-      throw invalid(
-        `${argument}${path}`,
-        `an array of ${shape[axis]}, as the first`,
-        describe(level),
-        'SHAPE_MISMATCH',
-      );
+    if (!Array.isArray(level) || level.length !== shape[axis]) {
+      const code = Array.isArray(level) ? 'SHAPE_MISMATCH' : 'INVALID_ARGUMENT';
+      throw invalid(`${argument}${path}`, `an array of ${shape[axis]}, as the first`, describe(level), code);
     }
     if (axis + 1 < shape.length) for (let i = 0; i < level.length; i++) checkRows(level[i], axis + 1, `${path}[${i}]`);
   };
   checkRows(nested, 0, '');
-  const data = new Store(shape.reduce((size, extent) => size * extent, 1));
+  const data = new Store(elementCount(shape));
   let next = 0;
   const fill = (level: readonly unknown[], axis: number, path: string): void => {
     const isRow = axis + 1 === shape.length;

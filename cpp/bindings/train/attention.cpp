@@ -51,7 +51,7 @@ Batch batchOf(const char* argument, const BoundVariable& x, Index width) {
     refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
   }
   const Index count = rank == 3 ? shape[0] : 1, length = shape[-2];
-  return {x.variable().value(), Sequences::uniform(count, length), count, length, rank == 3};
+  return {x.variable().value(), count, length, rank == 3};
 }
 
 namespace {

@@ -125,7 +125,7 @@ BoundVariable* encoderModule(BoundGraph& graph, BoundModule& module, const Bound
     const Batch batch = batchOf("x", x, o.embed_dim);
     LayerSettings call = readSettings(graph, options, options["rotary"], o.headWidth(), batch.length);
     if (const BoundVariable* mask = readHandle(options["headMask"])) {
-      requireShape("headMask", mask->shape(), {encoder.numLayers(), encoder.mostHeads()});
+      requireShape("headMask", mask->shape(), {encoder.numLayers(), encoder.maxHeads()});
       call.head_mask = mask->variable();
     }
     const EncoderWeights weights(encoder, batch, options);

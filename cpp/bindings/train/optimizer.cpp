@@ -40,6 +40,42 @@ class BoundOptimizer {
   bool step() {
     return guarded([&] { return optimizer_.step(); });
   }
+  /// { steps, moments: [{ name, values: Float32Array }] } of a parameter, in the order of addParameter().
+  val state(double parameter) const {
+    return guarded([&] {
+      const auto index = static_cast<Index>(parameter);
+      val moments = val::array();
+      for (const train::Optimizer::State& each : optimizer_.state(index)) {
+        val moment = val::object();
+        moment.set("name", each.name);
+        moment.set("values", writeFloats(each.values.data(), static_cast<Index>(each.values.size())));
+        moments.call<void>("push", moment);
+      }
+      val state = val::object();
+      state.set("steps", static_cast<double>(optimizer_.steps(index)));
+      state.set("moments", moments);
+      return state;
+    });
+  }
+  /// Restores the states of all parameters, or throws and leaves them as they are.
+  void restore(const val& states) {
+    guarded([&] {
+      train::Optimizer restored = optimizer_;
+      const auto count = states["length"].as<unsigned>();
+      for (unsigned i = 0; i < count; ++i) {
+        const val moments = states[i]["moments"];
+        std::vector<train::Optimizer::State> all(moments["length"].as<unsigned>());
+        for (unsigned j = 0; j < all.size(); ++j) {
+          all[j].name = readString(moments[j], "name");
+          const val values = moments[j]["values"];
+          all[j].values.resize(values["length"].as<size_t>());
+          val(emscripten::typed_memory_view(all[j].values.size(), all[j].values.data())).call<void>("set", values);
+        }
+        restored.restore(static_cast<Index>(i), static_cast<int64_t>(states[i]["steps"].as<double>()), all);
+      }
+      optimizer_ = std::move(restored);
+    });
+  }
 
  private:
   train::Optimizer optimizer_;
@@ -57,7 +93,9 @@ EMSCRIPTEN_BINDINGS(heed_train_optimizer) {
       .function("addGroup", &BoundOptimizer::addGroup)
       .function("setRate", &BoundOptimizer::setRate)
       .function("addParameter", &BoundOptimizer::addParameter)
-      .function("step", &BoundOptimizer::step);
+      .function("step", &BoundOptimizer::step)
+      .function("state", &BoundOptimizer::state)
+      .function("restore", &BoundOptimizer::restore);
 }
 
 }  // namespace heed::bindings

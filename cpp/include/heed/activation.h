@@ -21,7 +21,8 @@ enum class Activation {
 /// name; the message lists the names.
 Activation activationNamed(std::string_view name);
 
-/// x <- phi(x), elementwise.
+/// x <- phi(x), elementwise, for a matrix or `count` contiguous floats.
 void activate(MatrixView x, Activation activation);
+void activate(float* x, Index count, Activation activation);
 
 }  // namespace heed

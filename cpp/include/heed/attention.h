@@ -40,11 +40,8 @@ struct MaskTensor {
   const void* data;
   Shape shape;
   bool per_key = false;  ///< a key mask: shape [N, S], or [S] for one sequence, shared by all heads and queries
-
-  /// `target` = (N, H, L, S). Throws kShapeMismatch.
-  Mask broadcast(const std::array<Index, 4>& target) const;
 };
-/// Broadcasts all masks of one call. Throws kShapeMismatch.
+/// Broadcasts all masks of one call to `target` = (N, H, L, S). Throws kShapeMismatch.
 std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target);
 
 /// A score bias that depends only on the head and on the distance j - i of key j from query i: ALiBi (Press et al.

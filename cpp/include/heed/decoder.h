@@ -103,7 +103,7 @@ class Decoder final : public Module {
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }
 
  private:
-  std::vector<Child> children() override;
+  std::vector<Child> children() override { return stackChildren(layers_, norm_); }
 
   std::vector<std::unique_ptr<DecoderLayer>> layers_;
   std::optional<LayerNorm> norm_;

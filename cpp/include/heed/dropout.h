@@ -59,6 +59,9 @@ class Dropout : public Module {
   bool active() const { return training() && options_.p > 0; }
   /// The key for the draws of the next call.
   DropoutKey nextKey() { return {key_.seed, key_.step++}; }
+  /// The same, without counting a call; for checkpoints.
+  const DropoutKey& key() const { return key_; }
+  void setKey(const DropoutKey& key) { key_ = key; }
   const DropoutOptions& options() const { return options_; }
 
  private:

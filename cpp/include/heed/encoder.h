@@ -70,7 +70,7 @@ struct EncoderCallOptions : MultiHeadCallOptions {
 
   /// Replaces `masks`: masks that are broadcast to the number of heads of each layer.
   std::span<const MaskTensor> mask_tensors;
-  /// Replaces `head_mask`: (layers, mostHeads()), or empty.
+  /// Replaces `head_mask`: (layers, maxHeads()), or empty.
   std::span<const float> layer_head_masks;
 };
 
@@ -87,10 +87,10 @@ class Encoder final : public Module {
   EncoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }
   /// The largest number of heads of any layer.
-  Index mostHeads() const;
+  Index maxHeads() const;
 
  private:
-  std::vector<Child> children() override;
+  std::vector<Child> children() override { return stackChildren(layers_, norm_); }
 
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::optional<LayerNorm> norm_;

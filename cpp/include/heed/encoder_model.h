@@ -35,7 +35,7 @@ struct EncoderModelConfig {
   float eps = 1e-12f;
   Positions positions = Positions::kAbsolute;
   Index relative_buckets = 0;        ///< kRelative: the number of buckets
-  Index relative_distance = 128;     ///< kRelative: the distance at which the last bucket begins
+  Index relative_distance = 128;     ///< kRelative: from which on all distances share the last bucket
   Index rotary_dim = 0;              ///< kRotary: the number of rotated features per head
   double rotary_base = 10000;        ///< in layers with global attention
   double local_rotary_base = 10000;  ///< in layers with a window
@@ -56,8 +56,8 @@ struct EncoderModelConfig {
 struct TokenBatch {
   std::vector<int32_t> ids;          ///< (T)
   std::vector<int32_t> token_types;  ///< (T), or empty: all 0
-  std::vector<int32_t>
-      positions;  ///< (T) rows of the position table, or empty: position_offset + 0, 1, 2, ... within each text
+  /// (T) rows of the position table, or empty: position_offset + 0, 1, 2, ... within each text.
+  std::vector<int32_t> positions;
   Sequences sequences;
 };
 
@@ -66,7 +66,7 @@ struct TokenBatch {
 ///
 ///   model.embed(batch, hidden, context);
 ///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, context);
-///   model.finish(hidden);
+///   model.applyFinalNorm(hidden);
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
 /// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
@@ -85,7 +85,7 @@ class EncoderModel : public Module {
   void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
                 float* weights, Context& context);
   /// Applies the final norm, if the model has one.
-  void finish(MatrixView hidden) const;
+  void applyFinalNorm(MatrixView hidden) const;
   /// output (rows, V) = x (rows, D) W_word^T: the tied output layer of masked language models, without its bias.
   void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
 

@@ -11,7 +11,6 @@ enum class ErrorCode {
   kInvalidArgument,  ///< a value outside its valid range
   kShapeMismatch,    ///< incompatible shapes
   kOutOfMemory,      ///< the engine refused to grow the memory, or a size exceeds what 32-bit memory can hold
-  kInvalidFile,      ///< a file whose content is invalid
   kUnsupported,      ///< valid, but not implemented
 };
 

@@ -12,7 +12,7 @@ class PackedWeight;
 
 /// The maximum number of inputs of a layer with int8 weights: the sum of this many products of 7-bit and 8-bit values
 /// fits into 32 bits.
-inline constexpr Index kMostInt8Inputs = 1 << 17;
+inline constexpr Index kMaxInt8Inputs = 1 << 17;
 
 struct LinearOptions {
   Index in_features;

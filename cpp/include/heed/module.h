@@ -51,7 +51,7 @@ struct Parameter {
   struct Part {
     Index rows;
     float* plain;                   ///< row-major in fp32, or null
-    RowStorage* storage = nullptr;  ///< where `plain` is null
+    RowStorage* storage = nullptr;  ///< if `plain` is null
   };
 
   std::string name;  ///< as in PyTorch, e.g. "self_attn.in_proj_weight"
@@ -105,6 +105,14 @@ class Module {
     Module* module;
   };
   virtual std::vector<Child> children() { return {}; }
+  /// The children of a stack: "layers.0", "layers.1", ... and, if there is one, "norm".
+  template <class Layers, class Norm>
+  static std::vector<Child> stackChildren(const Layers& layers, Norm& norm) {
+    std::vector<Child> all;
+    for (const auto& layer : layers) all.push_back({"layers." + std::to_string(all.size()), layer.get()});
+    if (norm) all.push_back({"norm", &*norm});
+    return all;
+  }
   /// The parameters of this module, without those of its children.
   virtual std::vector<Parameter> ownParameters() { return {}; }
   /// Seeds the draws of this module itself, if it has any.

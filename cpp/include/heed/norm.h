@@ -5,8 +5,8 @@
 /// Notation: T rows, E features.
 namespace heed {
 
-/// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + delta, where the variance divides by E (Ba, Kiros,
-/// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (delta) are (E) or null. x and output (T, E) may be the
+/// Normalizes each row: gamma (x - mean) / sqrt(variance + eps) + beta, where the variance divides by E (Ba, Kiros,
+/// Hinton 2016, arXiv:1607.06450). `weight` (gamma) and `bias` (beta) are (E) or null. x and output (T, E) may be the
 /// same. The order of summation does not depend on the row's position in memory.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
@@ -41,7 +41,7 @@ struct BatchNormOptions {
 };
 
 /// torch.nn.BatchNorm1d in evaluation mode: normalizes each feature with the moving averages of training, gamma (x -
-/// mean) / sqrt(variance + eps) + delta (Ioffe, Szegedy 2015, arXiv:1502.03167). Parameters: weight, bias; buffers:
+/// mean) / sqrt(variance + eps) + beta (Ioffe, Szegedy 2015, arXiv:1502.03167). Parameters: weight, bias; buffers:
 /// running_mean, running_var; all (E).
 class BatchNorm : public Module {
  public:

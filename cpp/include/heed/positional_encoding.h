@@ -15,6 +15,10 @@ namespace heed {
 /// kInvalidArgument if the base is not finite or not positive.
 void positionalEncoding(double base, MatrixView output, Index first_position = 0);
 
+/// w_k = base^(-2k/width) for each pair k of features. Angles p w_k must be computed in double: in fp32, the error at
+/// position 10^4 is 10^-3.
+std::vector<double> sinusoidFrequencies(Index width, double base);
+
 struct PositionalEncodingOptions {
   enum class Mode {
     kAdd,     ///< output = x + encoding; requires D = E

@@ -5,8 +5,8 @@
 
 namespace heed {
 
-/// A seedable stream of uniform draws: xoshiro128++ seeded by SplitMix64 (Blackman, Vigna 2021, arXiv:1805.01407). The
-/// same seed gives the same draws in every build.
+/// A seedable stream of uniform draws, for initial parameters and for the seeds of child modules: xoshiro128++ seeded
+/// by SplitMix64 (Blackman, Vigna 2021, arXiv:1805.01407). The same seed gives the same draws in every build.
 class Generator {
  public:
   explicit Generator(uint64_t seed);
@@ -23,8 +23,9 @@ class Generator {
   uint32_t state_[4];
 };
 
-/// Philox4x32-10: four random words as a stateless function of a counter and a key (Salmon et al. 2011, "Parallel
-/// random numbers: as easy as 1, 2, 3"). The words do not depend on the order or the threads in which they are drawn.
+/// For dropout. Philox4x32-10: four random words as a stateless function of a counter and a key (Salmon et al. 2011,
+/// "Parallel random numbers: as easy as 1, 2, 3"). The words do not depend on the order or the threads in which they
+/// are drawn.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint64_t key);
 
 }  // namespace heed

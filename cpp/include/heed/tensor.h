@@ -43,8 +43,6 @@ using RowMajorMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eige
 /// viewed, too.
 using MatrixView = Eigen::Map<RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
 using ConstMatrixView = Eigen::Map<const RowMajorMatrix, Eigen::Unaligned, Eigen::OuterStride<>>;
-using VectorView = Eigen::Map<Eigen::VectorXf>;
-using ConstVectorView = Eigen::Map<const Eigen::VectorXf>;
 
 inline MatrixView view(float* data, Index rows, Index columns, Index stride) {
   return MatrixView(data, rows, columns, Eigen::OuterStride<>(stride));

@@ -12,7 +12,7 @@ namespace heed {
 namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line
-constexpr size_t kSmallestBlock = 256 * 1024;
+constexpr size_t kMinBlock = 256 * 1024;
 
 [[noreturn]] void refuseBytes(size_t bytes) {
   refuse(ErrorCode::kOutOfMemory, "memory", std::to_string(bytes) + " more bytes", "a failed allocation");
@@ -23,8 +23,8 @@ constexpr size_t kSmallestBlock = 256 * 1024;
 MatrixView Arena::matrix(Index rows, Index columns) { return view(take(Shape{rows, columns}.size()), rows, columns); }
 
 size_t Arena::checkedBytes(Index count, size_t size) {
-  constexpr size_t kMost = static_cast<size_t>(std::numeric_limits<Index>::max()) - 2 * kAlignment;
-  if (count < 0 || static_cast<size_t>(count) > kMost / size) refuseBytes(std::numeric_limits<size_t>::max());
+  constexpr size_t kMaxBytes = static_cast<size_t>(std::numeric_limits<Index>::max()) - 2 * kAlignment;
+  if (count < 0 || static_cast<size_t>(count) > kMaxBytes / size) refuseBytes(std::numeric_limits<size_t>::max());
   return static_cast<size_t>(count) * size;
 }
 
@@ -35,7 +35,7 @@ void* Arena::takeBytes(size_t bytes) {
     used_ = 0;
   }
   if (block_ == blocks_.size()) {
-    const size_t size = std::max({bytes, kSmallestBlock, blocks_.empty() ? peak_ : capacity() / 4});
+    const size_t size = std::max({bytes, kMinBlock, blocks_.empty() ? peak_ : capacity() / 4});
     std::unique_ptr<std::byte[]> data(new (std::nothrow) std::byte[size + kAlignment]);
     if (!data) refuseBytes(bytes);
     std::byte* begin = data.get() + (kAlignment - reinterpret_cast<uintptr_t>(data.get()) % kAlignment) % kAlignment;

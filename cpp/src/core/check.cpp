@@ -19,15 +19,14 @@ void refuseMemory(const std::string& what, const Shape& shape, double bytes) {
          "shape " + shape.toString() + ", which takes " + numberText(bytes) + " bytes");
 }
 
-void requireAtLeast(const char* argument, Index got, Index least) {
-  if (got < least)
-    refuse(ErrorCode::kInvalidArgument, argument, "at least " + std::to_string(least), std::to_string(got));
+void requireAtLeast(const char* argument, Index got, Index min) {
+  if (got < min) refuse(ErrorCode::kInvalidArgument, argument, "at least " + std::to_string(min), std::to_string(got));
 }
 
-void requireRange(const std::string& argument, Index got, Index least, Index most) {
-  if (got >= least && got <= most) return;
-  refuse(ErrorCode::kInvalidArgument, argument,
-         "an integer from " + std::to_string(least) + " to " + std::to_string(most), std::to_string(got));
+void requireRange(const std::string& argument, Index got, Index min, Index max) {
+  if (got >= min && got <= max) return;
+  refuse(ErrorCode::kInvalidArgument, argument, "an integer from " + std::to_string(min) + " to " + std::to_string(max),
+         std::to_string(got));
 }
 
 void requireRate(const char* argument, float got) {
@@ -53,11 +52,28 @@ void requireShape(const char* argument, const ConstMatrixView& got, Index rows, 
     refuseShape(argument, Shape{rows, columns}.toString(), Shape{got.rows(), got.cols()});
 }
 
+void requireRows(const char* argument, const ConstMatrixView& got, Index rows) {
+  requireShape(argument, got, rows, got.cols());
+}
+
+void requireColumns(const char* argument, const ConstMatrixView& got, Index columns) {
+  requireShape(argument, got, got.rows(), columns);
+}
+
+size_t indexOfName(const char* argument, std::string_view name, std::span<const std::string_view> known) {
+  std::string legal;
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (name == known[i]) return i;
+    legal += (legal.empty() ? "'" : ", '") + std::string(known[i]) + "'";
+  }
+  refuse(ErrorCode::kInvalidArgument, argument, "one of " + legal, "'" + std::string(name) + "'");
+}
+
 size_t requireRoom(const char* what, const Shape& shape) {
-  constexpr double kMostFloats = (1 << 30) - 1;
+  constexpr double kMaxFloats = (1 << 30) - 1;
   double size = 1;
   for (const Index extent : shape.extents()) size *= static_cast<double>(extent);
-  if (size > kMostFloats) refuseMemory(what, shape, 4 * size);
+  if (size > kMaxFloats) refuseMemory(what, shape, 4 * size);
   return static_cast<size_t>(size);
 }
 

@@ -6,19 +6,8 @@
 namespace heed {
 
 const char* errorCodeName(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return "INVALID_ARGUMENT";
-    case ErrorCode::kShapeMismatch:
-      return "SHAPE_MISMATCH";
-    case ErrorCode::kOutOfMemory:
-      return "OUT_OF_MEMORY";
-    case ErrorCode::kInvalidFile:
-      return "INVALID_FILE";
-    case ErrorCode::kUnsupported:
-      return "UNSUPPORTED";
-  }
-  return "INTERNAL";
+  constexpr const char* kNames[] = {"INVALID_ARGUMENT", "SHAPE_MISMATCH", "OUT_OF_MEMORY", "UNSUPPORTED"};
+  return kNames[static_cast<int>(code)];
 }
 
 std::string numberText(double value) {

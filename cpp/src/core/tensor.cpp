@@ -11,15 +11,14 @@ namespace {
 
 /// Product of the first `count` extents; 0 if one of them is 0, even if the others would overflow.
 Index product(const Shape& shape, Index count) {
-  constexpr Index kMostFloats = std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(float));
+  constexpr Index kMaxFloats = std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(float));
   const auto end = shape.extents().begin() + count;
   if (std::find(shape.extents().begin(), end, 0) != end) return 0;
   Index size = 1;
   for (auto extent = shape.extents().begin(); extent != end; ++extent) {
     if (*extent < 0) refuse(ErrorCode::kInvalidArgument, "shape", "extents >= 0", shape.toString());
-    if (size > kMostFloats / *extent) {
-      refuse(ErrorCode::kOutOfMemory, "shape", "at most " + std::to_string(kMostFloats) + " elements",
-             shape.toString());
+    if (size > kMaxFloats / *extent) {
+      refuse(ErrorCode::kOutOfMemory, "shape", "at most " + std::to_string(kMaxFloats) + " elements", shape.toString());
     }
     size *= *extent;
   }

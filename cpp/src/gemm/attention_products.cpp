@@ -15,8 +15,8 @@ struct ScaledRows {
   Index columns;
   const float* factors;
 
-  /// Panels beyond the last column go through a buffer. SpiderMonkey spills the sums where the stores themselves depend
-  /// on a branch; here only their address does.
+  /// Panels beyond the last column go through a buffer. SpiderMonkey spills the sums if the stores themselves
+  /// depend on a branch; here only their address does.
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
     float buffer[R * 8 * P];
@@ -70,7 +70,7 @@ Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena) {
   float* to = arena.take(8 * num_keys * ((width + 7) / 8));
   Panels panels{.data = to, .depth = num_keys, .columns = width, .finite = false};
   v128_t not_finite = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
-  float part[8] = {};                  // the columns of the last panel, where they are fewer
+  float part[8] = {};                  // the columns of the last panel, if they are fewer
   for (Index first = 0; first < width; first += 8) {
     for (Index j = 0; j < num_keys; ++j, to += 8) {
       const float* from = value.data() + keys[j] * stride + first;

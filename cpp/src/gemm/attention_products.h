@@ -11,9 +11,9 @@
 /// Notation: S packed keys, D width of one head, R rows of a row block.
 namespace heed {
 
-/// No row block has more rows.
+/// Maximum number of rows of a row block.
 inline constexpr Index kMaxQueries = 8;
-/// Number of row blocks that `queries` rows are cut into, as evenly as possible; see evenPart().
+/// Number of row blocks into which `queries` rows are divided, as evenly as possible; see evenPart().
 Index queryBlocks(Index queries);
 
 /// A right operand (K, M) in column panels of 8 K floats.
@@ -21,7 +21,7 @@ struct Panels {
   const float* data;
   Index depth;    ///< K
   Index columns;  ///< M
-  bool finite;    ///< values only: whether they hold no infinity and no NaN
+  bool finite;    ///< values only: whether they contain no infinity or NaN
 };
 
 /// K^T: the rows `keys` of key (.., D); K = D, M = S.

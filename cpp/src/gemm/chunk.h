@@ -5,7 +5,6 @@
 #include "gemm/driver.h"
 #include "gemm/gemm.h"
 #include "gemm/row_blocks.h"
-#include "ops/activation.h"
 
 /// The product of a chunk of rows with one weight, as templates on the weight's format.
 /// Notation: T rows of the chunk; see tile.h for the terms.
@@ -13,14 +12,14 @@
 /// A Format has
 ///   weight                                   its PackedWeight
 ///   multiplyPanels(left, panels, sums)       writes the sums (panels, T, 8) of a range of panels
-///   Columns<P>(format, panel)                what the epilogue needs to know of the columns of P panels, in registers
-///     .value(sum, left, row, i)              the product from the sums of row `row` in the i-th four of these columns
+///   Columns<P>(format, panel)                what the epilogue needs to know about the columns of P panels, in
+///   registers
+///     .value(sum, left, row, i)              the product from the sums of row `row` for the i-th group of four columns
 namespace heed {
 
-/// Rows of a chunk: as many as keep the packed left operand in the second-level cache and the sums of a panel in the
-/// first.
+/// Rows of a chunk: as many as keep the packed left operand in the L2 cache and the sums of a panel in the L1 cache.
 inline constexpr Index kChunkRows = 128;
-/// Sums that wait for their epilogue, and bytes of the panels that they come from, which each row block reads again.
+/// Limits per batch of panels: pending sums, and bytes of weights, which every row block rereads.
 inline constexpr Index kMaxSums = 8 * 16 * kChunkRows;
 inline constexpr Index kMaxPanelBytes = 256 * 1024;
 
@@ -31,10 +30,10 @@ struct LeftChunk {
   const uint32_t* packed;
 };
 
-/// Panels between two epilogues: the more, the less often one loop runs dry before the next begins. A multiple of the
+/// Panels per batch, between two epilogues. More panels per batch mean fewer loop restarts. A multiple of 8: of the
 /// panels of the widest register tile, and of the two that fill a cache line of C.
-inline Index panelsAtOnce(Index rows, const PackedWeight& weight) {
-  const Index bytes = std::max<Index>(weight.panelBytes(), 1);  // 0 where K is
+inline Index panelsPerBatch(Index rows, const PackedWeight& weight) {
+  const Index bytes = std::max<Index>(weight.panelBytes(), 1);  // panelBytes() is 0 if K is 0
   return std::max<Index>(std::min(kMaxSums / (8 * rows), kMaxPanelBytes / bytes) / 4, 2) * 4;
 }
 
@@ -57,8 +56,8 @@ struct SumsBuffer {
 
 /// All row blocks, whose words are at `words`, times a range of panels: sums (panels, T, 8).
 template <class Step>
-void multiplyPanels(const LeftChunk& left, const uint32_t* words, const PackedWeight& weight, Range panels,
-                    float* sums) {
+void multiplyRowBlocks(const LeftChunk& left, const uint32_t* words, const PackedWeight& weight, Range panels,
+                       float* sums) {
   const Range k[] = {{0, weight.steps()}}, columns[] = {{8 * panels.begin, 8 * panels.end}};
   for (Index i = 0; i < left.blocks.count; ++i) {
     const Index begin = left.blocks.begin(i);
@@ -91,7 +90,7 @@ class PanelEpilogue {
       v128_t values[kVectors];
       HEED_UNROLL
       for (int i = 0; i < kVectors; ++i) {
-        float* from = place(sums, rows, r, i);
+        float* from = sumsAt(sums, rows, r, i);
         values[i] = wasm_f32x4_add(columns_.value(simd::load(from), left, r, i), bias_[i]);
         if (!is_identity) simd::store(from, values[i]);
       }
@@ -102,14 +101,14 @@ class PanelEpilogue {
     for (Index r = 0; r < rows; ++r) {
       v128_t values[kVectors];
       HEED_UNROLL
-      for (int i = 0; i < kVectors; ++i) values[i] = simd::load(place(sums, rows, r, i));
+      for (int i = 0; i < kVectors; ++i) values[i] = simd::load(sumsAt(sums, rows, r, i));
       write(left.first_row + r, values);
     }
   }
 
  private:
   static constexpr int kVectors = 2 * P;
-  static float* place(float* sums, Index rows, Index r, int i) { return sums + 8 * (i / 2 * rows + r) + 4 * (i % 2); }
+  static float* sumsAt(float* sums, Index rows, Index r, int i) { return sums + 8 * (i / 2 * rows + r) + 4 * (i % 2); }
 
   void write(Index row, const v128_t values[kVectors]) {
     float* to = out_.data() + row * out_.outerStride() + column_;
@@ -139,7 +138,7 @@ template <class Format>
 void multiplyChunk(const Format& format, const LeftChunk& left, const Product& product, float* sums) {
   const Index rows = left.blocks.rows, panels = format.weight.panels();
   for (Index p = 0, count; p < panels; p += count) {
-    count = std::min(panelsAtOnce(rows, format.weight), panels - p);
+    count = std::min(panelsPerBatch(rows, format.weight), panels - p);
     format.multiplyPanels(left, {p, p + count}, sums);
     Index i = 0;
     for (; i + 2 <= count; i += 2) PanelEpilogue<Format, 2>(format, product, p + i).run(left, sums + 8 * rows * i);

@@ -43,8 +43,7 @@ void multiplyRowBlock(Index rows, const uint32_t* left, const PanelSpan& right, 
     decltype(&multiplyTile<Step, 1, 1, N, Sink>) several, one;
     int panels;  // of `several`
   };
-  // Low row blocks take several panels at once: alone, their few sums would leave the multipliers waiting for each
-  // other.
+  // Short row blocks take several panels at once: the few sums of one panel would leave the multipliers idle.
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
     constexpr auto kPanels = [](int r) { return r == 1 ? 4 : r == 2 ? 2 : 1; };
     return std::array{Height{multiplyTile<Step, kRow + 1, kPanels(kRow + 1), N, Sink>,

@@ -26,8 +26,7 @@ struct Product {
 };
 
 /// Computes all `products` of one left operand a (T, K), which is packed once for each form that the weights' formats
-/// read. A row's result depends on that row and the weight alone, bit for bit, whatever T is and wherever the row
-/// stands.
+/// read. The bits of a row's result depend only on that row and the weight, not on T or the row's position.
 void matmul(ConstMatrixView a, std::span<const Product> products, Context& context);
 inline void matmul(ConstMatrixView a, const PackedWeight& weight, const Epilogue& epilogue, MatrixView out,
                    Context& context) {

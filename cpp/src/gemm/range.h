@@ -12,7 +12,7 @@ struct Range {
   Index count() const { return end - begin; }
 };
 
-/// Rows of a matrix in ascending order: `indices`, or where that is null the first `count`.
+/// Rows of a matrix in ascending order: `indices`, or the first `count` if that is null.
 struct RowList {
   const Index* indices;
   Index count;

@@ -7,8 +7,8 @@
 /// The left operand in the form that the inner loop reads; see tile.h for the terms and the notation.
 namespace heed {
 
-/// T rows cut into as few row blocks as possible, whose heights differ by one at most: 8 rows are 4 + 4, never 6 + 2,
-/// as low row blocks keep the multipliers waiting.
+/// T rows divided into as few row blocks as possible, whose heights differ by at most one: 8 rows are 4 + 4, never 6 +
+/// 2, because short row blocks leave the multipliers idle.
 struct RowBlocks {
   Index rows;
   Index count;

@@ -4,7 +4,7 @@
 // the host's instructions, so that the same kernels run under the sanitizers. The two wasm builds differ only here, in
 // tile.h and in weights/int8_steps.h.
 //
-// HEED_RELAXED_SIMD is defined where the compiler targets relaxed SIMD; a native build may define it to run that
+// HEED_RELAXED_SIMD is defined if the compiler targets relaxed SIMD; a native build may define it to run that
 // build's data layout.
 #if defined(__wasm_simd128__)
 #include <wasm_simd128.h>
@@ -29,7 +29,7 @@ inline v128_t load(const void* from) { return wasm_v128_load(from); }
 inline void store(void* to, v128_t x) { wasm_v128_store(to, x); }
 inline v128_t splat(float x) { return wasm_f32x4_splat(x); }
 
-/// a b + c: one rounding in the relaxed build where the CPU has FMA, two otherwise.
+/// a b + c: one rounding in the relaxed build if the CPU has FMA, two otherwise.
 inline v128_t multiplyAdd(v128_t a, v128_t b, v128_t c) {
 #if defined(__wasm_relaxed_simd__)
   return wasm_f32x4_relaxed_madd(a, b, c);
@@ -47,7 +47,7 @@ inline v128_t multiplySubtract(v128_t a, v128_t b, v128_t c) {
 #endif
 }
 
-/// b < a ? b : a and a < b ? b : a, so that a is the result where one of them is NaN; one instruction on x86.
+/// b < a ? b : a and a < b ? b : a, so that a is the result if one of them is NaN; one instruction on x86.
 inline v128_t minimum(v128_t a, v128_t b) { return wasm_f32x4_pmin(a, b); }
 inline v128_t maximum(v128_t a, v128_t b) { return wasm_f32x4_pmax(a, b); }
 
@@ -89,20 +89,17 @@ inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
 }
 #endif
 
+/// Combines the four lanes: (x0 + x2) + (x1 + x3) for a sum.
+template <class F>
+float horizontal(v128_t x, const F& combine) {
+  x = combine(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
+  return wasm_f32x4_extract_lane(combine(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
 inline float horizontalSum(v128_t x) {
-  x = wasm_f32x4_add(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
-  return wasm_f32x4_extract_lane(wasm_f32x4_add(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+  return horizontal(x, [](v128_t a, v128_t b) { return wasm_f32x4_add(a, b); });
 }
-
-inline float horizontalMaximum(v128_t x) {
-  x = maximum(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
-  return wasm_f32x4_extract_lane(maximum(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
-}
-
-inline float horizontalMinimum(v128_t x) {
-  x = minimum(x, wasm_i32x4_shuffle(x, x, 2, 3, 0, 1));
-  return wasm_f32x4_extract_lane(minimum(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
-}
+inline float horizontalMaximum(v128_t x) { return horizontal(x, maximum); }
+inline float horizontalMinimum(v128_t x) { return horizontal(x, minimum); }
 
 /// rows[r][c] -> rows[c][r].
 inline void transpose4x4(v128_t rows[4]) {

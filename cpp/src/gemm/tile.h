@@ -12,37 +12,37 @@
 ///
 /// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 2 in int8.
 /// - Word: the 4 bytes that one row of A contributes to a k-step: one float, four bytes or two 16-bit integers.
-/// - Row block: up to kBlockRows consecutive rows of A, interleaved, so that the loop walks one pointer. The words of
-///   Step::kGroup k-steps, a step group, stand side by side: with R rows, word n of row r is left[kGroup r + n] and
-///   the next group begins kGroup R words later.
-/// - Column panel: 8 consecutive columns of B, the last panel filled up with zeros. For each k-step in turn it holds
+/// - Row block: up to kBlockRows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
+///   stored in step groups of Step::kGroup k-steps. In a block of R rows, word n of row r is at left[kGroup r + n]; the
+///   next group starts kGroup R words later.
+/// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. For each k-step in turn it contains
 ///   the step's values of column 0, then of column 1, and so on: Step::kBytes bytes.
-/// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop walks along k.
+/// - Register tile: R rows times P panels of C, whose sums stay in registers while the loop runs over k.
 /// - Chunk (chunk.h): up to kChunkRows rows of A, which pass through a whole weight before the next rows are packed.
 ///
-/// Every sum is one chain over k in ascending order in a lane of its own, so that neither the shape of a tile nor the
-/// place in it changes a bit of the result.
+/// Each element of C is summed in its own lane in ascending k, so its bits do not depend on the tile's shape or the
+/// element's position.
 namespace heed {
 
-/// Rows of the highest row block. WebAssembly sees 16 registers and V8 keeps one for itself: 6 x 8 sums, half a k-step
-/// of a panel and a broadcast word fill 15. Where a product needs a register before it is added (no fused
-/// multiply-add), one row less is faster: 49 instead of 29 GFLOP/s.
+/// Rows of the tallest row block. WebAssembly has 16 registers, of which V8 reserves one: 6 x 8 sums, half a k-step of
+/// a panel and a broadcast word fill 15. Without fused multiply-add each product needs a register of its own; one row
+/// fewer is then faster: 49 instead of 29 GFLOP/s.
 #if defined(HEED_RELAXED_SIMD)
 inline constexpr int kBlockRows = 6;
 #else
 inline constexpr int kBlockRows = 5;
 #endif
 
-/// The k-step of a format. half() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
+/// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
 /// these to four sums.
 struct FloatStep {
   static constexpr Index kBytes = 32;
   static constexpr int kGroup = 1;
-  static v128_t half(const std::byte* step, int which) { return simd::load(step + 16 * which); }
+  static v128_t loadHalf(const std::byte* step, int which) { return simd::load(step + 16 * which); }
   static v128_t add(v128_t sums, v128_t word, v128_t columns) { return simd::multiplyAdd(word, columns, sums); }
 };
 
-/// Adds one step group to a register tile. A Step without add() brings an overload of its own.
+/// Adds one step group to a register tile. A Step without add() provides its own overload.
 template <int R, int P, class Step>
   requires requires(const Step step, v128_t x) { step.add(x, x, x); }
 inline void addGroup(const Step& step, const uint32_t* left, const std::byte* right, Index panel_bytes,
@@ -51,7 +51,7 @@ inline void addGroup(const Step& step, const uint32_t* left, const std::byte* ri
   for (int n = 0; n < Step::kGroup; ++n) {
     v128_t columns[2 * P];
     HEED_UNROLL
-    for (int i = 0; i < 2 * P; ++i) columns[i] = step.half(right + n * Step::kBytes + i / 2 * panel_bytes, i % 2);
+    for (int i = 0; i < 2 * P; ++i) columns[i] = step.loadHalf(right + n * Step::kBytes + i / 2 * panel_bytes, i % 2);
     HEED_UNROLL
     for (int r = 0; r < R; ++r) {
       const v128_t word = wasm_v128_load32_splat(left + Step::kGroup * r + n);

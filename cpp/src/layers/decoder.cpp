@@ -58,7 +58,7 @@ template <class SelfAttention, class CrossAttention>
 void DecoderLayer::blocks(ConstMatrixView target, const SelfAttention& self_attention,
                           const CrossAttention& cross_attention, MatrixView output, Context& context) {
   requireShape("output", readOnly(output), target.rows(), options_.embed_dim);
-  const auto feed_forward = [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+  const auto feed_forward = [&](auto in, auto out, auto residual) {
     feed_forward_.forward(in, out, context, residual);
   };
   const bool pre = options_.norm_first;
@@ -74,11 +74,11 @@ void DecoderLayer::forward(const DecoderInput& input, const DecoderCallOptions& 
   requireShape("memory", memory, memories.totalRows(), options_.embed_dim);
   blocks(
       target,
-      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+      [&](auto in, auto out, auto residual) {
         self_attn_.forward({in, in, in, input.targets, input.targets}, options.self, {out, weights.self, residual},
                            context);
       },
-      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+      [&](auto in, auto out, auto residual) {
         multihead_attn_.forward({in, input.memory, input.memory, input.targets, input.memories}, options.memory,
                                 {out, weights.memory, residual}, context);
       },
@@ -107,10 +107,10 @@ void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallO
            "rotary positions");
   blocks(
       target,
-      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+      [&](auto in, auto out, auto residual) {
         cachedSelfAttention(in, cache, options.self, {out, weights.self, residual}, context);
       },
-      [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+      [&](auto in, auto out, auto residual) {
         cachedCrossAttention(in, cache, options.memory, {out, weights.memory, residual}, context);
       },
       output, context);
@@ -212,14 +212,6 @@ void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOption
     throw;
   }
   if (norm_) norm_->forward(readOnly(output), output);
-}
-
-std::vector<Module::Child> Decoder::children() {
-  std::vector<Child> all;
-  all.reserve(layers_.size() + 1);
-  for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
-  if (norm_) all.push_back({"norm", &*norm_});
-  return all;
 }
 
 }  // namespace heed

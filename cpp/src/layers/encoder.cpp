@@ -30,16 +30,14 @@ void EncoderLayer::selfAttentionBlock(ConstMatrixView x, const Sequences& sequen
                                       const MultiHeadCallOptions& options, MatrixView output, float* weights,
                                       Context& context) {
   residualBlock(options_.attention_norm ? &norm1_ : nullptr, options_.norm_first, dropout1_, x, output, context,
-                [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
+                [&](auto in, auto out, auto residual) {
                   self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
                 });
 }
 
 void EncoderLayer::feedForwardBlock(MatrixView x, Context& context) {
   residualBlock(&norm2_, options_.norm_first, dropout2_, readOnly(x), x, context,
-                [&](ConstMatrixView in, MatrixView out, const ConstMatrixView* residual) {
-                  feed_forward_.forward(in, out, context, residual);
-                });
+                [&](auto in, auto out, auto residual) { feed_forward_.forward(in, out, context, residual); });
 }
 
 std::vector<Module::Child> EncoderLayer::children() {
@@ -62,17 +60,17 @@ Encoder::Encoder(const EncoderLayerOptions& options, Index num_layers, bool fina
   seed(0);
 }
 
-Index Encoder::mostHeads() const {
-  Index most = 0;
-  for (const auto& layer : layers_) most = std::max(most, layer->options().num_heads);
-  return most;
+Index Encoder::maxHeads() const {
+  Index heads = 0;
+  for (const auto& layer : layers_) heads = std::max(heads, layer->options().num_heads);
+  return heads;
 }
 
 void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const EncoderCallOptions& options,
                       MatrixView output, std::span<float* const> weights, Context& context) {
   requireShape("output", readOnly(output), x.rows(), x.cols());
   if (!options.layer_head_masks.empty())
-    requireShape("headMask", {static_cast<Index>(options.layer_head_masks.size())}, {numLayers() * mostHeads()});
+    requireShape("headMask", {static_cast<Index>(options.layer_head_masks.size())}, {numLayers() * maxHeads()});
   if (output.data() != x.data()) output = x;
   MultiHeadCallOptions call = options;
   std::vector<Mask> masks;
@@ -86,19 +84,11 @@ void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const Encod
     last_heads = heads;
     if (!options.layer_head_masks.empty())
       call.head_mask =
-          options.layer_head_masks.subspan(static_cast<size_t>(i * mostHeads()), static_cast<size_t>(heads));
+          options.layer_head_masks.subspan(static_cast<size_t>(i * maxHeads()), static_cast<size_t>(heads));
     layer.forward(readOnly(output), sequences, call, output,
                   weights.empty() ? nullptr : weights[static_cast<size_t>(i)], context);
   }
   if (norm_) norm_->forward(readOnly(output), output);
-}
-
-std::vector<Module::Child> Encoder::children() {
-  std::vector<Child> all;
-  all.reserve(layers_.size() + 1);
-  for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
-  if (norm_) all.push_back({"norm", &*norm_});
-  return all;
 }
 
 }  // namespace heed

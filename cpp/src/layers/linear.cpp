@@ -11,9 +11,9 @@ LinearOptions checked(const LinearOptions& options) {
   requireAtLeast("inFeatures", options.in_features, 1);
   requireAtLeast("outFeatures", options.out_features, 1);
   requireRoom("weight", {options.out_features, options.in_features});
-  if (options.precision == Precision::kInt8 && options.in_features > kMostInt8Inputs) {
+  if (options.precision == Precision::kInt8 && options.in_features > kMaxInt8Inputs) {
     refuse(ErrorCode::kUnsupported, "inFeatures",
-           "at most " + std::to_string(kMostInt8Inputs) + " in int8 (sums of products must fit into 32 bits)",
+           "at most " + std::to_string(kMaxInt8Inputs) + " in int8 (sums of products must fit into 32 bits)",
            std::to_string(options.in_features));
   }
   return options;
@@ -31,7 +31,7 @@ Linear::Linear(Linear&&) noexcept = default;
 Linear& Linear::operator=(Linear&&) noexcept = default;
 
 void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual) const {
-  requireShape("x", x, x.rows(), options_.in_features);
+  requireColumns("x", x, options_.in_features);
   requireShape("output", readOnly(output), x.rows(), options_.out_features);
   Epilogue epilogue{.bias = bias(), .activation = options_.activation};
   if (residual) {
@@ -57,7 +57,7 @@ std::vector<Parameter> Linear::ownParameters() {
 
 void linear(ConstMatrixView x, ConstMatrixView weight, const float* bias, Activation activation, MatrixView output,
             Context& context) {
-  requireShape("weight", weight, weight.rows(), x.cols());
+  requireColumns("weight", weight, x.cols());
   requireShape("output", readOnly(output), x.rows(), weight.rows());
   Float32Weight packed(weight.rows(), weight.cols());
   for (Index row = 0; row < weight.rows(); ++row) packed.write(row, 1, weight.data() + row * weight.outerStride());

@@ -102,20 +102,20 @@ void MultiHeadAttention::project(ConstMatrixView query, ConstMatrixView key, Con
     projectKeyValue(key, value, k, v, context);
     return;
   }
-  requireShape("query", query, query.rows(), options_.embed_dim);
-  requireShape("key", key, key.rows(), options_.key_input_dim);
-  requireShape("value", value, value.rows(), options_.value_input_dim);
+  requireColumns("query", query, options_.embed_dim);
+  requireColumns("key", key, options_.key_input_dim);
+  requireColumns("value", value, options_.value_input_dim);
   matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, context);
 }
 
 void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Context& context) const {
-  requireShape("query", query, query.rows(), options_.embed_dim);
+  requireColumns("query", query, options_.embed_dim);
   q_proj_.forward(query, q, context);
 }
 
 void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v,
                                          Context& context) const {
-  requireShape("key", key, key.rows(), options_.key_input_dim);
+  requireColumns("key", key, options_.key_input_dim);
   requireShape("value", value, key.rows(), options_.value_input_dim);
   if (sameRows(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, context);
   k_proj_.forward(key, k, context);

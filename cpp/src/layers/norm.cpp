@@ -27,7 +27,7 @@ LayerNorm::LayerNorm(const LayerNormOptions& options)
       bias_(options.elementwise_affine && options.bias ? static_cast<size_t>(options.normalized_shape) : 0) {}
 
 void LayerNorm::forward(ConstMatrixView x, MatrixView output) const {
-  requireShape("x", x, x.rows(), options_.normalized_shape);
+  requireColumns("x", x, options_.normalized_shape);
   requireShape("output", readOnly(output), x.rows(), options_.normalized_shape);
   layerNorm(x, weight_.empty() ? nullptr : weight_.data(), bias_.empty() ? nullptr : bias_.data(), options_.eps,
             output);
@@ -54,7 +54,7 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
 
 void BatchNorm::forward(ConstMatrixView x, MatrixView output) const {
   const Index width = options_.num_features;
-  requireShape("x", x, x.rows(), width);
+  requireColumns("x", x, width);
   requireShape("output", readOnly(output), x.rows(), width);
   const auto row = [width](const std::vector<float>& vector) {
     return Eigen::Map<const Eigen::Array<float, 1, Eigen::Dynamic>>(vector.data(), width);

@@ -32,7 +32,7 @@ Index PositionalEncoding::outputWidth(Index width) const {
 }
 
 void PositionalEncoding::forward(ConstMatrixView x, const Sequences& sequences, MatrixView output) const {
-  requireShape("x", x, sequences.totalRows(), x.cols());
+  requireRows("x", x, sequences.totalRows());
   requireShape("output", readOnly(output), x.rows(), outputWidth(x.cols()));
   if (sequences.maxLength() > options_.max_length) {
     refuse(ErrorCode::kShapeMismatch, "x", "at most " + std::to_string(options_.max_length) + " positions (maxLength)",

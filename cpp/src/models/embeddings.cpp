@@ -6,8 +6,12 @@
 namespace heed {
 namespace {
 
-/// Requires every entry of `values` (T) to be in [0, limit). The message counts texts and tokens from 0.
+/// Requires `values` to have the shape (T) and entries in [0, limit). The message counts texts and tokens from 0.
 void requireBelow(const char* argument, const std::vector<int32_t>& values, Index limit, const Sequences& sequences) {
+  if (static_cast<Index>(values.size()) != sequences.totalRows()) {
+    refuse(ErrorCode::kShapeMismatch, argument, std::to_string(sequences.totalRows()) + " entries, one per token",
+           std::to_string(values.size()));
+  }
   for (Index n = 0; n < sequences.count(); ++n) {
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
       const Index value = values[static_cast<size_t>(t)];
@@ -17,16 +21,6 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
                  std::to_string(n));
     }
   }
-}
-
-void requireLength(const char* argument, size_t got, Index rows) {
-  if (static_cast<Index>(got) != rows) {
-    refuse(ErrorCode::kShapeMismatch, argument, std::to_string(rows) + " entries, one per token", std::to_string(got));
-  }
-}
-
-LayerNormOptions normOptions(const EncoderModelConfig& config, Index width) {
-  return {.normalized_shape = width, .eps = config.eps, .elementwise_affine = true, .bias = config.norm_bias};
 }
 
 }  // namespace
@@ -51,17 +45,10 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
 
 void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   const Sequences& sequences = batch.sequences;
-  const Index rows = sequences.totalRows();
-  requireLength("ids", batch.ids.size(), rows);
   requireBelow("ids", batch.ids, config_.vocab_size, sequences);
-  if (!batch.token_types.empty()) {
-    requireLength("tokenTypeIds", batch.token_types.size(), rows);
+  if (!batch.token_types.empty())
     requireBelow("tokenTypeIds", batch.token_types, std::max<Index>(config_.type_vocab_size, 1), sequences);
-  }
-  if (!batch.positions.empty()) {
-    requireLength("positions", batch.positions.size(), rows);
-    requireBelow("positions", batch.positions, config_.max_positions, sequences);
-  }
+  if (!batch.positions.empty()) requireBelow("positions", batch.positions, config_.max_positions, sequences);
   const Index longest = config_.max_positions - config_.position_offset;
   for (Index n = 0; n < sequences.count(); ++n) {
     if (sequences.length(n) > longest) {

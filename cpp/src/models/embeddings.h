@@ -6,6 +6,10 @@
 
 namespace heed {
 
+inline LayerNormOptions normOptions(const EncoderModelConfig& config, Index width) {
+  return {.normalized_shape = width, .eps = config.eps, .elementwise_affine = true, .bias = config.norm_bias};
+}
+
 /// LN(word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
 ///
 /// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.

@@ -17,6 +17,7 @@ constexpr Index kMaxRows = 1 << 24;
 /// WebAssembly memory is limited to 4 GB. In native builds, the limit keeps absurd files from exhausting the machine.
 constexpr double kMaxBytes = 4.0 * 1024 * 1024 * 1024;
 
+/// Checks what the constructors of the parts do not check, and the total size.
 void validate(const EncoderModelConfig& c) {
   const auto require_range = [](const char* name, Index got, Index least, Index most) {
     requireRange(std::string("config.") + name, got, least, most);
@@ -26,12 +27,8 @@ void validate(const EncoderModelConfig& c) {
   require_range("embeddingDim", c.embedding_dim, 0, kMaxWidth);
   require_range("numLayers", c.num_layers, 0, 1024);
   require_range("numHeads", c.num_heads, 1, c.embed_dim);
-  if (c.embed_dim % c.num_heads != 0) {
-    refuse(ErrorCode::kInvalidArgument, "config.numHeads",
-           "a divisor of embedDim (" + std::to_string(c.embed_dim) + ")", std::to_string(c.num_heads));
-  }
   require_range("feedForwardDim", c.feed_forward_dim, 1,
-                c.precision == Precision::kInt8 ? kMostInt8Inputs : 4 * kMaxWidth);
+                c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
   require_range("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
   require_range("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
@@ -42,13 +39,7 @@ void validate(const EncoderModelConfig& c) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
   }
-  if (c.positions == Positions::kRotary) {
-    require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
-    if (c.rotary_dim % 2 != 0)
-      refuse(ErrorCode::kInvalidArgument, "config.rotaryDim", "an even number", std::to_string(c.rotary_dim));
-    for (const double base : {c.rotary_base, c.local_rotary_base})
-      if (!(base > 1)) refuse(ErrorCode::kInvalidArgument, "config.rotaryBase", "a number > 1", numberText(base));
-  }
+  if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
   const double e = static_cast<double>(c.embed_dim);
@@ -93,12 +84,10 @@ EncoderModel::EncoderModel(const EncoderModelConfig& config)
     : config_((validate(config), config)),
       embeddings_(std::make_unique<Embeddings>(config)),
       positions_(std::make_unique<PositionTables>()) {
-  const Index distinct_layers = std::min<Index>(config.shared_layers ? 1 : config.num_layers, config.num_layers);
+  const Index distinct_layers = config.shared_layers ? std::min<Index>(1, config.num_layers) : config.num_layers;
   for (Index i = 0; i < distinct_layers; ++i)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
-  if (config.final_norm)
-    norm_.emplace(LayerNormOptions{
-        .normalized_shape = config.embed_dim, .eps = config.eps, .elementwise_affine = true, .bias = config.norm_bias});
+  if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
   if (config.positions == Positions::kRotary) {
     positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base,
                                Rotary::Pairing::kHalfSplit);
@@ -145,7 +134,7 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
   layer.forward(readOnly(hidden), sequences, options, hidden, weights, context);
 }
 
-void EncoderModel::finish(MatrixView hidden) const {
+void EncoderModel::applyFinalNorm(MatrixView hidden) const {
   if (norm_) norm_->forward(readOnly(hidden), hidden);
 }
 
@@ -154,9 +143,8 @@ void EncoderModel::wordLogits(ConstMatrixView x, MatrixView output, Context& con
 }
 
 std::vector<Module::Child> EncoderModel::children() {
-  std::vector<Child> all = {{"embeddings", embeddings_.get()}};
-  for (size_t i = 0; i < layers_.size(); ++i) all.push_back({"layers." + std::to_string(i), layers_[i].get()});
-  if (norm_) all.push_back({"norm", &*norm_});
+  std::vector<Child> all = stackChildren(layers_, norm_);
+  all.insert(all.begin(), {"embeddings", embeddings_.get()});
   return all;
 }
 

@@ -19,7 +19,7 @@ namespace {
 /// One head of one sequence, with keys and values packed for the two products.
 struct Head {
   KeySelection selection;
-  Panels keys, values;  // of the selected keys
+  Panels keys, values;  // packed rows of the selected keys only
   float scale;          // 1 / sqrt(Dk) by default
   float head_mask;
 
@@ -34,22 +34,20 @@ struct Head {
 
 using RowFactors = std::array<float, kMaxQueries>;
 
-/// Writes one row of the softmax, (S), with zeros for skipped keys.
-void writeWeights(const VisibleKeys& visible, const float* exponentials, float inverse_sum, float* weights,
-                  Index num_keys) {
+/// Writes one row of attention weights, shape (S), with zeros for skipped keys.
+void writeWeights(const VisibleKeys& visible, const float* row, float inverse_sum, float* weights, Index num_keys) {
   std::fill_n(weights, num_keys, 0.0f);
-  visible.forEach([&](Index key, Index column) { weights[key] = inverse_sum * exponentials[column]; });
+  visible.forEach([&](Index key, Index column) { weights[key] = inverse_sum * row[column]; });
 }
 
-/// Inverted dropout on the weights of query i. The draws depend on the absolute positions of query and key.
-void dropWeights(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* weights) {
+/// Inverted dropout on the exponentials of query i. The draws depend on the absolute positions of query and key.
+void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const RandomState& random, float* row) {
   const AttentionOptions& options = head.selection.options();
-  const float kept = keptScale(options.dropout, DropoutScaling::kInverted);
+  const float scale = keptScale(options.dropout, DropoutScaling::kInverted);
   DropoutRow draws(options.dropout_key, random.first_sequence + head.selection.sequence(), head.selection.head(),
                    options.query_offset + i);
-  visible.forEach([&](Index key, Index column) {
-    weights[column] = draws.drops(key, options.dropout) ? 0 : weights[column] * kept;
-  });
+  visible.forEach(
+      [&](Index key, Index column) { row[column] = draws.drops(key, options.dropout) ? 0 : row[column] * scale; });
 }
 
 /// Computes queries [first, first + rows) of a head, few enough that their scores stay in the cache. query (rows, Dk),
@@ -58,7 +56,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
                  Context& context) {
   Arena& arena = context.arena;
   const Arena::Scope scope(arena);
-  const Index rows = query.rows(), num_keys = head.selection.numKeys();
+  const Index rows = query.rows(), num_keys = head.selection.totalKeys();
   const VisibleKeys visible(head.selection, first, rows, arena);
   const Range features{0, head.keys.depth}, columns{0, head.values.columns};
   MatrixView scores = arena.matrix(rows, (visible.count() + 7) / 8 * 8);
@@ -74,15 +72,16 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
     visible.addBiasAndMasks(r, row);
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
     const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
-    // Softmax. The product with V includes the division by the sum, because its rows are shorter.
+    // Softmax. The division by the sum is left to the product with V, whose rows (Dv) are shorter than the scores' (S).
     const float sum = exponentials(row, scores.cols()), inverse_sum = sum == 0 ? 0 : 1 / sum;
     if (weights) writeWeights(visible, row, inverse_sum, weights + r * num_keys, num_keys);
     // Dropout.
-    if (head.selection.options().dropout > 0) dropWeights(head, visible, first + r, context.random, row);
-    const float& factor = factors[static_cast<size_t>(r)] = head.head_mask * inverse_sum;
+    if (head.selection.options().dropout > 0) dropEntries(head, visible, first + r, context.random, row);
+    float& factor = factors[static_cast<size_t>(r)];
+    factor = head.head_mask * inverse_sum;
     // Product with V for non-finite values: only over the allowed keys of each query, because 0 times NaN is NaN.
     if (!head.values.finite) {
-      visible.gather(allowed, row);
+      visible.compactRow(allowed, row);
       Index count = 0;
       for (const Range& range : allowed) count += range.count();
       multiplyRowBlock(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
@@ -107,9 +106,9 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   };
   require_heads("query", query.cols());
   require_heads("value", value.cols());
-  requireShape("query", query, queries.totalRows(), query.cols());
+  requireRows("query", query, queries.totalRows());
   requireShape("key", key, keys.totalRows(), query.cols());
-  requireShape("value", value, keys.totalRows(), value.cols());
+  requireRows("value", value, keys.totalRows());
   requireShape("output", output, queries.totalRows(), value.cols());
   if (keys.count() != queries.count()) {
     refuse(ErrorCode::kShapeMismatch, "key", "as many sequences as query (" + std::to_string(queries.count()) + ")",
@@ -118,10 +117,10 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   if (options.scale && !std::isfinite(*options.scale))
     refuse(ErrorCode::kInvalidArgument, "scale", "a finite number", numberText(*options.scale));
   if (options.window) requireAtLeast("window", *options.window, 0);
-  // Keeps sums of positions, distances and window radii within Index.
-  constexpr Index kMostPositions = std::numeric_limits<Index>::max() / 4;
+  // Bounds positions so that sums of positions, distances and window radii cannot overflow Index.
+  constexpr Index kMaxPositions = std::numeric_limits<Index>::max() / 4;
   requireRange("queryOffset", options.query_offset, 0,
-               kMostPositions - std::min(kMostPositions, std::max(queries.maxLength(), keys.maxLength())));
+               kMaxPositions - std::min(kMaxPositions, std::max(queries.maxLength(), keys.maxLength())));
   if (options.bias)
     requireShape("bias", {static_cast<Index>(options.bias->values.size())},
                  {num_heads * (2 * options.bias->max_distance + 1)});
@@ -131,8 +130,8 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   requireRate("dropout", options.dropout);
 }
 
-/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because theirs may be out of
-/// bounds.
+/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because their own address could
+/// be out of bounds.
 template <class View>
 View headRows(View all, Index begin, Index end, Index h, Index width) {
   const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;

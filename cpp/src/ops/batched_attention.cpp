@@ -70,12 +70,12 @@ void BatchedAttention::forward(const float* query, const float* key, const float
   const RandomScope random(context);
   for (Index b = 0; b < leading_.size(); ++b) {
     AttentionOptions call = options;
-    Mask placed;
+    Mask matrix_mask;
     if (mask) {
       const size_t axes = mask_strides.size();
-      placed = {mask->kind, mask->data, {0, 0, mask_strides[axes - 2], mask_strides[axes - 1]}};
-      placed.data = placed.at(matrixOffset(leading_, mask_strides, b));
-      call.masks = {&placed, 1};
+      matrix_mask = {mask->kind, mask->data, {0, 0, mask_strides[axes - 2], mask_strides[axes - 1]}};
+      matrix_mask.data = matrix_mask.at(matrixOffset(leading_, mask_strides, b));
+      call.masks = {&matrix_mask, 1};
     }
     const auto matrix = [&](const float* data, const Shape& shape, const std::vector<Index>& by) {
       return view(data + matrixOffset(leading_, by, b), shape[-2], shape[-1]);

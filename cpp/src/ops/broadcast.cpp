@@ -44,17 +44,18 @@ const void* Mask::at(Index offset) const {
   return static_cast<const float*>(data) + offset;
 }
 
-Mask MaskTensor::broadcast(const std::array<Index, 4>& target) const {
-  if (!per_key) return Mask::broadcast(argument, kind, data, shape, target);
-  const Shape keys{target[0], target[3]};
-  if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, keys.toString(), shape);
-  return {kind, data, {target[3], 0, 0, 1}};
-}
-
 std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target) {
-  std::vector<Mask> placed;
-  for (const MaskTensor& mask : masks) placed.push_back(mask.broadcast(target));
-  return placed;
+  const Shape keys{target[0], target[3]};
+  std::vector<Mask> all;
+  for (const auto& [argument, kind, data, shape, per_key] : masks) {
+    if (!per_key) {
+      all.push_back(Mask::broadcast(argument, kind, data, shape, target));
+      continue;
+    }
+    if (shape != keys && !(target[0] == 1 && shape == Shape{target[3]})) refuseShape(argument, keys.toString(), shape);
+    all.push_back({kind, data, {target[3], 0, 0, 1}});
+  }
+  return all;
 }
 
 }  // namespace heed

@@ -131,20 +131,13 @@ Floats<N> tanh(const Floats<N>& x) {
 }
 
 // The range, then the coefficients of the numerator and of the denominator, highest power first.
-inline constexpr float kErf[] = {4.0f,
-                                 -4.0f,
-                                 -2.72614225801306e-10f,
-                                 2.77068142495902e-08f,
-                                 -2.10102402082508e-06f,
-                                 -5.69250639462346e-05f,
-                                 -7.34990630326855e-04f,
-                                 -2.95459980854025e-03f,
-                                 -1.60960333262415e-02f,
-                                 -1.45660718464996e-05f,
-                                 -2.13374055278905e-04f,
-                                 -1.68282697438203e-03f,
-                                 -7.37332916720468e-03f,
-                                 -1.42647390514189e-02f};
+// clang-format off
+inline constexpr float kErf[] = {
+    4.0f, -4.0f,
+    -2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+    -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f,
+    -1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f, -1.42647390514189e-02f};
+// clang-format on
 
 /// erf x with error 4e-7: the odd rational approximation of Eigen and XLA, which reaches 1 at x = 4.
 template <int N>

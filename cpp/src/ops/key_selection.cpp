@@ -25,8 +25,8 @@ Range causalAndWindow(Index position, Index num_keys, const AttentionOptions& op
   Range range{0, num_keys};
   if (options.causal) range.end = std::min(range.end, position + 1);
   if (options.window) {
-    const Index radius =
-        std::min(*options.window, position + num_keys);  // larger radii are equivalent but could overflow
+    // Larger radii are equivalent but could overflow.
+    const Index radius = std::min(*options.window, position + num_keys);
     range.begin = std::max<Index>(range.begin, position - radius);
     range.end = std::min(range.end, position + radius + 1);
   }
@@ -55,59 +55,60 @@ Range KeySelection::visibleTo(Index i) const {
   return {selected_.before(range.begin), selected_.before(range.end)};
 }
 
-VisibleKeys::VisibleKeys(const KeySelection& selection, Index first, Index count, Arena& arena)
+VisibleKeys::VisibleKeys(const KeySelection& selection, Index first, Index num_queries, Arena& arena)
     : selection_(selection),
       first_(first),
-      rows_(count),
-      reach_{selection.visibleTo(first).begin / 8 * 8, selection.visibleTo(first + count - 1).end} {
-  gatherMasks(arena);
+      rows_(num_queries),
+      candidates_{selection.visibleTo(first).begin / 8 * 8, selection.visibleTo(first + num_queries - 1).end} {
+  loadMasks(arena);
   findRanges(arena);
   for (const Range& range : ranges_) count_ += range.count();
 }
 
-void VisibleKeys::gatherMasks(Arena& arena) {
+void VisibleKeys::loadMasks(Arena& arena) {
   const std::span<const Mask> masks = selection_.options().masks;
-  auto* gathered = arena.take<BlockMask>(static_cast<Index>(masks.size()));
+  auto* loaded = arena.take<BlockMask>(static_cast<Index>(masks.size()));
   size_t count = 0;
   for (const Mask& mask : masks) {
     const bool boolean = mask.kind == Mask::Kind::kBoolean, same = sameForAllQueries(mask);
     if (boolean && same) continue;  // the keys that it forbids are not selected
-    BlockMask& block = gathered[count++];
+    BlockMask& block = loaded[count++];
     block = {.hides_panels = !same, .allowed = {}, .added = {}};
     for (Index r = 0; r < rows_; ++r) {
       const auto row = static_cast<size_t>(r);
       const Index first = firstEntry(mask, selection_.sequence(), selection_.head(), first_ + r);
       if (boolean) {
-        block.allowed[row] = gatherRow(static_cast<const uint8_t*>(mask.data) + first, mask.strides[3], arena);
+        block.allowed[row] = maskRow(static_cast<const uint8_t*>(mask.data) + first, mask.strides[3], arena);
       } else if (r > 0 && same) {
         block.added[row] = block.added[0];
       } else {
-        block.added[row] = gatherRow(static_cast<const float*>(mask.data) + first, mask.strides[3], arena);
+        block.added[row] = maskRow(static_cast<const float*>(mask.data) + first, mask.strides[3], arena);
       }
     }
   }
-  masks_ = {gathered, count};
+  masks_ = {loaded, count};
 }
 
 template <class T>
-const T* VisibleKeys::gatherRow(const T* row, Index stride, Arena& arena) const {
+const T* VisibleKeys::maskRow(const T* row, Index stride, Arena& arena) const {
   const RowList& selected = selection_.selected();
-  if (stride == 1 && !selected.indices) return row + reach_.begin;
-  T* gathered = arena.take<T>(reach_.count());
-  for (Index k = reach_.begin; k < reach_.end; ++k) gathered[k - reach_.begin] = row[selected[k] * stride];
-  return gathered;
+  if (stride == 1 && !selected.indices) return row + candidates_.begin;
+  T* entries = arena.take<T>(candidates_.count());
+  for (Index k = candidates_.begin; k < candidates_.end; ++k)
+    entries[k - candidates_.begin] = row[selected[k] * stride];
+  return entries;
 }
 
 void VisibleKeys::findRanges(Arena& arena) {
-  auto* ranges = arena.take<Range>(reach_.count() / 16 + 1);
+  auto* ranges = arena.take<Range>(candidates_.count() / 16 + 1);
   if (std::ranges::none_of(masks_, &BlockMask::hides_panels)) {
-    ranges[0] = reach_;
+    ranges[0] = candidates_;
     ranges_ = {ranges, 1};
     return;
   }
   size_t count = 0;
-  for (Index first = reach_.begin; first < reach_.end; first += 8) {
-    const Range panel{first, std::min(first + 8, reach_.end)};
+  for (Index first = candidates_.begin; first < candidates_.end; first += 8) {
+    const Range panel{first, std::min(first + 8, candidates_.end)};
     if (std::ranges::any_of(masks_, [&](const BlockMask& mask) { return hidesPanel(mask, panel); })) continue;
     if (count > 0 && ranges[count - 1].end == first) {
       ranges[count - 1].end = panel.end;
@@ -120,7 +121,7 @@ void VisibleKeys::findRanges(Arena& arena) {
 
 bool VisibleKeys::hidesPanel(const BlockMask& mask, const Range& panel) const {
   if (!mask.hides_panels) return false;
-  const Index first = panel.begin - reach_.begin;
+  const Index first = panel.begin - candidates_.begin;
   for (size_t r = 0; r < static_cast<size_t>(rows_); ++r) {
     const bool hidden = mask.added[0] ? allForbidden(mask.added[r] + first, panel.count())
                                       : allForbidden(mask.allowed[r] + first, panel.count());
@@ -138,11 +139,11 @@ void VisibleKeys::addBiasAndMasks(Index r, float* scores) const {
     scores = std::fill_n(scores, part.begin - range.begin, kForbidden);
     if (options.bias) {
       const float* bias = options.bias->head(selection_.head());
-      const Index position = options.query_offset + first_ + r, most = options.bias->max_distance;
+      const Index position = options.query_offset + first_ + r, max_distance = options.bias->max_distance;
       for (Index k = part.begin; k < part.end; ++k)
-        scores[k - part.begin] += bias[std::clamp(selection_.selected()[k] - position, -most, most)];
+        scores[k - part.begin] += bias[std::clamp(selection_.selected()[k] - position, -max_distance, max_distance)];
     }
-    const Index first = part.begin - reach_.begin;
+    const Index first = part.begin - candidates_.begin;
     for (const BlockMask& mask : masks_) {
       if (mask.added[0]) {
         applyMask(mask.added[row] + first, part.count(), scores);
@@ -167,7 +168,7 @@ std::span<const Range> VisibleKeys::allowed(const float* scores, Arena& arena) c
   return {ranges, count};
 }
 
-void VisibleKeys::gather(std::span<const Range> allowed, float* row) const {
+void VisibleKeys::compactRow(std::span<const Range> allowed, float* row) const {
   const float* from = row;
   auto next = allowed.begin();
   for (const Range& range : ranges_) {

@@ -8,10 +8,12 @@
 
 /// Decides which keys the queries of one head of one sequence may attend to, and which work is skipped.
 ///
-/// 1. KeySelection leaves out keys that masks hide from all queries, such as padding. They are not packed, and the
-///    following steps count keys among the selected ones.
-/// 2. VisibleKeys skips, for a block of queries, the panels of 8 selected keys that none of its queries may attend to.
-/// 3. Within the remaining panels, scores of forbidden keys are computed and then set to -infinity.
+/// 1. KeySelection leaves out the keys that masks hide from all queries, such as padding. The *selected* keys are
+///    packed, and the following steps count keys among them.
+/// 2. For a block of queries, causality and the window first narrow the range of selected keys to the *candidates*
+///    (KeySelection::visibleTo()). VisibleKeys then skips the panels of 8 candidates that masks hide from all of the
+///    block's queries. The rest are *visible*: their scores are computed.
+/// 3. A visible key is *allowed* for one query, or its score is set to -infinity.
 namespace heed {
 
 /// The keys that are left after applying the masks that are the same for all queries.
@@ -21,7 +23,8 @@ class KeySelection {
   KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, Arena& arena);
 
   const RowList& selected() const { return selected_; }
-  Index numKeys() const { return num_keys_; }
+  /// Number of all keys of the sequence, selected or not.
+  Index totalKeys() const { return num_keys_; }
   /// The range of selected keys that causality and the window allow for query i.
   Range visibleTo(Index i) const;
 
@@ -38,10 +41,10 @@ class KeySelection {
 /// The selected keys that a block of consecutive queries may attend to.
 class VisibleKeys {
  public:
-  /// Queries [first, first + count), count <= kMaxQueries.
-  VisibleKeys(const KeySelection& selection, Index first, Index count, Arena& arena);
+  /// Queries [first, first + num_queries), num_queries <= kMaxQueries.
+  VisibleKeys(const KeySelection& selection, Index first, Index num_queries, Arena& arena);
 
-  /// The panels of selected keys that some query of the block may attend to.
+  /// The visible keys as ranges of selected keys, in whole panels.
   std::span<const Range> ranges() const { return ranges_; }
   /// The number of keys in ranges(), which is the number of columns of the block's scores.
   Index count() const { return count_; }
@@ -61,24 +64,24 @@ class VisibleKeys {
   /// The selected keys whose score is not -infinity after addBiasAndMasks().
   std::span<const Range> allowed(const float* scores, Arena& arena) const;
   /// Moves the columns of the `allowed` keys to the front of the row.
-  void gather(std::span<const Range> allowed, float* row) const;
+  void compactRow(std::span<const Range> allowed, float* row) const;
 
  private:
-  /// The entries of one mask for the keys in reach_, one row per query.
+  /// The entries of one mask for the candidates, one row per query. Exactly one of the two arrays is set.
   struct BlockMask {
-    bool hides_panels;  ///< differs between queries, and may hide panels from all of the block
-    std::array<const uint8_t*, kMaxQueries> allowed;  ///< one of the two kinds, the other null
+    bool hides_panels;  ///< differs between queries, so it may hide a panel from the whole block
+    std::array<const uint8_t*, kMaxQueries> allowed;
     std::array<const float*, kMaxQueries> added;
   };
-  void gatherMasks(Arena& arena);
+  void loadMasks(Arena& arena);
   template <class T>
-  const T* gatherRow(const T* row, Index stride, Arena& arena) const;
+  const T* maskRow(const T* row, Index stride, Arena& arena) const;
   void findRanges(Arena& arena);
   bool hidesPanel(const BlockMask& mask, const Range& panel) const;
 
   const KeySelection& selection_;
   Index first_, rows_;
-  Range reach_;  // selected keys that causality and the window allow for some query, rounded down to a panel's start
+  Range candidates_;  // selected keys that causality and the window permit; begins at the start of a panel
   std::span<const BlockMask> masks_;
   std::span<const Range> ranges_;
   Index count_ = 0;

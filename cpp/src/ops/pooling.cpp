@@ -2,7 +2,6 @@
 #include "heed/pooling.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/check.h"
@@ -10,7 +9,8 @@
 namespace heed {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames{"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
+/// In the order of Pooling.
+constexpr std::string_view kNames[] = {"mean", "cls", "last", "max", "mean_sqrt_len", "weighted_mean"};
 
 /// Row n of output = sum w_i x_i / divisor, added row by row, so that the result does not depend on how Eigen splits
 /// sums.
@@ -22,18 +22,12 @@ void weigh(ConstMatrixView hidden, Index begin, Index end, Weight weight, float 
   vector /= divisor;
 }
 
-/// The larger of two, or NaN where either is.
+/// The larger of two, or NaN if either is.
 constexpr auto kLargerOrNaN = [](float a, float b) { return a > b || std::isnan(a) ? a : b; };
 
 }  // namespace
 
-Pooling poolingNamed(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found != kNames.end()) return static_cast<Pooling>(found - kNames.begin());
-  std::string legal;
-  for (const std::string_view known : kNames) legal += (legal.empty() ? "" : ", ") + std::string(known);
-  refuse(ErrorCode::kInvalidArgument, "pooling", "one of " + legal, "'" + std::string(name) + "'");
-}
+Pooling poolingNamed(std::string_view name) { return static_cast<Pooling>(indexOfName("pooling", name, kNames)); }
 
 void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const Index> skipped, Pooling pooling,
           MatrixView output) {
@@ -67,10 +61,10 @@ void pool(ConstMatrixView hidden, const Sequences& sequences, std::span<const In
         weigh(hidden, begin, end, one, std::sqrt(static_cast<float>(length)), output, n);
         break;
       case Pooling::kWeightedMean: {
-        const auto place = [first](Index i) { return static_cast<float>(i - first + 1); };
+        const auto position = [first](Index i) { return static_cast<float>(i - first + 1); };
         // The sum of skip + 1 .. end - first; in double, because the sum over 46,341 tokens exceeds 32 bits.
-        const double places = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
-        weigh(hidden, begin, end, place, static_cast<float>(places), output, n);
+        const double sum = static_cast<double>(skip + 1 + end - first) * static_cast<double>(length) / 2;
+        weigh(hidden, begin, end, position, static_cast<float>(sum), output, n);
         break;
       }
     }

@@ -18,7 +18,7 @@ using RowVector = Eigen::RowVectorXd;
 /// A score that forbids its key.
 inline constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-/// softmax(x)_j = exp(x_j - max x) / sum_k exp(x_k - max x) for each row; zeros where every entry is -infinity.
+/// softmax(x)_j = exp(x_j - max x) / sum_k exp(x_k - max x) for each row; zeros if every entry is -infinity.
 inline Matrix softmax(const Matrix& x) {
   Matrix a = Matrix::Zero(x.rows(), x.cols());
   for (Eigen::Index i = 0; i < x.rows() && x.cols() > 0; ++i) {
@@ -30,7 +30,7 @@ inline Matrix softmax(const Matrix& x) {
 }
 
 /// Attention(Q, K, V) = softmax(scale Q K^T + M) V (Vaswani et al. 2017, eq. 1). Q (L, Dk), K (S, Dk), V (S, Dv),
-/// M (L, S) the sum of biases and masks, -infinity where a key is forbidden.
+/// M (L, S) the sum of biases and masks, -infinity for forbidden keys.
 struct Attention {
   Matrix weights, output;  // (L, S), (L, Dv)
 };
@@ -39,8 +39,8 @@ inline Attention attention(const Matrix& Q, const Matrix& K, const Matrix& V, do
   return {A, A * V};
 }
 
-/// M of a causal mask and a window, the first query standing at `offset`: 0 where |i - j| <= window and, if causal,
-/// j <= i; otherwise -infinity. A negative window is none.
+/// M of a causal mask and a window, the first query being at `offset`: 0 if |i - j| <= window and, if causal,
+/// j <= i; otherwise -infinity. A negative window is not limited.
 inline Matrix causalAndWindow(Eigen::Index L, Eigen::Index S, bool causal, Eigen::Index window, Eigen::Index offset) {
   return Matrix::NullaryExpr(L, S, [=](Eigen::Index row, Eigen::Index j) {
     const Eigen::Index i = row + offset, distance = i > j ? i - j : j - i;
@@ -56,12 +56,12 @@ inline Matrix alibi(Eigen::Index L, Eigen::Index S, double slope) {
 /// The time-distributed layer: X W^T + b, W (out, in), b (out).
 inline Matrix linear(const Matrix& X, const Matrix& W, const RowVector& b) { return (X * W.transpose()).rowwise() + b; }
 
-/// LN(x) = gamma (x - mean) / sqrt(variance + eps) + delta for each row, variance with 1/E (Ba, Kiros, Hinton 2016).
-inline Matrix layerNorm(const Matrix& X, const RowVector& gamma, const RowVector& delta, double eps) {
+/// LN(x) = gamma (x - mean) / sqrt(variance + eps) + beta for each row, variance with 1/E (Ba, Kiros, Hinton 2016).
+inline Matrix layerNorm(const Matrix& X, const RowVector& gamma, const RowVector& beta, double eps) {
   const Matrix centred = X.colwise() - X.rowwise().mean();
   const Eigen::VectorXd deviation = (centred.rowwise().squaredNorm() / double(X.cols())).array() + eps;
   const Matrix normed = centred.array().colwise() / deviation.array().sqrt();
-  return (normed * gamma.asDiagonal()).rowwise() + delta;
+  return (normed * gamma.asDiagonal()).rowwise() + beta;
 }
 
 /// The activations phi of a time-distributed layer.

@@ -3,7 +3,6 @@
 #include "core/check.h"
 #include "core/elementary.h"
 #include "heed/positional_encoding.h"
-#include "ops/positional_encoding.h"
 
 namespace heed {
 

@@ -141,14 +141,14 @@ void ParameterGradients::zero() {
 Node::~Node() {
   // Not recursively, as a long chain would use up the stack: `dropped` keeps the inputs of a node alive beyond it.
   std::vector<std::shared_ptr<Node>> dropped = std::move(inputs);
-  backward = nullptr;
+  backward = {};
   while (!dropped.empty()) {
     const std::shared_ptr<Node> node = std::move(dropped.back());
     dropped.pop_back();
     if (!node || node.use_count() > 1) continue;
     std::move(node->inputs.begin(), node->inputs.end(), std::back_inserter(dropped));
     node->inputs.clear();
-    node->backward = nullptr;
+    node->backward = {};
   }
 }
 
@@ -180,7 +180,7 @@ Variable Graph::leaf(Matrix value, bool needs_gradient) {
 }
 
 Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
-                       std::function<void(Matrix&, Backward&)> backward) {
+                       BackwardFunction backward) {
   const bool needed =
       uses_parameters || std::any_of(inputs.begin(), inputs.end(), [](const Variable& x) { return x.needsGradient(); });
   Variable result = leaf(std::move(value), needed);

@@ -28,11 +28,11 @@ export const focusCodec: Codec<Focus> = {
   read(text) {
     if (text === '') return {};
     const entries = text.split(',').map((part) => part.split(':'));
-    const valid = entries.every(([axis, place]) => /^[a-z]+$/.test(axis ?? '') && /^\d{1,3}$/.test(place ?? ''));
-    return valid ? Object.fromEntries(entries.map(([axis, place]) => [axis, Number(place)])) : undefined;
+    const valid = entries.every(([axis, index]) => /^[a-z]+$/.test(axis ?? '') && /^\d{1,3}$/.test(index ?? ''));
+    return valid ? Object.fromEntries(entries.map(([axis, index]) => [axis, Number(index)])) : undefined;
   },
   write: (focus) =>
     Object.entries(focus)
-      .map(([axis, place]) => `${axis}:${place}`)
+      .map(([axis, index]) => `${axis}:${index}`)
       .join(','),
 };

@@ -22,7 +22,7 @@ export interface MatrixProps {
   symbol: ComponentChildren;
   /** The accessible name, also the tooltip of the heading. */
   caption: string;
-  /** A short note beside the symbol. */
+  /** A short note next to the symbol. */
   note?: string | undefined;
   values: number[][];
   rows: Axis;

@@ -17,7 +17,7 @@ interface TokenAttentionProps {
 }
 
 /** Smaller weights are not drawn as lines. */
-const smallestLine = 0.04;
+const minDrawnWeight = 0.04;
 
 export function TokenAttention({ tokens, weights, view, pinned }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
@@ -43,9 +43,9 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
     </button>
   );
   const queryTokens = <div class="tokens queries">{tokens.map(tokenButton)}</div>;
-  const share = (index: number): number => (query === null ? 0 : row(query)[index]!);
+  const weight = (index: number): number => (query === null ? 0 : row(query)[index]!);
   const keyTokens: ComponentChildren = tokens.map((token, index) => (
-    <span key={index} class={`token ${index === column.value ? 'lit' : ''}`} style={{ '--heat': share(index) }}>
+    <span key={index} class={`token ${index === column.value ? 'lit' : ''}`} style={{ '--heat': weight(index) }}>
       {token}
     </span>
   ));
@@ -86,7 +86,7 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
             <HeatMap
               weights={weights}
               length={length}
-              label={`Attention of ${length} tokens to ${length} tokens; the buttons beside it list the weights.`}
+              label={`Attention of ${length} tokens to ${length} tokens; the buttons next to it list the weights.`}
             />
             {query !== null && <div class="row-marker" style={{ '--row': query }} />}
             {column.value !== null && <div class="column-marker" style={{ '--column': column.value }} />}
@@ -102,8 +102,8 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
   for (let from = 0; from < length; from++) {
     if (query !== null && from !== query) continue;
     for (let to = 0; to < length; to++) {
-      const share = weights[from * length + to]!;
-      if (share < smallestLine) continue;
+      const weight = weights[from * length + to]!;
+      if (weight < minDrawnWeight) continue;
       lines.push(
         <line
           key={`${from}-${to}`}
@@ -111,7 +111,7 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
           y1={from + 0.5}
           x2={100}
           y2={to + 0.5}
-          stroke-opacity={Math.min(1, share ** 0.7)}
+          stroke-opacity={Math.min(1, weight ** 0.7)}
         />,
       );
     }
@@ -129,9 +129,9 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
   );
 }
 
-function inWords(tokens: string[], index: number, shares: Float32Array): string {
-  const ranked = Array.from(shares, (share, to) => ({ share, token: tokens[to]! }))
-    .sort((a, b) => b.share - a.share)
+function inWords(tokens: string[], index: number, weights: Float32Array): string {
+  const ranked = Array.from(weights, (weight, to) => ({ weight, token: tokens[to]! }))
+    .sort((a, b) => b.weight - a.weight)
     .slice(0, 4);
-  return `“${tokens[index]}” attends to ${ranked.map(({ share, token }) => `“${token}” ${percent(share)}`).join(', ')}`;
+  return `“${tokens[index]}” attends to ${ranked.map(({ weight, token }) => `“${token}” ${percent(weight)}`).join(', ')}`;
 }

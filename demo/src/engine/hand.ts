@@ -8,7 +8,7 @@ import type { Heed, Tensor } from 'heed';
 
 export type Matrix = number[][];
 
-export interface HandInput {
+export interface StepsInput {
   queryNames: string[];
   keyNames: string[];
   /** (L, q) the sequence that the queries are computed from. */
@@ -50,7 +50,7 @@ export interface HandHead {
   output: Matrix;
 }
 
-export interface HandResult {
+export interface StepsResult {
   /** The input of the projections: x with positions and layer norm applied. */
   x: Matrix;
   y: Matrix | null;
@@ -64,7 +64,7 @@ export interface HandResult {
   mixed: Matrix | null;
 }
 
-export function computeHand(heed: Heed, input: HandInput): HandResult {
+export function computeSteps(heed: Heed, input: StepsInput): StepsResult {
   const x = prepare(heed, input.x, input);
   const y = input.y && prepare(heed, input.y, input);
   const source = inOrder(y ?? x, input.order);
@@ -110,14 +110,14 @@ export function computePositions(
   return { encoding: matrix(encoding), products: matrix(heed.linear(encoding, { weight: encoding })) };
 }
 
-function prepare(heed: Heed, rows: Matrix, { positions, layerNorm }: HandInput): Matrix {
+function prepare(heed: Heed, rows: Matrix, { positions, layerNorm }: StepsInput): Matrix {
   const placed = addPositions(heed, rows, positions);
   if (!layerNorm) return placed;
   const width = placed[0]!.length;
   return matrix(heed.layerNorm(placed, { weight: Array<number>(width).fill(1), bias: Array<number>(width).fill(0) }));
 }
 
-function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['positions']): Matrix {
+function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: StepsInput['positions']): Matrix {
   if (mode === 'none') return rows;
   const encoding = matrix(heed.positionalEncoding(rows.length, mode === 'add' ? rows[0]!.length : dim, { base }));
   return rows.map((row, i) =>
@@ -128,14 +128,14 @@ function addPositions(heed: Heed, rows: Matrix, { mode, dim, base }: HandInput['
 export type Rule = 'padding' | 'causal' | 'window' | 'painted';
 
 /** The first rule that masks key `j` for query `i`, if any. `j` is the key's index before shuffling. */
-export function maskedBy({ causal, realKeys, window, painted }: HandInput, i: number, j: number): Rule | undefined {
+export function maskedBy({ causal, realKeys, window, painted }: StepsInput, i: number, j: number): Rule | undefined {
   if (j >= realKeys) return 'padding';
   if (causal && j > i) return 'causal';
   if (window !== null && Math.abs(j - i) > window) return 'window';
   return painted?.[i]?.[j] === 0 ? 'painted' : undefined;
 }
 
-const makeMask = (input: HandInput, queries: number): Matrix =>
+const makeMask = (input: StepsInput, queries: number): Matrix =>
   Array.from({ length: queries }, (_, i) => input.order.map((j) => Number(!maskedBy(input, i, j))));
 
 function splitHeads(rows: Matrix, heads: number): Matrix[] {

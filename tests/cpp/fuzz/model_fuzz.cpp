@@ -119,7 +119,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
       }
     }
   }
-  model.finish(window(hidden));
+  model.applyFinalNorm(window(hidden));
   return hidden;
 }
 

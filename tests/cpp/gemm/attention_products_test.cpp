@@ -42,7 +42,8 @@ Eigen::MatrixXd expected(ConstMatrixView a, const Eigen::MatrixXd& b, const std:
       }
     }
   }
-  return ConstVectorView(factors.data(), a.rows()).cast<double>().asDiagonal() * (a.cast<double>() * part);
+  return Eigen::Map<const Eigen::VectorXf>(factors.data(), a.rows()).cast<double>().asDiagonal() *
+         (a.cast<double>() * part);
 }
 
 /// Multiplies with `out` wider than the columns by `room`, and checks the result and that nothing else is written.

@@ -93,7 +93,7 @@ TEST(Linear, Int8StaysNearFloat32) {
 
 TEST(Linear, AddsTheMaximumOfInt8ProductsWithoutOverflow) {
   // Quantized activations of 127 times weights of +-128, all products with the same sign.
-  const Index width = kMostInt8Inputs;
+  const Index width = kMaxInt8Inputs;
   for (const signed char step : {127, -128}) {
     Linear layer({.in_features = width, .out_features = 1, .bias = false, .precision = Precision::kInt8});
     const std::vector<signed char> weights(static_cast<size_t>(width), step);
@@ -152,7 +152,7 @@ TEST(Linear, RejectsInvalidArguments) {
               [] { Linear layer({.in_features = 8, .out_features = kMost}); });
   expectError(
       kUnsupported, "inFeatures: expected at most 131072 in int8 (sums of products must fit into 32 bits), got 131073",
-      [] { Linear layer({.in_features = kMostInt8Inputs + 1, .out_features = 1, .precision = Precision::kInt8}); });
+      [] { Linear layer({.in_features = kMaxInt8Inputs + 1, .out_features = 1, .precision = Precision::kInt8}); });
   Linear layer({.in_features = 3, .out_features = 4});
   const RowMajorMatrix x = randomMatrix(2, 5, 1), fits = randomMatrix(2, 3, 1), narrow = randomMatrix(2, 3, 1);
   RowMajorMatrix y(2, 4), short_output(1, 4);

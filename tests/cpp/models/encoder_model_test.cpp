@@ -49,7 +49,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch) {
   const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
   model.embed(batch, rows, context);
   for (Index i = 0; i < model.numLayers(); ++i) model.runLayer(i, batch.sequences, {}, rows, nullptr, context);
-  model.finish(rows);
+  model.applyFinalNorm(rows);
   return hidden;
 }
 
@@ -128,7 +128,7 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
               c.rotary_dim = 1 << 10;
             }),
             ErrorCode::kOutOfMemory);
-  EXPECT_EQ(codeWith([](auto& c) { c.feed_forward_dim = kMostInt8Inputs + 1, c.precision = Precision::kInt8; }),
+  EXPECT_EQ(codeWith([](auto& c) { c.feed_forward_dim = kMaxInt8Inputs + 1, c.precision = Precision::kInt8; }),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
             ErrorCode::kOutOfMemory);

@@ -128,7 +128,7 @@ TEST(KeySelection, ReportsAndGathersTheKeysOfOneQuery) {
   visible.addBiasAndMasks(0, row.data());
   const std::span<const Range> keys = visible.allowed(row.data(), arena);
   EXPECT_EQ(pairs(keys), (Pairs{{1, 4}, {9, 10}, {20, 21}}));
-  visible.gather(keys, row.data());
+  visible.compactRow(keys, row.data());
   row.resize(5);
   EXPECT_EQ(row, (std::vector<float>{1, 2, 3, 9, 20}));
 }

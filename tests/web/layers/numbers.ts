@@ -16,6 +16,14 @@ export function draw(seed: number, ...shape: number[]): Tensor {
   );
 }
 
+/** factor x + offset */
+export function scaled({ data, shape }: Tensor, factor: number, offset = 0): Tensor {
+  return new Tensor(
+    data.map((value) => value * factor + offset),
+    shape,
+  );
+}
+
 /** The largest |a - b| / (1e-5 + 1e-4 |b|): at most 1 where they agree. */
 export function error(a: Tensor, b: Tensor): number {
   if (String(a.shape) !== String(b.shape)) throw new Error(`shapes [${a.shape}] and [${b.shape}]`);

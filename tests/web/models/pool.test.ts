@@ -259,12 +259,12 @@ describe('options', () => {
     [
       'workers beside worker: false',
       { workers: 2, worker: false },
-      /worker: expected true or nothing beside `workers`, got false/,
+      /worker: expected true or nothing with `workers`, got false/,
     ],
     [
       'workers beside a Worker',
       { workers: 2, worker },
-      /worker: expected true or nothing beside `workers`, got a Worker/,
+      /worker: expected true or nothing with `workers`, got a Worker/,
     ],
     [
       'an object that is not a Worker',

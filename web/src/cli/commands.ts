@@ -6,7 +6,7 @@ import { openOutput } from './output.js';
 import { ProgressLine } from './progress.js';
 import { batches, type RecordOptions, readEntries, readTexts } from './records.js';
 
-// Options as commander gives them: camelCase, undefined where not given.
+// Options as commander gives them: camelCase, undefined if not given.
 interface ModelOptions {
   model?: string;
   dtype?: 'fp32' | 'q8';
@@ -17,16 +17,10 @@ interface OutputOptions {
 }
 type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
 
-/** Texts in memory at a time, so that streams of any length need the same memory. */
-const BATCH = 256;
-
 async function openModel({ model: source, dtype }: ModelOptions): Promise<PretrainedModel> {
   const heed = await load();
   const progress = new ProgressLine('loading, bytes');
-  const model = await heed.fromPretrained(source, {
-    dtype,
-    onProgress: ({ loaded }) => progress.update(loaded),
-  });
+  const model = await heed.fromPretrained(source, { dtype, onProgress: ({ loaded }) => progress.update(loaded) });
   progress.end();
   return model;
 }
@@ -44,7 +38,7 @@ async function writeRecords(
   const progress = new ProgressLine(label);
   let seen = 0;
   try {
-    for await (const batch of batches(readTexts(files, options), BATCH)) {
+    for await (const batch of batches(readTexts(files, options))) {
       const texts = batch.slice(Math.max(0, output.done - seen));
       seen += batch.length;
       if (texts.length === 0) continue;
@@ -95,7 +89,7 @@ export async function search(
     const vector = await model.embed(query, settings);
     const progress = new ProgressLine('texts searched');
     let done = 0;
-    for await (const batch of batches(readTexts(files, options), BATCH)) {
+    for await (const batch of batches(readTexts(files, options))) {
       const [found] = semanticSearch(vector, await model.embed(batch, settings), { topK });
       // Only the best are kept, so that memory does not grow with the number of texts.
       hits = [...hits, ...found!.map(({ index, score }) => ({ text: batch[index]!, score }))]

@@ -2,7 +2,8 @@
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type EmbedOptions, HeedError, type PretrainedModel, Tensor, TextIndex } from '../index.js';
+import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
+import { invalid, invalidFile } from './error.js';
 import { batches, type Entry } from './records.js';
 
 /** The entries' texts. All are read before any is embedded, so that errors in the file are found at once. */
@@ -10,11 +11,9 @@ export async function wordsOf(entries: AsyncIterable<Entry>, file: string): Prom
   const words: string[] = [];
   for await (const { text } of entries) {
     words.push(text);
+    const expected = 'a text without line breaks (words.txt has one text per line)';
     if (/[\r\n]/.test(text))
-      throw new HeedError(
-        'INVALID_FILE',
-        `${file}: entry ${words.length}: expected a text without line breaks (words.txt has one text per line), got ${JSON.stringify(text).slice(0, 80)}`,
-      );
+      throw invalidFile(`${file}: entry ${words.length}`, expected, JSON.stringify(text).slice(0, 80));
   }
   return words;
 }
@@ -26,9 +25,6 @@ export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions
   onProgress: (done: number) => void;
 }
 
-/** Texts per call of `embed`, to limit memory. */
-const BATCH = 256;
-
 /** An index of the vectors u(text) + weight * mean(u(description)), where u has length 1. The index normalizes the sums. */
 export async function indexOf(
   model: PretrainedModel,
@@ -39,7 +35,7 @@ export async function indexOf(
   let vectors = new Float32Array(0);
   let width = 0;
   let done = 0;
-  for await (const group of batches(entries, BATCH, ({ descriptions }) => 1 + descriptions.length)) {
+  for await (const group of batches(entries, ({ descriptions }) => 1 + descriptions.length)) {
     const texts = group.flatMap(({ text, descriptions }) => [text, ...descriptions]);
     const { data, shape } = await model.embed(texts, { ...options, normalize: true });
     if (done === 0) {
@@ -60,15 +56,15 @@ export async function indexOf(
   return TextIndex.of(words, new Tensor(vectors, [words.length, width]));
 }
 
-/** The files of an index: vectors in `out`, texts in words.txt beside it. Throws rather than overwrite a words.txt that is not part of an index. */
+/** The files of an index: vectors in `out`, texts in words.txt in the same folder. Throws rather than overwrite a words.txt that is not part of an index. */
 export function indexFiles(out: string, words: string[]): { vectors: string; words: string } {
-  if (!out.endsWith('.safetensors'))
-    throw new HeedError('INVALID_ARGUMENT', `--out: expected a .safetensors file, got '${out}'`);
+  if (!out.endsWith('.safetensors')) throw invalid('--out', 'a .safetensors file', `'${out}'`);
   const list = join(dirname(out), 'words.txt');
   if (!existsSync(out) && existsSync(list) && readFileSync(list, 'utf8').split(/\r?\n/).join('\n') !== lines(words))
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `--out: expected a folder where the index's words.txt can be written, got '${out}', beside which words.txt has other texts`,
+    throw invalid(
+      '--out',
+      "a folder where the index's words.txt can be written",
+      `'${out}', in whose folder words.txt has other texts`,
     );
   return { vectors: out, words: list };
 }

@@ -5,11 +5,8 @@ import { HeedError } from '../index.js';
 import { POOLINGS } from '../models/sentence-transformers.js';
 import { version } from '../version.js';
 import { classifyTexts, embed, inspect, makeIndex, search } from './commands.js';
+import { invalid } from './error.js';
 import { FORMATS } from './records.js';
-
-function refusal(argument: string, expected: string, got: string): HeedError {
-  return new HeedError('INVALID_ARGUMENT', `${argument}: expected ${expected}, got ${got}`);
-}
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
 function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
@@ -17,7 +14,7 @@ function choice(flags: string, description: string, legal: readonly string[], se
   return option.argParser((value: string) => {
     const values = separator ? value.split(separator) : [value];
     const wrong = values.find((name) => !legal.includes(name));
-    if (wrong !== undefined) throw refusal(`--${option.name()}`, `one of ${legal.join(', ')}`, `'${wrong}'`);
+    if (wrong !== undefined) throw invalid(`--${option.name()}`, `one of ${legal.join(', ')}`, `'${wrong}'`);
     return separator ? values : value;
   });
 }
@@ -27,7 +24,7 @@ function count(flags: string, description: string): Option {
   const option = new Option(flags, description);
   return option.argParser((value: string) => {
     if (!/^[1-9]\d{0,8}$/.test(value))
-      throw refusal(`--${option.name()}`, 'a whole number of at least 1', `'${value}'`);
+      throw invalid(`--${option.name()}`, 'a whole number of at least 1', `'${value}'`);
     return Number(value);
   });
 }
@@ -35,12 +32,12 @@ function count(flags: string, description: string): Option {
 function weightOf(value: string): number {
   const weight = Number(value);
   if (value !== '' && weight >= 0 && weight < Infinity) return weight;
-  throw refusal('--weight', 'a number of at least 0', `'${value}'`);
+  throw invalid('--weight', 'a number of at least 0', `'${value}'`);
 }
 
 /** Throws if both of two exclusive arguments are given. */
 function refuseBoth(first: string, second: string, both: boolean): void {
-  if (both) throw refusal(first, `only one of ${first} and ${second}`, 'both');
+  if (both) throw invalid(first, `only one of ${first} and ${second}`, 'both');
 }
 
 const addModel = (command: Command) =>
@@ -78,7 +75,7 @@ standard input. \`heed help <command>\` lists the options of a command.`,
   .exitOverride()
   .on('command:*', ([name]: string[]) => {
     const names = program.commands.map((command) => command.name());
-    throw refusal('command', `one of ${names.join(', ')}`, `'${name}'`);
+    throw invalid('command', `one of ${names.join(', ')}`, `'${name}'`);
   });
 
 const addCommand = (usage: string, description: string, ...parts: ((command: Command) => Command)[]) =>
@@ -114,7 +111,7 @@ addCommand('classify [files...]', 'compute labels for each text', addModel, addI
   .action(classifyTexts);
 
 addCommand('index <file>', 'make an int8 search index of a file of texts', addModel, addInput, addEmbedding)
-  .requiredOption('--out <file>', 'the index, a .safetensors file; words.txt is written beside it')
+  .requiredOption('--out <file>', 'the index, a .safetensors file; words.txt is written to the same folder')
   .addOption(
     new Option(
       '--weight <w>',
@@ -124,7 +121,7 @@ addCommand('index <file>', 'make an int8 search index of a file of texts', addMo
   )
   .action((file, options) => {
     // The file is read twice, which standard input cannot be.
-    if (file === '-') throw refusal('file', "a file's path", "'-' (standard input)");
+    if (file === '-') throw invalid('file', "a file's path", "'-' (standard input)");
     return makeIndex(file, options);
   });
 

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
-import { HeedError } from '../index.js';
+import { invalid, invalidFile } from './error.js';
 
 export interface Output {
   /** The number of records that an earlier run has written. */
@@ -16,15 +16,9 @@ export interface Output {
 export function openOutput(path: string | undefined, resume: boolean, kind: 'vectors' | 'records'): Output {
   if (path === undefined || path === '-') return standardOutput();
   if (kind === 'records' && path.endsWith('.npy'))
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `--out: expected a .jsonl file for results that are not vectors, got '${path}'`,
-    );
+    throw invalid('--out', 'a .jsonl file for results that are not vectors', `'${path}'`);
   if (existsSync(path) && !resume)
-    throw new HeedError(
-      'INVALID_ARGUMENT',
-      `--out: expected a new file, got '${path}', which exists. Continue it with --resume`,
-    );
+    throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
   return path.endsWith('.npy') ? npyFile(path) : jsonlFile(path);
 }
 
@@ -64,11 +58,9 @@ function completeLines(file: number): { lines: number; end: number } {
   let lines = 0;
   let end = 0;
   let at = 0;
-  for (
-    let count = readSync(file, buffer, 0, buffer.length, at);
-    count > 0;
-    count = readSync(file, buffer, 0, buffer.length, at)
-  ) {
+  for (;;) {
+    const count = readSync(file, buffer, 0, buffer.length, at);
+    if (count === 0) return { lines, end };
     for (let i = 0; i < count; i++) {
       if (buffer[i] === 10) {
         lines++;
@@ -77,7 +69,6 @@ function completeLines(file: number): { lines: number; end: number } {
     }
     at += count;
   }
-  return { lines, end };
 }
 
 /** The .npy format 1.0: a header of 128 bytes with dtype and shape, then the rows. close() updates the number of rows. Own code: it is these few lines. */
@@ -101,11 +92,7 @@ function npyFile(path: string): Output {
     const header = new Uint8Array(NPY_HEADER);
     readSync(file, header, 0, NPY_HEADER, 0);
     width = Number(/'shape': \(\d+, (\d+)\)/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? 0);
-    if (width === 0)
-      throw new HeedError(
-        'INVALID_FILE',
-        `${path}: expected a .npy file of vectors, got a file that heed did not write`,
-      );
+    if (width === 0) throw invalidFile(path, 'a .npy file of vectors', 'a file that heed did not write');
     rows = Math.floor((size - NPY_HEADER) / (4 * width));
   }
   const done = rows;
@@ -117,18 +104,9 @@ function npyFile(path: string): Output {
         width = vector.length;
         writeSync(file, npyHeader(0, width), 0, NPY_HEADER, 0);
       }
-      if (vector.length !== width)
-        throw new HeedError(
-          'SHAPE_MISMATCH',
-          `${path}: expected vectors of ${width} entries, as in the file's other rows, got ${vector.length}`,
-        );
-      writeSync(
-        file,
-        new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength),
-        0,
-        4 * width,
-        NPY_HEADER + rows * 4 * width,
-      );
+      const expected = `vectors of ${width} entries, as in the file's other rows`;
+      if (vector.length !== width) throw invalid(path, expected, `${vector.length}`, 'SHAPE_MISMATCH');
+      writeSync(file, vector, 0, 4 * width, NPY_HEADER + rows * 4 * width);
       rows++;
     },
     close() {

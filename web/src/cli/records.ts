@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { CsvError, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
+import { invalidFile } from './error.js';
 
 export const FORMATS = ['lines', 'jsonl', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -13,7 +14,7 @@ export interface RecordOptions {
   format?: Format;
   /** The key or column that holds the text. */
   field: string;
-  /** Whether JSON lines may have `descriptions` beside the text. */
+  /** Whether JSON lines may have `descriptions` in addition to the text. */
   described?: boolean;
 }
 
@@ -46,10 +47,6 @@ export async function* readEntries(files: string[], options: RecordOptions): Asy
   }
 }
 
-function invalidFile(place: string, expected: string, got: string, cause?: unknown): HeedError {
-  return new HeedError('INVALID_FILE', `${place}: expected ${expected}, got ${got}`, { cause });
-}
-
 /** Lines that end in LF or CRLF. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
 async function* lines(stream: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';
@@ -75,20 +72,20 @@ async function* lineEntries(
   }
 }
 
-function jsonEntry(line: string, { field, described = false }: RecordOptions, place: string): Entry {
+function jsonEntry(line: string, { field, described = false }: RecordOptions, location: string): Entry {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw invalidFile(place, `{ "${field}": "..." }`, 'a line that is not JSON', cause);
+    throw invalidFile(location, `{ "${field}": "..." }`, 'a line that is not JSON', cause);
   }
   if (typeof value === 'string') return { text: value, descriptions: [] };
   const { [field]: text, descriptions = [] } = (value ?? {}) as Record<string, unknown>;
   if (typeof text !== 'string')
-    throw invalidFile(place, `{ "${field}": "..." }`, `no text under '${field}'. Name another key with --field`);
+    throw invalidFile(location, `{ "${field}": "..." }`, `no text under '${field}'. Name another key with --field`);
   if (!described) return { text, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
-    throw invalidFile(`${place}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
+    throw invalidFile(`${location}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
   return { text, descriptions };
 }
 
@@ -114,14 +111,17 @@ export function csvRows(text: AsyncIterable<string>): AsyncIterable<string[]> {
   return pipeline(text, parser, () => {}); // errors reach the reader of the parser
 }
 
-/** Groups neighbouring items until their sizes reach `size`. By default each item has size 1. */
-export async function* batches<T>(items: AsyncIterable<T>, size: number, sizeOf = (_: T) => 1): AsyncGenerator<T[]> {
+/** Texts in memory at a time, so that streams of any length need the same memory. */
+const BATCH = 256;
+
+/** Groups neighbouring items until their sizes reach BATCH. By default each item has size 1. */
+export async function* batches<T>(items: AsyncIterable<T>, sizeOf = (_: T) => 1): AsyncGenerator<T[]> {
   let batch: T[] = [];
   let filled = 0;
   for await (const item of items) {
     batch.push(item);
     filled += sizeOf(item);
-    if (filled >= size) {
+    if (filled >= BATCH) {
       yield batch;
       batch = [];
       filled = 0;

@@ -27,7 +27,7 @@ interface Writer {
 }
 
 /**
- * @internal `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: where the server cannot be reached, a file
+ * @internal `source`, whose files are kept once they have been read to their end. Missing files are kept as well, as entries without bytes: if the server cannot be reached, a file
  * is missing only if the server said so before.
  */
 export async function cachedSource(
@@ -123,7 +123,7 @@ function cacheStore(cache: Cache): Store {
       if (!response) return null;
       const { headers, body } = response;
       const length = (header: string) => (headers.has(header) ? Number(headers.get(header)) : null);
-      // Some engines return no body where it is empty.
+      // Some engines return no body if it is empty.
       const size = body ? length('content-length') : 0;
       return { name: key, size, expectedSize: length(EXPECTED), chunks: () => streamChunks(key, body!) };
     },

@@ -5,9 +5,9 @@ import type { SignalLike } from '../platform.js';
 /** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {
   name: string;
-  /** null where the source does not report it reliably. */
+  /** null if the source does not report it reliably. */
   size: number | null;
-  /** An estimate for progress reports where `size` is null. */
+  /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
   chunks(): AsyncIterable<Uint8Array>;
 }
@@ -19,21 +19,21 @@ export function expectedSize(file: OpenFile): number | null {
 /** Why there is no file: the source has none of that name ('missing'), or cannot be reached, which says nothing about the file ('unreachable'). */
 export interface NoFile {
   status: 'missing' | 'unreachable';
-  /** To be thrown where the file is required. */
+  /** To be thrown if the file is required. */
   error: HeedError;
 }
 
 export type Found = OpenFile | NoFile;
 
-/** A place that files are read from, by their paths below the model's folder. Implementations that add something wrap another source. */
+/** Files by their paths below the model's folder. Implementations that add something wrap another source. */
 export interface Source {
   open(path: string, signal?: SignalLike): Promise<Found>;
   /** To be called when a load that used this source has failed. */
   failed?(error: unknown): Promise<void>;
 }
 
-export function missing(where: string, expected = 'a file', got = 'none'): NoFile {
-  return { status: 'missing', error: invalid(where, expected, got, 'NOT_FOUND') };
+export function missing(argument: string, expected = 'a file', got = 'none'): NoFile {
+  return { status: 'missing', error: invalid(argument, expected, got, 'NOT_FOUND') };
 }
 
 export function isFile(found: Found): found is OpenFile {
@@ -46,7 +46,7 @@ export interface OpenOptions {
 }
 
 export interface ModelFolder {
-  /** Resolves to null where the folder has no such file, unless it is `required`. Throws where the folder cannot be reached. */
+  /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
   /** To be called when the load that opened it has failed. */

@@ -1,5 +1,5 @@
 /** Files from the network. */
-import { HeedError, invalid } from '../error.js';
+import { HeedError, invalid, invalidFile } from '../error.js';
 import type { SignalLike } from '../platform.js';
 import { fromStream, type OpenFile, type Source } from './files.js';
 
@@ -7,8 +7,8 @@ import { fromStream, type OpenFile, type Source } from './files.js';
 export type UrlOf = (path: string) => URL | null;
 
 /**
- * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page in
- * the file's place, but only where other files of the folder are served: otherwise a host, or a network, denies access to all of them.
+ * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
+ * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
 export function httpSource(urlOf: UrlOf): Source {
   const responses: Promise<Response>[] = [];
@@ -83,7 +83,7 @@ function pageError(url: URL): HeedError {
   return invalid(url.href, 'the file', 'an HTML page', 'NOT_FOUND', { hint });
 }
 
-/** Some servers send a page in a missing file's place without declaring it as HTML. */
+/** Some servers send a page instead of a missing file without declaring it as HTML. */
 function looksLikeHtml(bytes: Uint8Array): boolean {
   const start = new TextDecoder()
     .decode(bytes.subarray(0, 64))
@@ -133,7 +133,7 @@ async function* chunksOf(
           if (at === 0 && looksLikeHtml(chunk)) throw pageError(url);
           at += chunk.length;
           if (size !== null && at > size)
-            throw invalid(url.href, `at most the ${size} bytes that Content-Length names`, 'more', 'INVALID_FILE');
+            throw invalidFile(url.href, `at most the ${size} bytes that Content-Length names`, 'more');
           yield chunk;
         }
       }

@@ -1,5 +1,5 @@
-/** Verifies files against SHA-256 digests that the caller provides: a load fails where a host serves other bytes. */
-import { describe, invalid } from '../error.js';
+/** Verifies files against SHA-256 digests that the caller provides: a load fails if a host serves other bytes. */
+import { describe, invalid, invalidFile } from '../error.js';
 import { isFile, type OpenFile, type Source } from './files.js';
 import { sha256 } from './sha256.js';
 
@@ -15,12 +15,12 @@ export class Integrity {
     this.#expected = new Map(Object.entries(option).map(([path, text]) => [path, digestOf(path, text)]));
   }
 
-  /** The expected digest in hex; null where any file will do. */
+  /** The expected digest in hex; null if any file will do. */
   of(path: string): string | null {
     return this.#expected.get(path) ?? null;
   }
 
-  /** `file`; reading it to its end fails where its digest is not the expected one. */
+  /** `file`; reading it to its end fails if its digest is not the expected one. */
   checked(path: string, file: OpenFile): OpenFile {
     const expected = this.of(path);
     if (expected === null) return file;
@@ -40,12 +40,8 @@ export class Integrity {
   /** Refuses digests that were compared with nothing and so protect nothing: of a misspelt path, or of a file that heed does not read. */
   requireAllFound(): void {
     const unused = [...this.#expected.keys()].filter((path) => !this.#found.has(path));
-    if (unused.length > 0)
-      throw invalid(
-        'integrity',
-        'paths of files that the model is read from',
-        unused.map((path) => `'${path}'`).join(', '),
-      );
+    const got = unused.map((path) => `'${path}'`).join(', ');
+    if (got !== '') throw invalid('integrity', 'paths of files that the model is read from', got);
   }
 }
 
@@ -53,12 +49,8 @@ function digestOf(path: string, text: unknown): string {
   const [, hex, base64] =
     /^sha256-(?:([\da-f]{64})|([\w+/-]{43}=?))$/i.exec(typeof text === 'string' ? text : '') ?? [];
   if (hex !== undefined) return hex.toLowerCase();
-  if (base64 === undefined)
-    throw invalid(
-      `integrity['${path}']`,
-      "'sha256-' and the digest in 44 characters of base64 or 64 of hex",
-      describe(text),
-    );
+  const expected = "'sha256-' and the digest in 44 characters of base64 or 64 of hex";
+  if (base64 === undefined) throw invalid(`integrity['${path}']`, expected, describe(text));
   const bytes = atob(base64.replaceAll('-', '+').replaceAll('_', '/'));
   return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, '0')).join('');
 }
@@ -70,5 +62,5 @@ async function* checkedChunks(file: OpenFile, expected: string): AsyncIterable<U
     yield chunk;
   }
   const got = hash.hex();
-  if (got !== expected) throw invalid(file.name, `SHA-256 ${expected}, as \`integrity\` says`, got, 'INVALID_FILE');
+  if (got !== expected) throw invalidFile(file.name, `SHA-256 ${expected}, as \`integrity\` says`, got);
 }

@@ -6,7 +6,7 @@ import { type Found, missing, type Source, unreadable } from './files.js';
 /** Node's file system; null elsewhere. */
 export const fs = nodeModule<typeof import('node:fs')>('fs')?.promises;
 
-/** The status of the file or folder at `path`; null where there is none. @throws HeedError where that cannot be determined */
+/** The status of the file or folder at `path`; null if there is none. @throws HeedError if that cannot be determined */
 export async function statusOf(path: string): Promise<import('node:fs').Stats | null> {
   try {
     return await fs!.stat(path);

@@ -1,5 +1,5 @@
 /** Splits a file's stream of chunks into pieces of requested sizes. */
-import { allocating, invalid } from '../error.js';
+import { allocating, invalidFile } from '../error.js';
 import { concatenate, type OpenFile } from './files.js';
 
 export class ByteReader {
@@ -29,21 +29,18 @@ export class ByteReader {
   /** At most `size` bytes, at least one: what is left of the current chunk. `size` > 0. */
   async #some(size: number): Promise<Uint8Array> {
     if (!(await this.#fill()))
-      throw invalid(
+      throw invalidFile(
         this.file.name,
         `${size} more bytes of a tensor or of the header`,
         'the end of the file',
-        'INVALID_FILE',
-        {
-          hint: 'The file is truncated',
-        },
+        'The file is truncated',
       );
     const part = this.#chunk.subarray(0, size);
     this.#chunk = this.#chunk.subarray(part.length);
     return part;
   }
 
-  /** The next `size` bytes. `tensor`: whose bytes they are, for the message where there is no memory for them. */
+  /** The next `size` bytes. `tensor`: whose bytes they are, for the message if there is no memory for them. */
   async take(size: number, tensor?: { name: string; shape: number[] }): Promise<Uint8Array> {
     // The whole is allocated only once all bytes have arrived: a header with false sizes costs no memory.
     const parts: Uint8Array[] = [];
@@ -72,8 +69,7 @@ export class ByteReader {
   }
 
   async expectEnd(): Promise<void> {
-    if (await this.#fill())
-      throw invalid(this.file.name, 'the end of the file', 'bytes after the last tensor', 'INVALID_FILE');
+    if (await this.#fill()) throw invalidFile(this.file.name, 'the end of the file', 'bytes after the last tensor');
   }
 
   async close(): Promise<void> {

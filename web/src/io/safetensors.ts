@@ -2,7 +2,8 @@
  * The safetensors container: 8 bytes of header length, a JSON header that names tensors, then their bytes.
  * Files are untrusted: everything in them is checked before it is used.
  */
-import { allocating, describe, type HeedError, invalid } from '../error.js';
+import { allocating, describe, formatShape, invalid, invalidFile } from '../error.js';
+import { elementCount } from '../tensor.js';
 import { concatenate, type OpenFile, parseJson } from './files.js';
 import { ByteReader } from './reader.js';
 
@@ -11,7 +12,7 @@ export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 const DTYPES = `one of ${Object.keys(DTYPE_BYTES).join(', ')}`;
 
-/** Of those that may occur in tensors that heed does not use, too. */
+/** Also of the types that may occur in tensors that heed does not use. */
 const ALL_DTYPE_BYTES: Record<string, number> = {
   ...DTYPE_BYTES,
   F64: 8,
@@ -39,15 +40,20 @@ export interface TensorEntry {
 /** The format's own limit on the header. */
 const MAX_HEADER_BYTES = 100_000_000;
 
-/** Where the header ends, from the first 8 bytes of the file. `size`: of the whole file, null where unknown. */
+/** Where the header ends, from the first 8 bytes of the file. `size`: of the whole file, null if unknown. */
 export function headerEnd(prefix: Uint8Array, file: string, size: number | null): number {
   if (prefix.length < 8)
-    throw wrong(file, 'at least 8 bytes, the length of the header', `${prefix.length}`, 'The file is truncated');
+    throw invalidFile(file, 'at least 8 bytes, the length of the header', `${prefix.length}`, 'The file is truncated');
   const view = new DataView(prefix.buffer, prefix.byteOffset, 8);
   const length = view.getUint32(0, true) + view.getUint32(4, true) * 2 ** 32;
   const room = Math.min(size === null ? Infinity : size - 8, MAX_HEADER_BYTES);
   if (length < 2 || length > room)
-    throw wrong(file, `a header of 2 to ${room} bytes`, `${length}`, 'The file is truncated or not a safetensors file');
+    throw invalidFile(
+      file,
+      `a header of 2 to ${room} bytes`,
+      `${length}`,
+      'The file is truncated or not a safetensors file',
+    );
   return 8 + length;
 }
 
@@ -69,13 +75,13 @@ export function parseHeader(json: Uint8Array, file: string, size: number | null)
   let at = 0;
   for (const { name, begin, end } of entries) {
     if (begin !== at)
-      throw wrong(tensorOf(file, name), `bytes from ${at}`, `${begin}`, 'Tensors overlap or leave a gap');
+      throw invalidFile(tensorOf(file, name), `bytes from ${at}`, `${begin}`, 'Tensors overlap or leave a gap');
     at = end;
   }
   const data = size === null ? at : size - 8 - json.length;
   if (at !== data) {
     const problem = data < at ? 'truncated' : 'too long';
-    throw wrong(file, `${at} bytes of tensors, as the header says`, `${data}`, `The file is ${problem}`);
+    throw invalidFile(file, `${at} bytes of tensors, as the header says`, `${data}`, `The file is ${problem}`);
   }
   return entries;
 }
@@ -85,7 +91,7 @@ export function metadataOf(json: Uint8Array, file: string): Record<string, strin
   const { __metadata__: metadata = {} } = parseRecord(json, file);
   if (isRecord(metadata) && Object.values(metadata).every((value) => typeof value === 'string'))
     return metadata as Record<string, string>;
-  throw wrong(file, 'metadata of strings by name', 'other values');
+  throw invalidFile(file, 'metadata of strings by name', 'other values');
 }
 
 /** All tensors of a small file: their shapes and bytes. */
@@ -107,7 +113,7 @@ export async function readTensors(
   }
 }
 
-/** The dtype, where heed reads it. `tensor`: its name, as in messages. */
+/** The dtype, if heed reads it. `tensor`: its name, as in messages. */
 export function readableDtype(dtype: string, tensor: string): Dtype {
   if (Object.hasOwn(DTYPE_BYTES, dtype)) return dtype as Dtype;
   throw invalid(tensor, DTYPES, `dtype ${dtype}`, 'UNSUPPORTED');
@@ -120,22 +126,22 @@ export function tensorOf(file: string, name: string): string {
 function parseRecord(json: Uint8Array, file: string): Record<string, unknown> {
   const header = parseJson(json, file);
   if (isRecord(header)) return header;
-  throw wrong(file, 'a header of tensors by name', describe(header));
+  throw invalidFile(file, 'a header of tensors by name', describe(header));
 }
 
 function parseEntry(name: string, value: unknown, file: string): TensorEntry {
   const tensor = tensorOf(file, name);
-  if (!isRecord(value)) throw wrong(tensor, 'dtype, shape and data_offsets', JSON.stringify(value));
+  if (!isRecord(value)) throw invalidFile(tensor, 'dtype, shape and data_offsets', JSON.stringify(value));
   const { dtype, shape, data_offsets: offsets } = value;
   if (typeof dtype !== 'string' || !Object.hasOwn(ALL_DTYPE_BYTES, dtype))
-    throw wrong(tensor, DTYPES, `dtype ${JSON.stringify(dtype)}`);
-  if (!isCounts(shape)) throw wrong(tensor, 'a shape of whole numbers', JSON.stringify(shape));
+    throw invalidFile(tensor, DTYPES, `dtype ${JSON.stringify(dtype)}`);
+  if (!isCounts(shape)) throw invalidFile(tensor, 'a shape of whole numbers', JSON.stringify(shape));
   if (!isCounts(offsets) || offsets.length !== 2)
-    throw wrong(tensor, 'two whole numbers as data_offsets', JSON.stringify(offsets));
+    throw invalidFile(tensor, 'two whole numbers as data_offsets', JSON.stringify(offsets));
   const [begin, end] = offsets as [number, number];
-  const expected = shape.reduce((product, extent) => product * extent, ALL_DTYPE_BYTES[dtype]!);
+  const expected = elementCount(shape) * ALL_DTYPE_BYTES[dtype]!;
   if (end - begin !== expected)
-    throw wrong(tensor, `${expected} bytes for ${dtype} [${shape.join(', ')}]`, `${end - begin}`);
+    throw invalidFile(tensor, `${expected} bytes for ${dtype} ${formatShape(shape)}`, `${end - begin}`);
   return { name, dtype, shape, begin, end };
 }
 
@@ -145,10 +151,6 @@ function isCounts(value: unknown): value is number[] {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function wrong(where: string, expected: string, got: string, hint?: string): HeedError {
-  return invalid(where, expected, got, 'INVALID_FILE', { hint });
 }
 
 /** A tensor's values as fp32, or OUT_OF_MEMORY. */

@@ -1,4 +1,4 @@
-/** The kinds of sources that callers may give, and how each becomes a folder: the one place where the parts of io/ are put together. */
+/** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
 import { describe, guarded, type HeedError, invalid } from '../error.js';
 import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
 import { type CacheOption, cachedSource } from './cache.js';
@@ -29,7 +29,7 @@ export interface RemoteOptions {
   integrity?: IntegrityOption;
 }
 
-/** A copy of the source that can be sent to a worker: a string, an absolute URL, or a record of files. */
+/** A checked copy of the source: a string, an absolute URL, or a record of files. */
 function readSource(source: unknown): string | UrlLike | Record<string, FileBytes> {
   return guarded('source', () => {
     if (typeof source === 'string' && source !== '') return source;
@@ -67,7 +67,7 @@ function valid<T>(argument: string, address: string, body: () => T): T {
 const SCHEME = /^(https?|file|blob|data|chrome-extension|moz-extension):/i;
 const HUB_ID = /^[\w.-]+\/[\w.-]+$/;
 
-/** Opens a model's folder. `integrity`: given where the caller verifies later that all expected files were read. */
+/** Opens a model's folder. `integrity`: pass it if the caller checks afterwards that every expected file was read. */
 export async function openFolder(
   given: ModelSource,
   {
@@ -103,7 +103,7 @@ export async function openFolder(
     return remote((path) => asUrl(path + base.search, base));
   }
 
-  /** A folder or a packed file on disk; null where `path` is neither. */
+  /** A folder or a packed file on disk; null if `path` is neither. */
   async function localSource(path: string): Promise<Source | null> {
     const status = await statusOf(path);
     if (status?.isFile() && path.endsWith('.safetensors'))
@@ -137,22 +137,12 @@ export async function openFolder(
       return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base));
     }
     if (revision !== undefined)
-      throw invalid(
-        'revision',
-        "none for a model that is not of a hub ('org/name' with `remoteHost`)",
-        describe(revision),
-      );
+      throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
     if (local) return local;
     if (isPath) {
-      throw invalid(
-        'source',
-        "a folder's path or URL, or its files' bytes",
-        `'${source}', which is not a folder here`,
-        'NOT_FOUND',
-        hubId
-          ? { hint: 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT' }
-          : {},
-      );
+      const hint = 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT';
+      const got = `'${source}', which is not a folder here`;
+      throw invalid('source', "a folder's path or URL, or its files' bytes", got, 'NOT_FOUND', hubId ? { hint } : {});
     }
     if (typeof source === 'string') return urlSource(asUrl(source, globalThis.location?.href));
     return isUrl(source) ? urlSource(new URL(source.href)) : recordSource(source);
@@ -166,7 +156,7 @@ function isUrl(value: unknown): value is UrlLike {
 }
 
 /** The source for a worker: relative URLs are made absolute, as they are relative to the page. */
-export function portable(given: ModelSource, remoteHost?: string): ModelSource {
+export function sourceForWorker(given: ModelSource, remoteHost?: string): ModelSource {
   const source = readSource(given);
   const isHubId = remoteHost !== undefined && typeof source === 'string' && HUB_ID.test(source);
   if (typeof source !== 'string' || fs || isHubId) return source;
@@ -184,11 +174,9 @@ function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
     if (!(file instanceof Blob)) throw wrongSource(`a list with ${describe(file)} in it`);
     paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
   }
-  const config = paths
-    .map(([path]) => path)
-    .filter((path) => /(^|\/)config\.json$/.test(path))
-    .sort((a, b) => a.split('/').length - b.split('/').length)[0];
-  const root = config === undefined ? '' : config.slice(0, -'config.json'.length);
+  const [root = ''] = paths
+    .flatMap(([path]) => /^(|.*\/)config\.json$/.exec(path)?.[1] ?? [])
+    .sort((a, b) => a.split('/').length - b.split('/').length);
   return Object.fromEntries(
     paths.filter(([path]) => path.startsWith(root)).map(([path, file]) => [path.slice(root.length), file]),
   );

@@ -2,8 +2,10 @@
  * What layers cost. A flop is one multiplication or one addition of a matrix product; softmax, norms and activations grow more slowly and are left out, as is customary.
  * Notation: L length, S length of the keys, E width, H heads, F feed-forward width, Dk / Dv key / value width of a head.
  */
+import { formatShape } from '../error.js';
 import { count, flag, integer, optional, type Read, readOptions, type Schema, size } from '../options.js';
-import { formatShape } from '../tensor.js';
+
+import { elementCount } from '../tensor.js';
 import type { ListedParameter } from './state-dict.js';
 
 /** Options of a layer's `flops`. */
@@ -106,7 +108,7 @@ export function layerSummary(
   parameterCount: number,
   cost: { length: number; flops: number } | null,
 ): string {
-  const sizes = parameters.map(({ shape }) => shape.reduce((a, b) => a * b, 1));
+  const sizes = parameters.map(({ shape }) => elementCount(shape));
   const rows = parameters.map((each, i) => [each.name, formatShape(each.shape), thousands(sizes[i]!)]);
   const table = rows.length > 0 ? [['parameter', 'shape', 'count'], ...rows] : [];
   const [first, second, third] = [0, 1, 2].map((i) => Math.max(...table.map((row) => row[i]!.length)));

@@ -1,48 +1,38 @@
-import type {
-  RawDecoded,
-  RawDecoder,
-  RawDecoderCache,
-  RawEncoderLayerOptions,
-  RawStackOptions,
-  RawStepper,
-} from '../core.js';
+import type { RawDecoded, RawDecoder, RawDecoderCache, RawIncrementalDecoder } from '../core.js';
 import { calling, describe, guarded, invalid } from '../error.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
-import { flag, mask, optional, type Schema } from '../options.js';
+import { mask, optional, type Read, type Schema } from '../options.js';
 import { Owned } from '../owned.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { decoderLayerFlops, type Pass } from './cost.js';
 import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema, encoderSchema } from './encoder.js';
 import { Layer } from './layer.js';
+import { type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
 
 /** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;
 /** Options of `Decoder`. */
 export type DecoderOptions = EncoderOptions;
 
-/** Options of a call of a decoder. Notation: N batch, H heads, L targets, S rows of the memory. */
-export interface DecoderCall<W extends boolean = boolean> {
-  /** Target i attends to targets 0..i. Default false, as in PyTorch. */
-  causal?: boolean;
-  /** Of self-attention; broadcasts to [N,H,L,L]. */
-  mask?: MaskInput;
-  /** Marks the targets that are not padding, [N,L]. */
-  keyMask?: MaskInput;
+/**
+ * Options of a call of a decoder; `causal`, `mask` and `keyMask` apply to self-attention. Notation: N batch, H heads, L targets, S rows of the memory.
+ */
+export interface DecoderCall<W extends boolean = boolean>
+  extends Pick<SelfAttentionCall<W>, 'causal' | 'mask' | 'keyMask' | 'returnWeights'> {
   /** Of the attention to the memory; broadcasts to [N,H,L,S]. */
   memoryMask?: MaskInput;
   /** Marks the rows of the memory that are not padding, [N,S]. */
   memoryKeyMask?: MaskInput;
-  /** Also return the weights: the softmax's rows. Default false. */
-  returnWeights?: W;
 }
 
+const { causal, keyMask, returnWeights } = selfAttentionSchema;
 const decoderCallSchema = {
-  causal: optional(flag, false),
-  mask: optional(mask, null),
-  keyMask: optional(mask, null),
+  causal,
+  mask: selfAttentionSchema.mask,
+  keyMask,
   memoryMask: optional(mask, null),
   memoryKeyMask: optional(mask, null),
-  returnWeights: optional(flag, false),
+  returnWeights,
 } satisfies Schema<DecoderCall>;
 
 /** The weights of one decoder layer. */
@@ -68,15 +58,15 @@ export interface DecoderCacheOptions {
   keyMask?: MaskInput;
 }
 
-const cacheSchema = { keyMask: optional(mask, null) } satisfies Schema<DecoderCacheOptions>;
+const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;
 
 /** Keys and values of a sequence or a batch, kept between the steps of decoding it. Only the layer that made it can use it. */
 export class DecoderCache extends Owned<RawDecoderCache> {
   /** @internal */
-  readonly maker: SteppingLayer;
+  readonly maker: IncrementalDecoder;
 
   /** @internal */
-  constructor(maker: SteppingLayer, raw: RawDecoderCache) {
+  constructor(maker: IncrementalDecoder, raw: RawDecoderCache) {
     super('DecoderCache', maker.runtime, raw);
     this.maker = maker;
   }
@@ -87,8 +77,8 @@ export class DecoderCache extends Owned<RawDecoderCache> {
   }
 }
 
-/** A layer that decodes step by step. */
-export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends Layer<Raw> {
+/** A layer with a decoder, which it can run step by step. */
+export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = RawIncrementalDecoder> extends Layer<Raw> {
   /** Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E]. */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
@@ -113,12 +103,8 @@ export abstract class SteppingLayer<Raw extends RawStepper = RawStepper> extends
     const { raw } = this;
     const targets = readTensor('step: target', target);
     const maker = guarded('step: cache', () => (cache instanceof DecoderCache ? cache.maker : null));
-    if (maker !== this)
-      throw invalid(
-        'step: cache',
-        'a cache that makeCache() of this layer made',
-        maker ? "another layer's" : describe(cache),
-      );
+    const got = maker ? "another layer's" : describe(cache);
+    if (maker !== this) throw invalid('step: cache', 'a cache that makeCache() of this layer made', got);
     return calling('step', () => toTensor(raw.step(targets, cache.raw)));
   }
 }
@@ -139,9 +125,9 @@ function decode<W extends boolean>(
  * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
  * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
  */
-export class DecoderLayer extends SteppingLayer<RawDecoder> {
+export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
   /** @internal */
-  declare protected readonly options: RawEncoderLayerOptions;
+  declare protected readonly options: Read<typeof encoderLayerSchema>;
 
   /** @internal */
   static readonly schema = encoderLayerSchema;
@@ -163,9 +149,9 @@ export class DecoderLayer extends SteppingLayer<RawDecoder> {
 }
 
 /** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
-export class Decoder extends SteppingLayer<RawDecoder> {
+export class Decoder extends IncrementalDecoder<RawDecoder> {
   /** @internal */
-  declare protected readonly options: RawStackOptions;
+  declare protected readonly options: Read<typeof encoderSchema>;
 
   /** @internal */
   static readonly schema = encoderSchema;

@@ -1,14 +1,6 @@
-import type { RawEncoder, RawEncoderLayer, RawEncoderLayerOptions, RawEncoderOptions, RawTensor } from '../core.js';
-import { invalid } from '../error.js';
-import {
-  type Activation,
-  type Attended,
-  activation,
-  type RotaryOptions,
-  run,
-  toAttended,
-  toTensor,
-} from '../functions.js';
+import type { RawEncoder, RawEncoderLayer, RawTensor } from '../core.js';
+import { formatShape, invalid } from '../error.js';
+import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import {
   flag,
   headMask,
@@ -16,33 +8,29 @@ import {
   listOf,
   optional,
   positive,
+  type Read,
   type Reader,
   rate,
   type Schema,
-  seed,
-  size,
 } from '../options.js';
 import type { Runtime } from '../owned.js';
-import { formatShape, type Tensor, type TensorInput } from '../tensor.js';
+import type { Tensor, TensorInput } from '../tensor.js';
 import { encoderLayerFlops, type Pass } from './cost.js';
+import { FeedForward, type FeedForwardOptions } from './feed-forward.js';
 import { headList, prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import { rotaryOptions, type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
+import {
+  headsSchema,
+  type MultiHeadAttentionOptions,
+  type SelfAttentionCall,
+  selfAttentionSchema,
+} from './multi-head-attention.js';
 
 /** Options of `EncoderLayer`. */
-export interface EncoderLayerOptions extends LayerOptions {
-  /** E, width of input and output. */
-  embedDim: number;
-  /** H, number of heads. */
-  numHeads: number;
-  /** Dk, width of one head's queries and keys; default embedDim / numHeads. */
-  keyDim?: number;
-  /** Dv, width of one head's values; default embedDim / numHeads. */
-  valueDim?: number;
-  /** F, width inside the feed-forward. */
-  feedForwardDim: number;
-  /** phi of the feed-forward; default 'relu'. */
-  activation?: Activation;
+export interface EncoderLayerOptions
+  extends Pick<MultiHeadAttentionOptions, 'embedDim' | 'numHeads' | 'keyDim' | 'valueDim' | 'rotary'>,
+    Pick<FeedForwardOptions, 'feedForwardDim' | 'activation' | 'gated'>,
+    LayerOptions {
   /** true: x + f(LN(x)); false: LN(x + f(x)). Default false. */
   normFirst?: boolean;
   /** Of the layer norms; default 1e-5. */
@@ -51,27 +39,14 @@ export interface EncoderLayerOptions extends LayerOptions {
   dropout?: number;
   /** Of the projections and the feed-forward; default true. */
   bias?: boolean;
-  /** The feed-forward is gated, see `FeedForward`. Default false. */
-  gated?: boolean;
-  /** Rotates the projected queries and keys by their positions. Default: not. */
-  rotary?: RotaryOptions;
 }
 
-/** Readers of `EncoderLayerOptions`. */
 export const encoderLayerSchema = {
-  embedDim: size,
-  numHeads: size,
-  keyDim: optional(size, 0),
-  valueDim: optional(size, 0),
-  feedForwardDim: size,
-  activation: optional(activation, 'relu' as const),
+  ...headsSchema,
+  ...FeedForward.schema,
   normFirst: optional(flag, false),
   eps: optional(positive, 1e-5),
   dropout: optional(rate, 0.1),
-  bias: optional(flag, true),
-  gated: optional(flag, false),
-  rotary: rotaryOptions,
-  seed,
 } satisfies Schema<EncoderLayerOptions>;
 
 /**
@@ -86,7 +61,7 @@ export const encoderLayerSchema = {
  */
 export class EncoderLayer extends Layer<RawEncoderLayer> {
   /** @internal */
-  declare protected readonly options: RawEncoderLayerOptions;
+  declare protected readonly options: Read<typeof encoderLayerSchema>;
 
   /** @internal */
   static readonly schema = encoderLayerSchema;
@@ -100,7 +75,7 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
   }
 
   /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is. */
-  prune(heads: readonly number[]): EncoderLayer {
+  prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('EncoderLayer.prune: heads', heads, numHeads);
     const state = withHeads(this.stateDict(), 'self_attn.', kept, numHeads);
@@ -121,7 +96,6 @@ export interface EncoderOptions extends EncoderLayerOptions {
   finalNorm?: boolean;
 }
 
-/** Readers of `EncoderOptions`. */
 export const encoderSchema = {
   ...encoderLayerSchema,
   numLayers: layerCount,
@@ -137,17 +111,17 @@ export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAtten
 /** Reads a head mask for layers with `heads[i]` heads each; rows are padded to the longest. */
 function headMasks(heads: readonly number[]): Reader<RawTensor | null> {
   return optional((value, name) => {
-    const most = Math.max(...heads);
-    if (!Array.isArray(value) || heads.every((count) => count === most)) return headMask(value, name);
+    const max = Math.max(...heads);
+    if (!Array.isArray(value) || heads.every((count) => count === max)) return headMask(value, name);
     const rows = listOf(headMask, 'a row for each layer')(value, name);
     const wrong = heads.findIndex((count, layer) => formatShape(rows[layer]?.shape ?? []) !== formatShape([count]));
     if (wrong >= 0 || rows.length !== heads.length) {
       const got = wrong < 0 ? `${rows.length} rows` : `${formatShape(rows[wrong]?.shape ?? [])} for layer ${wrong}`;
       throw invalid(name, `rows of ${heads.join(', ')} factors, one per layer`, got, 'SHAPE_MISMATCH');
     }
-    const data = new Float32Array(heads.length * most);
-    for (const [layer, row] of rows.entries()) data.set(row.data, layer * most);
-    return { data, shape: [heads.length, most] };
+    const data = new Float32Array(heads.length * max);
+    for (const [layer, row] of rows.entries()) data.set(row.data, layer * max);
+    return { data, shape: [heads.length, max] };
   }, null);
 }
 
@@ -163,13 +137,13 @@ export type Encoded<W extends boolean = boolean> = Attended<W, Tensor[]>;
  */
 export class Encoder extends Layer<RawEncoder> {
   /** @internal */
-  declare protected readonly options: RawEncoderOptions;
+  declare protected readonly options: Read<typeof encoderSchema> & { heads: readonly number[] | null };
 
   /** @internal */
   static readonly schema = encoderSchema;
 
   /** @internal */
-  constructor(runtime: Runtime, name: string, options: Omit<RawEncoderOptions, 'heads'> & { seed: number }) {
+  constructor(runtime: Runtime, name: string, options: Read<typeof encoderSchema>) {
     super(runtime, name, { heads: null, ...options });
   }
 
@@ -187,7 +161,7 @@ export class Encoder extends Layer<RawEncoder> {
    * it is.
    * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of a layer
    */
-  prune(heads: readonly (readonly number[])[]): Encoder {
+  prune(heads: readonly (readonly number[])[]): this {
     const argument = 'Encoder.prune: heads';
     const before = this.#heads;
     const lists = listOf(headList, 'a list of heads for each layer')(heads, argument);

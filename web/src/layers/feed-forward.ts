@@ -1,6 +1,5 @@
-import type { RawFeedForwardOptions } from '../core.js';
 import { type Activation, activation } from '../functions.js';
-import { flag, optional, rate, type Schema, seed, size } from '../options.js';
+import { flag, optional, type Read, rate, type Schema, seed, size } from '../options.js';
 import { feedForwardFlops, type Pass } from './cost.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
@@ -9,15 +8,15 @@ import { TensorLayer } from './tensor-layer.js';
 export interface FeedForwardOptions extends LayerOptions {
   /** E, width of input and output. */
   embedDim: number;
-  /** F, width between the two products. */
+  /** F, width between the two products of the feed-forward. */
   feedForwardDim: number;
-  /** phi; default 'relu'. */
+  /** phi of the feed-forward; default 'relu'. */
   activation?: Activation;
   /** Probability of dropout after phi, in training; default 0. */
   dropout?: number;
   /** Default true. */
   bias?: boolean;
-  /** phi(W_1a x) * (W_1b x) between the products (Shazeer 2020, arXiv:2002.05202): linear1 is [2 F, E], the activated half first. Default false. */
+  /** phi(W_1a x) * (W_1b x) between the products of the feed-forward (Shazeer 2020, arXiv:2002.05202): linear1 is [2 F, E], the activated half first. Default false. */
   gated?: boolean;
 }
 
@@ -27,7 +26,7 @@ export interface FeedForwardOptions extends LayerOptions {
  */
 export class FeedForward extends TensorLayer {
   /** @internal */
-  declare protected readonly options: RawFeedForwardOptions;
+  declare protected readonly options: Read<typeof FeedForward.schema>;
 
   /** @internal */
   static readonly schema = {

@@ -3,7 +3,7 @@ import type { Core, RawModule } from '../core.js';
 import { calling } from '../error.js';
 import type { Reader } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
-import { Tensor, type TensorInput } from '../tensor.js';
+import { elementCount, Tensor, type TensorInput } from '../tensor.js';
 import { type FlopsOptions, layerSummary, type Pass, readPass } from './cost.js';
 import { fitState, type StateDict } from './state-dict.js';
 
@@ -59,7 +59,7 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
 
   /** Number of scalars in all parameters, without buffers. */
   get parameterCount(): number {
-    return this.raw.parameters().reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
+    return this.raw.parameters().reduce((sum, { shape, isBuffer }) => sum + (isBuffer ? 0 : elementCount(shape)), 0);
   }
 
   /** Floating-point operations, one per multiplication or addition, in the matrix products of one pass over a sequence of `length` rows. */

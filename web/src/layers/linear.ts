@@ -1,6 +1,5 @@
-import type { RawLinearOptions } from '../core.js';
 import { type Activation, activation } from '../functions.js';
-import { flag, optional, type Schema, seed, size } from '../options.js';
+import { flag, optional, type Read, type Schema, seed, size } from '../options.js';
 import { linearFlops, type Pass } from './cost.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
@@ -23,7 +22,7 @@ export interface LinearOptions extends LayerOptions {
  */
 export class Linear extends TensorLayer {
   /** @internal */
-  declare protected readonly options: RawLinearOptions;
+  declare protected readonly options: Read<typeof Linear.schema>;
 
   /** @internal */
   static readonly schema = {

@@ -1,21 +1,22 @@
-import type { RawMultiHeadAttention, RawMultiHeadAttentionOptions, RawRotaryOptions } from '../core.js';
+import type { RawMultiHeadAttention } from '../core.js';
 import { invalid } from '../error.js';
 import {
   type Activation,
   type Attended,
+  type AttentionOptions,
   activation,
   type RotaryOptions,
   rotarySchema,
   run,
+  sharedAttentionSchema,
   toAttended,
 } from '../functions.js';
 import {
-  count,
   flag,
   headMask,
   mask,
   optional,
-  type Reader,
+  type Read,
   rate,
   readOptions,
   type Schema,
@@ -27,12 +28,6 @@ import type { MaskInput, TensorInput } from '../tensor.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
 import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-
-/** Reads the rotary options of a layer; null if left out. */
-export const rotaryOptions: Reader<RawRotaryOptions | null> = optional(
-  (value, name) => readOptions(name, rotarySchema, value),
-  null,
-);
 
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
@@ -59,29 +54,17 @@ export interface MultiHeadAttentionOptions extends LayerOptions {
 }
 
 /** Options of a call of self-attention. */
-export interface SelfAttentionCall<W extends boolean = boolean> {
-  /** Broadcasts to [N,H,L,S]: nested arrays or a `Uint8Array` tensor that mark what may be attended to, or a `Float32Array` tensor that is added to the scores. */
-  mask?: MaskInput;
+export interface SelfAttentionCall<W extends boolean = boolean> extends Omit<AttentionOptions<W>, 'scale' | 'dropout'> {
   /** Marks the keys of each sequence that are not padding, [N,S]; [S] for unbatched input. */
   keyMask?: MaskInput;
-  /** Query i attends to keys 0..i, counted from the top left. Default false. */
-  causal?: boolean;
-  /** Query i attends to the keys j with |i - j| <= window. Default: all. */
-  window?: number;
   /** A factor on the output of each head, [H] or [N,H]: 0 switches a head off. */
   headMask?: TensorInput;
-  /** Also return the weights: the softmax's rows, before dropout and head mask. Default false: they are never stored. */
-  returnWeights?: W;
 }
 
-/** Readers of `SelfAttentionCall`. */
 export const selfAttentionSchema = {
-  mask: optional(mask, null),
+  ...sharedAttentionSchema,
   keyMask: optional(mask, null),
-  causal: optional(flag, false),
-  window: optional(count, null),
   headMask: optional(headMask, null),
-  returnWeights: optional(flag, false),
 } satisfies Schema<SelfAttentionCall>;
 
 /** Options of a call of multi-head attention. */
@@ -94,6 +77,16 @@ export interface MultiHeadAttentionCall<W extends boolean = boolean, A extends b
   /** Return the weights averaged over the heads, [N,L,S]. Default false. */
   averageWeights?: A;
 }
+
+/** Options that layers with attention share. */
+export const headsSchema = {
+  embedDim: size,
+  numHeads: size,
+  keyDim: optional(size, 0),
+  valueDim: optional(size, 0),
+  rotary: optional((value, name) => readOptions(name, rotarySchema, value), null),
+  seed,
+};
 
 const callSchema = {
   ...selfAttentionSchema,
@@ -116,21 +109,16 @@ const callSchema = {
  */
 export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
   /** @internal */
-  declare protected readonly options: RawMultiHeadAttentionOptions;
+  declare protected readonly options: Read<typeof MultiHeadAttention.schema>;
 
   /** @internal */
   static readonly schema = {
-    embedDim: size,
-    numHeads: size,
-    keyDim: optional(size, 0),
-    valueDim: optional(size, 0),
+    ...headsSchema,
     keyInputDim: optional(size, 0),
     valueInputDim: optional(size, 0),
     bias: optional(flag, true),
     activation: optional(activation, 'identity' as const),
     dropout: optional(rate, 0),
-    rotary: rotaryOptions,
-    seed,
   } satisfies Schema<MultiHeadAttentionOptions>;
 
   /** query [N,L,E] -> output [N,L,E], weights [N,H,L,S], averaged [N,L,S]; unbatched, without N. */
@@ -149,7 +137,7 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
   }
 
   /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is. */
-  prune(heads: readonly number[]): MultiHeadAttention {
+  prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, numHeads);
     const state = withHeads(this.stateDict(), '', kept, numHeads);

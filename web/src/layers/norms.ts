@@ -11,7 +11,7 @@ export interface LayerNormOptions extends LayerOptions {
 }
 
 /**
- * gamma (x - mean) / sqrt(variance + eps) + delta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`.
+ * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`.
  * x [..., E] -> [..., E]. Parameters `weight` [E], `bias` [E].
  */
 export class LayerNorm extends TensorLayer {
@@ -42,8 +42,4 @@ export class BatchNorm extends TensorLayer {
     eps: optional(positive, 1e-5),
     seed,
   } satisfies Schema<BatchNormOptions>;
-
-  override get parameterCount(): number {
-    return super.parameterCount / 2; // the other half are buffers
-  }
 }

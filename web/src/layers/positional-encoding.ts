@@ -1,6 +1,5 @@
-import type { RawPositionalEncodingOptions } from '../core.js';
 import { invalid } from '../error.js';
-import { flag, oneOf, optional, positive, type Schema, seed, size } from '../options.js';
+import { flag, oneOf, optional, positive, type Read, type Schema, seed, size } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { LayerOptions } from './layer.js';
 import { TensorLayer } from './tensor-layer.js';
@@ -35,11 +34,7 @@ export class PositionalEncoding extends TensorLayer {
   } satisfies Schema<PositionalEncodingOptions>;
 
   /** @internal */
-  constructor(
-    runtime: Runtime,
-    name: string,
-    options: Omit<RawPositionalEncodingOptions, 'base'> & { base: number | null; seed: number },
-  ) {
+  constructor(runtime: Runtime, name: string, options: Read<typeof PositionalEncoding.schema>) {
     if (options.learned && options.base !== null)
       throw invalid(`${name}.base`, 'none with `learned: true` (a learned table has no base)', String(options.base));
     super(runtime, name, { ...options, base: options.base ?? 10000 });

@@ -1,6 +1,6 @@
 /** How the tensors of a state dict fit the parameters of a layer. */
-import { describe, guarded, invalid } from '../error.js';
-import { formatShape, readTensor, type Tensor } from '../tensor.js';
+import { describe, formatShape, guarded, invalid } from '../error.js';
+import { readTensor, type Tensor } from '../tensor.js';
 
 /** Parameters by PyTorch's names. */
 export type StateDict = Record<string, Tensor>;
@@ -61,27 +61,19 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
     };
 
     parameters.forEach(({ name, shape }, index) => {
-      if (given.has(name)) {
-        take(index, 0, name, shape);
-        return;
-      }
+      if (given.has(name)) return take(index, 0, name, shape);
       const [, prefix = '', part] = projection.exec(name) ?? [];
-      const [packed, ...parts] = ['in', 'q', 'k', 'v'].map((one) => `${prefix}${one}_proj_weight`) as [
-        string,
-        ...string[],
-      ];
+      const packed = `${prefix}in_proj_weight`;
+      const parts = ['q', 'k', 'v'].map((one) => `${prefix}${one}_proj_weight`);
       const sizes = parts.map((one) => shapes.get(one));
       const areGiven = parts.map((one) => given.has(one));
       if (part === 'in' && areGiven.every(Boolean)) {
         const rows = shape[0]! / 3;
         parts.forEach((one, i) => take(index, i * rows, one, [rows, shape[1]!]));
-      } else if (
-        part &&
-        part !== 'in' &&
-        given.has(packed) &&
-        !areGiven.some(Boolean) &&
-        sizes.every((size) => size![1] === shape[1])
-      ) {
+        return;
+      }
+      const isPacked = part && part !== 'in' && given.has(packed) && !areGiven.some(Boolean);
+      if (isPacked && sizes.every((size) => size![1] === shape[1])) {
         const rows = sizes.map((size) => size![0]!);
         const sum = (count: number) => rows.slice(0, count).reduce((a, b) => a + b, 0);
         take(index, 0, packed, shape, sum(3), sum('qkv'.indexOf(part)));
@@ -97,11 +89,8 @@ export function fitState(argument: string, parameters: readonly ListedParameter[
     });
     const found = faults.filter(([, names]) => names.length > 0).map(([kind, names]) => `${kind} ${names.join(', ')}`);
     if (found.length === 0) return writes;
-    throw invalid(
-      argument,
-      "exactly this layer's parameters",
-      `a state dict that does not fit: ${found.join('; ')}`,
-      missing.length + unexpected.length > 0 ? 'INVALID_ARGUMENT' : 'SHAPE_MISMATCH',
-    );
+    const code = missing.length + unexpected.length > 0 ? 'INVALID_ARGUMENT' : 'SHAPE_MISMATCH';
+    const got = `a state dict that does not fit: ${found.join('; ')}`;
+    throw invalid(argument, "exactly this layer's parameters", got, code);
   });
 }

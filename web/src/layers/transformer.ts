@@ -1,9 +1,9 @@
-import type { RawTransformer, RawTransformerOptions } from '../core.js';
+import type { RawTransformer } from '../core.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
-import { flag, layerCount, mask, optional, type Schema } from '../options.js';
+import { flag, layerCount, mask, optional, type Read, type Schema } from '../options.js';
 import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
 import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';
-import { type DecoderWeights, SteppingLayer, toDecoderWeights } from './decoder.js';
+import { type DecoderCall, type DecoderWeights, IncrementalDecoder, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
 
 /** Options of `Transformer`. */
@@ -14,16 +14,12 @@ export interface TransformerOptions extends EncoderLayerOptions {
   numDecoderLayers: number;
 }
 
-/** Options of a call of the Transformer. Notation: N batch, S rows of the source, L targets. */
-export interface TransformerCall<W extends boolean = boolean> {
+/** Options of a call of the Transformer; `causal` applies to self-attention of the decoder. Notation: N batch, S rows of the source, L targets. */
+export interface TransformerCall<W extends boolean = boolean> extends Pick<DecoderCall<W>, 'causal' | 'returnWeights'> {
   /** Marks the rows of the source that are not padding, [N,S]; the decoder's attention to the memory is masked by it, too. */
   sourceKeyMask?: MaskInput;
   /** Marks the rows of the target that are not padding, [N,L]. */
   targetKeyMask?: MaskInput;
-  /** Target i attends to targets 0..i. Default false, as in PyTorch. */
-  causal?: boolean;
-  /** Also return the weights: the softmax's rows. Default false. */
-  returnWeights?: W;
 }
 
 const callSchema = {
@@ -52,9 +48,9 @@ export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWe
  * const transformer = new heed.Transformer({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numEncoderLayers: 2, numDecoderLayers: 2 });
  * const { output } = transformer.forward(source, target, { sourceKeyMask, causal: true });
  */
-export class Transformer extends SteppingLayer<RawTransformer> {
+export class Transformer extends IncrementalDecoder<RawTransformer> {
   /** @internal */
-  declare protected readonly options: RawTransformerOptions;
+  declare protected readonly options: Read<typeof Transformer.schema>;
 
   /** @internal */
   static readonly schema = {

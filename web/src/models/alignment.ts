@@ -1,7 +1,7 @@
 /**
  * Normalization that keeps the origin of each character, so that tokens have ranges in the original text.
  *
- * The rules are those of `@huggingface/tokenizers`, applied to the same pieces as in Hugging Face's own implementation: a code point where the rule considers one at a time, else a
+ * The rules are those of `@huggingface/tokenizers`, applied to the same pieces as in Hugging Face's own implementation: one code point if the rule considers one at a time, else a
  * base character with its marks.
  */
 import type { Normalizer } from '@huggingface/tokenizers';
@@ -53,10 +53,14 @@ export function normalize(normalizer: Normalizer, source: Aligned): Aligned {
     }
     default: {
       const isBert = config.type === 'BertNormalizer';
-      const rule = memoized(normalizer, (piece) => {
-        const out = normalizer.normalize(piece);
-        return isBert && config.handle_chinese_chars && isWideIdeograph(piece) ? ` ${out} ` : out;
-      });
+      let rule = rules.get(normalizer);
+      if (!rule) {
+        rule = memoized(20_000, (piece) => {
+          const out = normalizer.normalize(piece);
+          return isBert && config.handle_chinese_chars && isWideIdeograph(piece) ? ` ${out} ` : out;
+        });
+        rules.set(normalizer, rule);
+      }
       return byPieces(source, isBert || config.type === 'Lowercase' ? CODE_POINTS : CLUSTERS, rule);
     }
   }
@@ -80,29 +84,24 @@ function isWideIdeograph(point: string): boolean {
   return /[\u{20000}-\u{2a6df}\u{2a700}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/u.test(point);
 }
 
-const MEMO_SIZE = 20_000;
-const memos = new WeakMap<Normalizer, Map<string, string>>();
+const rules = new WeakMap<Normalizer, (piece: string) => string>();
 
-/** `rule` with a memory of its results. */
-function memoized(normalizer: Normalizer, rule: (piece: string) => string): (piece: string) => string {
-  let memo = memos.get(normalizer);
-  if (!memo) {
-    memo = new Map();
-    memos.set(normalizer, memo);
-  }
-  return (piece) => {
-    let out = memo.get(piece);
-    if (out === undefined) {
-      if (memo.size >= MEMO_SIZE) memo.clear();
-      out = rule(piece);
-      memo.set(piece, out);
+/** `compute` with a memory of at most `size` results. */
+export function memoized<T>(size: number, compute: (text: string) => T): (text: string) => T {
+  const memo = new Map<string, T>();
+  return (text) => {
+    let result = memo.get(text);
+    if (result === undefined) {
+      if (memo.size >= size) memo.clear();
+      result = compute(text);
+      memo.set(text, result);
     }
-    return out;
+    return result;
   };
 }
 
 /**
- * The result for each of a piece's code points. Where the rule does not treat them one by one, the first gets what composes with it, and the rest belongs to the last ones, as in
+ * The result for each of a piece's code points. If the rule does not treat them one by one, the first gets what composes with it, and the rest belongs to the last ones, as in
  * Hugging Face's offsets.
  */
 function pointsOf(points: string[], out: string, rule: (piece: string) => string): string[] {

@@ -53,11 +53,12 @@ export const embedSchema = {
   promptName: optional(text, undefined),
 };
 
-/** Refuses options for texts beside token ids, which are run as they are. */
+/** Refuses options for texts if the input is token ids, which are run as they are. */
 export function requireTexts(input: ModelInput, options: object): void {
   if (isTexts(input)) return;
   for (const name of ['textPairs', 'prompt', 'promptName'])
-    if ((options as Record<string, unknown>)[name] !== undefined) throw invalid(name, 'texts beside it', 'token ids');
+    if ((options as Record<string, unknown>)[name] !== undefined)
+      throw invalid(name, 'texts together with it', 'token ids');
 }
 
 export const loadSchema = {

@@ -1,5 +1,5 @@
 /** Reading a model folder's JSON files: every value is checked where it is read, and the error for a wrong one names its file and key. */
-import { type HeedError, invalid } from '../error.js';
+import { type HeedError, invalid, invalidFile } from '../error.js';
 import { parseJson } from '../io/files.js';
 
 /** The core's bound on the rows of a table, far beyond any published encoder. */
@@ -8,14 +8,13 @@ const MAX_COUNT = 2 ** 24;
 /** A key, or several that published files use for the same setting. */
 type Keys = string | readonly string[];
 
-/** One JSON object of a model folder. Its methods throw INVALID_FILE where a value is wrong; a key whose value is null counts as absent. */
+/** One JSON object of a model folder. Its methods throw INVALID_FILE if a value is wrong; a key whose value is null counts as absent. */
 export class Settings {
   readonly #values: Record<string, unknown>;
   readonly file: string;
 
   constructor(values: unknown, file: string, expected: string, got: string) {
-    if (typeof values !== 'object' || values === null || Array.isArray(values))
-      throw invalid(file, expected, got, 'INVALID_FILE');
+    if (typeof values !== 'object' || values === null || Array.isArray(values)) throw invalidFile(file, expected, got);
     this.#values = values as Record<string, unknown>;
     this.file = file;
   }
@@ -24,7 +23,7 @@ export class Settings {
     return new Settings(parseJson(bytes, file), file, 'a JSON object', 'other JSON');
   }
 
-  /** The unchecked value; undefined where absent. */
+  /** The unchecked value; undefined if absent. */
   get(key: string): unknown {
     return Object.hasOwn(this.#values, key) ? (this.#values[key] ?? undefined) : undefined;
   }
@@ -59,7 +58,7 @@ export class Settings {
   }
 
   wrong(key: string, expected: string, got: unknown): HeedError {
-    return invalid(`${this.file}: ${key}`, expected, shown(got), 'INVALID_FILE');
+    return invalidFile(`${this.file}: ${key}`, expected, shown(got));
   }
 
   /** The error for a value that is legal but not implemented. */
@@ -73,7 +72,7 @@ export class Settings {
     return names.find((name) => this.get(name) !== undefined) ?? names[0]!;
   }
 
-  /** The value under the first of `keys` that is present, of the type of `fallback` (a number where that is undefined). */
+  /** The value under the first of `keys` that is present, of the type of `fallback` (a number if that is undefined). */
   #checked<T = number>(keys: Keys, fallback: T | undefined, isLegal: (value: T) => boolean, expected: string): T {
     const key = this.keyOf(keys);
     const value = this.get(key) ?? fallback;

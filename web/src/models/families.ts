@@ -1,6 +1,6 @@
 /**
  * The published encoder families: for each, how config.json describes the core's stack of layers, and to which of the core's parameters each of the checkpoint's tensors belongs.
- * To add a family, add an entry to FAMILIES; where its architecture differs, the core's `EncoderModelConfig` has an option for it.
+ * To add a family, add an entry to FAMILIES; a new architecture may need a new option in the core's `EncoderModelConfig`.
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
@@ -11,39 +11,23 @@ import type { Settings } from './config.js';
 const MAX_WIDTH = 2 ** 16;
 const MAX_LAYERS = 1024;
 
-/** The place of a checkpoint's tensor: a parameter of the core's `EncoderModel`, and the row at which it starts there. */
-export interface Place {
+/** The rows of a parameter of the core's `EncoderModel` that a tensor of the checkpoint fills, from `firstRow` on. */
+export interface ParameterRows {
   parameter: string;
   firstRow: number;
 }
 
 type Rows = (config: RawEncoderModelConfig) => number;
 /** A core name, to which `weight` or `bias` is appended. */
-type Target = string | { name: string; firstRow: Rows };
+type CoreName = string | { name: string; firstRow: Rows };
 
-/** Options that have the same value in most families. */
+/** The core's defaults of options that are also read here. */
 const DEFAULTS = {
-  embeddingDim: 0,
   positionOffset: 0,
   typeVocabSize: 0,
   activation: 'gelu',
   eps: 1e-12,
   positions: 'absolute' as RawEncoderModelConfig['positions'],
-  relativeBuckets: 0,
-  relativeDistance: 128,
-  rotaryDim: 0,
-  rotaryBase: 10000,
-  localRotaryBase: 10000,
-  window: -1,
-  globalEvery: 1,
-  normFirst: false,
-  embeddingNorm: true,
-  finalNorm: false,
-  bias: true,
-  normBias: true,
-  gated: false,
-  firstAttentionNorm: true,
-  sharedLayers: false,
   int8: false,
 };
 
@@ -55,18 +39,19 @@ export interface Family {
   prefix: string;
   config(settings: Settings): Config;
   /** Modules outside the layers, by their names in the checkpoint. */
-  modules: Record<string, Target>;
+  modules: Record<string, CoreName>;
   /** The common prefix of the modules of layer {i}. */
   layerPrefix: string;
-  /** Those modules by their names in the checkpoint; core names below `layers.{i}.` */
-  layer: Record<string, Target>;
-  /** The dense layer of `pooler_output`, where the family has one. */
+  /** The layer's modules: name in the checkpoint -> core name below `layers.{i}.` */
+  layer: Record<string, CoreName>;
+  /** The dense layer of `pooler_output`, if the family has one. */
   pooler?: string;
 }
 
-const query = { name: 'self_attn.in_proj_', firstRow: () => 0 };
-const key = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) => c.embedDim };
-const value = { name: 'self_attn.in_proj_', firstRow: (c: RawEncoderModelConfig) => 2 * c.embedDim };
+const packedQkv = 'self_attn.in_proj_';
+const queryRows = { name: packedQkv, firstRow: () => 0 };
+const keyRows = { name: packedQkv, firstRow: (c: RawEncoderModelConfig) => c.embedDim };
+const valueRows = { name: packedQkv, firstRow: (c: RawEncoderModelConfig) => 2 * c.embedDim };
 const secondHalf = { name: 'linear1.', firstRow: (c: RawEncoderModelConfig) => c.feedForwardDim };
 
 type Keys = string | string[];
@@ -108,7 +93,7 @@ function sizesOf(
   };
 }
 
-/** The number of rotated columns per head. */
+/** The number of rotated features per head. */
 function rotaryDimOf(s: Settings, keys: string[], { embedDim, numHeads }: Config, fraction = 1): number {
   const headDim = embedDim / numHeads;
   const dim = Math.floor(headDim * fraction);
@@ -137,9 +122,9 @@ const bertModules = {
 };
 
 const bertLayer = {
-  'attention.self.query': query,
-  'attention.self.key': key,
-  'attention.self.value': value,
+  'attention.self.query': queryRows,
+  'attention.self.key': keyRows,
+  'attention.self.value': valueRows,
   'attention.output.dense': 'self_attn.out_proj.',
   'attention.output.LayerNorm': 'norm1.',
   'intermediate.dense': 'linear1.',
@@ -161,7 +146,7 @@ const robertaConfig = (s: Settings) => bertConfig(s, s.count('pad_token_id', 1) 
 
 const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
 
-/** MPNet's largest relative distance, which its configuration does not contain; a quarter of the buckets are for single distances below it. */
+/** MPNet's largest relative distance, which its configuration does not contain; on each side, half of the buckets hold one distance each. */
 const RELATIVE_DISTANCE = 128;
 
 const FAMILIES: Record<string, Family> = {
@@ -183,9 +168,9 @@ const FAMILIES: Record<string, Family> = {
     modules: bertModules,
     layerPrefix: 'transformer.layer.{i}.',
     layer: {
-      'attention.q_lin': query,
-      'attention.k_lin': key,
-      'attention.v_lin': value,
+      'attention.q_lin': queryRows,
+      'attention.k_lin': keyRows,
+      'attention.v_lin': valueRows,
       'attention.out_lin': 'self_attn.out_proj.',
       sa_layer_norm: 'norm1.',
       'ffn.lin1': 'linear1.',
@@ -211,9 +196,9 @@ const FAMILIES: Record<string, Family> = {
     modules: { ...bertModules, 'encoder.relative_attention_bias': 'relative_attention_bias.' },
     layerPrefix: 'encoder.layer.{i}.',
     layer: {
-      'attention.attn.q': query,
-      'attention.attn.k': key,
-      'attention.attn.v': value,
+      'attention.attn.q': queryRows,
+      'attention.attn.k': keyRows,
+      'attention.attn.v': valueRows,
       'attention.attn.o': 'self_attn.out_proj.',
       'attention.LayerNorm': 'norm1.',
       'intermediate.dense': 'linear1.',
@@ -251,9 +236,9 @@ const FAMILIES: Record<string, Family> = {
     modules: { ...bertModules, 'encoder.embedding_hidden_mapping_in': 'embeddings.projection.' },
     layerPrefix: 'encoder.albert_layer_groups.{i}.albert_layers.0.',
     layer: {
-      'attention.query': query,
-      'attention.key': key,
-      'attention.value': value,
+      'attention.query': queryRows,
+      'attention.key': keyRows,
+      'attention.value': valueRows,
       'attention.dense': 'self_attn.out_proj.',
       'attention.LayerNorm': 'norm1.',
       ffn: 'linear1.',
@@ -274,7 +259,7 @@ const FAMILIES: Record<string, Family> = {
     layerPrefix: 'layers.{i}.',
     layer: {
       attn_norm: 'norm1.',
-      'attn.Wqkv': query,
+      'attn.Wqkv': packedQkv,
       'attn.Wo': 'self_attn.out_proj.',
       mlp_norm: 'norm2.',
       'mlp.Wi': 'linear1.',
@@ -292,12 +277,12 @@ const FAMILIES: Record<string, Family> = {
     },
     layerPrefix: 'encoder.layers.{i}.',
     layer: {
-      'attn.Wqkv': query,
+      'attn.Wqkv': packedQkv,
       'attn.out_proj': 'self_attn.out_proj.',
       norm1: 'norm1.',
-      'mlp.fc12': 'linear1.', // the activated half
+      'mlp.fc12': 'linear1.', // the activated half; fc1 if not gated
       'mlp.fc11': secondHalf,
-      'mlp.fc1': 'linear1.', // where not gated
+      'mlp.fc1': 'linear1.',
       'mlp.fc2': 'linear2.',
       norm2: 'norm2.',
     },
@@ -348,7 +333,7 @@ function globalEvery(s: Settings): number {
   return period;
 }
 
-/** The activated half's function in gated feed-forward layers. */
+/** Activation of the gate, by Hugging Face's name. */
 const GATES: Record<string, string> = { swiglu: 'silu', geglu: 'gelu', glu: 'sigmoid' };
 
 function nomicBertConfig(s: Settings): Config {
@@ -419,18 +404,18 @@ export function familyOf(settings: Settings): { type: string; family: Family; co
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 
-/** The place of every tensor of the encoder, by its name without the family's prefix. */
-export function placesOf(family: Family, config: RawEncoderModelConfig): Map<string, Place> {
-  const places = new Map<string, Place>();
-  const add = (modules: Record<string, Target>, prefix: string, below: string) => {
-    for (const [module, target] of Object.entries(modules)) {
-      const [name, firstRow] = typeof target === 'string' ? [target, 0] : [target.name, target.firstRow(config)];
+/** The rows that each tensor of the encoder fills, by its name without the family's prefix. */
+export function parameterRowsOf(family: Family, config: RawEncoderModelConfig): Map<string, ParameterRows> {
+  const rows = new Map<string, ParameterRows>();
+  const add = (modules: Record<string, CoreName>, prefix: string, below: string) => {
+    for (const [module, core] of Object.entries(modules)) {
+      const [name, firstRow] = typeof core === 'string' ? [core, 0] : [core.name, core.firstRow(config)];
       for (const part of ['weight', 'bias'])
-        places.set(`${prefix}${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
+        rows.set(`${prefix}${module}.${part}`, { parameter: `${below}${name}${part}`, firstRow });
     }
   };
   add(family.modules, '', '');
   const layers = config.sharedLayers ? Math.min(1, config.numLayers) : config.numLayers;
   for (let i = 0; i < layers; i++) add(family.layer, family.layerPrefix.replace('{i}', String(i)), `layers.${i}.`);
-  return places;
+  return rows;
 }

@@ -1,7 +1,7 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
-import { describe, guarded, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import { optional, type Reader, readOptions } from '../options.js';
+import { optional, readOptions, workerOption } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
@@ -14,7 +14,7 @@ import { loadPretrained } from './pretrained.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
-   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, where a bundler or a security
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, if a bundler or a security
    * policy requires that; `dispose()` terminates it.
    */
   worker?: boolean | WorkerLike;
@@ -25,33 +25,20 @@ export interface FromPretrainedOptions extends LoadModelOptions {
   workers?: number | 'auto';
 }
 
-const worker: Reader<boolean | WorkerLike> = (value, name) =>
-  guarded(name, () => {
-    const { postMessage, on, addEventListener } = (value ?? {}) as Record<string, unknown>;
-    const isWorker = typeof postMessage === 'function' && [on, addEventListener].some((f) => typeof f === 'function');
-    if (typeof value === 'boolean' || isWorker) return value as boolean | WorkerLike;
-    throw invalid(name, 'true, false or a Worker', describe(value));
-  });
-
-const schema = { ...loadSchema, worker: optional(worker, null), workers: optional(poolSize, null) };
+const schema = { ...loadSchema, worker: optional(workerOption, null), workers: optional(poolSize, null) };
 
 export async function fromPretrained(
   runtime: Runtime,
   source: ModelSource = shippedModel(),
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {
-  const { worker, workers, ...rest } = readOptions('fromPretrained', schema, options);
-  // Types say that options may be left out, not that they may be undefined.
-  const load = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)) as LoadModelOptions;
+  const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
   if (workers) {
     if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
-    throw invalid(
-      'fromPretrained.worker',
-      'true or nothing beside `workers`',
-      worker ? 'a Worker' : 'false',
-      'INVALID_ARGUMENT',
-      { hint: 'A pool starts its own workers' },
-    );
+    const got = worker ? 'a Worker' : 'false';
+    throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+      hint: 'A pool starts its own workers',
+    });
   }
   if (!worker) return loadPretrained(runtime, source, load);
   return loadInWorker(runtime, source, load, worker === true ? undefined : worker);

@@ -20,11 +20,9 @@ export interface InputOptions {
   truncation?: boolean;
   /** The maximum number of tokens per text. Default for texts: the limit of the tokenizer and the model; for token ids: that of the model. */
   maxLength?: number;
-  /** Put before every text. */
-  prompt?: string;
 }
 
-/** One text's tokens. Masked tokens have no row; `columns` has each row's place in the padded output. */
+/** One text's tokens. Masked tokens have no row; `columns` has each row's column in the padded output. */
 export interface Row {
   ids: number[];
   types: number[] | null;
@@ -45,6 +43,13 @@ export interface InputContext {
   /** The number of tokens that texts are cut to by default. */
   maxLength: number;
   padId: number;
+}
+
+/** What the rows of one call depend on. */
+interface RowContext extends InputContext {
+  limit: number;
+  truncation: boolean;
+  prompt: string;
 }
 
 /** The architecture's limit on a text's tokens. */
@@ -78,21 +83,21 @@ export function readInput(input: unknown): ModelInput {
   return guarded('texts', () => {
     if (isTexts(input as ModelInput)) return texts(input, 'texts');
     const { inputIds, attentionMask, tokenTypeIds } = (input ?? {}) as Partial<TokenIds>;
-    if (inputIds === undefined)
-      throw invalid(
-        'texts',
-        'a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }',
-        describe(input),
-      );
+    const expected = 'a string, an array of strings, or { inputIds, attentionMask, tokenTypeIds }';
+    if (inputIds === undefined) throw invalid('texts', expected, describe(input));
     requireKnown('texts', Object.keys(input as object), ['inputIds', 'attentionMask', 'tokenTypeIds']);
     const ids = idsOfTexts(inputIds, 'inputIds');
-    const beside = (name: 'attentionMask' | 'tokenTypeIds', given: unknown) => {
-      if (given === undefined) return {};
+    const readRows = (name: string, given: unknown) => {
+      if (given === undefined) return undefined;
       const rows = idsOfTexts(given, name);
-      if (rows.length === ids.length) return { [name]: rows };
+      if (rows.length === ids.length) return rows;
       throw invalid(name, `${ids.length} rows, as inputIds`, `${rows.length}`, 'SHAPE_MISMATCH');
     };
-    return { inputIds: ids, ...beside('attentionMask', attentionMask), ...beside('tokenTypeIds', tokenTypeIds) };
+    return {
+      inputIds: ids,
+      attentionMask: readRows('attentionMask', attentionMask),
+      tokenTypeIds: readRows('tokenTypeIds', tokenTypeIds),
+    };
   });
 }
 
@@ -105,33 +110,42 @@ export function pairsOf(input: ModelInput, { textPairs }: InputOptions): readonl
   throw invalid('textPairs', `${count} texts, one for each of \`texts\``, `${pairs.length}`);
 }
 
-/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. */
-export function* rowsOf(input: ModelInput, options: InputOptions, context: InputContext): Generator<Row> {
+/** The rows of an input that `readInput` returned, in order; lazily, so that a long list is not tokenized before the first text runs. `prompt` precedes every text. */
+export function* rowsOf(
+  input: ModelInput,
+  { truncation, maxLength, ...options }: InputOptions & { prompt?: string },
+  context: InputContext,
+): Generator<Row> {
   const pairs = pairsOf(input, options);
+  const { prompt = '' } = options;
   if (isTexts(input)) {
-    const limit = lengthLimit(options, context, context.maxLength);
-    const list = typeof input === 'string' ? [input] : input;
-    for (let n = 0; n < list.length; n++)
-      yield textRow(list[n]!, pairs?.[n], n, limit, options.truncation ?? true, options.prompt ?? '', context);
+    const limit = lengthLimit(maxLength, context, context.maxLength);
+    const rowContext = { ...context, limit, truncation: truncation ?? true, prompt };
+    for (const [n, text] of (typeof input === 'string' ? [input] : input).entries())
+      yield textRow(text, pairs?.[n], n, rowContext);
     return;
   }
   // The tokenizer's limit does not apply to ids.
-  const limit = lengthLimit(options, context, Infinity);
+  const rowContext = {
+    ...context,
+    limit: lengthLimit(maxLength, context, Infinity),
+    truncation: truncation ?? false,
+    prompt,
+  };
   const width = longest(input.inputIds);
-  for (let n = 0; n < input.inputIds.length; n++)
-    yield idsRow(n, input, width, limit, options.truncation ?? false, context);
+  for (let n = 0; n < input.inputIds.length; n++) yield idsRow(n, input, width, rowContext);
 }
 
 /** The largest length. */
 export function longest(rows: readonly { length: number }[]): number {
-  return rows.reduce((most, { length }) => Math.max(most, length), 0);
+  return rows.reduce((max, { length }) => Math.max(max, length), 0);
 }
 
-function lengthLimit({ maxLength }: InputOptions, context: InputContext, fallback: number): number {
-  const most = positionLimit(context.config);
-  if (maxLength === undefined) return Math.min(fallback, most);
-  if (maxLength > most)
-    throw invalid('maxLength', `a whole number from 1 to ${most}, the model's limit`, String(maxLength));
+function lengthLimit(maxLength: number | undefined, context: InputContext, fallback: number): number {
+  const max = positionLimit(context.config);
+  if (maxLength === undefined) return Math.min(fallback, max);
+  if (maxLength > max)
+    throw invalid('maxLength', `a whole number from 1 to ${max}, the model's limit`, String(maxLength));
   return maxLength;
 }
 
@@ -140,15 +154,8 @@ function tooLong(name: string, length: number, limit: number): HeedError {
   return invalid(name, `at most ${limit} tokens`, `${length}`, 'TOO_LONG', { hint });
 }
 
-function textRow(
-  text: string,
-  pair: string | undefined,
-  n: number,
-  limit: number,
-  truncation: boolean,
-  prompt: string,
-  { tokenizer, config }: InputContext,
-): Row {
+function textRow(text: string, pair: string | undefined, n: number, context: RowContext): Row {
+  const { tokenizer, config, limit, truncation, prompt } = context;
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
@@ -175,40 +182,31 @@ function offsetOf(token: Token, prompt: number): [number, number] {
     : [token.start, token.end];
 }
 
-function idsRow(
-  n: number,
-  input: TokenIds,
-  width: number,
-  limit: number,
-  truncation: boolean,
-  { config, padId, tokenizer }: InputContext,
-): Row {
+function idsRow(n: number, input: TokenIds, width: number, context: RowContext): Row {
+  const { config, tokenizer, limit, truncation } = context;
   const all = input.inputIds[n]!;
-  const beside = (name: 'attentionMask' | 'tokenTypeIds') => {
+  const rowOf = (name: 'attentionMask' | 'tokenTypeIds') => {
     const row = input[name]?.[n];
     if (!row || row.length === all.length) return row ?? null;
     throw invalid(`${name}[${n}]`, `${all.length} entries, as inputIds[${n}]`, `${row.length}`, 'SHAPE_MISMATCH');
   };
-  const types = config.typeVocabSize > 0 ? beside('tokenTypeIds') : null;
-  const mask = beside('attentionMask');
+  const types = config.typeVocabSize > 0 ? rowOf('tokenTypeIds') : null;
+  const mask = rowOf('attentionMask');
   const odd = mask?.find((m) => m !== 0 && m !== 1);
   if (odd !== undefined) throw invalid(`attentionMask[${n}]`, '0 or 1', String(odd));
 
   const seen = all.map((_, i) => i).filter((i) => !mask || mask[i] === 1);
   // Padding before the text moves it to later positions, which may exceed the model's.
-  const positions = positionsOf(all, seen, config, padId);
+  const positions = positionsOf(all, seen, context);
   const last = positions?.findIndex((position) => position >= config.maxPositions) ?? -1;
   const columns = seen.slice(0, last < 0 ? limit : Math.min(last, limit));
   const cut = seen.length - columns.length;
   if (cut > 0 && !truncation) throw tooLong(`inputIds[${n}]`, last < 0 ? seen.length : all.length, limit);
   const isRun = columns.every((column, i) => column === columns[0]! + i);
-  if (!isRun && config.positions !== 'absolute')
-    throw invalid(
-      `attentionMask[${n}]`,
-      "one run of ones, as this model's attention depends on distances",
-      'zeros between ones',
-      'UNSUPPORTED',
-    );
+  if (!isRun && config.positions !== 'absolute') {
+    const expected = "one run of ones, as this model's attention depends on distances";
+    throw invalid(`attentionMask[${n}]`, expected, 'zeros between ones', 'UNSUPPORTED');
+  }
   return {
     ids: columns.map((i) => all[i]!),
     types: types && columns.map((i) => types[i]!),
@@ -223,12 +221,7 @@ function idsRow(
 }
 
 /** Positions as in the published models, BERT: the column; RoBERTa and MPNet: the number of preceding tokens that are not padding, from padding_idx + 1. null: 0, 1, 2, ... from the offset. */
-function positionsOf(
-  all: readonly number[],
-  columns: number[],
-  config: RawEncoderModelConfig,
-  padId: number,
-): number[] | null {
+function positionsOf(all: readonly number[], columns: number[], { config, padId }: InputContext): number[] | null {
   if (config.positions === 'rotary') return null;
   let positions = columns;
   if (config.positionOffset > 0) {

@@ -1,19 +1,19 @@
 /** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { allocating, type HeedError, invalid } from '../error.js';
+import { allocating, type HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { type Family, familyOf } from './families.js';
-import { isHeadTensor } from './heads.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
+import { isHeadTensor } from './task-heads.js';
 import { TextTokenizer } from './tokenizer.js';
 import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
 
 /**
- * Bytes read so far, of one file and of all. `total` is known from the start, except where a server does not report sizes (null). Sizes that turn out to be estimates, as for
+ * Bytes read so far, of one file and of all. `total` is known from the start, unless a server does not report sizes (null). Sizes that turn out to be estimates, as for
  * shards and for files that are compressed in transit, are corrected; `loaded` never exceeds `total`.
  */
 export interface LoadProgress {
@@ -46,7 +46,7 @@ export interface LoadedModel {
   integrity: Integrity;
 }
 
-/** `opened`: the source's folder, where it is open already. */
+/** `opened`: the source's folder, if it is open already. */
 export async function loadModel(
   core: Core,
   source: ModelSource,
@@ -88,7 +88,7 @@ export async function loadModel(
       : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
-      throw invalid(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`, 'INVALID_FILE');
+      throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`);
     }
     raw = makeEncoder(core, config);
     const tied = settings.flag('tie_word_embeddings', true);
@@ -111,7 +111,7 @@ export async function loadModel(
   }
 }
 
-/** The core allocates all parameters at once; where it cannot, the message names the largest table or matrix. */
+/** The core allocates all parameters at once; if it cannot, the message names the largest table or matrix. */
 function makeEncoder(core: Core, config: RawEncoderModelConfig): RawEncoderModel {
   const { embedDim, embeddingDim, feedForwardDim, vocabSize, int8 } = config;
   const words = [vocabSize, embeddingDim || embedDim] as const;

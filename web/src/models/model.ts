@@ -1,9 +1,9 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
-import type { HeadName } from './heads.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { Pooling } from './sentence-transformers.js';
+import type { HeadName } from './task-heads.js';
 
 export interface CallOptions {
   /** Stops the call between layers and between texts; it rejects with the signal's reason. */
@@ -14,7 +14,7 @@ export interface CallOptions {
   headMask?: TensorInput;
 }
 
-export interface EncodeOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
+export interface EncodeOptions extends CallOptions, InputOptions {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean;
   /** Whether the result has `hiddenStates`. Default false. */
@@ -25,7 +25,7 @@ export interface EncodeOptions extends CallOptions, Omit<InputOptions, 'prompt'>
 export interface EncodeResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]; only where the checkpoint has a pooler */
+  /** [N,E]; only if the checkpoint has a pooler */
   poolerOutput?: Tensor;
   /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];
@@ -44,7 +44,7 @@ export interface EncodeResult {
 /** The result with all that options may request. */
 export type AllOutputs = EncodeResult & Required<Pick<EncodeResult, 'attentions' | 'hiddenStates'>>;
 
-export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> {
+export interface EmbedOptions extends CallOptions, InputOptions {
   /** Default: as the model's folder says, else the mean. The vectors of several poolings are concatenated. */
   pooling?: Pooling | readonly Pooling[];
   /** Whether to scale vectors to length 1. Default: as the model's folder says, else false. */
@@ -57,7 +57,7 @@ export interface EmbedOptions extends CallOptions, Omit<InputOptions, 'prompt'> 
   promptName?: string;
 }
 
-export interface TokenizeOptions extends Omit<InputOptions, 'prompt'>, Pick<CallOptions, 'signal'> {}
+export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {}
 
 export interface TokenizeResult {
   inputIds: number[][];
@@ -68,7 +68,7 @@ export interface TokenizeResult {
   truncated: number[];
 }
 
-export interface PredictOptions extends CallOptions, Omit<InputOptions, 'prompt'> {}
+export interface PredictOptions extends CallOptions, InputOptions {}
 
 /** The logits of a task's head. */
 export interface Prediction {
@@ -103,7 +103,7 @@ export interface ModelConfig {
   normalize: boolean;
   prompts: Record<string, string>;
   labels: string[];
-  /** 'single_label_classification', 'multi_label_classification', 'regression', or null where config.json does not say. */
+  /** 'single_label_classification', 'multi_label_classification', 'regression', or null if config.json does not say. */
   problemType: string | null;
   /** Whether texts can be given; without a tokenizer, only token ids. */
   hasTokenizer: boolean;
@@ -127,7 +127,7 @@ export interface PretrainedModel {
    *
    * @example
    * const { lastHiddenState, attentions } = await model.encode(['Hello', 'Hi there'], { outputAttentions: true });
-   * @throws HeedError TOO_LONG where a text does not fit and is not to be truncated; UNSUPPORTED for texts where the folder has no tokenizer.json
+   * @throws HeedError TOO_LONG if a text does not fit and is not to be truncated; UNSUPPORTED for texts if the folder has no tokenizer.json
    */
   encode(
     input: ModelInput,
@@ -151,7 +151,7 @@ export interface PretrainedModel {
   embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor>;
   /** Tokens as the model would get them, special tokens included. */
   tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult>;
-  /** The logits of a task's head. @throws HeedError UNSUPPORTED where the checkpoint has no such head */
+  /** The logits of a task's head. @throws HeedError UNSUPPORTED if the checkpoint has no such head */
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
   /** The text of token ids, without special tokens. */
   decode(ids: readonly number[]): Promise<string>;

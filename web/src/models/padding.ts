@@ -30,10 +30,3 @@ export function padWeights(
     }
   });
 }
-
-/** The first row of each text of a padded [N, L, E]: [N, E]. */
-export function firstRows(data: Float32Array, count: number, width: number, dim: number): Float32Array {
-  const out = new Float32Array(count * dim);
-  for (let n = 0; n < count; n++) out.set(data.subarray(n * width * dim, n * width * dim + dim), n * dim);
-  return out;
-}

@@ -1,13 +1,12 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, invalid } from '../error.js';
+import { calling, describe, formatShape, invalid } from '../error.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
-import { formatShape, Tensor } from '../tensor.js';
+import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
-import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './heads.js';
 import {
   countTexts,
   type InputContext,
@@ -33,14 +32,15 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { firstRows, padRows, padWeights } from './padding.js';
+import { padRows, padWeights } from './padding.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
+import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 
-/** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, where it is open already. */
+/** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(
   runtime: Runtime,
   source: ModelSource,
@@ -111,7 +111,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       numHeads,
       feedForwardDim,
       maxLength,
-      parameterCount: parts.encoder.parameters().reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0),
+      parameterCount: parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0),
       pooling: sentence.pooling.join('+'),
       normalize: sentence.normalize,
       prompts: sentence.prompts,
@@ -162,8 +162,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
     const { pooler } = this.raw;
     if (pooler) {
-      const first = { data: firstRows(last, count, width, embedDim), shape: [count, embedDim] };
-      const pooled = calling('encode', () => pooler.forward(first));
+      const data = new Float32Array(count * embedDim); // of each text's first token
+      for (let n = 0; n < count; n++)
+        data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
+      const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
       result.poolerOutput = new Tensor(pooled.data, pooled.shape);
     }
     if (outputAttentions)
@@ -266,7 +268,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
 
-  /** Reads a call's options. Throws where the model has been disposed of or the signal has fired. */
+  /** Reads a call's options. Throws if the model has been disposed of or the signal has fired. */
   #begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
     owner: string,
     schema: S,
@@ -309,7 +311,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return { data, shape: [count, parts.length * width] };
   }
 
-  /** The number of the prompt's tokens, the special one before it included, where the folder's configuration excludes them from the pooling. */
+  /** The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */
   #tokensOf(prompt: string): number {
     const { tokenizer } = this.#context;
     if (this.#sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
@@ -329,17 +331,14 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   #prompt({ prompt, promptName }: { prompt: string | undefined; promptName: string | undefined }): string {
     if (prompt !== undefined && promptName !== undefined)
-      throw invalid('embed.promptName', 'none beside `prompt`', describe(promptName));
+      throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
     if (prompt !== undefined) return prompt;
     const { prompts, defaultPrompt } = this.#sentence;
     const name = promptName ?? defaultPrompt;
     if (name === null) return '';
     if (Object.hasOwn(prompts, name)) return prompts[name]!;
-    throw invalid(
-      'embed.promptName',
-      `one of the model's prompts (${Object.keys(prompts).join(', ') || 'it has none'})`,
-      describe(name),
-    );
+    const known = Object.keys(prompts).join(', ') || 'it has none';
+    throw invalid('embed.promptName', `one of the model's prompts (${known})`, describe(name));
   }
 
   #head(name: HeadName): Head {

@@ -8,8 +8,8 @@ import type { Row } from './input.js';
 const YIELD_INTERVAL = 20;
 
 /**
- * A function to call between steps of work: it yields to the event loop, so that timers, input and aborts are handled, where the last turn was long ago, and throws the signal's
- * reason once the signal has fired. Throws at once where it has fired already.
+ * A function to call between steps of work: if the last turn was long ago, it yields to the event loop, so that timers, input and aborts are handled. It throws the signal's
+ * reason once the signal has fired. Throws at once if it has fired already.
  */
 export function makeYield(signal: SignalLike | undefined): () => Promise<void> {
   signal?.throwIfAborted();
@@ -72,7 +72,7 @@ export interface PieceOptions {
   headMask: Float32Array[] | null;
 }
 
-/** What is done with one piece; what is needed of an encoding is to be copied. */
+/** What is done with one piece. The hooks must copy what they need from an encoding. */
 export interface PieceHooks {
   /** After the last layer. */
   use(encoding: RawEncoding): void;
@@ -95,14 +95,8 @@ export async function runPiece(
     ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
     : null;
   const lengths = flat(({ ids }) => [ids.length]);
-  const encoding = calling('model', () =>
-    model().begin(
-      flat(({ ids }) => ids),
-      types,
-      positions,
-      lengths,
-    ),
-  );
+  const ids = flat((row) => row.ids);
+  const encoding = calling('model', () => model().begin(ids, types, positions, lengths));
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {
@@ -110,11 +104,11 @@ export async function runPiece(
       model();
       calling('model', () => {
         const weights = encoding.runLayer(i, headMask?.[i] ?? null, returnWeights);
-        if (i === numLayers - 1) encoding.finish();
+        if (i === numLayers - 1) encoding.applyFinalNorm();
         onLayer?.(i, encoding, weights);
       });
     }
-    if (numLayers === 0) encoding.finish();
+    if (numLayers === 0) encoding.applyFinalNorm();
     calling('model', () => use(encoding));
   } finally {
     encoding.delete();

@@ -1,5 +1,5 @@
 /** How a sentence-transformers folder turns a text's rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
-import { invalid } from '../error.js';
+import { invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
@@ -21,7 +21,7 @@ export interface VectorLayer {
 
 /** The folder's configuration of sentence vectors. */
 export interface SentenceConfig {
-  /** Where there are several, their vectors are concatenated. */
+  /** The vectors of several are concatenated. */
   pooling: readonly Pooling[];
   /** Whether the prompt's tokens are included in the pooling. */
   poolsPrompt: boolean;
@@ -80,7 +80,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
   if (prompts) readPrompts(prompts, config);
   if (modules) {
     const list = parseJson(...modules);
-    if (!Array.isArray(list)) throw invalid(modules[1], 'a list of modules', 'other JSON', 'INVALID_FILE');
+    if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', 'other JSON');
     for (const entry of list) await readModule(entry, config, folder, modules[1], signal);
   } else {
     // A folder with a pooling configuration but without the list of modules.
@@ -90,7 +90,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
   return config;
 }
 
-// Paths that no kind of source resolves to a place outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
+// Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
 const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
@@ -102,7 +102,7 @@ async function readModule(
 ): Promise<void> {
   const { type, path } = entry ?? {};
   if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
-    throw invalid(file, 'a module with its type and its path below the folder', JSON.stringify(entry), 'INVALID_FILE');
+    throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
   if (kind === 'Transformer' || kind === 'Dropout') return;
   if (kind === 'Normalize') {

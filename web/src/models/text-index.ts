@@ -3,7 +3,7 @@
  *
  * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1), and `words.txt` with one text per line.
  */
-import { guarded, invalid } from '../error.js';
+import { formatShape, guarded, invalid, invalidFile } from '../error.js';
 import { readAll } from '../io/files.js';
 import { readTensors, widen, writeSafetensors } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
@@ -42,21 +42,16 @@ export class TextIndex {
     const lines = strings(texts, 'texts');
     const { data, shape } = readRows('vectors', vectors);
     const [count, width] = shape as [number, number];
-    if (count !== lines.length)
-      throw invalid(
-        'vectors',
-        `[${lines.length}, width], one row per text`,
-        `shape [${shape.join(', ')}]`,
-        'SHAPE_MISMATCH',
-      );
+    const expected = `[${lines.length}, width], one row per text`;
+    if (count !== lines.length) throw invalid('vectors', expected, `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
     const rounded = new Int8Array(count * width);
     const scales = new Float32Array(count);
     for (let n = 0; n < count; n++) {
       const row = data.subarray(n * width, (n + 1) * width);
-      const most = row.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
+      const largest = row.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
       let squares = 0;
       for (let i = 0; i < width; i++) {
-        const v = Math.round((row[i]! / most) * 127);
+        const v = Math.round((row[i]! / largest) * 127);
         rounded[n * width + i] = v;
         squares += v * v;
       }
@@ -85,15 +80,11 @@ export class TextIndex {
       vectors.shape[0] === count &&
       scales?.dtype === 'F32' &&
       scales.bytes.length === 4 * count;
-    if (!fits)
-      throw invalid(
-        name,
-        `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row for each line of words.txt`,
-        [vectors, scales]
-          .map((tensor) => (tensor ? `${tensor.dtype} [${tensor.shape.join(', ')}]` : 'none'))
-          .join(' and '),
-        'INVALID_FILE',
-      );
+    if (!fits) {
+      const expected = `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row for each line of words.txt`;
+      const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
+      throw invalidFile(name, expected, got.join(' and '));
+    }
     return new TextIndex(texts, new Int8Array(vectors.bytes), widen(scales.bytes, 'F32'));
   }
 

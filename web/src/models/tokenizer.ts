@@ -8,8 +8,8 @@ import {
   type PreTokenizer,
   WhitespaceSplitPreTokenizer,
 } from '@huggingface/tokenizers';
-import { HeedError, invalid } from '../error.js';
-import { type Aligned, aligned, lowerCased, normalize, slice } from './alignment.js';
+import { HeedError, invalid, invalidFile } from '../error.js';
+import { type Aligned, aligned, lowerCased, memoized, normalize, slice } from './alignment.js';
 import type { Settings } from './config.js';
 
 export interface Token {
@@ -43,11 +43,10 @@ interface AddedToken {
   lstrip: boolean;
   rstrip: boolean;
   normalized: boolean;
-  /** The content before normalization, where `content` is normalized. */
+  /** The content before normalization, if `content` is normalized. */
   original?: string;
 }
 
-const WORD_MEMO_SIZE = 50_000;
 /** Longest alternation that is worth compiling; tokenizers with more added tokens than this do not occur. */
 const MAX_ADDED = 10_000;
 
@@ -64,7 +63,7 @@ export class TextTokenizer {
   /** The spaces that tokens' ranges exclude; 'inner': all except one at the very beginning. */
   readonly #trims: Trim;
   readonly #addedIds = new Map<string, number>();
-  readonly #wordMemo = new Map<string, string[]>();
+  readonly #piecesOf: (word: string) => string[];
 
   /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`. */
   constructor(json: Settings, settings: Settings | undefined, lowerCase = false) {
@@ -75,6 +74,7 @@ export class TextTokenizer {
       const config = Object.fromEntries(json.entries());
       const library = new Library(config, Object.fromEntries(settings?.entries() ?? []));
       this.#library = library;
+      this.#piecesOf = memoized(50_000, (word) => library.model!([word]) as string[]);
       const { pre_tokenizer: pre, post_processor: post, added_tokens: added = [], model } = config as Json;
       const { normalizer } = library;
       const isRaw = (token: AddedToken) => !normalizer || !token.normalized;
@@ -183,7 +183,7 @@ export class TextTokenizer {
 
   #special(text: string): Token {
     const id = this.idOf(text);
-    if (id === undefined) throw invalid(this.#file, 'special tokens of the vocabulary', `'${text}'`, 'INVALID_FILE');
+    if (id === undefined) throw invalidFile(this.#file, 'special tokens of the vocabulary', `'${text}'`);
     return { id, text, start: 0, end: 0, part: null };
   }
 
@@ -215,12 +215,7 @@ export class TextTokenizer {
 
   #splitWord(word: Aligned, part: 0 | 1, tokens: Token[]): void {
     const model = this.#library.model!;
-    let pieces = this.#wordMemo.get(word.text);
-    if (!pieces) {
-      if (this.#wordMemo.size >= WORD_MEMO_SIZE) this.#wordMemo.clear();
-      pieces = model([word.text]) as string[];
-      this.#wordMemo.set(word.text, pieces);
-    }
+    const pieces = this.#piecesOf(word.text);
     const prefix = (model.config as { continuing_subword_prefix?: string }).continuing_subword_prefix ?? '';
     let at = 0;
     pieces.forEach((text, i) => {
@@ -278,7 +273,7 @@ function requireVocabulary(json: Settings): void {
     throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
 }
 
-/** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': where both are cut, the longer keeps one more of an odd number. */
+/** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': if both are cut, the longer keeps one more of an odd number. */
 export function truncatedLengths(first: number, second: number, room: number): [number, number] {
   if (first + second <= room) return [first, second];
   const shorter = Math.min(first, second, Math.floor(room / 2));
@@ -357,7 +352,7 @@ function typesIn(config: unknown): string[] {
 
 type Trim = 'none' | 'all' | 'inner';
 
-/** How Hugging Face's post-processors trim offsets; where they assume a space that was added before the text, the first space stays. */
+/** How Hugging Face's post-processors trim offsets; if they assume a space that was added before the text, the first space stays. */
 function trimOf(config: unknown): Trim {
   if (typeof config !== 'object' || config === null) return 'none';
   const { type, trim_offsets, add_prefix_space, processors } = config as Record<string, unknown>;

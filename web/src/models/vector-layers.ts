@@ -1,12 +1,12 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
 import type { Core, RawTensorLayer } from '../core.js';
-import { invalid } from '../error.js';
+import { formatShape, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
-import { Chain, makeDense, makeNorm } from './heads.js';
 import type { LoadedModel } from './load.js';
 import type { VectorLayer } from './sentence-transformers.js';
+import { Chain, makeDense, makeNorm } from './task-heads.js';
 import type { HeadTensor } from './weights.js';
 
 /** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
@@ -22,24 +22,19 @@ export async function loadVectorLayers(
   for (const layer of sentence.layers) {
     const { kind, weights, inFeatures, outFeatures, activation } = layer;
     const [weight, bias] = await readLayer(layer, folder, signal);
-    if (inFeatures !== width)
-      throw invalid(
-        weights,
-        `a layer for vectors of ${width}, the width of what precedes it`,
-        `one for ${inFeatures}`,
-        'INVALID_FILE',
-      );
+    const expected = `a layer for vectors of ${width}, the width of what precedes it`;
+    if (inFeatures !== width) throw invalidFile(weights, expected, `one for ${inFeatures}`);
     width = outFeatures;
     steps.push(() =>
       kind === 'dense'
-        ? makeDense(core, 'linear', weight!, bias, activation)
-        : makeNorm(core, 'norm', weight!, bias, EPS),
+        ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
+        : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS),
     );
   }
   return Chain.of(steps);
 }
 
-/** The layer's weight, and its bias where it has one. */
+/** The layer's weight, and its bias if it has one. */
 async function readLayer(
   { kind, weights, inFeatures, outFeatures, bias }: VectorLayer,
   folder: ModelFolder,
@@ -57,7 +52,7 @@ async function readLayer(
       const dtype = readableDtype(tensor.dtype, tensorOf(file.name, name));
       return { shape, data: widened(tensor.bytes, dtype, { name, shape }) };
     }
-    const got = tensor ? `[${tensor.shape.join(', ')}]` : 'none';
-    throw invalid(file.name, `'${name}' [${shape.join(', ')}], as config.json beside it says`, got, 'INVALID_FILE');
+    const got = tensor ? formatShape(tensor.shape) : 'none';
+    throw invalidFile(file.name, `'${name}' ${formatShape(shape)}, as its config.json says`, got);
   });
 }

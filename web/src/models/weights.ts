@@ -3,7 +3,7 @@
  * of the model.
  */
 import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { invalid } from '../error.js';
+import { formatShape, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
 import {
@@ -17,7 +17,7 @@ import {
 } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { type Family, type Place, placesOf } from './families.js';
+import { type Family, type ParameterRows, parameterRowsOf } from './families.js';
 
 /** A tensor that is not the encoder's but a pooler's or a task head's. */
 export interface HeadTensor {
@@ -54,14 +54,8 @@ export async function openWeights(
     return { files: [async () => only], size: expectedSize(only) };
   }
   const settings = Settings.parse(await readAll(index), index.name);
-  const names = [
-    ...new Set(
-      settings
-        .record('weight_map')
-        ?.entries()
-        .map(([, file]) => file),
-    ),
-  ];
+  const shards = settings.record('weight_map')?.entries() ?? [];
+  const names = [...new Set(shards.map(([, file]) => file))];
   if (names.length === 0 || names.some((name) => typeof name !== 'string' || !/^[\w.-]+\.safetensors$/.test(name)))
     throw settings.wrong('weight_map', "the shards' file names by tensor", names);
   const total = settings.record('metadata')?.get('total_size');
@@ -75,7 +69,7 @@ export class WeightLoader {
   readonly #model: RawEncoderModel;
   readonly #prefix: string;
   readonly #isHead: (name: string) => boolean;
-  readonly #places: Map<string, Place>;
+  readonly #rows: Map<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
   readonly #indices: Map<string, number>;
   /** Ranges of rows that tensors fill, by parameter. */
@@ -94,7 +88,7 @@ export class WeightLoader {
     this.#model = model;
     this.#prefix = family.prefix;
     this.#isHead = isHead;
-    this.#places = placesOf(family, config);
+    this.#rows = parameterRowsOf(family, config);
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
     this.#filled = this.#parameters.map(() => []);
@@ -132,7 +126,7 @@ export class WeightLoader {
   #scalesOf(name: string, rows: number, tensor: string): Float32Array {
     const scales = this.#scales.get(name)!;
     if (scales.length === rows) return scales;
-    throw invalid(tensor, `${rows} scales, one per row`, `${scales.length}`, 'INVALID_FILE');
+    throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
   }
 
   /** `names`: of all tensors in the file. */
@@ -140,8 +134,8 @@ export class WeightLoader {
     const tensor = tensorOf(file, name);
     const bare = this.#bareName(name);
     const isScale = bare.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
-    const place = this.#places.get(bare);
-    const parameter = place && this.#indices.get(place.parameter);
+    const target = this.#rows.get(bare);
+    const parameter = target && this.#indices.get(target.parameter);
     if (isScale || parameter === undefined) {
       if (isScale || this.#isHead(bare)) return { kind: 'keep', name: bare, dtype: readableDtype(dtype, tensor) };
       this.#unused.push(name);
@@ -149,19 +143,19 @@ export class WeightLoader {
     }
     const known = readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
-    const { firstRow } = place!;
-    const [most, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
+    const { firstRow } = target!;
+    const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
     const [rows = 1, ...given] = shape;
-    if (shape.length !== width.length + 1 || String(given) !== String(width) || firstRow + rows > most) {
-      const starts = [...this.#places.values()].filter((p) => p.parameter === place!.parameter).map((p) => p.firstRow);
-      const end = Math.min(most, ...starts.filter((row) => row > firstRow));
-      const expected = [end - firstRow, ...width].join(', ');
-      throw invalid(tensor, `[${expected}], as config.json says`, `shape [${shape.join(', ')}]`, 'INVALID_FILE');
+    if (shape.length !== width.length + 1 || String(given) !== String(width) || firstRow + rows > height) {
+      const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+      const end = Math.min(height, ...starts.filter((row) => row > firstRow));
+      const expected = `${formatShape([end - firstRow, ...width])}, as config.json says`;
+      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
     }
     this.#filled[parameter]!.push([firstRow, firstRow + rows]);
     const scale = known === 'I8' ? `${bare}_scale` : null;
     if (scale && !names.has(`${name}_scale`))
-      throw invalid(tensor, `the scales of its rows in '${name}_scale'`, 'I8 without them', 'INVALID_FILE');
+      throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, 'I8 without them');
     return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
   }
 
@@ -201,23 +195,17 @@ export class WeightLoader {
   #requireComplete(file: string): void {
     const missing: string[] = [];
     this.#parameters.forEach(({ name, shape }, index) => {
-      const tensors = () =>
-        [...this.#places].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
+      const tensors = () => [...this.#rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
       let at = 0;
       for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
         if (begin < at)
-          throw invalid(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '), 'INVALID_FILE');
+          throw invalidFile(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '));
         if (begin > at) break;
         at = end;
       }
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });
-    if (missing.length > 0)
-      throw invalid(
-        file,
-        "all tensors that config.json's sizes call for",
-        `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`,
-        'INVALID_FILE',
-      );
+    const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;
+    if (missing.length > 0) throw invalidFile(file, "all tensors that config.json's sizes call for", got);
   }
 }

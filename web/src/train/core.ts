@@ -122,7 +122,17 @@ export interface RawOptimizer {
   addParameter(group: number, gradients: RawGradients, index: number): void;
   /** false, with the parameters unchanged, if a gradient is not finite. */
   step(): boolean;
+  /** Of a parameter, in the order of `addParameter`. */
+  state(parameter: number): RawOptimizerState;
+  /** Those of all parameters. Throws `OUT_OF_MEMORY`, with the states unchanged. */
+  restore(states: readonly RawOptimizerState[]): void;
   delete(): void;
+}
+
+/** A parameter's state: before its first step there are no moments. */
+export interface RawOptimizerState {
+  steps: number;
+  moments: { name: string; values: Float32Array }[];
 }
 
 type TensorLayerRecorder = (graph: RawGraph, layer: RawModule, x: RawVariable) => RawVariable;
@@ -252,5 +262,10 @@ export interface TrainCore extends Core {
     negative: RawVariable,
     margin: number,
   ): RawVariable;
+  /** Of the dropouts of a layer of the class `name`, four words each: seed and number of calls, each with its lower half first. */
+  dropoutState(name: string, layer: RawModule): number[];
+  /** Requires as many words. */
+  setDropoutState(name: string, layer: RawModule, words: readonly number[]): void;
+
   recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
 }

@@ -1,6 +1,9 @@
 /** heed/train: all of heed, and training. Start with `load()`. */
 export * from '../index.js';
+export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
+export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
+export type { FitLoss, FitOptions, FitProgress, History } from './fit.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
 export { Loss } from './loss.js';
 export type {

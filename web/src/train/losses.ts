@@ -18,7 +18,8 @@ import { readTensor, type TensorInput } from '../tensor.js';
 import type { RawVariable } from './core.js';
 import { type IndexInput, readIndices } from './indices.js';
 import { Loss } from './loss.js';
-import type { Recording, Tape } from './tape.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
 
 /** Options of `losses.crossEntropy`. */
 export interface CrossEntropyOptions {

@@ -5,10 +5,13 @@ import { fitState, type StateDict } from '../layers/state-dict.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import { dispose } from '../platform.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { Batches, Examples } from './batches.js';
+import { type FitOptions, type History, startFit } from './fit.js';
 import type { IndexInput } from './indices.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import type { Tape } from './tape.js';
 import { type Differentiate, type Differentiated, hasRandomValues, readBackward, type Trainable } from './trainable.js';
+import { allLayers } from './tree.js';
 
 type Child = Layer | Module;
 
@@ -35,11 +38,6 @@ export abstract class Module implements Trainable {
     this.#tape = tape;
   }
 
-  /** @internal */
-  get tape(): Tape {
-    return this.#tape;
-  }
-
   /** Whether dropout draws and calls are recorded: true after `train()`, false at first and after `eval()`. */
   get training(): boolean {
     return this.#training;
@@ -57,7 +55,7 @@ export abstract class Module implements Trainable {
 
   parameters(): Parameter[] {
     const listed = new Map<string, Parameter>();
-    for (const [layer, prefix] of this.layers()) {
+    for (const [layer, prefix] of layersOf(this)) {
       for (const parameter of parametersOf(this.#tape, layer, prefix)) listed.set(parameter.name, parameter);
     }
     return [...listed.values()];
@@ -78,7 +76,7 @@ export abstract class Module implements Trainable {
 
   /** Copies of all parameters and buffers, by name: the names of the properties and indices that lead to a layer, and its own, joined by dots. */
   stateDict(): StateDict {
-    const entries = this.layers().flatMap(([layer, prefix]) =>
+    const entries = layersOf(this).flatMap(([layer, prefix]) =>
       Object.entries(layer.stateDict()).map(([name, tensor]) => [prefix + name, tensor] as const),
     );
     return Object.fromEntries(entries);
@@ -90,7 +88,7 @@ export abstract class Module implements Trainable {
    */
   loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
     const argument = `${this.#name}.loadStateDict`;
-    const listed = this.layers().flatMap(([{ raw }, prefix]) =>
+    const listed = layersOf(this).flatMap(([{ raw }, prefix]) =>
       raw.parameters().map(({ name, shape }, index) => ({ raw, index, name: prefix + name, shape })),
     );
     const writes = fitState(argument, listed, state);
@@ -103,38 +101,38 @@ export abstract class Module implements Trainable {
     return this;
   }
 
+  /**
+   * Trains the model. The layers are in training mode meanwhile, and in their own again afterwards. The thread's event loop runs between steps.
+   *
+   * @example
+   * const history = await model.fit({ inputs, labels }, {
+   *   loss: 'crossEntropy', optimizer, epochs: 10, batchSize: 32, validation: 0.2, earlyStopping: { patience: 3 }, seed: 1,
+   * });
+   * history.loss; // [2.31, 1.87, ...]
+   * @throws HeedError `DIVERGED` if a loss or a gradient is not finite: the model is then as the last whole step left it; `WORKER_FAILED`, with the model as it was before;
+   * and whatever its parts throw
+   */
+  fit(data: Examples | Batches, options: FitOptions): Promise<History> {
+    return startFit(this.#tape, this, data, options);
+  }
+
+  /** @internal All layers, and the prefixes of their parameters' names. */
+  [allLayers](): [Layer, string][] {
+    return layersOf(this);
+  }
+
   /** Whether all layers were disposed of. */
   get disposed(): boolean {
-    return this.layers().every(([layer]) => layer.disposed);
+    return layersOf(this).every(([layer]) => layer.disposed);
   }
 
   /** Frees the memory of all layers. */
   dispose(): void {
-    for (const [layer] of this.layers()) layer.dispose();
+    for (const [layer] of layersOf(this)) layer.dispose();
   }
 
   [dispose](): void {
     this.dispose();
-  }
-
-  /** @internal All layers and the prefixes of their parameters' names. */
-  layers(prefix = '', listed = new Set<object>()): [Layer, string][] {
-    return this.children().flatMap(([name, child]): [Layer, string][] => {
-      if (listed.has(child)) return []; // shared: listed once, as in PyTorch
-      listed.add(child);
-      const inner = `${prefix}${name}.`;
-      return child instanceof Module ? child.layers(inner, listed) : [[child, inner]];
-    });
-  }
-
-  /** @internal */
-  protected children(): [string, Child][] {
-    return Object.entries(this).flatMap(([name, value]): [string, Child][] => {
-      if (isChild(value)) return [[name, value]];
-      return Array.isArray(value)
-        ? value.flatMap((entry, i): [string, Child][] => (isChild(entry) ? [[`${name}.${i}`, entry]] : []))
-        : [];
-    });
   }
 
   get #name(): string {
@@ -143,7 +141,7 @@ export abstract class Module implements Trainable {
 
   #setTraining(training: boolean): this {
     this.#training = training;
-    for (const [, child] of this.children()) training ? child.train() : child.eval();
+    for (const [, child] of childrenOf(this)) training ? child.train() : child.eval();
     return this;
   }
 
@@ -152,6 +150,27 @@ export abstract class Module implements Trainable {
       parameter.requiresGrad = required;
     return this;
   }
+}
+
+/** All layers of a module, and the prefixes of their parameters' names. A layer that occurs twice is listed once, as in PyTorch. */
+function layersOf(module: Module, prefix = '', listed = new Set<object>()): [Layer, string][] {
+  return childrenOf(module).flatMap(([name, child]): [Layer, string][] => {
+    if (listed.has(child)) return [];
+    listed.add(child);
+    const inner = `${prefix}${name}.`;
+    return child instanceof Module ? layersOf(child, inner, listed) : [[child, inner]];
+  });
+}
+
+// Functions instead of methods, as a user's properties may have any name.
+function childrenOf(module: Module): [string, Child][] {
+  const entries = Object.entries(module instanceof Sequential ? module.parts : module);
+  return entries.flatMap(([name, value]): [string, Child][] => {
+    if (isChild(value)) return [[name, value]];
+    return Array.isArray(value)
+      ? value.flatMap((entry, i): [string, Child][] => (isChild(entry) ? [[`${name}.${i}`, entry]] : []))
+      : [];
+  });
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: inputs differ: tensors, or ids for an embedding
@@ -185,11 +204,13 @@ const differentiateSchema = {};
  * model.forward([[1, 2, 3]]).shape; // [1, 3, 10]
  */
 export class Sequential extends Module {
+  readonly #tape: Tape;
   readonly #parts: readonly SequentialPart[];
 
   /** @internal */
   constructor(tape: Tape, parts: readonly SequentialPart[], options?: SequentialOptions) {
     super(tape);
+    this.#tape = tape;
     const read = readOptions('Sequential', sequentialSchema, options);
     this.#parts = listOf(readPart, 'an array of layers')(parts, 'Sequential: layers');
     if (read.seed !== null) this.#draw(read.seed);
@@ -215,17 +236,12 @@ export class Sequential extends Module {
       const { data, shape } = readTensor(`${name}: x`, x);
       inputs.x = new Tensor(data.subarray(), shape); // an array of its own, which is not yet a variable
     }
-    return this.tape.capture(
+    return this.#tape.capture(
       name,
       inputs,
       () => this.parameters(),
       () => this.#run(inputs.x ?? x),
     );
-  }
-
-  /** @internal */
-  protected override children(): [string, Child][] {
-    return this.#parts.flatMap((part, i): [string, Child][] => (isChild(part) ? [[String(i), part]] : []));
   }
 
   #run(x: unknown): Tensor {
@@ -236,8 +252,8 @@ export class Sequential extends Module {
   }
 
   #draw(given: number): void {
-    for (const [i, [layer]] of this.layers().entries()) {
-      if (!hasRandomValues(this.tape, layer)) continue;
+    for (const [i, [layer]] of layersOf(this).entries()) {
+      if (!hasRandomValues(this.#tape, layer)) continue;
       const own = streamSeed(given, i);
       layer.raw.initialize(own);
       layer.raw.seed(own);

@@ -1,19 +1,12 @@
 /** Small operations to compose models and losses of, and results that JavaScript computes. */
 import type { RawMask, RawTensor } from '../core.js';
-import { calling, describe, guarded, HeedError, invalid } from '../error.js';
+import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { callback, finite, integer, listOf, mask, optional, readOptions, type Schema, tensor } from '../options.js';
-import {
-  formatShape,
-  isBoolean,
-  type MaskInput,
-  readTensor,
-  Tensor,
-  type TensorInput,
-  type TensorLike,
-} from '../tensor.js';
+import { isBoolean, type MaskInput, readTensor, Tensor, type TensorInput, type TensorLike } from '../tensor.js';
 import type { RawVariable } from './core.js';
 import { type Loss, toResult } from './loss.js';
-import type { Recording, Tape } from './tape.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
 
 /** Options of `concatenate`. */
 export interface ConcatenateOptions {

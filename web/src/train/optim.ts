@@ -3,6 +3,7 @@ import { type AdamOptions, clipGradNorm, Optimizer, type OptimizerInput, type SG
 import type { Parameter } from './parameters.js';
 import { type Schedules, schedules } from './schedules.js';
 import type { Tape } from './tape.js';
+import { named } from './trainable.js';
 
 type OptimizerClass<Options> = new (params: OptimizerInput<Options>, options?: Options) => Optimizer;
 
@@ -31,7 +32,7 @@ export function optimOf(runtime: Runtime, tape: Tape): Optim {
         super(runtime, tape, kind, params, options);
       }
     };
-    return Object.defineProperty(Bound, 'name', { value: kind });
+    return named(kind, Bound);
   };
   return {
     SGD: optimizer('SGD'),

@@ -83,12 +83,16 @@ const kinds = {
   AdamW: { schema: adamSchema, defaults: { ...adamDefaults, weightDecay: 0.01 } },
 } as const;
 
-type Kind = keyof typeof kinds;
+export type Kind = keyof typeof kinds;
 
 /** Base of the optimizers. Their state is kept until `dispose()` or until they are collected. */
 export class Optimizer extends Owned<RawOptimizer> {
   /** The parameters in groups. */
   readonly paramGroups: readonly OptimizerGroup[];
+  /** @internal */
+  readonly kind: Kind;
+  /** @internal The options of each group, with the learning rates that they began with. */
+  readonly settings: readonly object[];
   readonly #tape: Tape;
 
   /** @internal */
@@ -103,6 +107,8 @@ export class Optimizer extends Owned<RawOptimizer> {
     const raw = calling(name, () => new tape.core.Optimizer(kind));
     super(name, runtime, raw);
     this.#tape = tape;
+    this.kind = kind;
+    this.settings = groups.map(({ params, ...settings }) => settings);
     try {
       this.paramGroups = groups.map((group) => this.#add(group));
     } catch (error) {

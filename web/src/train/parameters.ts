@@ -1,9 +1,10 @@
 /** Parameters as training sees them: values, gradients, and which of them are trained. */
-import { calling, describe, guarded, type HeedError, invalid } from '../error.js';
+import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
 import type { Layer } from '../layers/layer.js';
 import { listOf, type Reader } from '../options.js';
-import { formatShape, Tensor } from '../tensor.js';
-import type { Located, ModuleState, Tape } from './tape.js';
+import { Tensor } from '../tensor.js';
+import type { ModuleState } from './scope.js';
+import type { Located, Tape } from './tape.js';
 
 /** A parameter of a layer or module. Several objects may stand for the same parameter. */
 export class Parameter implements Located {

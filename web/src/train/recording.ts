@@ -19,7 +19,8 @@ import type {
   RecordedResults,
   TrainCore,
 } from './core.js';
-import type { Recording, Tape } from './tape.js';
+import type { Recording } from './scope.js';
+import type { Tape } from './tape.js';
 
 type Rotary = RawRotaryOptions | null;
 
@@ -126,7 +127,7 @@ function layerRecorders(core: TrainCore): Record<string, Recorder> {
       options: { source: RawLayerAttentionOptions; target: RawDecoderCallOptions },
     ) => {
       const memory = new core.Variable();
-      const results = attended(call, (weights) =>
+      const record = (results: RecordedResults) =>
         core.recordTransformerLayer(
           call.graph,
           raw,
@@ -138,9 +139,15 @@ function layerRecorders(core: TrainCore): Record<string, Recorder> {
             rotary,
           },
           memory,
-          weights,
-        ),
-      );
+          results,
+        );
+      let results: ReturnType<typeof attended>;
+      try {
+        results = attended(call, record);
+      } catch (error) {
+        memory.delete();
+        throw error;
+      }
       return { encoderWeights: null, ...results, memory: call.output(memory) };
     },
   };

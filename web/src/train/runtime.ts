@@ -8,6 +8,7 @@ import type {
   LinearFunctionOptions,
   RotaryFunctionOptions,
 } from '../functions.js';
+import { layers } from '../layers/classes.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
 import type { Dropout, DropoutOptions } from '../layers/dropout.js';
 import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
@@ -20,10 +21,12 @@ import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/po
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
 import type { Choice } from '../module.js';
 import type { Runtime } from '../owned.js';
-import { bind, Heed, type LayerClass, type LoadOptions, layers, runtimeOf, start } from '../runtime.js';
+import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
+import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
+import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
@@ -31,6 +34,7 @@ import { type Optim, optimOf } from './optim.js';
 import { recordingCore } from './recording.js';
 import { Tape } from './tape.js';
 import {
+  addOwnClass,
   type DecoderLayerForward,
   type DecoderStackForward,
   type Differentiate,
@@ -39,6 +43,7 @@ import {
   type EncoderLayerForward,
   type EncoderStackForward,
   type MultiHeadAttentionForward,
+  named,
   type TensorForward,
   type Trainable,
   type TransformerForward,
@@ -106,7 +111,8 @@ export interface TrainableLayers {
  */
 export type TrainingHeed = TrainableLayers &
   DifferentiableFunctions &
-  Operations & {
+  Operations &
+  Checkpoints & {
     readonly losses: Losses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
@@ -121,6 +127,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const heed = new Heed(runtime, choice);
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
+    ...checkpointsOf(tape),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
@@ -132,16 +139,20 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     const plain = heed[name as keyof DifferentiableFunctions].bind(heed) as (...args: unknown[]) => Tensor;
     members[name] = (...args: unknown[]) => differentiable(tape, name, args, at, () => [], plain);
   }
-  members.Module = class extends Module {
+  const OwnModule = class extends Module {
     constructor() {
       super(tape);
     }
   };
-  members.Sequential = class extends Sequential {
+  const OwnSequential = class extends Sequential {
     constructor(parts: readonly SequentialPart[], options?: SequentialOptions) {
       super(tape, parts, options);
     }
   };
+  members.Module = named('Module', OwnModule);
+  members.Sequential = named('Sequential', OwnSequential);
+  addOwnClass(members.Sequential as object);
+  tape.remote = remoteFit(runtime, tape);
   // Defined rather than assigned: heed answers some of these names with an error.
   for (const [name, value] of Object.entries(members))
     Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });

@@ -1,6 +1,6 @@
 /** Learning rates that change from step to step, by the formulas of transformers' `get_*_schedule_with_warmup` and of Vaswani et al. 2017. */
 import { describe, invalid } from '../error.js';
-import { count, readOptions, type Schema, size } from '../options.js';
+import { count, type Reader, readOptions, type Schema, size } from '../options.js';
 import { Optimizer } from './optimizer.js';
 
 /** Options of schedules that end. */
@@ -29,19 +29,52 @@ const schema = { warmup: count, steps: size } satisfies Schema<ScheduleOptions>;
 const constantSchema = { warmup: count } satisfies Schema<ConstantScheduleOptions>;
 const noamSchema = { embedDim: size, warmup: size } satisfies Schema<NoamOptions>;
 
+/** How far `step` is from the end of the warmup to `steps`. */
+const progress = (step: number, { warmup, steps }: ScheduleOptions) => (step - warmup) / Math.max(1, steps - warmup);
+
+const rising = (step: number, warmup: number) => step / Math.max(1, warmup);
+
+/** The factor on the learning rates at each step, from 0. */
+const factors = {
+  linear: (options: ScheduleOptions) => (step: number) =>
+    step < options.warmup
+      ? rising(step, options.warmup)
+      : Math.max(0, (options.steps - step) / Math.max(1, options.steps - options.warmup)),
+  cosine: (options: ScheduleOptions) => (step: number) =>
+    step < options.warmup
+      ? rising(step, options.warmup)
+      : Math.max(0, 0.5 * (1 + Math.cos(Math.PI * progress(step, options)))),
+  constant:
+    ({ warmup }: ConstantScheduleOptions) =>
+    (step: number) =>
+      Math.min(1, step < warmup ? rising(step, warmup) : 1),
+  noam:
+    ({ embedDim, warmup }: NoamOptions) =>
+    (step: number) =>
+      embedDim ** -0.5 * Math.min((step + 1) ** -0.5, (step + 1) * warmup ** -1.5),
+};
+
+export type ScheduleKind = keyof typeof factors;
+
 /** Sets the learning rates of an optimizer's groups: their rates when the schedule was made, times a factor. */
 export class Schedule {
+  /** @internal */
+  readonly kind: ScheduleKind;
+  /** @internal */
+  readonly options: object;
   readonly #optimizer: Optimizer;
-  readonly #rates: readonly number[];
   readonly #factor: (count: number) => number;
+  #rates: readonly number[];
   #count = 0;
 
   /** @internal */
-  constructor(optimizer: Optimizer, factor: (count: number) => number) {
+  constructor(optimizer: Optimizer, kind: ScheduleKind, options: object) {
     if (!(optimizer instanceof Optimizer)) throw invalid('schedules: optimizer', 'an optimizer', describe(optimizer));
+    this.kind = kind;
+    this.options = options;
     this.#optimizer = optimizer;
     this.#rates = optimizer.paramGroups.map(({ lr }) => lr);
-    this.#factor = factor;
+    this.#factor = factors[kind](options as never);
     this.#apply();
   }
 
@@ -53,6 +86,23 @@ export class Schedule {
   /** Call it after each `optimizer.step()`. */
   step(): void {
     this.#count++;
+    this.#apply();
+  }
+
+  /** @internal The rates that the factor is applied to. */
+  get rates(): readonly number[] {
+    return this.#rates;
+  }
+
+  /** @internal Whose rates it sets. */
+  get optimizer(): Optimizer {
+    return this.#optimizer;
+  }
+
+  /** @internal Goes on where another schedule was. */
+  restore(count: number, rates: readonly number[]): void {
+    this.#count = count;
+    this.#rates = rates;
     this.#apply();
   }
 
@@ -74,37 +124,13 @@ export interface Schedules {
   noam(optimizer: Optimizer, options: NoamOptions): Schedule;
 }
 
-const rising = (step: number, warmup: number) => step / Math.max(1, warmup);
-
-/** How far `step` is from the end of the warmup to `steps`. */
-const progress = (step: number, { warmup, steps }: ScheduleOptions) => (step - warmup) / Math.max(1, steps - warmup);
+const schedule =
+  (kind: ScheduleKind, schema: Record<string, Reader<unknown>>) => (optimizer: Optimizer, options: unknown) =>
+    new Schedule(optimizer, kind, readOptions(`schedules.${kind}`, schema, options));
 
 export const schedules: Schedules = {
-  linear(optimizer, options) {
-    const read = readOptions('schedules.linear', schema, options);
-    return new Schedule(optimizer, (step) =>
-      step < read.warmup
-        ? rising(step, read.warmup)
-        : Math.max(0, (read.steps - step) / Math.max(1, read.steps - read.warmup)),
-    );
-  },
-  cosine(optimizer, options) {
-    const read = readOptions('schedules.cosine', schema, options);
-    return new Schedule(optimizer, (step) =>
-      step < read.warmup
-        ? rising(step, read.warmup)
-        : Math.max(0, 0.5 * (1 + Math.cos(Math.PI * progress(step, read)))),
-    );
-  },
-  constant(optimizer, options) {
-    const { warmup } = readOptions('schedules.constant', constantSchema, options);
-    return new Schedule(optimizer, (step) => Math.min(1, step < warmup ? rising(step, warmup) : 1));
-  },
-  noam(optimizer, options) {
-    const { embedDim, warmup } = readOptions('schedules.noam', noamSchema, options);
-    return new Schedule(
-      optimizer,
-      (step) => embedDim ** -0.5 * Math.min((step + 1) ** -0.5, (step + 1) * warmup ** -1.5),
-    );
-  },
+  linear: schedule('linear', schema),
+  cosine: schedule('cosine', schema),
+  constant: schedule('constant', constantSchema),
+  noam: schedule('noam', noamSchema),
 };

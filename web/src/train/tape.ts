@@ -4,194 +4,19 @@
  * A tensor that a recorded call returned is known by its `data`: wherever that array comes back, in this or another shape, the graph goes on. Its values are a copy.
  * A pass is live until its `backward()`, the next `zeroGrad()` or `step()`, or until its tensors have been collected.
  */
-import type { RawMask, RawModule, RawTensor } from '../core.js';
-import { calling, HeedError, invalid } from '../error.js';
+import type { RawModule, RawTensor } from '../core.js';
+import { calling, formatShape, HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
-import { formatShape, isBoolean, readTensor, Tensor, type TensorInput } from '../tensor.js';
-import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
-
-/** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
-export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
-
-/** What the tape knows of a layer's object in the core. */
-export interface ModuleState {
-  readonly raw: RawModule;
-  readonly name: string;
-  training: boolean;
-  /** Counts the changes of its parameters. */
-  version: number;
-  /** Whether they have other values than the initial ones. */
-  written: boolean;
-  deleted: boolean;
-  /** Accumulated by the backward passes of losses; made when they are first needed. */
-  gradients: RawGradients | null;
-}
-
-/** A tensor of a live or ended pass. */
-interface Entry {
-  /** null: the pass has ended. */
-  variable: RawVariable | null;
-  readonly shape: readonly number[];
-  readonly sources: readonly Entry[];
-  /** The layer that computed it, with the version of its parameters; `owner` keeps it from being collected. */
-  readonly module: ModuleState | null;
-  readonly version: number;
-  readonly owner: object | null;
-}
-
-/** Where calls are recorded: the graph of losses, or that of one call with `backward: true`. */
-interface Scope {
-  readonly graph: RawGraph;
-  readonly entries: WeakMap<Float32Array, Entry>;
-  /** Live variables to free. */
-  readonly live: Set<Entry>;
-  /** Requests the gradients of a layer's parameters. */
-  use(state: ModuleState): void;
-}
-
-/** The inputs and weights whose gradients a call with `backward: true` returns. */
-interface Leaf {
-  readonly variable: RawVariable;
-  readonly isParameter: boolean;
-}
-
-const ENDED = 'A pass ends with its backward(), the next zeroGrad() or step(): run the forward pass again';
-
-/** One call of the core that is being recorded. */
-export class Recording {
-  readonly graph: RawGraph;
-  readonly #tape: Tape;
-  readonly #scope: Scope;
-  readonly #capture: Capture | null;
-  readonly #module: ModuleState | null;
-  readonly #temporary: RawVariable[] = [];
-  readonly #sources: Entry[] = [];
-  #isStale = false;
-
-  constructor(tape: Tape, scope: Scope, capture: Capture | null, module: ModuleState | null) {
-    this.graph = scope.graph;
-    this.#tape = tape;
-    this.#scope = scope;
-    this.#capture = capture;
-    this.#module = module;
-  }
-
-  /** The variable of a tensor: the one that it is in the graph, or a new leaf. `name` is that of the argument. */
-  input(name: string, tensor: RawTensor, isParameter = false): RawVariable {
-    const entry = this.#scope.entries.get(tensor.data);
-    if (entry?.variable) {
-      this.#sources.push(entry);
-      if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
-      return this.#keep(this.#tape.core.recordReshape(this.graph, entry.variable, tensor.shape));
-    }
-    this.#isStale ||= entry !== undefined;
-    return this.#capture?.leaf(name, tensor, isParameter) ?? this.#keep(this.graph.leaf(tensor, false));
-  }
-
-  /** The same for an argument that may be left out. */
-  optional(name: string, tensor: RawTensor | null, isParameter = false): RawVariable | null {
-    return tensor && this.input(name, tensor, isParameter);
-  }
-
-  /** The same for a mask, if it is additive. */
-  mask(name: string, mask: RawMask | null): RecordedMask {
-    return mask && !isBoolean(mask) ? this.input(name, mask as RawTensor) : mask;
-  }
-
-  /** A copy of a result, which remembers its variable if anything needs a gradient. */
-  output(variable: RawVariable): RawTensor {
-    const tensor = variable.value();
-    const { version = 0 } = this.#module ?? {};
-    const { owner } = this.#tape;
-    const kept = variable.needsGradient() && !this.#isStale;
-    if (kept || this.#isStale) {
-      const [sources, module] = [this.#sources, this.#module];
-      const entry = { variable: kept ? variable : null, shape: tensor.shape, sources, module, version, owner };
-      this.#tape.remember(this.#scope, tensor.data, entry);
-    }
-    if (!kept) variable.delete();
-    return tensor;
-  }
-
-  /** A result that JavaScript computed from `inputs`. */
-  external(result: RawTensor, inputs: RawVariable[], backward: ExternalBackward): RawTensor {
-    return this.output(this.graph.external(result, inputs, backward));
-  }
-
-  /** Frees what only this call needed. */
-  end(): void {
-    for (const variable of this.#temporary) variable.delete();
-  }
-
-  #keep(variable: RawVariable): RawVariable {
-    this.#temporary.push(variable);
-    return variable;
-  }
-}
-
-/** Frees the variable of a tensor that was collected. */
-const collected = registry<{ scope: Scope; entry: Entry }>(({ scope, entry }) => end(scope, entry));
+import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
+import type { RemoteFit } from './fit-worker.js';
+import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording } from './scope.js';
 
 /** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
 const dropped = registry<Capture>((capture) => capture.delete());
 
-function end(scope: Scope, entry: Entry): void {
-  if (!scope.live.delete(entry)) return;
-  entry.variable!.delete();
-  entry.variable = null;
-}
-
-/** The graph of one call with `backward: true`, and the gradients of the layers in it. */
-class Capture implements Scope, RawObject {
-  readonly graph: RawGraph;
-  readonly entries = new WeakMap<Float32Array, Entry>();
-  readonly live = new Set<Entry>();
-  readonly leaves = new Map<string, Leaf>();
-  readonly modules = new Map<ModuleState, { gradients: RawGradients; version: number }>();
-  /** Whether tensors without a variable are inputs; otherwise only those that are leaves already. */
-  readonly #isSingle: boolean;
-  readonly #tape: Tape;
-
-  constructor(tape: Tape, isSingle: boolean) {
-    this.#tape = tape;
-    this.graph = new tape.core.Graph();
-    this.#isSingle = isSingle;
-    tape.owned.add(this);
-  }
-
-  leaf(name: string, tensor: RawTensor, isParameter: boolean): RawVariable | null {
-    if (!this.#isSingle) return null;
-    const leaf = this.leaves.get(name) ?? { variable: this.graph.leaf(tensor, true), isParameter };
-    this.leaves.set(name, leaf);
-    return leaf.variable;
-  }
-
-  /** Makes `tensor` the input `name` of a composed call. */
-  addInput(name: string, { data, shape }: Tensor): void {
-    const variable = this.graph.leaf({ data, shape }, true);
-    this.leaves.set(name, { variable, isParameter: false });
-    this.entries.set(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
-  }
-
-  use(state: ModuleState): void {
-    if (this.modules.has(state)) return;
-    const gradients = new this.#tape.core.Gradients(state.raw);
-    state.raw.parameters().forEach((_, i) => {
-      gradients.setRequiresGradient(i, state.gradients?.requiresGradient(i) ?? true);
-    });
-    this.graph.add(gradients);
-    this.modules.set(state, { gradients, version: state.version });
-  }
-
-  delete(): void {
-    if (!this.#tape.owned.delete(this)) return;
-    for (const entry of this.live) end(this, entry);
-    for (const { variable } of this.leaves.values()) variable.delete();
-    this.graph.delete();
-    for (const { gradients } of this.modules.values()) gradients.delete();
-  }
-}
+const ENDED = 'A pass ends with its backward(), the next zeroGrad() or step(): run the forward pass again';
 
 /** A parameter as its layer and index in it, for the gradients of a call. */
 export interface Located {
@@ -213,12 +38,14 @@ export class Tape {
   readonly core: TrainCore;
   /** What is to be deleted with the runtime. */
   readonly owned: Set<RawObject>;
+  /** Runs `fit` in a worker; null in a worker. */
+  remote: RemoteFit | null = null;
   /** The layer whose call is being recorded. */
   owner: object | null = null;
   /** Whether a backward pass has failed halfway since the last zeroGrad(). */
   isIncomplete = false;
   readonly #states = new WeakMap<RawModule, ModuleState>();
-  readonly #losses: Scope;
+  readonly #losses: LossScope;
   readonly #deferred: (() => void)[] = [];
   #capture: Capture | null = null;
   #running = 0;
@@ -228,10 +55,9 @@ export class Tape {
     this.core = core;
     this.owned = owned;
     const graph = new core.Graph();
-    const live = new Set<Entry>();
-    this.#losses = { graph, live, entries: new WeakMap(), use: (state) => void this.gradientsOf(state) };
+    this.#losses = new LossScope(graph, (state) => void this.gradientsOf(state));
     const free = () => {
-      this.#endAll();
+      this.#losses.endAll();
       graph.delete();
       this.#isFreed = true;
     };
@@ -288,11 +114,17 @@ export class Tape {
     return Object.values(value).some((part) => this.#isVariable(part));
   }
 
+  /** @throws HeedError `DISPOSED` after the runtime was disposed of */
+  #requireAlive(): void {
+    if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
+  }
+
   /** Records a call of the core. */
   record<T>(state: ModuleState | null, body: (recording: Recording) => T): T {
+    this.#requireAlive();
     const scope = this.#capture ?? this.#losses;
     if (state) scope.use(state);
-    const recording = new Recording(this, scope, this.#capture, state);
+    const recording = new Recording(this.core, scope, state, this.owner);
     try {
       return body(recording);
     } finally {
@@ -307,7 +139,8 @@ export class Tape {
     parameters: () => readonly Located[],
     body: () => T,
   ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
-    const capture = new Capture(this, inputs === null);
+    this.#requireAlive();
+    const capture = new Capture(this.core, this.owned, inputs === null);
     const outer = this.#capture;
     this.#capture = capture;
     let result: T;
@@ -320,7 +153,7 @@ export class Tape {
     } finally {
       this.#capture = outer;
     }
-    const parts: { output: Tensor } = result instanceof Tensor ? { output: result } : result;
+    const parts: { output: Tensor } = 'output' in result ? result : { output: result };
     const { data, shape } = parts.output;
     const owner = this.owner; // kept with the closure
     const backward = (cotangent: TensorInput): Gradients => {
@@ -333,7 +166,8 @@ export class Tape {
           formatShape(seed.shape),
           'SHAPE_MISMATCH',
         );
-      if (!this.owned.has(capture))
+      this.#requireAlive();
+      if (capture.deleted)
         throw invalid(`${name}: backward`, 'one call per forward pass', 'another', 'INVALID_ARGUMENT', { hint: ENDED });
       for (const [state, { version }] of capture.modules) this.#requireCurrent(name, state, version);
       try {
@@ -374,6 +208,7 @@ export class Tape {
   backward(loss: Float32Array): void {
     const name = 'backward';
     const { entries, graph } = this.#losses;
+    this.#requireAlive();
     const entry = entries.get(loss);
     if (!entry) {
       throw invalid(name, 'a loss that depends on a parameter', 'one that depends on none', 'INVALID_ARGUMENT', {
@@ -398,7 +233,7 @@ export class Tape {
       this.isIncomplete = true;
       throw error;
     } finally {
-      for (const one of reached) end(this.#losses, one);
+      for (const one of reached) this.#losses.end(one);
     }
   }
 
@@ -431,26 +266,13 @@ export class Tape {
   /** Ends all passes of losses. */
   endPasses(): void {
     this.requireIdle();
-    this.#endAll();
-  }
-
-  #endAll(): void {
-    const { live, graph } = this.#losses;
-    for (const entry of live) end(this.#losses, entry);
-    graph.invalidate();
+    this.#losses.endAll();
+    this.#losses.graph.invalidate();
   }
 
   /** Requires that no backward pass is running. */
   requireIdle(): void {
     if (this.#running === 0) return;
     throw invalid('custom', 'a backward that only computes gradients', 'one that trains');
-  }
-
-  /** @internal Notes the variable of a tensor, for `Recording`. */
-  remember(scope: Scope, data: Float32Array, entry: Entry): void {
-    scope.entries.set(data, entry);
-    if (!entry.variable) return;
-    scope.live.add(entry);
-    if (scope === this.#losses) collected?.register(data, { scope, entry });
   }
 }

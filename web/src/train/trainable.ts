@@ -117,8 +117,24 @@ export function hasRandomValues(tape: Tape, layer: Layer): boolean {
   return !seeded.has(layer) && !tape.stateOf(layer.raw).written;
 }
 
+/** Classes that heed made, which users have not extended. */
+const own = new WeakSet<object>();
+
+export function addOwnClass(Class: object): void {
+  own.add(Class);
+}
+
+export function isOwnClass(Class: object): boolean {
+  return own.has(Class);
+}
+
 /** Number of tensors before the options of `forward`. */
 const inputs: Record<string, number> = { DecoderLayer: 2, Decoder: 2, Transformer: 2 };
+
+/** Gives a class the name that minification takes. */
+export function named<T extends object>(name: string, Class: T): T {
+  return Object.defineProperty(Class, 'name', { value: name });
+}
 
 /** A subclass of the layer's class `Base` that can be trained. It has no fields: pruned layers are made without its constructor. */
 export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
@@ -160,7 +176,8 @@ export function trainable(tape: Tape, name: string, Base: new (options?: object)
       return setRequired(this, `${name}.unfreeze`, pattern, true);
     }
   };
-  return Object.defineProperty(Trained, 'name', { value: name });
+  addOwnClass(Trained);
+  return named(name, Trained);
 }
 
 /** Freezes or unfreezes the parameters of `owner` whose names match. */

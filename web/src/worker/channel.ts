@@ -49,15 +49,8 @@ export class Channel {
       try {
         this.#post({ type: 'call', id, method, args, options, progress: onProgress !== undefined });
       } catch (cause) {
-        this.#settle(id)?.reject(
-          invalid(
-            'worker',
-            'plain data',
-            `an argument that cannot be sent to a worker (${describe(cause)})`,
-            'INVALID_ARGUMENT',
-            { cause },
-          ),
-        );
+        const got = `an argument that cannot be sent to a worker (${describe(cause)})`;
+        this.#settle(id)?.reject(invalid('worker', 'plain data', got, 'INVALID_ARGUMENT', { cause }));
       }
     });
   }

@@ -1,6 +1,6 @@
 /** A pretrained encoder in a worker: each method sends a call to the worker. */
 import { HeedError, invalid } from '../error.js';
-import { type ModelSource, portable } from '../io/source.js';
+import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
 import { moduleOf } from '../module.js';
@@ -32,7 +32,7 @@ export async function loadInWorker(
 ): Promise<WorkerModel> {
   signal?.throwIfAborted();
   const wasm = moduleOf(runtime.core);
-  const source = given && portable(given, options.remoteHost);
+  const source = given && sourceForWorker(given, options.remoteHost);
   if (worker) {
     if (taken.has(worker))
       throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
@@ -80,7 +80,7 @@ export class WorkerModel extends RemoteModel {
   }
 }
 
-/** Reads the options of a call. `signal` and `onProgress` stay on this side and are checked here, the others where the model is. */
+/** Reads the options of a call. `signal` and `onProgress` stay on this side and are checked here, the others in the worker. */
 export function readCall<T extends CallOptions>(owner: string, options: T | undefined) {
   const read = plainOptions(owner, options);
   return {

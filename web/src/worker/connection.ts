@@ -92,12 +92,7 @@ export function startWorker(): WorkerLike {
     return new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike;
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
-    throw invalid(
-      'worker',
-      "heed's worker.js beside heed's script",
-      `one that cannot be started (${(cause as Error).message})`,
-      'WORKER_FAILED',
-      { cause },
-    );
+    const got = `one that cannot be started (${(cause as Error).message})`;
+    throw invalid('worker', "heed's worker.js next to heed's script", got, 'WORKER_FAILED', { cause });
   }
 }

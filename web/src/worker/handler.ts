@@ -6,8 +6,11 @@ import { instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
-/** Returns the handler of the page's messages, which answers by `post`. */
-export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) => void): (message: Message) => void {
+/** Returns the handler of the page's messages, which answers by `post`. `others`: methods beside those of a model. */
+export function makeHandler(
+  post: (message: Message, transfer: ArrayBuffer[]) => void,
+  others: Record<string, (...args: never[]) => Promise<unknown>> = {},
+): (message: Message) => void {
   let model: PretrainedModel;
 
   async function load(
@@ -15,7 +18,7 @@ export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) =>
     wasm: WasmModule,
     options: object,
   ): Promise<unknown> {
-    // Without the runtime, which can start workers: Turbopack does not end where a worker's script refers to itself.
+    // Without the runtime, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate('simd128', locate(wasm, 'wasm')); // the name of the build is not used if the module is given
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
@@ -27,7 +30,8 @@ export function makeHandler(post: (message: Message, transfer: ArrayBuffer[]) =>
     (method, args: unknown[]) =>
       method === 'load'
         ? load(...(args as Parameters<typeof load>))
-        : (model as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[method]!(...args),
+        : ((others[method] as ((...args: unknown[]) => Promise<unknown>) | undefined)?.(...args) ??
+          (model as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[method]!(...args)),
   );
   return (message) => channel.receive(message);
 }

@@ -1,11 +1,11 @@
 /**
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
- * so the host needs no special headers. A worker that has died (connection.ts) is replaced by `#replace`.
+ * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
-import { invalid } from '../error.js';
+import { invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
-import { type ModelSource, openFolder, portable } from '../io/source.js';
+import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
 import { countTexts, type ModelInput, pairsOf, readInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
@@ -37,23 +37,15 @@ export async function loadPool(
   { onProgress, signal, ...options }: LoadModelOptions,
   workers: Workers,
 ): Promise<PretrainedModel> {
-  const source = portable(given, options.remoteHost);
+  const source = sourceForWorker(given, options.remoteHost);
   const load = (count: number, more: LoadModelOptions) => loadWorkers(runtime, source, { ...options, ...more }, count);
-  const { models, fingerprint } = await load(workers.count, {
-    ...(onProgress && { onProgress }),
-    ...(signal && { signal }),
-  });
-  const loadReplacement = async (signal: SignalLike) => {
-    const again = await load(1, { signal });
+  const { models, fingerprint } = await load(workers.count, { onProgress, signal });
+  const loadReplacement = async (poolSignal: SignalLike) => {
+    const again = await load(1, { signal: poolSignal });
     if (again.fingerprint === fingerprint) return again.models[0]!;
     again.models[0]!.dispose();
-    throw invalid(
-      'source',
-      'the files of the first load for the worker that replaces one which ended',
-      'other files',
-      'INVALID_FILE',
-      { hint: 'Load the model again' },
-    );
+    const expected = 'the files of the first load for a worker that replaces a terminated one';
+    throw invalidFile('source', expected, 'other files', 'Load the model again');
   };
   return new PoolModel(models, workers, loadReplacement);
 }
@@ -79,7 +71,7 @@ async function loadWorkers(
         loaded[i] = progress.loaded;
         if (Math.min(...loaded) === progress.loaded) onProgress!(progress); // all workers have loaded this much
       };
-      const each = { ...options, signal: stop.signal, ...(onProgress && { onProgress: onEach }) };
+      const each = { ...options, signal: stop.signal, onProgress: onProgress && onEach };
       return loadInWorker(runtime, null, each, undefined, files);
     });
     const models = await Promise.all(loads);
@@ -133,8 +125,8 @@ class PoolModel extends RemoteModel {
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
     // About four shares per worker, so that all of them finish at about the same time.
-    const size = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
-    if (total <= size) return this.#run((model) => model.embed(input, options));
+    const shareSize = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
+    if (total <= shareSize) return this.#run((model) => model.embed(input, options));
     const { stop, unlink } = linkedAbort(signal);
     let data = new Float32Array();
     let width = 0;
@@ -143,10 +135,10 @@ class PoolModel extends RemoteModel {
     const work = async () => {
       while (next < total) {
         const from = next;
-        next += size;
-        const pairs = Array.isArray(textPairs) ? textPairs.slice(from, from + size) : textPairs;
-        const share = { ...rest, ...(pairs !== undefined && { textPairs: pairs }), signal: stop.signal };
-        const embed = this.#run((model) => model.embed(shareOf(input, from, from + size), share));
+        next += shareSize;
+        const pairs = Array.isArray(textPairs) ? textPairs.slice(from, from + shareSize) : textPairs;
+        const share = { ...rest, textPairs: pairs, signal: stop.signal };
+        const embed = this.#run((model) => model.embed(shareOf(input, from, from + shareSize), share));
         const vectors = await embed.catch((error: Error) => {
           // The index of the text in the call instead of in the share.
           error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${+n + from}`);
@@ -175,7 +167,7 @@ class PoolModel extends RemoteModel {
     this.#stop.abort(disposed());
   }
 
-  /** Runs a call in the worker with the fewest calls. Workers that have died are replaced; until then the others run their calls, which wait if there are none. */
+  /** Runs a call in the worker with the fewest calls. Workers that have died are replaced; meanwhile the remaining workers take all calls; if none remain, calls wait for a replacement. */
   async #run<T>(call: (model: WorkerModel) => Promise<T>): Promise<T> {
     for (const slot of this.#slots) if (slot.model.failed) this.#replace(slot);
     const alive = this.#slots.filter(({ model }) => !model.failed);
@@ -212,7 +204,7 @@ function shareOf(input: ModelInput, from: number, to: number): ModelInput {
   const { inputIds, attentionMask, tokenTypeIds } = input as TokenIds;
   return {
     inputIds: inputIds.slice(from, to),
-    ...(attentionMask && { attentionMask: attentionMask.slice(from, to) }),
-    ...(tokenTypeIds && { tokenTypeIds: tokenTypeIds.slice(from, to) }),
+    attentionMask: attentionMask?.slice(from, to),
+    tokenTypeIds: tokenTypeIds?.slice(from, to),
   };
 }

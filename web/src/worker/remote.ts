@@ -1,5 +1,5 @@
 /** A model that runs elsewhere: each method is a call there. */
-import type { HeadName } from '../models/heads.js';
+
 import type { ModelInput } from '../models/input.js';
 import type {
   AllOutputs,
@@ -13,6 +13,7 @@ import type {
   TokenizeResult,
   Workers,
 } from '../models/model.js';
+import type { HeadName } from '../models/task-heads.js';
 import { dispose } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';

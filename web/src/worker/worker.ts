@@ -1,28 +1,5 @@
-/** The script of a worker, in browsers and in Node's worker_threads. */
-import { nodeModule } from '../platform.js';
+/** The script of a worker that runs a model. */
 import { makeHandler } from './handler.js';
-import type { Message } from './protocol.js';
+import { listen } from './port.js';
 
-interface Port {
-  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
-  addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Message }) => void): void;
-}
-
-/** Not caught, so that the page sees the worker fail: it is unknown which call was lost. */
-function onUnreadable(): never {
-  throw new Error('a message from the page could not be read');
-}
-
-const nodePort = nodeModule<typeof import('node:worker_threads')>('worker_threads')?.parentPort;
-if (nodePort) {
-  nodePort.on(
-    'message',
-    makeHandler((message, transfer) => nodePort.postMessage(message, transfer)),
-  );
-  nodePort.on('messageerror', onUnreadable);
-} else {
-  const port = globalThis as unknown as Port;
-  const handle = makeHandler((message, transfer) => port.postMessage(message, transfer));
-  port.addEventListener('message', ({ data }) => handle(data));
-  port.addEventListener('messageerror', onUnreadable);
-}
+listen((post) => makeHandler(post));

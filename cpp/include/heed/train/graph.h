@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <queue>
 #include <unordered_map>
@@ -105,6 +104,29 @@ class ParameterGradients {
 class Graph;
 class Backward;
 
+/// A function void(Matrix& gradient, Backward& pass), or none. Instead of std::function, which also generates code to
+/// copy what each function captures: the download of training would be a tenth larger.
+class BackwardFunction {
+ public:
+  BackwardFunction() = default;
+  template <class F>
+  BackwardFunction(F f) : call_(std::make_unique<Holder<F>>(std::move(f))) {}  // NOLINT(google-explicit-constructor)
+  void operator()(Matrix& gradient, Backward& pass) const { call_->run(gradient, pass); }
+
+ private:
+  struct Call {
+    virtual ~Call() = default;
+    virtual void run(Matrix& gradient, Backward& pass) = 0;
+  };
+  template <class F>
+  struct Holder final : Call {
+    explicit Holder(F&& f) : function(std::move(f)) {}
+    void run(Matrix& gradient, Backward& pass) override { function(gradient, pass); }
+    F function;
+  };
+  std::unique_ptr<Call> call_;
+};
+
 /// One recorded operation.
 struct Node {
   Node() = default;
@@ -118,7 +140,7 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
   /// Adds to the gradients of the inputs and parameters. It may consume `gradient`, but not what it saved: a node that
   /// two losses share runs once for each. Null for leaves and external nodes.
-  std::function<void(Matrix& gradient, Backward& pass)> backward;
+  BackwardFunction backward;
   /// Set for external nodes, whose gradients the caller computes, see Backward::proceed(): whatever it needs to do so.
   std::shared_ptr<void> external;
   Matrix gradient;  // sum of what reached this node in the current backward pass; empty: nothing yet
@@ -163,8 +185,7 @@ class Graph {
   Variable leaf(Matrix value, bool needs_gradient = false);
   /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
   /// nor any input does, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
-  Variable record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
-                  std::function<void(Matrix& gradient, Backward& pass)> backward);
+  Variable record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
   /// The result of an operation whose gradients the caller computes. `external` must not be null.
   Variable recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
 

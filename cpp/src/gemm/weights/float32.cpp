@@ -13,7 +13,7 @@ struct Float32Format {
   const PackedWeight& weight;
 
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
-    heed::multiplyPanels<FloatStep>(left, left.packed, weight, panels, sums);
+    multiplyRowBlocks<FloatStep>(left, left.packed, weight, panels, sums);
   }
 
   template <int P>

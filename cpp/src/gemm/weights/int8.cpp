@@ -14,7 +14,7 @@
 namespace heed {
 namespace {
 
-// The left operand.
+// The left operand: activations.
 
 /// How a row was quantized: x = scale q + offset, q in 0..127.
 struct RowQuantization {
@@ -22,9 +22,9 @@ struct RowQuantization {
   float offset;
 };
 
-/// Maps the least of the values x onto 0 and the greatest onto 127. A row that holds an infinity or a NaN gets a scale
+/// Maps the least of the values x to 0 and the greatest to 127. A row that contains an infinity or a NaN gets a scale
 /// of NaN.
-RowQuantization quantizationOf(const float* x, Index count) {
+RowQuantization activationRange(const float* x, Index count) {
   if (count == 0) return {0, 0};
   constexpr int kChains = 4;
   v128_t least[kChains], greatest[kChains], sum[kChains];
@@ -54,12 +54,12 @@ RowQuantization quantizationOf(const float* x, Index count) {
     high = std::max(high, x[k]);
     total += x[k];
   }
-  // 0 * total is 0, or NaN where a value was not finite.
+  // 0 * total is 0, or NaN if a value was not finite.
   return {(high - low) / 127 + 0 * total, low};
 }
 
 /// Quantizes 16 floats to 0..127. Adding 1.5 2^23 rounds; nothing is fused, so that both builds give the same.
-void quantize16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
+void quantizeActivations16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
   const v128_t rounder = simd::constant<12582912.0f>();
   v128_t q[4];
   HEED_UNROLL
@@ -76,16 +76,16 @@ void quantize16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
   }
 }
 
-/// Writes a row's words, those of kInt8Values values at every `stride`-th place.
-void quantizeRow(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
+/// Quantizes a row of activations. Writes the words of each kInt8Values values `stride` words after those before.
+void quantizeActivations(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
   const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
   Index k = 0;
-  for (; k + kInt8Values <= count; k += kInt8Values, to += stride) quantize16(x + k, offset, inverse, to);
+  for (; k + kInt8Values <= count; k += kInt8Values, to += stride) quantizeActivations16(x + k, offset, inverse, to);
   if (k == count) return;
   float tail[kInt8Values];
   std::fill_n(tail, kInt8Values, row.offset);
   std::copy_n(x + k, count - k, tail);
-  quantize16(tail, offset, inverse, to);
+  quantizeActivations16(tail, offset, inverse, to);
 }
 
 /// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Steps(K)) in row blocks.
@@ -99,8 +99,9 @@ void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to)
     const Index begin = blocks.begin(i), height = blocks.height(i);
     for (Index r = 0; r < height; ++r) {
       const float* row = a.data() + (begin + r) * a.outerStride();
-      rows[begin + r] = quantizationOf(row, a.cols());
-      quantizeRow(row, a.cols(), rows[begin + r], kGroup * height, to + begin * int8Steps(a.cols()) + kGroup * r);
+      rows[begin + r] = activationRange(row, a.cols());
+      quantizeActivations(row, a.cols(), rows[begin + r], kGroup * height,
+                          to + begin * int8Steps(a.cols()) + kGroup * r);
     }
   }
 }
@@ -110,8 +111,8 @@ void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to)
 /// The greatest sum of 8 weights of one sign whose products with 127 fit into 16 bits.
 constexpr int kMaxNarrow = std::numeric_limits<int16_t>::max() / 127;
 
-/// Of each 16 values, the sums of the 8 whose products NarrowDotStep adds up in the same 16 bits: pairs of every
-/// fourth.
+/// The two sums of 8 of 16 values whose products NarrowDotStep adds in one 16-bit lane: those at k = 0 or 1 modulo 4,
+/// and those at 2 or 3. Each is in two lanes of the result.
 template <class Load>
 v128_t sumEights(const Load& load) {
   v128_t sums = load(0);
@@ -120,8 +121,8 @@ v128_t sumEights(const Load& load) {
   return wasm_f32x4_add(sums, wasm_i32x4_shuffle(sums, sums, 1, 0, 3, 2));
 }
 
-/// Quantizes the weights x (count) of a row as Int8Weight says; returns the scale.
-float quantizeWeights(const float* x, Index count, bool full_range, signed char* to) {
+/// Quantizes the weights x (count) of one row, as described at Int8Weight; returns the scale.
+float quantizeWeightRow(const float* x, Index count, bool full_range, signed char* to) {
   v128_t largest = simd::splat(0), largest_eight = simd::splat(0);
   v128_t not_finite = simd::splat(0);  // x - x is 0, unless x is infinite or NaN
   const auto examine16 = [&](const float* from) {
@@ -145,8 +146,8 @@ float quantizeWeights(const float* x, Index count, bool full_range, signed char*
     std::fill_n(to, count, static_cast<signed char>(0));
     return std::numeric_limits<float>::quiet_NaN();
   }
-  // Rounding may add 4 to the sum of eight weights. Where a narrow row would lose more than a bit or so, as one of
-  // nearly equal weights would, it is better wide.
+  // Rounding may add 4 to the sum of eight weights. If the narrow range would cost more than about one bit, as with
+  // nearly equal weights, keep the row wide.
   const float full = simd::horizontalMaximum(largest) / 127,
               narrow = simd::horizontalMaximum(largest_eight) / (kMaxNarrow - 4),
               scale = full_range || narrow > 2.5f * full ? full : std::max(full, narrow),
@@ -168,7 +169,7 @@ float quantizeWeights(const float* x, Index count, bool full_range, signed char*
   return scale;
 }
 
-/// Whether a row of integers, filled up to whole vectors, is wide.
+/// Whether a row of integers, padded to whole vectors, is wide.
 bool isWideRow(std::span<const signed char> x) {
   const v128_t zero = wasm_i32x4_splat(0);
   const auto eights = [](v128_t positive) {
@@ -189,22 +190,22 @@ bool isWideRow(std::span<const signed char> x) {
 
 /// The kernels for panels that are wide and for those that are not.
 struct Int8Kernels {
-  decltype(&multiplyPanels<FloatStep>) wide, narrow;
+  decltype(&multiplyRowBlocks<FloatStep>) wide, narrow;
 };
 
-/// Bytes above 127 are outside the relaxed dot's contract, and what it makes of them shows how the engine implements
-/// it: VNNI takes them as they are, Arm as negative; x86 without VNNI adds pairs of products in saturating 16 bits. All
-/// agree on what is inside the contract. (V8 11, behind its flag and before it optimizes, adds the sums twice.)
+/// Bytes above 127 are outside the contract of the relaxed dot product, and its result for them shows how the engine
+/// implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI adds pairs of products in saturating 16
+/// bits. All agree inside the contract. (V8 11, behind its flag and before it optimizes, adds the sums twice.)
 Int8Kernels fastestInt8() {
 #if defined(__wasm_relaxed_simd__)
   const int32_t sum = wasm_i32x4_extract_lane(
       simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)), 0);
-  if (sum == 4 * 127 * 255 || sum == -4 * 127) return {multiplyPanels<DotStep>, multiplyPanels<DotStep>};
+  if (sum == 4 * 127 * 255 || sum == -4 * 127) return {multiplyRowBlocks<DotStep>, multiplyRowBlocks<DotStep>};
 #endif
 #if defined(HEED_RELAXED_SIMD)
-  return {multiplyPanels<SplitDotStep>, multiplyPanels<NarrowDotStep>};  // natively too: these could overflow
+  return {multiplyRowBlocks<SplitDotStep>, multiplyRowBlocks<NarrowDotStep>};  // natively too: these could overflow
 #else
-  return {multiplyPanels<WideDotStep>, multiplyPanels<WideDotStep>};
+  return {multiplyRowBlocks<WideDotStep>, multiplyRowBlocks<WideDotStep>};
 #endif
 }
 
@@ -212,7 +213,7 @@ Int8Kernels fastestInt8() {
 struct Int8Format {
   const Int8Weight& weight;
 
-  /// Each run of wide panels takes the slower kernel alone.
+  /// Only runs of wide panels take the slower kernel.
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
     static const Int8Kernels kernels = fastestInt8();
     const uint32_t* words = left.packed + kRowWords * left.blocks.rows;
@@ -256,7 +257,7 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
 void Int8Weight::write(Index first, Index count, const float* rows) {
   std::vector<signed char> quantized(static_cast<size_t>(in()));
   for (Index r = first; r < first + count; ++r, rows += in()) {
-    const float scale = quantizeWeights(rows, in(), full_range_, quantized.data());
+    const float scale = quantizeWeightRow(rows, in(), full_range_, quantized.data());
     writeInt8(r, 1, quantized.data(), &scale);
   }
 }

@@ -8,10 +8,10 @@ namespace heed {
 /// when it is packed: x = s q + o with q in 0..127. With the sum of a row's integers, C = scales[r] (s sum(q w) + o
 /// sum(w)).
 ///
-/// A row is *wide* if 8 of its weights of one sign whose products with 0..127 NarrowDotStep adds up in 16 bits may
-/// exceed these. Panels with a wide row take a slower kernel. A row is quantized to a smaller range where that keeps it
-/// from being wide, though not to less than -51..51; with `full_range`, as for embedding tables, whose rows are read
-/// one by one, never. A row that holds an infinity or a NaN gets the scale NaN, and all products with it are NaN.
+/// A row is *wide* if NarrowDotStep, which adds eight products in 16 bits, could overflow on it. Panels with a wide row
+/// take a slower kernel. A row is quantized to a smaller range, but not to less than -51..51, if that keeps it from
+/// being wide; with `full_range`, as for embedding tables, whose rows are read one by one, never. A row that contains
+/// an infinity or a NaN gets the scale NaN, and all products with it are NaN.
 class Int8Weight final : public PackedWeight {
  public:
   /// Throws kOutOfMemory.
@@ -26,9 +26,9 @@ class Int8Weight final : public PackedWeight {
   const LeftForm& leftForm() const override;
   void multiply(const LeftChunk& left, const Product& product, float* sums) const override;
 
-  /// One for each output row, filled up with zeros to whole panels.
+  /// One per output row, padded with zeros to whole panels.
   const float* scales() const { return scales_.data(); }
-  /// The sum of each output row's integers, filled up in the same way.
+  /// The sum of each output row's integers, padded in the same way.
   const float* sums() const { return sums_.data(); }
   /// Whether a panel has a wide row.
   bool isWide(Index panel) const { return wide_[static_cast<size_t>(panel)] != 0; }

@@ -6,7 +6,7 @@
 /// product takes no more.
 namespace heed {
 
-/// Values of k in a k-step, and values that are quantized at once, to which K is filled up with zeros.
+/// Values of k in a k-step, and values that are quantized at once, to a multiple of which K is padded with zeros.
 #if defined(HEED_RELAXED_SIMD)
 inline constexpr Index kInt8StepValues = 4;
 #else
@@ -22,10 +22,10 @@ inline Index int8Steps(Index depth) {
 struct RelaxedInt8Step {
   static constexpr Index kBytes = 32;
   static constexpr int kGroup = 4;
-  static v128_t half(const std::byte* step, int which) { return simd::load(step + 16 * which); }
+  static v128_t loadHalf(const std::byte* step, int which) { return simd::load(step + 16 * which); }
 };
 
-/// Four products and their sum in one instruction, where the CPU has it (VNNI, Arm's dot product).
+/// Four products and their sum in one instruction, if the CPU has it (VNNI, Arm's dot product).
 struct DotStep : RelaxedInt8Step {
   static v128_t add(v128_t sums, v128_t word, v128_t columns) { return simd::dot4Add(columns, word, sums); }
 };
@@ -37,7 +37,7 @@ struct Widen {
   v128_t widen(v128_t sums, v128_t pairs) const { return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(pairs, ones)); }
 };
 
-/// DotStep where the CPU has no such instruction (x86 without AVX-VNNI).
+/// DotStep for CPUs without such an instruction (x86 without AVX-VNNI).
 struct SplitDotStep : RelaxedInt8Step, Widen {
   v128_t add(v128_t sums, v128_t word, v128_t columns) const { return widen(sums, simd::dot2(columns, word)); }
 };
@@ -59,7 +59,7 @@ inline void addGroup(const NarrowDotStep& step, const uint32_t* left, const std:
         const v128_t word = wasm_v128_load32_splat(left + step.kGroup * r + n);
         HEED_UNROLL
         for (int i = 0; i < 2; ++i) {
-          const v128_t products = simd::dot2(step.half(right + p * panel_bytes + n * step.kBytes, i), word);
+          const v128_t products = simd::dot2(step.loadHalf(right + p * panel_bytes + n * step.kBytes, i), word);
           pairs[i] = n == 0 ? products : wasm_i16x8_add(pairs[i], products);
         }
       }
@@ -73,7 +73,7 @@ inline void addGroup(const NarrowDotStep& step, const uint32_t* left, const std:
 struct WideDotStep {
   static constexpr Index kBytes = 16;
   static constexpr int kGroup = 8;
-  static v128_t half(const std::byte* step, int which) { return wasm_i16x8_load8x8(step + 8 * which); }
+  static v128_t loadHalf(const std::byte* step, int which) { return wasm_i16x8_load8x8(step + 8 * which); }
   static v128_t add(v128_t sums, v128_t word, v128_t columns) {
     return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(word, columns));
   }

@@ -9,12 +9,7 @@
 namespace heed {
 
 std::unique_ptr<PackedWeight> PackedWeight::create(Index out, Index in, Precision precision, bool full_range) {
-  switch (precision) {
-    case Precision::kInt8:
-      return std::make_unique<Int8Weight>(out, in, full_range);
-    case Precision::kFloat32:
-      break;
-  }
+  if (precision == Precision::kInt8) return std::make_unique<Int8Weight>(out, in, full_range);
   return std::make_unique<Float32Weight>(out, in);
 }
 

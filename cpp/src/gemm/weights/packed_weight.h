@@ -37,7 +37,7 @@ class PackedWeight : public RowStorage {
   /// C of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums floats.
   virtual void multiply(const LeftChunk& left, const Product& product, float* sums) const = 0;
 
-  /// Column panels of W^T: 8 output rows of W each, the last one filled up with zeros.
+  /// Column panels of W^T: 8 output rows of W each, the last one padded with zeros.
   Index panels() const { return (out_ + 7) / 8; }
   Index panelBytes() const { return steps_ * step_bytes_; }
   const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }

@@ -19,7 +19,7 @@ Variable encoderLayer(Graph& graph, EncoderLayer& layer, const Variable& x, cons
 
 Variable encoder(Graph& graph, Encoder& layers, const Variable& x, const Sequences& sequences,
                  const LayerSettings& settings, std::span<float* const> weights) {
-  if (settings.head_mask) requireShape("headMask", settings.head_mask.value(), layers.numLayers(), layers.mostHeads());
+  if (settings.head_mask) requireShape("headMask", settings.head_mask.value(), layers.numLayers(), layers.maxHeads());
   Variable output = x;
   for (Index i = 0; i < layers.numLayers(); ++i) {
     EncoderLayer& layer = layers.layer(i);

@@ -14,7 +14,7 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
-#include "ops/activation.h"
+#include "heed/activation.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {

@@ -68,7 +68,7 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
 
 /// Rows of C that are computed from one packed part of A^T, and bytes of the panels of B that each row block reads
 /// again: as many as fit into the second-level cache, as in gemm/chunk.h.
-constexpr Index kMostRows = 128, kMostPanelBytes = 256 * 1024;
+constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
 /// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
 constexpr Index kChain = 512;
 
@@ -112,9 +112,9 @@ void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range>
 void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena) {
   const Arena::Scope scope(arena);
   const auto put = [](float* to, v128_t sums) { simd::store(to, wasm_f32x4_add(simd::load(to), sums)); };
-  const Index depth = a.rows(), chunks = (a.cols() + kMostRows - 1) / kMostRows;
-  const Index columns_at_once = 8 * std::max<Index>(kMostPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
-  auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMostRows));
+  const Index depth = a.rows(), chunks = (a.cols() + kMaxRows - 1) / kMaxRows;
+  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
+  auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMaxRows));
   for (Index c = 0; c < chunks; ++c) {
     const Index begin = evenPart(a.cols(), chunks, c);
     const RowBlocks blocks(evenPart(a.cols(), chunks, c + 1) - begin);

@@ -15,18 +15,24 @@ inline Index sizeOf(const Matrix& m) { return m.rows() * m.cols(); }
 /// inputs. For the last, incomplete vectors f gets zeros in place of the missing elements.
 template <int N, class F, class... Inputs>
 void transform(Index count, float* out, const F& f, const Inputs*... inputs) {
-  Index i = 0;
-  for (; i + 4 * N <= count; i += 4 * N) simd::store(out + i, f(simd::loadFloats<N>(inputs + i)...));
-  if (i == count) return;
-  const auto bytes = static_cast<size_t>(count - i) * sizeof(float);
-  const auto padded = [&](const float* from) {
-    float tail[4 * N] = {};
-    std::memcpy(tail, from + i, bytes);
-    return simd::loadFloats<N>(tail);
+  constexpr Index kStep = 4 * N;
+  const Index whole = count / kStep * kStep;
+  const auto rest = static_cast<size_t>(count - whole) * sizeof(float);
+  float tails[sizeof...(Inputs)][kStep] = {};
+  float tail[kStep];
+  // First the whole vectors, then copies of the last, in one loop: f is compiled once.
+  const auto run = [&f](Index end, float* to, const Inputs*... from) __attribute__((noinline)) {
+    for (Index i = 0; i < end; i += kStep) simd::store(to + i, f(simd::loadFloats<N>(from + i)...));
   };
-  float tail[4 * N];
-  simd::store(tail, f(padded(inputs)...));
-  std::memcpy(out + i, tail, bytes);
+  run(whole, out, inputs...);
+  if (rest == 0) return;
+  size_t k = 0;
+  const auto padded = [&](const float* from) {
+    std::memcpy(tails[k], from + whole, rest);
+    return tails[k++];
+  };
+  run(kStep, tail, padded(inputs)...);
+  std::memcpy(out + whole, tail, rest);
 }
 
 /// The sum of f(inputs[i]...) over i in [0, count), in an order that depends only on `count`.

@@ -25,7 +25,7 @@ function sentence({ input, result }: StepProps): string | undefined {
     return `Query “${name}”, key “${keyName}”: q · k = ${decimal(score)}; multiplied by ${decimal(result.scale)}, the score is ${decimal(score * result.scale)}; after the softmax, the weight is ${percent(share)}.`;
   }
   if (query !== undefined && name) {
-    const ranked = weights[query]!.map((share, place) => ({ share, name: input.keyNames[input.order[place]!]! }))
+    const ranked = weights[query]!.map((share, index) => ({ share, name: input.keyNames[input.order[index]!]! }))
       .filter(({ share }) => share > 0)
       .sort((a, b) => b.share - a.share);
     if (ranked.length === 0) return `“${name}” may not attend to any key, so its output is zero.`;
@@ -35,7 +35,7 @@ function sentence({ input, result }: StepProps): string | undefined {
       .join(', ')}.`;
   }
   if (keyName && column >= 0) {
-    const queries = weights.map((row, place) => ({ share: row[column]!, name: input.queryNames[place]! }));
+    const queries = weights.map((row, index) => ({ share: row[column]!, name: input.queryNames[index]! }));
     return `The weight of “${keyName}” is ${queries.map((entry) => `${percent(entry.share)} for “${entry.name}”`).join(', ')}.`;
   }
   return undefined;

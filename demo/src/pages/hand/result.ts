@@ -1,12 +1,12 @@
 /** Computes the matrices again whenever the input changes. */
 import { computed, effect, signal } from '@preact/signals';
-import { computeHand, computePositions, type HandInput, type HandResult } from '../../engine/hand';
+import { computePositions, computeSteps, type StepsInput, type StepsResult } from '../../engine/hand';
 import { asFailure, type Failure, heed } from '../../engine/heed';
 import { page } from '../../state/url';
 import { hand, input } from './state';
 
 /** A result together with its input: if a later input cannot be computed, the page still shows these two. */
-export const result = signal<{ input: HandInput; result: HandResult } | null>(null);
+export const result = signal<{ input: StepsInput; result: StepsResult } | null>(null);
 export const failure = signal<Failure | null>(null);
 
 /** The size of the heat map of the positional encoding: more positions than words, so that the waves are visible. */
@@ -20,7 +20,7 @@ export function followHand(): void {
   effect(() => {
     if (page.value !== 'hand' || !heed.value) return;
     try {
-      result.value = { input: input.value, result: computeHand(heed.value, input.value) };
+      result.value = { input: input.value, result: computeSteps(heed.value, input.value) };
       failure.value = null;
     } catch (reason) {
       failure.value = asFailure(reason);

@@ -1,7 +1,7 @@
 /** The settings of the page “By hand”, and the input of the computation that follows from them. */
 import { batch, computed, type Signal } from '@preact/signals';
 import { type Focus, focusCodec, focusState } from '../../components/focus';
-import type { HandInput, Matrix } from '../../engine/hand';
+import type { Matrix, StepsInput } from '../../engine/hand';
 import { choice, flag, integer, list, matrix, number, optional, text } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
 import { hash, randomMatrix } from './random';
@@ -70,7 +70,7 @@ export function setAll(settings: Partial<HandSettings>, focused?: Focus): void {
 const positionDim = 4;
 
 /** The settings made consistent with each other, since a link may contain anything. */
-export const input = computed((): HandInput => {
+export const input = computed((): StepsInput => {
   const x = rectangle(hand.x.value, hand.words.value);
   const y = hand.y.value && rectangle(hand.y.value, hand.sources.value);
   const keys = (y ?? x).length;

@@ -1,12 +1,12 @@
 /** The frame of a step on the page “By hand”, and its matrices by the axes that they share. */
 import type { ComponentChildren } from 'preact';
 import { type Axis, Matrix, type MatrixProps } from '../../components/matrix';
-import type { HandInput, HandResult, Matrix as Numbers } from '../../engine/hand';
+import type { Matrix as Numbers, StepsInput, StepsResult } from '../../engine/hand';
 import { focus, hand } from './state';
 
 export interface StepProps {
-  input: HandInput;
-  result: HandResult;
+  input: StepsInput;
+  result: StepsResult;
 }
 
 interface StepFrame {
@@ -38,29 +38,31 @@ export function Step({ number, title, formula, text, worked, children }: StepFra
 type Bound = Omit<MatrixProps, 'focus' | 'rows' | 'columns'>;
 
 /** A matrix with one row per query. */
-export const OfQueries = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+export const QueryMatrix = ({ input, ...props }: Bound & { input: StepsInput; columns: Axis }) => (
   <Matrix {...props} rows={queries(input)} focus={focus} />
 );
 
 /** A matrix with one row per query and one column per key. */
-export const OfPairs = (props: Bound & { input: HandInput }) => <OfQueries {...props} columns={keys(props.input)} />;
+export const PairMatrix = (props: Bound & { input: StepsInput }) => (
+  <QueryMatrix {...props} columns={keys(props.input)} />
+);
 
 /** A matrix with one row per position of the input; in self-attention, a position is both a query and a key. */
-export const OfPositions = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+export const PositionMatrix = ({ input, ...props }: Bound & { input: StepsInput; columns: Axis }) => (
   <Matrix {...props} rows={{ axes: input.y ? ['query'] : ['query', 'key'], labels: input.queryNames }} focus={focus} />
 );
 
 /** A matrix with one row per position of the second input. */
-export const OfSources = ({ input, ...props }: Bound & { input: HandInput; columns: Axis }) => (
+export const SourceMatrix = ({ input, ...props }: Bound & { input: StepsInput; columns: Axis }) => (
   <Matrix {...props} rows={{ axes: ['key'], labels: input.keyNames }} focus={focus} />
 );
 
 /** A weight matrix, which has neither queries nor keys. */
-export const OfFeatures = (props: Bound & { rows: Axis; columns: Axis }) => <Matrix {...props} focus={focus} />;
+export const FeatureMatrix = (props: Bound & { rows: Axis; columns: Axis }) => <Matrix {...props} focus={focus} />;
 
-export const queries = ({ queryNames }: HandInput): Axis => ({ axes: ['query'], labels: queryNames });
+export const queries = ({ queryNames }: StepsInput): Axis => ({ axes: ['query'], labels: queryNames });
 
-export const keys = ({ order, keyNames }: HandInput): Axis => ({
+export const keys = ({ order, keyNames }: StepsInput): Axis => ({
   axes: ['key'],
   labels: order.map((from) => keyNames[from]!),
   places: order,
@@ -72,7 +74,7 @@ export const numbered = (axis: string, length: number, symbol: string): Axis => 
 });
 
 /** The index of the selected head. */
-export const headOf = ({ heads }: HandResult): number => Math.min(hand.head.value, heads.length - 1);
+export const headOf = ({ heads }: StepsResult): number => Math.min(hand.head.value, heads.length - 1);
 
 const subscript = (value: number): string => String(value).replace(/\d/g, (digit) => '₀₁₂₃₄₅₆₇₈₉'[Number(digit)]!);
 

@@ -18,16 +18,16 @@ import { decimal, percent } from '../../components/numbers';
 import type { Matrix as Numbers } from '../../engine/hand';
 import { focus, hand } from './state';
 import {
+  FeatureMatrix,
   headOf,
   keys,
   numbered,
-  OfFeatures,
-  OfPairs,
-  OfPositions,
-  OfQueries,
-  OfSources,
+  PairMatrix,
+  PositionMatrix,
+  QueryMatrix,
   queries,
   replaced,
+  SourceMatrix,
   Step,
   type StepProps,
   widthOf,
@@ -69,7 +69,7 @@ export function Input({ input, result }: StepProps) {
           : 'One row per word, one column per feature. Every number can be edited.'
       }
     >
-      <OfPositions
+      <PositionMatrix
         id="x"
         symbol={<V>X</V>}
         caption="Input X"
@@ -80,7 +80,7 @@ export function Input({ input, result }: StepProps) {
         onEdit={edit(hand.x as typeof hand.y, input.x)}
       />
       {prepared && (
-        <OfPositions
+        <PositionMatrix
           id="prepared"
           symbol={<Primed of="X" />}
           caption={`Input ${prepared}`}
@@ -91,7 +91,7 @@ export function Input({ input, result }: StepProps) {
         />
       )}
       {input.y && (
-        <OfSources
+        <SourceMatrix
           input={input}
           id="y"
           symbol={<V>Y</V>}
@@ -103,7 +103,7 @@ export function Input({ input, result }: StepProps) {
         />
       )}
       {prepared && result.y && (
-        <OfSources
+        <SourceMatrix
           input={input}
           id="prepared-y"
           symbol={<Primed of="Y" />}
@@ -177,7 +177,7 @@ export function Projections({ input, result }: StepProps) {
       formula={projections.map(({ name, from, role }) => (
         <Projection key={name} name={name} input={from} part={role} />
       ))}
-      text="The same three weight matrices at every position: what a word looks for, what it is matched by, and what it contributes."
+      text="The same three weight matrices at every position give its query (what it looks for), key (what it is matched by) and value (what it contributes)."
       worked={<WorkedQuery {...{ input, result }} />}
     >
       {projections.map(({ role, name, feature, axis, means, rows, ...rest }) => {
@@ -188,7 +188,7 @@ export function Projections({ input, result }: StepProps) {
         const columns = numbered(axis, width, name.toLowerCase());
         return (
           <div class="projection" key={name}>
-            <OfFeatures
+            <FeatureMatrix
               id={`w${name.toLowerCase()}`}
               role={role}
               symbol={<Sub of={<V>W</V>} at={<mi>{name}</mi>} />}
@@ -200,7 +200,7 @@ export function Projections({ input, result }: StepProps) {
                 hand[`${role}Weight`].value = replaced(weight, row, first + column, next);
               }}
             />
-            <OfFeatures
+            <FeatureMatrix
               id={name.toLowerCase()}
               role={role}
               symbol={<V>{name}</V>}
@@ -254,10 +254,10 @@ export function Scores({ input, result }: StepProps) {
           )}
         </Formula>
       }
-      text="The dot product of every query with every key: large where the two vectors point in the same direction."
+      text="The dot product of every query with every key: large if the two vectors point in the same direction."
       worked={<WorkedScore {...{ input, result }} />}
     >
-      <OfPairs
+      <PairMatrix
         id="scores"
         symbol={<Primed of="A" />}
         caption="Scaled scores"
@@ -288,10 +288,10 @@ export function Mask({ input, result }: StepProps) {
       text="−∞ masks a key for a query. Click a cell or drag across several to change the mask."
       worked={<WorkedMask {...{ input, result }} />}
     >
-      <OfPairs
+      <PairMatrix
         id="mask"
         symbol={<V>M</V>}
-        caption="Mask: a pressed cell may be attended to"
+        caption="Mask: selected cells may be attended to"
         values={result.mask}
         input={input}
         tone="mask"
@@ -330,7 +330,7 @@ export function Weights({ input, result }: StepProps) {
       text="The weights in each row sum to one; masked keys get zero."
       worked={<WorkedSoftmax {...{ input, result }} />}
     >
-      <OfPairs
+      <PairMatrix
         id="weights"
         symbol={<V>A</V>}
         caption="Attention weights"
@@ -339,7 +339,7 @@ export function Weights({ input, result }: StepProps) {
         tone="weight"
       />
       {dropped && (
-        <OfPairs
+        <PairMatrix
           id="dropped"
           symbol={
             <>
@@ -377,7 +377,7 @@ export function Output({ input, result }: StepProps) {
       text="Each row is the average of the values, weighted by a row of A."
       worked={<WorkedMix {...{ input, result }} />}
     >
-      <OfQueries
+      <QueryMatrix
         input={input}
         id="output"
         symbol={<V>H</V>}
@@ -387,7 +387,7 @@ export function Output({ input, result }: StepProps) {
       />
       {input.outputWeight && result.mixed && (
         <>
-          <OfQueries
+          <QueryMatrix
             input={input}
             id="joined"
             symbol={
@@ -404,7 +404,7 @@ export function Output({ input, result }: StepProps) {
             values={result.concatenated}
             columns={joined}
           />
-          <OfFeatures
+          <FeatureMatrix
             id="wo"
             symbol={<V>W</V>}
             caption="Output weight W"
@@ -416,7 +416,7 @@ export function Output({ input, result }: StepProps) {
               hand.outputWeight.value = replaced(input.outputWeight!, row, column, next);
             }}
           />
-          <OfQueries
+          <QueryMatrix
             input={input}
             id="mixed"
             symbol={<V>Z</V>}

@@ -13,7 +13,7 @@ function focused({ input, result }: StepProps) {
   const weights = shown.weights[query]!;
   const index = key === undefined ? -1 : input.order.indexOf(key);
   const column = index >= 0 ? index : weights.indexOf(Math.max(...weights));
-  const nameOf = (place: number) => input.keyNames[input.order[place]!]!;
+  const nameOf = (column: number) => input.keyNames[input.order[column]!]!;
   return { query, column, weights, shown, queryName: input.queryNames[query]!, keyName: nameOf(column), nameOf };
 }
 
@@ -80,9 +80,9 @@ export function WorkedSoftmax({ input, result }: StepProps) {
   const { query, column, weights, shown, queryName, keyName } = focused({ input, result });
   const row = result.mask[query]!;
   const scaled = shown.scores[query]!.map((score) => score * result.scale);
-  const power = (place: number) => (
-    <span key={place}>
-      e<sup>{decimal(scaled[place]!)}</sup>
+  const power = (column: number) => (
+    <span key={column}>
+      e<sup>{decimal(scaled[column]!)}</sup>
     </span>
   );
   if (!row[column])
@@ -93,14 +93,14 @@ export function WorkedSoftmax({ input, result }: StepProps) {
     );
   return (
     <p>
-      {power(column)} ÷ (<Sum of={row.flatMap((may, place) => (may ? [power(place)] : []))} />) ={' '}
+      {power(column)} ÷ (<Sum of={row.flatMap((allowed, key) => (allowed ? [power(key)] : []))} />) ={' '}
       <b>{decimal(weights[column]!)}</b>
     </p>
   );
 }
 
-/** A smaller part of the bar is too narrow for its name. */
-const leastNamed = 0.15;
+/** Segments below this share get no label. */
+const minLabelled = 0.15;
 
 /** The output as a weighted sum of values, and the weights as a bar. */
 export function WorkedMix({ input, result }: StepProps) {
@@ -108,7 +108,7 @@ export function WorkedMix({ input, result }: StepProps) {
   const weights = (shown.dropped ?? shown.weights)[query]!;
   const total = weights.reduce((sum, share) => sum + share, 0);
   const largest = weights
-    .map((share, place) => ({ share, place }))
+    .map((share, column) => ({ share, column }))
     .filter(({ share }) => share > 0)
     .sort((a, b) => b.share - a.share);
   return (
@@ -117,9 +117,9 @@ export function WorkedMix({ input, result }: StepProps) {
         <b>h</b> of “{queryName}” =
       </p>
       <ul class="addends">
-        {largest.slice(0, shownTerms).map(({ share, place }) => (
-          <li key={input.order[place]}>
-            {decimal(share)} × <Vector part="value" of={shown.value[place]!} />
+        {largest.slice(0, shownTerms).map(({ share, column }) => (
+          <li key={input.order[column]}>
+            {decimal(share)} × <Vector part="value" of={shown.value[column]!} />
           </li>
         ))}
         {largest.length > shownTerms && <li>…</li>}
@@ -128,13 +128,13 @@ export function WorkedMix({ input, result }: StepProps) {
         </li>
       </ul>
       <div class="mix" aria-hidden="true">
-        {weights.map((share, place) => (
+        {weights.map((share, column) => (
           <span
-            key={input.order[place]}
+            key={input.order[column]}
             style={{ '--share': total && share / total }}
-            title={`${nameOf(place)} ${percent(share)}`}
+            title={`${nameOf(column)} ${percent(share)}`}
           >
-            {share > leastNamed * total && nameOf(place)}
+            {share > minLabelled * total && nameOf(column)}
           </span>
         ))}
       </div>

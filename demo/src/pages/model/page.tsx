@@ -78,7 +78,7 @@ const noFiles =
 
 function Source() {
   const [over, setOver] = useState(false);
-  // On the whole window: if a folder were dropped beside the target, the browser would leave the page.
+  // On the whole window: if a folder were dropped next to the target, the browser would leave the page.
   useEffect(() => {
     const listeners = {
       dragover: (event: DragEvent) => {

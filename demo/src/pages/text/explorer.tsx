@@ -27,7 +27,8 @@ export function Sentences({ explorer }: { explorer: Explorer }) {
       {texts.value.length === 0 && <Notice>Write a sentence to see the model’s results.</Notice>}
       {linesLeftOut.value > 0 && (
         <Notice>
-          {plural(linesLeftOut.value, 'further line')} left out: this page compares up to {maxSentences} sentences.
+          {plural(linesLeftOut.value, 'further line')} {linesLeftOut.value === 1 ? 'was' : 'were'} left out: this page
+          compares up to {maxSentences} sentences.
         </Notice>
       )}
       <Similarity explorer={explorer} />
@@ -87,7 +88,8 @@ function Attention({ explorer }: { explorer: Explorer }) {
       )}
       {current.notRead > 0 && (
         <Notice>
-          The last {plural(current.notRead, 'token')} not read: the text is longer than the model’s limit.
+          The last {plural(current.notRead, 'token')} {current.notRead === 1 ? 'was' : 'were'} not read: the text is
+          longer than the model’s limit.
         </Notice>
       )}
       {current.notShown > 0 && (

@@ -97,8 +97,8 @@ function draw(
   const { points } = steps[at]!;
   const height = Math.min(600, Math.max(320, width * 0.62));
   const extent = [0, 1].map((axis) => {
-    const places = points.map((point) => point[axis]!);
-    return [Math.min(...places), Math.max(...places)] as const;
+    const values = points.map((point) => point[axis]!);
+    return [Math.min(...values), Math.max(...values)] as const;
   });
   // Both axes have the same scale, so that distances are comparable in all directions.
   const unit = Math.max(

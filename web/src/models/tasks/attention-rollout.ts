@@ -3,6 +3,8 @@ import { invalid } from '../../error.js';
 import { listOf } from '../../options.js';
 import { readTensor, Tensor, type TensorInput } from '../../tensor.js';
 
+const EXPECTED = 'tensors [N,H,L,L] of one shape, one per layer, as encode returns them with outputAttentions';
+
 /**
  * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928): the share of each input in each position after all layers. The rollout is the product over the layers of
  * (A + I) / 2, where A is the mean of the layer's heads and I stands for the residual connection.
@@ -13,12 +15,7 @@ export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
   const layers = listOf((value, name) => readTensor(name, value), 'an array of tensors')(attentions, 'attentions');
   const shape = layers[0]?.shape ?? [];
   if (shape.length !== 4 || shape[2] !== shape[3] || layers.some((layer) => String(layer.shape) !== String(shape)))
-    throw invalid(
-      'attentions',
-      'tensors [N,H,L,L] of one shape, one per layer, as encode returns them with outputAttentions',
-      layers.length > 0 ? 'other shapes' : 'none',
-      'SHAPE_MISMATCH',
-    );
+    throw invalid('attentions', EXPECTED, layers.length > 0 ? 'other shapes' : 'none', 'SHAPE_MISMATCH');
   const [n, h, l] = shape as [number, number, number];
   if (h === 0 && n * l > 0) throw invalid('attentions', 'at least one head', '0', 'SHAPE_MISMATCH');
   let rolled: Float64Array | null = null;

@@ -11,7 +11,7 @@ export interface Label {
 }
 
 /**
- * The labels of each text, best first. Scores are the softmax over the labels; the sigmoid of each where config.json's problem type is multi-label or there is one label only;
+ * The labels of each text, best first. Scores are the softmax over the labels; the sigmoid of each if config.json's problem type is multi-label or there is only one label;
  * the logit itself for regression.
  */
 export async function classify(

@@ -1,4 +1,4 @@
-/** Words for masked places. */
+/** Words for mask tokens. */
 import { invalid } from '../../error.js';
 import { optional } from '../../options.js';
 import type { PretrainedModel } from '../model.js';
@@ -10,7 +10,7 @@ export interface Filling {
   /** The token's id and text. */
   token: number;
   word: string;
-  /** The text with the word in the mask's place. */
+  /** The text with the word in place of the mask. */
   sequence: string;
 }
 

@@ -1,6 +1,6 @@
 /** Similarity of vectors, and the search for the most similar ones. */
 import type { RawTensor } from '../../core.js';
-import { guarded, invalid } from '../../error.js';
+import { formatShape, guarded, invalid } from '../../error.js';
 import { optional, readOptions } from '../../options.js';
 import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../../tensor.js';
 import { topCount } from './task.js';
@@ -10,7 +10,7 @@ import { topCount } from './task.js';
  *
  * @example
  * similarity(await model.embed(['a fox', 'a dog'])).toArray(); // [[1, 0.6], [0.6, 1]]
- * @throws HeedError SHAPE_MISMATCH where the widths differ
+ * @throws HeedError SHAPE_MISMATCH if the widths differ
  */
 export function similarity(a: TensorInput, b: TensorInput = a): Tensor {
   const [x, y] = [readRows('similarity: a', a), readRows('similarity: b', b)];
@@ -63,7 +63,7 @@ export function readRows(name: string, value: unknown): RawTensor {
   const rows = readTensor(name, value);
   const { shape } = rows;
   if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
-    throw invalid(name, '[rows, width]', `shape [${shape.join(', ')}]`, 'SHAPE_MISMATCH');
+    throw invalid(name, '[rows, width]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
   return rows;
 }
 

@@ -44,8 +44,8 @@ export function sigmoid(x: number): number {
 }
 
 export function softmax(row: Float32Array): Float32Array {
-  const most = row.reduce((a, b) => Math.max(a, b), -Infinity);
-  const powers = row.map((x) => Math.exp(x - most));
+  const max = row.reduce((a, b) => Math.max(a, b), -Infinity);
+  const powers = row.map((x) => Math.exp(x - max));
   const sum = powers.reduce((a, b) => a + b, 0);
   return powers.map((p) => p / sum);
 }

@@ -3,7 +3,7 @@
  * family's checkpoints.
  */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
-import { allocating, invalid } from '../error.js';
+import { allocating, formatShape, invalid, invalidFile } from '../error.js';
 import type { Settings } from './config.js';
 import { activation } from './families.js';
 import type { HeadTensor } from './weights.js';
@@ -20,7 +20,7 @@ export type HeadName = keyof typeof HEADS;
 /** A dense layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its activation. */
 type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
 
-/** The layers of each head. Fill-mask ends with `decoder`, whose weight is the word table where the two are tied. */
+/** The layers of each head. Fill-mask ends with `decoder`, whose weight is the word table if the two are tied. */
 type Layout = Record<HeadName, Step[]> & { decoder: string };
 
 const classifier: Step[] = [{ dense: 'classifier' }];
@@ -93,7 +93,7 @@ export function isHeadTensor(name: string, tied: boolean): boolean {
 export class Chain {
   readonly #layers: RawTensorLayer[] = [];
 
-  /** Makes the layers in order; where one cannot be made, those before it are deleted. */
+  /** Makes the layers in order; if one cannot be made, those before it are deleted. */
   static of(steps: readonly (() => RawTensorLayer)[]): Chain {
     const chain = new Chain();
     try {
@@ -132,47 +132,36 @@ function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawT
   return layer;
 }
 
-function requireShape(
-  name: string,
-  isRight: boolean,
-  weight: HeadTensor,
-  bias: HeadTensor | undefined,
-  expected: string,
-): void {
-  const got = `[${weight.shape.join(', ')}] with ${bias ? `[${bias.shape.join(', ')}]` : 'none'}`;
-  if (!isRight) throw invalid(`tensor '${name}.weight'`, expected, got, 'INVALID_FILE');
+/** The tensors of a layer whose name in the checkpoint is `name`. */
+interface LayerTensors {
+  name: string;
+  weight: HeadTensor;
+  bias: HeadTensor | undefined;
 }
 
-export function makeDense(
-  core: Core,
-  name: string,
-  weight: HeadTensor,
-  bias: HeadTensor | undefined,
-  activation: string,
-): RawTensorLayer {
+function requireShape(isRight: boolean, { name, weight, bias }: LayerTensors, expected: string): void {
+  const got = `${formatShape(weight.shape)} with ${bias ? formatShape(bias.shape) : 'none'}`;
+  if (!isRight) throw invalidFile(`tensor '${name}.weight'`, expected, got);
+}
+
+export function makeDense(core: Core, tensors: LayerTensors, activation: string): RawTensorLayer {
+  const { name, weight, bias } = tensors;
   const { shape, data } = weight;
   const [outFeatures = 0, inFeatures = 0] = shape;
   const isRight = shape.length === 2 && (!bias || String(bias.shape) === String(outFeatures));
-  requireShape(name, isRight, weight, bias, 'shape [out, in] with bias [out]');
+  requireShape(isRight, tensors, 'shape [out, in] with bias [out]');
   const options = { inFeatures, outFeatures, bias: bias !== undefined, activation };
   const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new core.Linear(options));
   return filled(layer, [weight, bias]);
 }
 
-export function makeNorm(
-  core: Core,
-  name: string,
-  weight: HeadTensor,
-  bias: HeadTensor | undefined,
-  eps: number,
-): RawTensorLayer {
+export function makeNorm(core: Core, tensors: LayerTensors, eps: number): RawTensorLayer {
+  const { weight, bias } = tensors;
   const width = weight.data.length;
   const isRight = weight.shape.length === 1 && (!bias || bias.data.length === width);
-  requireShape(name, isRight, weight, bias, 'shape [width] with bias [width]');
-  return filled(new core.LayerNorm({ normalizedShape: width, eps }), [
-    weight,
-    bias ?? { shape: [width], data: new Float32Array(width) },
-  ]);
+  requireShape(isRight, tensors, 'shape [width] with bias [width]');
+  const layer = new core.LayerNorm({ normalizedShape: width, eps });
+  return filled(layer, [weight, bias ?? { shape: [width], data: new Float32Array(width) }]);
 }
 
 function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): RawTensorLayer {
@@ -180,15 +169,10 @@ function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): Ra
   const weight = tensors.get(`${name}.weight`);
   const bias = tensors.get(`${name}.bias`);
   if (!weight) throw invalid('model', `a checkpoint with '${name}.weight'`, 'one without it', 'UNSUPPORTED');
-  if ('norm' in step) return makeNorm(core, name, weight, bias, eps);
-  const { activation: fixed, activationKey } = step;
-  return makeDense(
-    core,
-    name,
-    weight,
-    bias,
-    activationKey ? activation(settings, activationKey, 'gelu') : (fixed ?? 'identity'),
-  );
+  const layer = { name, weight, bias };
+  if ('norm' in step) return makeNorm(core, layer, eps);
+  const { activation: fixed = 'identity', activationKey: key } = step;
+  return makeDense(core, layer, key ? activation(settings, key, 'gelu') : fixed);
 }
 
 export interface Head {
@@ -201,25 +185,21 @@ export interface Head {
 
 export function makeHead(head: HeadName, context: HeadContext): Head {
   const { type, core, tensors } = context;
-  const layout = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : null;
-  if (!layout)
-    throw invalid(
-      'model',
-      `one of the families ${Object.keys(LAYOUTS).join(', ')} for ${head}`,
-      `'${type}'`,
-      'UNSUPPORTED',
-    );
-  const { [head]: steps, decoder } = layout;
+  if (!Object.hasOwn(LAYOUTS, type)) {
+    const expected = `one of the families ${Object.keys(LAYOUTS).join(', ')} for ${head}`;
+    throw invalid('model', expected, `'${type}'`, 'UNSUPPORTED');
+  }
+  const { [head]: steps, decoder } = LAYOUTS[type]!;
   const makers = steps.map((step) => () => makeStep(step, context));
   if (HEADS[head] !== 'masks') return { chain: Chain.of(makers), isTied: false, bias: undefined };
-  // Beside the decoder, or part of it.
+  // Next to the decoder, or part of it.
   const bias = tensors.get(`${decoder.replace(/\.?decoder$/, '')}.bias`) ?? tensors.get(`${decoder}.bias`);
   const weight = tensors.get(`${decoder}.weight`);
-  if (weight) makers.push(() => makeDense(core, decoder, weight, bias, 'identity'));
+  if (weight) makers.push(() => makeDense(core, { name: decoder, weight, bias }, 'identity'));
   return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };
 }
 
-/** The layer of `pooler_output`, where the checkpoint has one. */
+/** The layer of `pooler_output`, if the checkpoint has one. */
 export function makePooler(pooler: string | undefined, context: HeadContext): Chain | null {
   if (!pooler || !context.tensors.has(`${pooler}.weight`)) return null;
   return Chain.of([() => makeStep({ dense: pooler, activation: 'tanh' }, context)]);

@@ -1,0 +1,153 @@
+// Training keeps no more memory than a step needs, whatever is forgotten. Runs with --expose-gc.
+import { readFile } from 'node:fs/promises';
+import { setImmediate as turn } from 'node:timers/promises';
+import { load, type TrainingHeed } from 'heed/train';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { draw } from '../layers/numbers.js';
+
+let bytes: Uint8Array<ArrayBuffer>;
+beforeAll(async () => {
+  bytes = new Uint8Array(await readFile(new URL('../../../dist/heed-train-simd128.wasm', import.meta.url)));
+});
+
+/** A runtime whose memory nothing else uses. */
+const own = (): Promise<TrainingHeed> => load({ build: 'simd128', wasm: new Uint8Array(bytes) });
+
+/** Bytes of JavaScript's objects and of buffers, after all garbage is gone; finalizers run between turns. */
+async function heap(): Promise<number> {
+  for (let i = 0; i < 5; i++) {
+    globalThis.gc!();
+    await turn();
+  }
+  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+  return heapUsed + external + arrayBuffers;
+}
+
+const makeModel = (heed: TrainingHeed) =>
+  new heed.Sequential(
+    [
+      new heed.Embedding({ numEmbeddings: 50, embedDim: 16 }),
+      new heed.Encoder({ embedDim: 16, numHeads: 2, feedForwardDim: 32, numLayers: 2 }),
+      new heed.Linear({ inFeatures: 16, outFeatures: 50 }),
+    ],
+    { seed: 1 },
+  ).train();
+
+const idsOf = (i: number) =>
+  Array.from({ length: 4 }, (_, n) => Array.from({ length: 3 + (i % 6) }, (_, j) => (7 * n + j * i) % 50));
+
+describe('memory', () => {
+  it('is flat over hundreds of steps, losses that are never backed and errors among them', async () => {
+    using heed = await own();
+    const model = makeModel(heed);
+    const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 1e-3 });
+    const nothing = heed.custom({ forward: (x) => x, backward: (dy) => dy });
+    const round = (i: number) => {
+      const ids = idsOf(i);
+      optimizer.zeroGrad();
+      const logits = model.forward(ids);
+      const loss = heed.losses.crossEntropy(i % 3 === 0 ? nothing(logits) : logits, ids);
+      if (i % 5 === 1) heed.losses.mse(logits, logits.slice());
+      if (i % 7 === 2) expect(() => heed.losses.mse(logits, [1])).toThrow();
+      loss.backward();
+      expect(() => loss.backward()).toThrow();
+      heed.optim.clipGradNorm(model.parameters(), 1);
+      optimizer.step();
+      model.forward(ids, { backward: true }).backward(logits);
+    };
+    for (let i = 0; i < 200; i++) round(i);
+    const warm = heed.info.memoryBytes;
+    const before = await heap();
+    for (let i = 0; i < 400; i++) round(i);
+    expect(heed.info.memoryBytes).toBe(warm);
+    expect((await heap()) - before).toBeLessThan(1e6);
+  });
+
+  it('does not grow by passes that are never backed, once their tensors are collected', async () => {
+    using heed = await own();
+    const model = makeModel(heed);
+    const x = idsOf(5);
+    const forget = () => {
+      for (let i = 0; i < 50; i++) {
+        heed.losses.crossEntropy(model.forward(x), x);
+        model.forward(x, { backward: true });
+      }
+    };
+    for (let i = 0; i < 3; i++) {
+      forget();
+      await heap();
+    }
+    const warm = heed.info.memoryBytes;
+    for (let i = 0; i < 10; i++) {
+      forget();
+      await heap();
+    }
+    expect(heed.info.memoryBytes).toBe(warm);
+  });
+
+  it('keeps layers alive as long as a loss needs them', async () => {
+    using heed = await own();
+    const output = (() => {
+      const layer = new heed.Linear({ inFeatures: 3, outFeatures: 3, seed: 1 }).train();
+      const head = new heed.Linear({ inFeatures: 3, outFeatures: 2, seed: 2 }).train();
+      const loss = heed.losses.mse(head.forward(layer.forward(draw(1, 4, 3))), draw(2, 4, 2));
+      const { backward } = new heed.Linear({ inFeatures: 3, outFeatures: 2 }).forward(draw(1, 4, 3), {
+        backward: true,
+      });
+      return { loss, backward };
+    })();
+    await heap();
+    output.loss.backward();
+    expect(output.backward(draw(2, 4, 2)).inputs.x.shape).toEqual([4, 3]);
+  });
+
+  it('is given back by dispose() of layers, optimizers and passes', async () => {
+    using heed = await own();
+    const round = () => {
+      const model = makeModel(heed);
+      const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 1e-3 });
+      const ids = idsOf(3);
+      heed.losses.crossEntropy(model.forward(ids), ids).backward();
+      optimizer.step();
+      heed.losses.crossEntropy(model.forward(ids), ids);
+      optimizer.dispose();
+      model.dispose();
+      optimizer.dispose();
+    };
+    for (let i = 0; i < 5; i++) round();
+    await heap();
+    const warm = heed.info.memoryBytes;
+    for (let i = 0; i < 40; i++) {
+      round();
+      if (i % 10 === 9) await heap();
+    }
+    expect(heed.info.memoryBytes).toBe(warm);
+  });
+});
+
+describe('the end of a runtime', () => {
+  it('frees everything, and every later use is an error', async () => {
+    const heed = await own();
+    const model = makeModel(heed);
+    const optimizer = new heed.optim.SGD(model.parameters());
+    const ids = idsOf(1);
+    const loss = heed.losses.crossEntropy(model.forward(ids), ids);
+    const { backward } = model.forward(ids, { backward: true });
+    const [parameter] = model.parameters();
+    heed.dispose();
+    heed.dispose();
+    const uses = [
+      () => model.forward(ids),
+      () => loss.backward(),
+      () => backward(draw(1, 4, 4, 50)),
+      () => optimizer.step(),
+      () => optimizer.zeroGrad(),
+      () => parameter!.value,
+      () => parameter!.grad,
+      () => heed.losses.mse([1], [2]),
+      () => heed.add([1], [2]),
+      () => new heed.Embedding({ numEmbeddings: 2, embedDim: 2 }),
+    ];
+    for (const use of uses) expect(use).toThrow(expect.objectContaining({ name: 'HeedError', code: 'DISPOSED' }));
+  });
+});

@@ -1,0 +1,366 @@
+/** How long a pass lives, what continues it, and what calls with `backward: true` return. */
+import { load, type TensorInput, type TrainingHeed } from 'heed/train';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { draw, error } from '../layers/numbers.js';
+
+let heed: TrainingHeed;
+beforeAll(async () => {
+  heed = await load();
+});
+
+const refused = (code: string, message: RegExp) =>
+  expect.objectContaining({ name: 'HeedError', code, message: expect.stringMatching(message) });
+
+const linear = (inFeatures: number, outFeatures: number, seed = 1) =>
+  new heed.Linear({ inFeatures, outFeatures, seed });
+
+describe('calls with backward: true', () => {
+  const width = { embedDim: 8, numHeads: 2, feedForwardDim: 8, dropout: 0, seed: 1 };
+  const x = draw(1, 2, 5, 8);
+  const memory = draw(2, 2, 3, 8);
+  const mask = draw(3, 5, 5);
+  const headMask = draw(4, 2);
+
+  it.each([
+    ['Linear', { inFeatures: 8, outFeatures: 3 }, [x, {}], ['x']],
+    ['LayerNorm', { normalizedShape: 8 }, [x, {}], ['x']],
+    ['BatchNorm', { numFeatures: 8 }, [x, {}], ['x']],
+    ['Dropout', {}, [x, {}], ['x']],
+    ['PositionalEncoding', { embedDim: 8, learned: true, maxLength: 5 }, [x, {}], ['x']],
+    ['FeedForward', { embedDim: 8, feedForwardDim: 4 }, [x, {}], ['x']],
+    ['MultiHeadAttention', { embedDim: 8, numHeads: 2 }, [x, { mask, headMask }], ['query', 'mask', 'headMask']],
+    ['MultiHeadAttention', { embedDim: 8, numHeads: 2 }, [x, { key: memory }], ['query', 'key']],
+    ['MultiHeadAttention', { embedDim: 8, numHeads: 2 }, [x, { key: x, value: x }], ['query', 'key', 'value']],
+    ['EncoderLayer', width, [x, { mask, causal: true }], ['x', 'mask']],
+    ['Encoder', { ...width, numLayers: 2 }, [x, { headMask: draw(5, 2, 2) }], ['x', 'headMask']],
+    [
+      'DecoderLayer',
+      width,
+      [x, memory, { mask, memoryMask: draw(6, 5, 3) }],
+      ['target', 'memory', 'mask', 'memoryMask'],
+    ],
+    ['Decoder', { ...width, numLayers: 2 }, [x, memory, { causal: true }], ['target', 'memory']],
+    [
+      'Transformer',
+      { ...width, numEncoderLayers: 1, numDecoderLayers: 1 },
+      [memory, x, { sourceKeyMask: draw(7, 2, 3) }],
+      ['source', 'target', 'sourceKeyMask'],
+    ],
+  ] as const)('%s: gradients in the shapes of what they belong to', (name, options, given, inputs) => {
+    const Layer = heed[name] as unknown as new (
+      o: object,
+    ) => {
+      forward(...args: unknown[]): {
+        output: typeof x;
+        backward(cotangent: TensorInput): ReturnType<typeof gradientsOf>;
+      };
+      parameters(): { name: string; shape: readonly number[]; grad: unknown }[];
+      dispose(): void;
+    };
+    const gradientsOf = () => ({ inputs: {} as Record<string, typeof x>, parameters: {} as Record<string, typeof x> });
+    const layer = new Layer(options);
+    const { output, backward } = layer.forward(...given.slice(0, -1), { ...given.at(-1), backward: true });
+    const plain = layer.forward(...given) as unknown as { output?: typeof x };
+    expect(output).toEqual(plain.output ?? plain);
+    const gradients = backward(draw(9, ...output.shape));
+    expect(Object.keys(gradients.inputs).sort()).toEqual([...inputs].sort());
+    const first = given[0] as typeof x;
+    expect(gradients.inputs[inputs[0]]!.shape).toEqual(first.shape);
+    expect(Object.entries(gradients.parameters).map(([key, { shape }]) => [key, shape])).toEqual(
+      layer.parameters().map(({ name: key, shape }) => [key, shape]),
+    );
+    for (const parameter of layer.parameters()) expect(parameter.grad).toBeNull(); // nothing was added to it
+    layer.dispose();
+  });
+
+  it('functions put the gradients of weight and bias among the parameters', () => {
+    const [weight, bias] = [draw(2, 3, 8), draw(3, 3)];
+    const { output, backward } = heed.linear(x, { weight, bias, activation: 'tanh', backward: true });
+    expect(output).toEqual(heed.linear(x, { weight, bias, activation: 'tanh' }));
+    const { inputs, parameters } = backward(draw(4, 2, 5, 3));
+    expect(Object.keys(inputs)).toEqual(['x']);
+    expect(Object.fromEntries(Object.entries(parameters).map(([name, { shape }]) => [name, shape]))).toEqual({
+      weight: [3, 8],
+      bias: [3],
+    });
+    expect(heed.softmax(x, { backward: true }).backward(x).inputs.x.shape).toEqual(x.shape);
+    expect(heed.layerNorm(x, { weight: draw(1, 8), backward: true }).backward(x).parameters.weight!.shape).toEqual([8]);
+    expect(heed.rotary(x, { firstPosition: 3, backward: true }).backward(x).inputs.x.shape).toEqual(x.shape);
+    const dropped = heed.dropout(x, { p: 0.5, seed: 3, backward: true });
+    const kept = dropped.backward({ data: x.data.map(() => 1), shape: x.shape }).inputs.x;
+    expect([...kept.data].map((factor, i) => factor * x.data[i]! + 0)).toEqual([...dropped.output.data]);
+  });
+
+  it('attention adds up the gradients of what broadcasts', () => {
+    const [query, key, value] = [draw(1, 2, 3, 4, 5), draw(2, 3, 6, 5), draw(3, 6, 2)];
+    const shapes = [
+      [4, 6],
+      [2, 1, 4, 6],
+      [3, 1, 6],
+    ];
+    for (const shape of shapes) {
+      const added = draw(4, ...shape);
+      const { output, backward } = heed.attention(query, key, value, { mask: added, backward: true });
+      expect(output).toEqual(heed.attention(query, key, value, { mask: added }).output);
+      const cotangent = draw(5, 2, 3, 4, 2);
+      const { inputs } = backward(cotangent);
+      expect(inputs.mask.shape).toEqual(shape);
+      // Along one direction of each argument, by central differences.
+      const given = { query, key, value, mask: added };
+      for (const [name, tensor] of Object.entries(given)) {
+        const along = draw(6, ...tensor.shape);
+        const at = (step: number) => {
+          const moved = { data: tensor.data.map((v, i) => v + step * along.data[i]!), shape: tensor.shape };
+          const all = { ...given, [name]: moved };
+          const { data } = heed.attention(all.query, all.key, all.value, { mask: all.mask }).output;
+          return data.reduce((sum, v, i) => sum + v * cotangent.data[i]!, 0);
+        };
+        const slope = (at(1e-2) - at(-1e-2)) / 2e-2;
+        const expected = along.data.reduce((sum, v, i) => sum + v * inputs[name as 'mask'].data[i]!, 0);
+        expect(Math.abs(slope - expected)).toBeLessThan(2e-3 * (1 + Math.abs(expected)));
+      }
+    }
+  });
+
+  it('may be backed once, by a cotangent of the shape of the output', () => {
+    const layer = linear(8, 3);
+    const { backward } = layer.forward(x, { backward: true });
+    expect(() => backward(draw(1, 2, 5, 8))).toThrow(refused('SHAPE_MISMATCH', /cotangent: expected .*\[2, 5, 3\]/));
+    backward(draw(1, 2, 5, 3));
+    expect(() => backward(draw(1, 2, 5, 3))).toThrow(refused('INVALID_ARGUMENT', /one call per forward pass/));
+  });
+
+  it('cannot be backed after the parameters changed, or after dispose()', () => {
+    const layer = linear(8, 3);
+    const first = layer.forward(x, { backward: true });
+    layer.loadStateDict(layer.stateDict());
+    expect(() => first.backward(draw(1, 2, 5, 3))).toThrow(refused('INVALID_ARGUMENT', /current parameters/));
+    const second = layer.forward(x, { backward: true });
+    layer.dispose();
+    expect(() => second.backward(draw(1, 2, 5, 3))).toThrow(refused('DISPOSED', /Linear/));
+  });
+
+  it('refuses a `backward` that is no flag, and functions that have none', () => {
+    expect(() => linear(8, 3).forward(x, { backward: 1 as unknown as true })).toThrow(
+      refused('INVALID_ARGUMENT', /Linear.forward.backward: expected true or false/),
+    );
+    expect(() => heed.positionalEncoding(2, 4, { backward: true } as object)).toThrow(
+      refused('UNSUPPORTED', /backward/),
+    );
+  });
+
+  it('leaves frozen parameters out', () => {
+    const layer = linear(8, 3).freeze('bias');
+    const { parameters } = layer.forward(x, { backward: true }).backward(draw(1, 2, 5, 3));
+    expect(Object.keys(parameters)).toEqual(['weight']);
+  });
+
+  it('types follow the option', () => {
+    const layer = linear(8, 3);
+    layer
+      .forward(x, { backward: true })
+      .backward(draw(1, 2, 5, 3))
+      .inputs.x.data.length.toFixed();
+    layer.forward(x).data.length.toFixed();
+    // @ts-expect-error nothing asks for it
+    expect(layer.forward(x).backward).toBeUndefined();
+    // @ts-expect-error no such input
+    expect(layer.forward(x, { backward: true }).backward(draw(1, 2, 5, 3)).inputs.key).toBeUndefined();
+  });
+});
+
+describe('in training mode', () => {
+  const x = draw(1, 4, 8);
+  const target = draw(2, 4, 3);
+
+  it('results of layers, functions and operations chain', () => {
+    const [a, b] = [linear(8, 6), linear(6, 3, 2)];
+    const chained = () => heed.losses.mse(b.forward(heed.softmax(a.forward(x))), target);
+    const plain = chained();
+    expect(() => plain.backward()).toThrow(refused('INVALID_ARGUMENT', /depends on a parameter/));
+    a.train();
+    b.train();
+    const loss = chained();
+    expect(loss.item()).toBe(plain.item());
+    loss.backward();
+    // The gradient of the first layer's weight, by one call after the other.
+    const first = a.forward(x, { backward: true });
+    const middle = heed.softmax(first.output, { backward: true });
+    const last = b.forward(middle.output, { backward: true });
+    const cotangent = {
+      data: last.output.data.map((v, i) => (2 * (v - target.data[i]!)) / target.data.length),
+      shape: [4, 3],
+    };
+    const outer = last.backward(cotangent);
+    const inner = first.backward(middle.backward(outer.inputs.x).inputs.x);
+    const grads = [...a.parameters(), ...b.parameters()].map(({ grad }) => grad!);
+    const expected = [...Object.values(inner.parameters), ...Object.values(outer.parameters)];
+    grads.forEach((grad, i) => expect(error(grad, expected[i]!)).toBeLessThan(1));
+  });
+
+  it('a result goes on in another shape over the same data', () => {
+    const layer = linear(8, 3).train();
+    const output = layer.forward(x);
+    const flat = new (output.constructor as new (data: Float32Array, shape: number[]) => typeof output)(
+      output.data,
+      [12],
+    );
+    heed.losses.mse(flat, { data: target.data, shape: [12] }).backward();
+    const direct = linear(8, 3).train();
+    heed.losses.mse(direct.forward(x), target).backward();
+    expect(layer.parameters()[0]!.grad).toEqual(direct.parameters()[0]!.grad);
+  });
+
+  it('gradients flow through layers in evaluation mode', () => {
+    const [a, b] = [linear(8, 6).train(), linear(6, 3)];
+    heed.losses.mse(b.forward(a.forward(x)), target).backward();
+    expect(a.parameters()[0]!.grad).not.toBeNull();
+    expect(b.parameters()[0]!.grad).not.toBeNull();
+    const c = linear(8, 3);
+    expect(() => heed.losses.mse(c.forward(x), target).backward()).toThrow(refused('INVALID_ARGUMENT', /train\(\)/));
+  });
+
+  it('frozen parameters have no gradient, and their layers none to give', () => {
+    const [a, b] = [linear(8, 6).train().freeze(), linear(6, 3).train()];
+    heed.losses.mse(b.forward(a.forward(x)), target).backward();
+    expect(a.parameters().map(({ grad, requiresGrad }) => [grad, requiresGrad])).toEqual([
+      [null, false],
+      [null, false],
+    ]);
+    expect(b.parameters()[0]!.grad).not.toBeNull();
+    a.unfreeze('weight');
+    heed.losses.mse(b.forward(a.forward(x)), target).backward();
+    expect(a.parameters().map(({ grad }) => grad === null)).toEqual([false, true]);
+  });
+
+  it('several losses may be backed in any order', () => {
+    const gradients = (order: readonly number[]) => {
+      const [trunk, left, right] = [linear(8, 6).train(), linear(6, 3, 2).train(), linear(6, 3, 3).train()];
+      const shared = trunk.forward(x);
+      const losses = [heed.losses.mse(left.forward(shared), target), heed.losses.mse(right.forward(shared), target)];
+      for (const i of order) losses[i]!.backward();
+      return [trunk, left, right].flatMap((layer) => layer.parameters().map(({ grad }) => grad!));
+    };
+    const one = gradients([0, 1]);
+    gradients([1, 0]).forEach((grad, i) => expect(error(grad, one[i]!)).toBeLessThan(1));
+  });
+
+  it('losses add up and scale', () => {
+    const gradient = (combine: (a: ReturnType<typeof heed.losses.mse>, b: typeof a) => typeof a) => {
+      const layer = linear(8, 3).train();
+      const output = layer.forward(x);
+      const loss = combine(heed.losses.mse(output, target), heed.losses.mse(output, draw(3, 4, 3)));
+      loss.backward();
+      return { value: loss.item(), grad: layer.parameters()[0]!.grad! };
+    };
+    const sum = gradient((a, b) => heed.add(heed.multiply(a, 2), b));
+    const [a, b] = [gradient((one) => one), gradient((_, two) => two)];
+    expect(sum.value).toBeCloseTo(2 * a.value + b.value, 5);
+    const expected = heed.add(heed.multiply(a.grad, 2), b.grad);
+    expect(error(sum.grad, expected)).toBeLessThan(1);
+  });
+
+  it('a pass ends with its backward, zeroGrad(), step() and a change of the parameters', () => {
+    const layer = linear(8, 3).train();
+    const optimizer = new heed.optim.SGD(layer.parameters(), { lr: 0.1 });
+    const loss = () => heed.losses.mse(layer.forward(x), target);
+    const ended = refused('INVALID_ARGUMENT', /pass is live, got one whose pass has ended\. .*forward pass again/);
+
+    const twice = loss();
+    twice.backward();
+    expect(() => twice.backward()).toThrow(ended);
+    const zeroed = loss();
+    optimizer.zeroGrad();
+    expect(() => zeroed.backward()).toThrow(ended);
+    loss().backward();
+    const stepped = loss();
+    optimizer.step();
+    expect(() => stepped.backward()).toThrow(ended);
+    const loaded = loss();
+    layer.loadStateDict(layer.stateDict());
+    expect(() => loaded.backward()).toThrow(refused('INVALID_ARGUMENT', /current parameters, got one from before/));
+    loss().backward(); // and the layer goes on
+  });
+
+  it('tensors of an ended pass have values, but no gradient', () => {
+    const layer = linear(8, 3).train();
+    const output = layer.forward(x);
+    heed.losses.mse(output, target).backward();
+    expect(heed.softmax(output)).toEqual(heed.softmax(output.slice()));
+    const late = heed.losses.mse(output, target);
+    expect(late.item()).toBe(heed.losses.mse(output.slice(), target).item());
+    expect(() => late.backward()).toThrow(refused('INVALID_ARGUMENT', /pass has ended/));
+    const live = heed.losses.mse(layer.forward(x), output);
+    expect(() => live.backward()).toThrow(refused('INVALID_ARGUMENT', /pass has ended/));
+    heed.losses.mse(layer.forward(x), output.slice()).backward(); // a copy is a constant
+  });
+
+  it('a loss whose layer was disposed of cannot be backed', () => {
+    const [a, b] = [linear(8, 6).train(), linear(6, 3).train()];
+    const loss = heed.losses.mse(b.forward(a.forward(x)), target);
+    a.dispose();
+    expect(() => loss.backward()).toThrow(refused('DISPOSED', /Linear that was disposed of/));
+    heed.losses.mse(b.forward(draw(3, 4, 6)), target).backward();
+  });
+
+  it('a loss that is not finite cannot be backed', () => {
+    const layer = linear(8, 3).train();
+    const before = layer.stateDict();
+    const loss = heed.losses.mse(layer.forward({ data: x.data.map(() => 1e30), shape: [4, 8] }), target);
+    expect(() => loss.backward()).toThrow(refused('DIVERGED', /finite loss, got Infinity/));
+    expect(layer.parameters()[0]!.grad).toBeNull();
+    expect(layer.stateDict()).toEqual(before);
+  });
+
+  it('evaluation mode computes the same, and records nothing', () => {
+    const options = { embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2, dropout: 0, seed: 3 };
+    const encoder = new heed.Encoder(options);
+    const plain = encoder.forward(x, { returnWeights: true });
+    const trained = encoder.train().forward(x, { returnWeights: true });
+    expect(trained).toEqual(plain);
+    expect(encoder.eval().forward(x, { returnWeights: true })).toEqual(plain);
+  });
+
+  it('batch norm learns its moving averages', () => {
+    const norm = new heed.BatchNorm({ numFeatures: 3, seed: 1 }).train();
+    norm.forward([
+      [0, 1, 2],
+      [2, 1, 6],
+    ]);
+    const { running_mean, running_var } = norm.stateDict();
+    expect([...running_mean!.data].map((v) => v.toFixed(4))).toEqual(['0.1000', '0.1000', '0.4000']);
+    expect([...running_var!.data].map((v) => v.toFixed(4))).toEqual(['1.1000', '0.9000', '1.7000']);
+    expect(norm.parameters().map(({ name }) => name)).toEqual(['weight', 'bias']);
+  });
+
+  it('a table of relative positions gets a gradient through the mask', () => {
+    const table = new heed.Embedding({ numEmbeddings: 8, embedDim: 2, seed: 1 }).train();
+    const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 2 });
+    const value = () => {
+      const mask = heed.masks.relative(table.forward([0, 1, 2, 3, 4, 5, 6, 7]), 4, 4, { maxDistance: 4 });
+      return heed.losses.mse(attention.forward(x, { mask }).output, draw(4, 4, 8));
+    };
+    value().backward();
+    const { grad } = table.parameters()[0]!;
+    const along = draw(5, 8, 2);
+    const { weight } = table.stateDict();
+    const at = (step: number) => {
+      table.loadStateDict({ weight: { data: weight!.data.map((v, i) => v + step * along.data[i]!), shape: [8, 2] } });
+      return value().item();
+    };
+    const slope = (at(1e-2) - at(-1e-2)) / 2e-2;
+    const expected = along.data.reduce((sum, v, i) => sum + v * grad!.data[i]!, 0);
+    expect(expected).not.toBe(0);
+    expect(Math.abs(slope - expected)).toBeLessThan(1e-3);
+  });
+
+  it('layers of another load() are refused', async () => {
+    const other = await load();
+    const foreign = new other.Linear({ inFeatures: 8, outFeatures: 3 }).train();
+    expect(() => new heed.optim.SGD(foreign.parameters())).toThrow(
+      refused('INVALID_ARGUMENT', /params: expected parameters/),
+    );
+    other.dispose();
+    expect(() => foreign.forward(x)).toThrow(refused('DISPOSED', /./));
+  });
+});

@@ -1,0 +1,187 @@
+/** The data of `fit`: examples that are cut into batches, or batches that come one by one. */
+import { describe, guarded, invalid } from '../error.js';
+import { lengthOf } from '../options.js';
+import type { SignalLike } from '../platform.js';
+import { read, type TensorLike } from '../tensor.js';
+
+/** One value for each example along the first axis: an array, or a tensor of floats or integers. */
+export type ExampleValues =
+  | readonly unknown[]
+  | TensorLike
+  | { readonly data: Int32Array; readonly shape: readonly number[] };
+
+/** Examples: `inputs` as the model's `forward` takes them, `labels` as the loss does; both have one entry for each example. */
+export interface Examples {
+  readonly inputs: ExampleValues;
+  readonly labels: ExampleValues;
+}
+
+/** What one step learns from. */
+export interface Batch {
+  /** The argument of the model's `forward`. */
+  readonly inputs: unknown;
+  /** The second argument of the loss. */
+  readonly labels: unknown;
+}
+
+/** Batches that come one by one, or a function that begins anew for each epoch. */
+export type Batches = Iterable<Batch> | AsyncIterable<Batch> | (() => Iterable<Batch> | AsyncIterable<Batch>);
+
+/** Values of which some can be taken. */
+interface Column {
+  readonly length: number;
+  take(indices: readonly number[]): unknown;
+}
+
+/** Examples by their positions. */
+export interface Table {
+  readonly inputs: Column;
+  readonly labels: Column;
+  readonly length: number;
+}
+
+function readColumn(argument: string, value: unknown): Column {
+  return guarded(argument, () => {
+    if (Array.isArray(value)) {
+      const entries: unknown[] = Array.from({ length: lengthOf(value, argument) }, (_, i) => value[i]);
+      return { length: entries.length, take: (indices) => indices.map((i) => entries[i]) };
+    }
+    const expected = 'an array with an entry for each example, or a tensor whose first axis counts them';
+    const kinds = 'a Float32Array or an Int32Array';
+    // Arrays are read when their batch is, as ids or as numbers.
+    const none = { Store: Float32Array, entryOf: () => null, entries: '' };
+    const { data, shape } = read<Float32Array | Int32Array>(argument, value, expected, kinds, none);
+    if (shape.length === 0) throw invalid(argument, expected, 'a tensor without axes');
+    const length = shape[0]!;
+    const size = data.length / length || 0;
+    const Store = data.constructor as new (length: number) => Float32Array;
+    return {
+      length,
+      take(indices) {
+        const taken = new Store(indices.length * size);
+        for (const [to, from] of indices.entries()) taken.set(data.subarray(from * size, (from + 1) * size), to * size);
+        return { data: taken, shape: [indices.length, ...shape.slice(1)] };
+      },
+    };
+  });
+}
+
+const EXPECTED = '{ inputs, labels }, or an iterable of such batches';
+
+/** Reads data: a table, or a function that begins to yield batches. */
+export function readData(argument: string, value: unknown): Table | (() => Iterable<unknown> | AsyncIterable<unknown>) {
+  return guarded(argument, () => {
+    if (typeof value === 'function') return value as () => Iterable<unknown>;
+    if (typeof value !== 'object' || value === null) throw invalid(argument, EXPECTED, describe(value));
+    if (Symbol.asyncIterator in value || Symbol.iterator in value) return () => value as Iterable<unknown>;
+    const { inputs, labels } = value as Partial<Examples>;
+    if (inputs === undefined || labels === undefined) throw invalid(argument, EXPECTED, describe(value));
+    const columns = {
+      inputs: readColumn(`${argument}.inputs`, inputs),
+      labels: readColumn(`${argument}.labels`, labels),
+    };
+    const { length } = columns.inputs;
+    if (columns.labels.length !== length)
+      throw invalid(
+        `${argument}.labels`,
+        `${length}, one for each input`,
+        `${columns.labels.length}`,
+        'SHAPE_MISMATCH',
+      );
+    if (length === 0) throw invalid(argument, 'at least one example', 'none');
+    return { ...columns, length };
+  });
+}
+
+/** A batch and how much its loss counts in the mean of an epoch: its number of examples, where that is known. */
+export interface Weighted extends Batch {
+  readonly count: number;
+}
+
+/** The batches of a table in an order. */
+export function* batchesOf(table: Table, order: readonly number[], batchSize: number): Generator<Weighted> {
+  for (let first = 0; first < order.length; first += batchSize) {
+    const indices = order.slice(first, first + batchSize);
+    yield { inputs: table.inputs.take(indices), labels: table.labels.take(indices), count: indices.length };
+  }
+}
+
+/** The batches that a caller's iterator yields. A fired signal ends the wait for the next, and throws its reason. */
+export async function* streamed(
+  argument: string,
+  begin: () => Iterable<unknown> | AsyncIterable<unknown>,
+  signal: SignalLike | undefined,
+): AsyncGenerator<Weighted> {
+  const source = begin();
+  const makes =
+    (source as AsyncIterable<unknown>)?.[Symbol.asyncIterator] ?? (source as Iterable<unknown>)?.[Symbol.iterator];
+  if (typeof makes !== 'function') throw invalid(argument, EXPECTED, describe(source));
+  const iterator: AsyncIterator<unknown> | Iterator<unknown> = makes.call(source);
+  let isDone = false;
+  try {
+    for (;;) {
+      const { done, value } = await abortable(iterator.next(), signal);
+      isDone = done === true;
+      if (isDone) return;
+      const { inputs, labels } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
+      if (inputs === undefined || labels === undefined)
+        throw invalid(argument, 'batches { inputs, labels }', describe(value));
+      yield { inputs, labels, count: guarded(argument, () => countOf(labels)) };
+    }
+  } finally {
+    // Not awaited: a source that never answers could not be stopped otherwise.
+    if (!isDone) void Promise.resolve(iterator.return?.()).catch(() => {});
+  }
+}
+
+function countOf(labels: unknown): number {
+  const { length, shape } = labels as { length?: number; shape?: readonly number[] };
+  return (Array.isArray(labels) ? length : shape?.[0]) || 1;
+}
+
+/** Settles as `promise` does, or rejects with the reason of a signal that fires before. */
+async function abortable<T>(promise: T | PromiseLike<T>, signal: SignalLike | undefined): Promise<T> {
+  if (!signal) return promise;
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort);
+  });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** A random order of 0, ..., length - 1, the same for equal seeds and streams in every engine (Fisher-Yates). */
+export function shuffled(length: number, seed: number, stream: number): number[] {
+  const random = generator(seed, stream);
+  const order = Array.from({ length }, (_, i) => i);
+  for (let last = length - 1; last > 0; last--) {
+    const other = Math.floor((random() / 2 ** 32) * (last + 1));
+    [order[last], order[other]] = [order[other]!, order[last]!];
+  }
+  return order;
+}
+
+/** 32 random bits a call: SplitMix32 over a mixture of seed and stream. Own code: the platform's generator takes no seed. */
+function generator(seed: number, stream: number): () => number {
+  let state = [seed >>> 0, Math.floor(seed / 2 ** 32), stream].reduce(
+    (mixture, part) => mix((mixture + part + 0x9e3779b9) | 0),
+    0,
+  );
+  return () => {
+    state = (state + 0x9e3779b9) | 0;
+    return mix(state) >>> 0;
+  };
+}
+
+/** The finalizer of MurmurHash3 (Appleby), a bijection of 32 bits. */
+function mix(value: number): number {
+  let h = value;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}

@@ -1,0 +1,61 @@
+/** Descriptions of models as plain data, from which a worker makes models of the same structure. */
+import { describe, invalid } from '../error.js';
+import { layers } from '../layers/classes.js';
+import { Layer, type UnboundLayer } from '../layers/layer.js';
+import type { Runtime } from '../owned.js';
+import { Embedding } from './embedding.js';
+import { type Module, Sequential, type SequentialPart } from './module.js';
+import type { Tape } from './tape.js';
+import { isOwnClass, trainable } from './trainable.js';
+
+/** A layer by its class and options, a `Sequential` by its parts, or what stands at an earlier place (counted from 0, in this order) once more. */
+export type Description =
+  | { readonly layer: string; readonly options: object }
+  | { readonly parts: readonly Description[] }
+  | { readonly again: number };
+
+/** @throws HeedError for what cannot be sent to a worker: functions, and classes of the caller */
+export function describeModel(argument: string, model: Module): Description {
+  const seen: object[] = [];
+  const visit = (part: unknown, path: string): Description => {
+    const before = seen.indexOf(part as object);
+    if (before >= 0) return { again: before };
+    const isOwn = typeof part === 'object' && part !== null && isOwnClass(part.constructor);
+    if (isOwn) seen.push(part);
+    if (isOwn && part instanceof Sequential) return { parts: part.parts.map((each, i) => visit(each, `${path}${i}.`)) };
+    if (isOwn && part instanceof Layer) return { layer: part.name, options: optionsOf(part) };
+    const what = `${describe(part)}${path && `, part ${path.slice(0, -1)}`}`;
+    throw invalid(argument, "a Sequential of heed's layers, which can be made again in a worker", what);
+  };
+  return visit(model, '');
+}
+
+/** The options that a layer was made with, as its constructor takes them. */
+function optionsOf(layer: Layer): object {
+  const { options } = layer as unknown as { options: { learned?: boolean } };
+  // A learned table has no base, which PositionalEncoding fills in.
+  return layer.name === 'PositionalEncoding' && options.learned ? { ...options, base: null } : options;
+}
+
+/** Makes the model of a description. */
+export function buildModel(tape: Tape, runtime: Runtime, description: Description): Module {
+  const made: object[] = [];
+  const build = (part: Description): object => {
+    if ('again' in part) return made[part.again]!;
+    const place = made.push({}) - 1;
+    if ('parts' in part)
+      made[place] = new Sequential(
+        tape,
+        part.parts.map((each) => build(each) as SequentialPart),
+      );
+    else {
+      const { layer: name, options } = part;
+      const Base = { ...layers, Embedding }[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
+      // The options have been read: only the methods are those of the class with training.
+      const Trained = trainable(tape, name, Base as unknown as new () => Layer) as new () => Layer;
+      made[place] = Reflect.construct(Base, [runtime, name, options], Trained);
+    }
+    return made[place]!;
+  };
+  return build(description) as Module;
+}

@@ -1,0 +1,344 @@
+/** `model.fit`: the loop of training. */
+import { describe, invalid } from '../error.js';
+import { makeYield } from '../models/run.js';
+import {
+  callback,
+  count,
+  legal,
+  oneOf,
+  optional,
+  plainOptions,
+  positive,
+  type Read,
+  type Reader,
+  readOptions,
+  type Schema,
+  seed,
+  signal,
+  size,
+  workerOption,
+} from '../options.js';
+import type { SignalLike, WorkerLike } from '../platform.js';
+import { Tensor, type TensorInput } from '../tensor.js';
+import {
+  type Batch,
+  type Batches,
+  batchesOf,
+  type Examples,
+  readData,
+  shuffled,
+  streamed,
+  type Table,
+  type Weighted,
+} from './batches.js';
+import type { IndexInput } from './indices.js';
+import { Loss } from './loss.js';
+import { lossesOf } from './losses.js';
+import type { Module } from './module.js';
+import { clipGradNorm, Optimizer } from './optimizer.js';
+import { Schedule } from './schedules.js';
+import type { Tape } from './tape.js';
+import { allLayers } from './tree.js';
+
+/** The losses of an output and labels. */
+const lossNames = ['crossEntropy', 'mse', 'bceWithLogits', 'poisson'] as const;
+
+/** A loss by its name in `losses`, or a function of the model's output and the labels. */
+export type FitLoss =
+  | (typeof lossNames)[number]
+  // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
+  | ((output: Tensor, labels: any, batch: Batch) => Loss);
+
+/** What `onStep` is told. */
+export interface FitProgress {
+  /** Steps done, from 1. */
+  readonly step: number;
+  /** Steps in all; null where the batches come one by one. */
+  readonly steps: number | null;
+  /** The epoch, from 0. */
+  readonly epoch: number;
+  /** Of the batch, before the step. */
+  readonly loss: number;
+}
+
+/** Options of `fit`. */
+export interface FitOptions {
+  loss: FitLoss;
+  optimizer: Optimizer;
+  /** Steps once after each step of the optimizer. Default: the learning rates stay. */
+  schedule?: Schedule;
+  /** Clips the gradients to this norm before each step, see `optim.clipGradNorm`. Default: not. */
+  clipNorm?: number;
+  /** How often all data are gone through. Default 1. */
+  epochs?: number;
+  /** The epoch to begin with, for a run that goes on from a checkpoint. Default 0. */
+  initialEpoch?: number;
+  /** Examples per step; of batches that come one by one, what they have. Default 32. */
+  batchSize?: number;
+  /** Data to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1), drawn by `seed`. Default: none. */
+  validation?: number | Examples | Batches;
+  /**
+   * Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far. In the end the model gets the parameters of the
+   * best epoch; the optimizer stays as it is.
+   */
+  earlyStopping?: { patience: number };
+  /** Of the order of the examples, which is drawn anew for each epoch. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+  /** Stops between two steps: `fit` rejects with the signal's reason, and the model is as the last whole step left it. */
+  signal?: SignalLike;
+  /** Called after each step. */
+  onStep?: (progress: FitProgress) => void;
+  /**
+   * true: the loop runs in a worker, so that it does not block this thread, and has the same result bit for bit. Or a Worker that you created to run heed's train-worker.js. For
+   * a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model here changes when `fit` ends.
+   */
+  worker?: boolean | WorkerLike;
+}
+
+/** What `fit` measured. */
+export interface History {
+  /** The mean loss of each epoch, over the examples as they were when their steps began. */
+  loss: number[];
+  /** The mean validation loss after each epoch; present if there are validation data. */
+  validation?: number[];
+  /** With early stopping: the index in these lists of the epoch whose parameters the model has. */
+  best?: number;
+}
+
+const patienceSchema = { patience: size } satisfies Schema<NonNullable<FitOptions['earlyStopping']>>;
+
+const lossReader: Reader<FitLoss> = (value, name) =>
+  typeof value === 'function' ? (value as FitLoss) : oneOf(lossNames)(value, name);
+
+const fraction = legal<number>(
+  'a number above 0 and below 1, or data',
+  (value) => typeof value === 'number' && value > 0 && value < 1,
+);
+
+const instance = <T>(expected: string, Class: abstract new (...args: never[]) => T) =>
+  legal<T>(expected, (value) => value instanceof Class);
+
+const fitSchema = {
+  loss: lossReader,
+  optimizer: instance('an optimizer', Optimizer),
+  schedule: optional(instance('a schedule', Schedule), null),
+  clipNorm: optional(positive, null),
+  epochs: optional(size, 1),
+  initialEpoch: optional(count, 0),
+  batchSize: optional(size, 32),
+  validation: optional(
+    (value, name) => (typeof value === 'number' ? fraction(value, name) : readData(name, value)),
+    null,
+  ),
+  earlyStopping: optional((value, name) => readOptions(name, patienceSchema, value), null),
+  seed,
+  signal,
+  onStep: callback<(progress: FitProgress) => void>,
+  worker: optional(workerOption, false),
+} satisfies Schema<FitOptions>;
+
+export type FitRead = Read<typeof fitSchema>;
+
+type Trainee = Module & { forward(inputs: unknown): Tensor | { output: Tensor } };
+
+/** Models that are being fitted. */
+const busy = new WeakSet<Module>();
+
+/** Reads the options, and runs the loop here or in a worker. */
+export async function startFit(tape: Tape, model: Module, data: unknown, options: unknown): Promise<History> {
+  const given = plainOptions('fit', options as FitOptions);
+  const read = readOptions('fit', fitSchema, given);
+  if (busy.has(model)) throw invalid('fit', 'a model that no other fit trains', 'one that is being fitted');
+  if (typeof (model as Trainee).forward !== 'function') throw invalid('fit', 'a model with a forward', 'one without');
+  if (read.schedule && read.schedule.optimizer !== read.optimizer)
+    throw invalid('fit.schedule', 'a schedule of the optimizer', "another optimizer's");
+  read.signal?.throwIfAborted();
+  busy.add(model);
+  try {
+    if (!read.worker) return await runFit(tape, model, data, read);
+    return await tape.remote!(model, data, given, read);
+  } finally {
+    busy.delete(model);
+  }
+}
+
+/** The examples to train on and the batches to validate with. */
+interface Split {
+  /** The order of the examples in an epoch, or the whole of the data. */
+  batches(epoch: number): Iterable<Weighted> | AsyncIterable<Weighted>;
+  validation: (() => Iterable<Weighted> | AsyncIterable<Weighted>) | null;
+  stepsPerEpoch: number | null;
+}
+
+/** Streams of random draws: that of the split, and from `EPOCHS` on those of the epochs. */
+const SPLIT = 0;
+const EPOCHS = 1;
+
+function split(data: unknown, { validation, batchSize, seed, signal }: FitRead): Split {
+  const read = readData('fit: data', data);
+  const isTable = typeof read !== 'function';
+  if (typeof validation === 'number' && !isTable)
+    throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
+  const inOrder = (table: Table) => () =>
+    batchesOf(
+      table,
+      Array.from({ length: table.length }, (_, i) => i),
+      batchSize,
+    );
+  const measured =
+    validation === null || typeof validation === 'number'
+      ? null
+      : typeof validation === 'function'
+        ? () => streamed('fit.validation', validation, signal)
+        : inOrder(validation);
+  if (!isTable)
+    return { batches: () => streamed('fit: data', read, signal), validation: measured, stepsPerEpoch: null };
+
+  const all =
+    typeof validation === 'number'
+      ? shuffled(read.length, seed, SPLIT)
+      : Array.from({ length: read.length }, (_, i) => i);
+  const kept = typeof validation === 'number' ? Math.max(1, Math.round(read.length * validation)) : 0;
+  if (kept >= read.length)
+    throw invalid('fit.validation', 'a part that leaves an example to train on', `${validation} of ${read.length}`);
+  const [held, trained] = [all.slice(0, kept), all.slice(kept)];
+  return {
+    batches: (epoch) =>
+      batchesOf(
+        read,
+        shuffled(trained.length, seed, EPOCHS + epoch).map((i) => trained[i]!),
+        batchSize,
+      ),
+    validation: kept > 0 ? () => batchesOf(read, held, batchSize) : measured,
+    stepsPerEpoch: Math.ceil(trained.length / batchSize),
+  };
+}
+
+/** Whether layers are in training mode; returns a function that restores it. */
+function modesOf(model: Module): () => void {
+  const before = model.training;
+  const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
+  return () => {
+    if (layers.some(([layer]) => layer.disposed)) return;
+    before ? model.train() : model.eval();
+    for (const [layer, training] of layers) training ? layer.train() : layer.eval();
+  };
+}
+
+/** What forward passes change, draws of dropout and moving averages; returns a function that restores it. */
+function changedByPasses(tape: Tape, model: Module): () => void {
+  const saved = model[allLayers]().map(([{ name, raw }]) => {
+    const gradients = tape.gradientsOf(tape.stateOf(raw));
+    const buffers = raw
+      .parameters()
+      .flatMap((_, i) => (gradients.isBuffer(i) ? [[i, raw.readParameter(i)] as const] : []));
+    return { name, raw, buffers, dropout: tape.core.dropoutState(name, raw) };
+  });
+  return () => {
+    for (const { name, raw, buffers, dropout } of saved) {
+      for (const [i, values] of buffers) raw.writeParameter(i, 0, new Uint8Array(values.buffer), 'F32', null);
+      tape.core.setDropoutState(name, raw, dropout);
+    }
+  };
+}
+
+/** Mean losses of batches, weighted by their numbers of examples. */
+class Mean {
+  #sum = 0;
+  #count = 0;
+
+  add(loss: number, count: number): void {
+    this.#sum += loss * count;
+    this.#count += count;
+  }
+
+  /** @throws HeedError if there was none */
+  value(argument: string): number {
+    if (this.#count > 0) return this.#sum / this.#count;
+    throw invalid(argument, 'batches in each epoch', 'none', 'INVALID_ARGUMENT', {
+      hint: 'An iterator yields its batches once: give a function that makes one for each epoch',
+    });
+  }
+}
+
+/** The loop, in this thread. */
+export async function runFit(tape: Tape, model: Module, data: unknown, options: FitRead): Promise<History> {
+  const { optimizer, schedule, clipNorm, epochs, initialEpoch, earlyStopping, onStep } = options;
+  const { batches, validation, stepsPerEpoch } = split(data, options);
+  const between = makeYield(options.signal);
+  const lossOf = makeLoss(tape, options.loss);
+  const measure = (batch: Batch) => {
+    const result = (model as Trainee).forward(batch.inputs);
+    const loss = lossOf(result instanceof Tensor ? result : result.output, batch.labels, batch);
+    if (loss instanceof Loss) return loss;
+    throw invalid('fit.loss', 'a function that returns a loss', `one that returns ${describe(loss)}`);
+  };
+  const trainStep = (batch: Batch): number => {
+    const undo = changedByPasses(tape, model);
+    optimizer.zeroGrad();
+    try {
+      const loss = measure(batch);
+      loss.backward();
+      if (clipNorm !== null)
+        clipGradNorm(
+          tape,
+          optimizer.paramGroups.flatMap(({ params }) => params),
+          clipNorm,
+        );
+      optimizer.step();
+      schedule?.step();
+      return loss.item();
+    } catch (error) {
+      if (!optimizer.disposed && model[allLayers]().every(([layer]) => !layer.disposed)) {
+        optimizer.zeroGrad();
+        undo();
+      }
+      throw error;
+    }
+  };
+
+  const history: History = { loss: [], ...(validation && { validation: [] }) };
+  const steps = stepsPerEpoch && stepsPerEpoch * Math.max(0, epochs - initialEpoch);
+  let best = { loss: Infinity, epoch: -1, state: model.stateDict() };
+  const restoreModes = modesOf(model);
+  try {
+    for (let epoch = initialEpoch, step = 0; epoch < epochs; epoch++) {
+      model.train();
+      const mean = new Mean();
+      for await (const batch of batches(epoch)) {
+        await between();
+        const loss = trainStep(batch);
+        mean.add(loss, batch.count);
+        onStep?.({ step: ++step, steps, epoch, loss });
+      }
+      history.loss.push(mean.value('fit: data'));
+      if (validation) {
+        model.eval();
+        const measured = new Mean();
+        for await (const batch of validation()) {
+          await between();
+          measured.add(measure(batch).item(), batch.count);
+        }
+        history.validation!.push(measured.value('fit.validation'));
+      }
+      if (!earlyStopping) continue;
+      const last = history.loss.length - 1;
+      const loss = (history.validation ?? history.loss)[last]!;
+      if (loss < best.loss) best = { loss, epoch: last, state: model.stateDict() };
+      else if (last - best.epoch >= earlyStopping.patience) break;
+    }
+    if (earlyStopping && best.epoch >= 0) {
+      model.loadStateDict(best.state);
+      history.best = best.epoch;
+    }
+    return history;
+  } finally {
+    restoreModes();
+  }
+}
+
+function makeLoss(tape: Tape, loss: FitLoss): (output: Tensor, labels: unknown, batch: Batch) => unknown {
+  if (typeof loss === 'function') return loss;
+  const compute = lossesOf(tape)[loss] as (output: Tensor, labels: TensorInput | IndexInput) => Loss;
+  return (output, labels) => compute(output, labels as TensorInput);
+}

@@ -1,0 +1,231 @@
+/** Graphs that are being recorded, and the calls that are recorded in them. */
+import type { RawMask, RawModule, RawTensor } from '../core.js';
+import { formatShape } from '../error.js';
+import type { RawObject } from '../owned.js';
+import { registry } from '../platform.js';
+import { isBoolean } from '../tensor.js';
+import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
+
+/** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
+export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
+
+/** What the tape knows of a layer's object in the core. */
+export interface ModuleState {
+  readonly raw: RawModule;
+  readonly name: string;
+  training: boolean;
+  /** Counts the changes of its parameters. */
+  version: number;
+  /** Whether they have other values than the initial ones. */
+  written: boolean;
+  deleted: boolean;
+  /** Accumulated by the backward passes of losses; made when they are first needed. */
+  gradients: RawGradients | null;
+}
+
+/** A tensor of a live or ended pass. */
+export interface Entry {
+  /** null: the pass has ended. */
+  variable: RawVariable | null;
+  readonly shape: readonly number[];
+  readonly sources: readonly Entry[];
+  /** The layer that computed it, with the version of its parameters; `owner` keeps it from being collected. */
+  readonly module: ModuleState | null;
+  readonly version: number;
+  readonly owner: object | null;
+}
+
+/** Where calls are recorded: the graph of the losses, or that of one call with `backward: true`. */
+export abstract class Scope {
+  readonly graph: RawGraph;
+  /** The tensors that are variables, by their data. */
+  readonly entries = new WeakMap<Float32Array, Entry>();
+  readonly #live = new Set<Entry>();
+
+  constructor(graph: RawGraph) {
+    this.graph = graph;
+  }
+
+  /** Requests the gradients of a layer's parameters. */
+  abstract use(state: ModuleState): void;
+
+  /** The leaf of a tensor whose gradient is wanted; null if it is a constant. */
+  leaf(_name: string, _tensor: RawTensor, _isParameter: boolean): RawVariable | null {
+    return null;
+  }
+
+  remember(data: Float32Array, entry: Entry): void {
+    this.entries.set(data, entry);
+    if (entry.variable) this.#live.add(entry);
+  }
+
+  /** Frees the variable of a tensor. */
+  end(entry: Entry): void {
+    if (!this.#live.delete(entry)) return;
+    entry.variable!.delete();
+    entry.variable = null;
+  }
+
+  /** Frees all variables. */
+  endAll(): void {
+    for (const entry of this.#live) this.end(entry);
+  }
+}
+
+/** Frees the variable of a tensor that was collected. */
+const collected = registry<{ scope: Scope; entry: Entry }>(({ scope, entry }) => scope.end(entry));
+
+/** The graph of the losses. */
+export class LossScope extends Scope {
+  readonly use: (state: ModuleState) => void;
+
+  constructor(graph: RawGraph, use: (state: ModuleState) => void) {
+    super(graph);
+    this.use = use;
+  }
+
+  override remember(data: Float32Array, entry: Entry): void {
+    super.remember(data, entry);
+    collected?.register(data, { scope: this, entry });
+  }
+}
+
+/** An input or weight whose gradient a call with `backward: true` returns. */
+interface Leaf {
+  readonly variable: RawVariable;
+  readonly isParameter: boolean;
+}
+
+/** The graph of one call with `backward: true`, and the gradients of the layers in it. */
+export class Capture extends Scope implements RawObject {
+  readonly leaves = new Map<string, Leaf>();
+  readonly modules = new Map<ModuleState, { gradients: RawGradients; version: number }>();
+  readonly #core: TrainCore;
+  readonly #owned: Set<RawObject>;
+  readonly #isSingle: boolean;
+
+  /** `isSingle`: all tensors without a variable are inputs; otherwise only those of `addInput`. It is in `owned` until it is deleted. */
+  constructor(core: TrainCore, owned: Set<RawObject>, isSingle: boolean) {
+    super(new core.Graph());
+    this.#core = core;
+    this.#owned = owned;
+    this.#isSingle = isSingle;
+    owned.add(this);
+  }
+
+  /** Makes a tensor the input `name` of a composed call. */
+  addInput(name: string, { data, shape }: RawTensor): void {
+    const variable = this.graph.leaf({ data, shape }, true);
+    this.leaves.set(name, { variable, isParameter: false });
+    this.entries.set(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
+  }
+
+  override leaf(name: string, tensor: RawTensor, isParameter: boolean): RawVariable | null {
+    if (!this.#isSingle) return null;
+    const leaf = this.leaves.get(name) ?? { variable: this.graph.leaf(tensor, true), isParameter };
+    this.leaves.set(name, leaf);
+    return leaf.variable;
+  }
+
+  use(state: ModuleState): void {
+    if (this.modules.has(state)) return;
+    const gradients = new this.#core.Gradients(state.raw);
+    state.raw.parameters().forEach((_, i) => {
+      gradients.setRequiresGradient(i, state.gradients?.requiresGradient(i) ?? true);
+    });
+    this.graph.add(gradients);
+    this.modules.set(state, { gradients, version: state.version });
+  }
+
+  get deleted(): boolean {
+    return !this.#owned.has(this);
+  }
+
+  delete(): void {
+    if (!this.#owned.delete(this)) return;
+    this.endAll();
+    for (const { variable } of this.leaves.values()) variable.delete();
+    this.graph.delete();
+    for (const { gradients } of this.modules.values()) gradients.delete();
+  }
+}
+
+/** One call of the core that is being recorded. */
+export class Recording {
+  readonly graph: RawGraph;
+  readonly #core: TrainCore;
+  readonly #scope: Scope;
+  readonly #module: ModuleState | null;
+  readonly #owner: object | null;
+  readonly #temporary: RawVariable[] = [];
+  readonly #sources: Entry[] = [];
+  #isStale = false;
+
+  /** `owner` is the layer whose call it is. */
+  constructor(core: TrainCore, scope: Scope, module: ModuleState | null, owner: object | null) {
+    this.graph = scope.graph;
+    this.#core = core;
+    this.#scope = scope;
+    this.#module = module;
+    this.#owner = owner;
+  }
+
+  /** The variable of a tensor: the one that it is in the graph, or a new leaf. `name` is that of the argument. */
+  input(name: string, tensor: RawTensor, isParameter = false): RawVariable {
+    const entry = this.#scope.entries.get(tensor.data);
+    if (entry?.variable) {
+      this.#sources.push(entry);
+      if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
+      return this.#keep(this.#core.recordReshape(this.graph, entry.variable, tensor.shape));
+    }
+    this.#isStale ||= entry !== undefined;
+    return this.#scope.leaf(name, tensor, isParameter) ?? this.#keep(this.graph.leaf(tensor, false));
+  }
+
+  /** The same for an argument that may be left out. */
+  optional(name: string, tensor: RawTensor | null, isParameter = false): RawVariable | null {
+    return tensor && this.input(name, tensor, isParameter);
+  }
+
+  /** The same for a mask, if it is additive. */
+  mask(name: string, mask: RawMask | null): RecordedMask {
+    return mask && !isBoolean(mask) ? this.input(name, mask as RawTensor) : mask;
+  }
+
+  /** A copy of a result, which remembers its variable if anything needs a gradient. */
+  output(variable: RawVariable): RawTensor {
+    let kept: RawVariable | null = null;
+    try {
+      const tensor = variable.value();
+      if (variable.needsGradient() && !this.#isStale) kept = variable;
+      if (kept || this.#isStale) {
+        this.#scope.remember(tensor.data, {
+          variable: kept,
+          shape: tensor.shape,
+          sources: this.#sources,
+          module: this.#module,
+          version: this.#module?.version ?? 0,
+          owner: this.#owner,
+        });
+      }
+      return tensor;
+    } finally {
+      if (!kept) variable.delete();
+    }
+  }
+
+  /** A result that JavaScript computed from `inputs`. */
+  external(result: RawTensor, inputs: RawVariable[], backward: ExternalBackward): RawTensor {
+    return this.output(this.graph.external(result, inputs, backward));
+  }
+
+  /** Frees what only this call needed. */
+  end(): void {
+    for (const variable of this.#temporary) variable.delete();
+  }
+
+  #keep(variable: RawVariable): RawVariable {
+    this.#temporary.push(variable);
+    return variable;
+  }
+}

@@ -1,0 +1,32 @@
+/** The messages of the thread that started this worker, in browsers and in Node's worker_threads. */
+import { nodeModule } from '../platform.js';
+import type { Message } from './protocol.js';
+
+interface Port {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  addEventListener(type: 'message' | 'messageerror', listener: (event: { data: Message }) => void): void;
+}
+
+/** Not caught, so that the page sees the worker fail: it is unknown which call was lost. */
+function onUnreadable(): never {
+  throw new Error('a message from the page could not be read');
+}
+
+/** Passes messages to the handler that `make` returns, and its answers back. */
+export function listen(
+  make: (post: (message: Message, transfer: ArrayBuffer[]) => void) => (message: Message) => void,
+): void {
+  const nodePort = nodeModule<typeof import('node:worker_threads')>('worker_threads')?.parentPort;
+  if (nodePort) {
+    nodePort.on(
+      'message',
+      make((message, transfer) => nodePort.postMessage(message, transfer)),
+    );
+    nodePort.on('messageerror', onUnreadable);
+  } else {
+    const port = globalThis as unknown as Port;
+    const handle = make((message, transfer) => port.postMessage(message, transfer));
+    port.addEventListener('message', ({ data }) => handle(data));
+    port.addEventListener('messageerror', onUnreadable);
+  }
+}
