@@ -20,6 +20,7 @@
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/softmax.h"
+#include "train/ops/dropout_factors.h"
 #include "train/ops/panel_products.h"
 
 namespace heed::train {
@@ -129,7 +130,7 @@ class HeadBackward {
     const Arena::Scope scope(arena());
     const Index first = evenPart(query_.rows(), blocks, begin), rows = evenPart(query_.rows(), blocks, end) - first;
     const Index num_keys = selection_.selected().count, panels = (num_keys + 7) / 8;
-    MatrixView weights = arena().matrix(rows, num_keys), score_gradients = arena().matrix(rows, num_keys);
+    const MatrixView weights = arena().matrix(rows, num_keys), score_gradients = arena().matrix(rows, num_keys);
     auto* visible_panels = arena().take<bool>(panels);
     std::fill_n(visible_panels, panels, false);
     for (Index b = begin, r = 0, count; b < end; ++b, r += count) {
@@ -145,9 +146,9 @@ class HeadBackward {
       const auto part = [&](const MatrixView& m) {
         return view(static_cast<const float*>(m.data()) + range.begin, rows, range.count(), num_keys);
       };
-      const auto rowsOf = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
-      addTransposedProduct(part(weights), gradient_rows_, first, rowsOf(dv), arena());
-      addTransposedProduct(part(score_gradients), query_rows_, first, rowsOf(dk), arena());
+      const auto rows_of = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
+      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), arena());
+      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), arena());
     }
   }
 
@@ -189,11 +190,17 @@ class HeadBackward {
 
   /// Z for query i, as the forward pass drew it; zeros after the last key.
   void drawDropout(const VisibleKeys& visible, Index i, float* kept, Index width) const {
-    const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
-    DropoutRow draws(call_.options.dropout_key, call_.random.first_sequence + n_, h_, i);
-    visible.forEach(
-        [&](Index key, Index column) { kept[column] = draws.drops(key, call_.options.dropout) ? 0 : factor; });
-    std::fill(kept + visible.count(), kept + width, 0.0f);
+    std::fill_n(kept, width, 0.0f);
+    if (visible.count() == 0) return;
+    const Arena::Scope scope(arena());
+    const RowList& selected = selection_.selected();
+    const Index first = selected[visible.ranges().front().begin] / 4 * 4,
+                count = selected[visible.ranges().back().end - 1] + 1 - first;
+    float* factors = arena().take(count);
+    const float rate = call_.options.dropout;
+    dropoutFactors(call_.options.dropout_key, call_.random.first_sequence + n_, h_, i, rate,
+                   keptScale(rate, DropoutScaling::kInverted), first, count, factors);
+    visible.forEach([&](Index key, Index column) { kept[column] = factors[key - first]; });
   }
 
   /// Adds dM = dS of query i to the gradients of additive masks and of the position bias, whose entries repeat.
