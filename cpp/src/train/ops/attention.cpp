@@ -40,6 +40,7 @@ AttentionCall::AttentionCall(const Variable& q, const Variable& k, const Variabl
   options.dropout = settings.dropout;
   options.dropout_key = settings.dropout_key;
   std::vector<MaskTensor> tensors;
+  tensors.reserve(settings.masks.size());
   for (const AttentionMask& mask : settings.masks) tensors.push_back(asTensor(mask));
   masks = broadcastMasks(tensors, {queries.count(), num_heads, queries.maxLength(), keys.maxLength()});
   options.masks = masks;

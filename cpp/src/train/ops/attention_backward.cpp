@@ -130,7 +130,7 @@ class HeadBackward {
     const Arena::Scope scope(arena());
     const Index first = evenPart(query_.rows(), blocks, begin), rows = evenPart(query_.rows(), blocks, end) - first;
     const Index num_keys = selection_.selected().count, panels = (num_keys + 7) / 8;
-    MatrixView weights = arena().matrix(rows, num_keys), score_gradients = arena().matrix(rows, num_keys);
+    const MatrixView weights = arena().matrix(rows, num_keys), score_gradients = arena().matrix(rows, num_keys);
     auto* visible_panels = arena().take<bool>(panels);
     std::fill_n(visible_panels, panels, false);
     for (Index b = begin, r = 0, count; b < end; ++b, r += count) {
@@ -146,9 +146,9 @@ class HeadBackward {
       const auto part = [&](const MatrixView& m) {
         return view(static_cast<const float*>(m.data()) + range.begin, rows, range.count(), num_keys);
       };
-      const auto rowsOf = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
-      addTransposedProduct(part(weights), gradient_rows_, first, rowsOf(dv), arena());
-      addTransposedProduct(part(score_gradients), query_rows_, first, rowsOf(dk), arena());
+      const auto rows_of = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
+      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), arena());
+      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), arena());
     }
   }
 
