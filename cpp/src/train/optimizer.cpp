@@ -1,3 +1,4 @@
+/// Optimizers: which elements a step updates, and where their moments are. The formulas are in train/ops/update.h.
 #include "heed/train/optimizer.h"
 
 #include <algorithm>

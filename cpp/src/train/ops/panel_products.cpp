@@ -9,14 +9,21 @@
 namespace heed::train {
 namespace {
 
-/// A sink that hands the vectors of a register tile to `put(to, four)`, which stores or adds them. Panels beyond the
-/// last column go through a buffer, as in attention_products.cpp.
-template <class Put>
+/// A sink that writes C = factor A B, or adds it to C. Panels beyond the last column go through a buffer, as in
+/// attention_products.cpp.
 struct Rows {
   float* out;
   Index stride;
   Index columns;
-  Put put;
+  v128_t factors;
+  v128_t kept;  // all ones where C is added to, zeros where it is overwritten
+
+  Rows(float* first, Index row_stride, Index count, float factor, bool adds)
+      : out(first),
+        stride(row_stride),
+        columns(count),
+        factors(simd::splat(factor)),
+        kept(wasm_i32x4_splat(adds ? -1 : 0)) {}
 
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
@@ -32,7 +39,11 @@ struct Rows {
     HEED_UNROLL
     for (int r = 0; r < R; ++r) {
       HEED_UNROLL
-      for (int i = 0; i < 2 * P; ++i) put(to + r * step + 4 * i, sums[r][i]);
+      for (int i = 0; i < 2 * P; ++i) {
+        float* four = to + r * step + 4 * i;
+        const v128_t before = wasm_v128_and(simd::load(four), kept);
+        simd::store(four, wasm_f32x4_add(before, wasm_f32x4_mul(sums[r][i], factors)));
+      }
     }
     for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
   }
@@ -42,27 +53,36 @@ PanelSpan spanOf(const Panels& panels) {
   return {reinterpret_cast<const std::byte*>(panels.data), panels.depth * FloatStep::kBytes};
 }
 
-/// Packs `count` row blocks of A^T that have R rows, from one row of A: value k of column r of a block is its word
+/// Packs `count` row blocks of A^T that have R rows, from a few rows of A: value k of column r of a block is its word
 /// k R + r.
 template <int R>
-void packColumns(const float* row, Index count, Index depth, uint32_t* words) {
-  for (Index i = 0; i < count; ++i, row += R, words += R * depth) std::memcpy(words, row, R * sizeof(float));
+void packColumns(ConstMatrixView rows, Index count, Index depth, uint32_t* words) {
+  for (Index i = 0; i < count; ++i, words += R * depth) {
+    const float* from = rows.data() + i * R;
+    for (Index k = 0; k < rows.rows(); ++k, from += rows.outerStride())
+      std::memcpy(words + k * R, from, R * sizeof(float));
+  }
 }
 
-/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A, in the order in which A lies in memory.
+/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A. A few rows of A at a time stay in the
+/// first-level cache, and fill whole cache lines of each row block.
 void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32_t* words) {
-  using Pack = void (*)(const float*, Index, Index, uint32_t*);
+  using Pack = void (*)(ConstMatrixView, Index, Index, uint32_t*);
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
     return std::array{Pack{packColumns<kRow + 1>}...};
   }(std::make_integer_sequence<int, kBlockRows>());
+  constexpr Index kRows = 8;
   const Index depth = a.rows();
   // There are two heights at most, one after the other.
   for (Index i = 0, next; i < blocks.count; i = next) {
     const Index height = blocks.height(i), first = blocks.begin(i);
     for (next = i + 1; next < blocks.count && blocks.height(next) == height;) ++next;
     const Pack pack = kHeights[static_cast<size_t>(height - 1)];
-    for (Index k = 0; k < depth; ++k)
-      pack(a.data() + k * a.outerStride() + begin + first, next - i, depth, words + first * depth + k * height);
+    for (Index k = 0; k < depth; k += kRows) {
+      const float* from = a.data() + k * a.outerStride() + begin + first;
+      pack(view(from, std::min(kRows, depth - k), (next - i) * height, a.outerStride()), next - i, depth,
+           words + first * depth + k * height);
+    }
   }
 }
 
@@ -102,16 +122,12 @@ void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range>
   if (a.rows() == 0) return;
   packRows(a, RowBlocks(a.rows()), words);
   const Range k[] = {{0, b.depth}};
-  const auto put = [factors = simd::splat(factor)](float* to, v128_t sums) {
-    simd::store(to, wasm_f32x4_mul(sums, factors));
-  };
   heed::multiplyRowBlock<FloatStep>(a.rows(), words, spanOf(b), std::span(k), columns,
-                                    Rows<decltype(put)>{out.data(), out.outerStride(), out.cols(), put});
+                                    Rows(out.data(), out.outerStride(), out.cols(), factor, false));
 }
 
 void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena) {
   const Arena::Scope scope(arena);
-  const auto put = [](float* to, v128_t sums) { simd::store(to, wasm_f32x4_add(simd::load(to), sums)); };
   const Index depth = a.rows(), chunks = (a.cols() + kMaxRows - 1) / kMaxRows;
   const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
   auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMaxRows));
@@ -127,7 +143,7 @@ void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, Matri
           float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
           heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
                                             spanOf(b), std::span(k), std::span(&columns, 1),
-                                            Rows<decltype(put)>{rows, out.outerStride(), columns.count(), put});
+                                            Rows(rows, out.outerStride(), columns.count(), 1, true));
         }
       }
     }
