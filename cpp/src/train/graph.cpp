@@ -24,11 +24,10 @@ ParameterGradients::ParameterGradients(Module& module)
     Index first = 0;
     for (const Parameter::Part& part : parameters_[i].parts) {
       const void* key = part.plain ? static_cast<const void*>(part.plain) : part.storage;
-      locations_.emplace_back(key, Location{i, first, part.rows});
+      locations_.insert(locations_.begin() + placeOf(key), {key, Location{i, first, part.rows}});
       first += part.rows;
     }
   }
-  std::sort(locations_.begin(), locations_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
 }
 
 void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
@@ -36,10 +35,15 @@ void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
   entries_[parameter].required = required;
 }
 
-const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
-  const auto found = std::lower_bound(locations_.begin(), locations_.end(), key,
+Index ParameterGradients::placeOf(const void* key) const {
+  const auto place = std::lower_bound(locations_.begin(), locations_.end(), key,
                                       [](const auto& location, const void* k) { return location.first < k; });
-  return found == locations_.end() || found->first != key ? nullptr : &found->second;
+  return static_cast<Index>(place - locations_.begin());
+}
+
+const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
+  const auto place = static_cast<size_t>(placeOf(key));
+  return place == locations_.size() || locations_[place].first != key ? nullptr : &locations_[place].second;
 }
 
 MatrixView ParameterGradients::dense(const Location& part) {

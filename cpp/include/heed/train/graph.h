@@ -104,6 +104,9 @@ class ParameterGradients {
   float* row(const Location& table, Index row);
 
  private:
+  /// Where the address is in `locations_`, or would be.
+  Index placeOf(const void* key) const;
+
   std::vector<Parameter> parameters_;
   std::vector<Entry> entries_;
   std::vector<std::pair<const void*, Location>> locations_;  // sorted by address

@@ -31,11 +31,12 @@ VectorLoop vectorLoop() {
   };
 }
 
-/// transform() for a loop that takes `step` elements at a time.
-void transformArrays(Index count, Index step, float* out, std::span<const float* const> inputs, VectorLoop loop,
-                     const void* f);
+/// transform() for a loop that takes `step` elements at a time. Not inlined, as that would make copies of it.
+__attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
+                                               std::span<const float* const> inputs, VectorLoop loop, const void* f);
 /// The sum of what a loop of 16 elements at a time computes.
-double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop loop, const void* f);
+__attribute__((noinline)) double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop loop,
+                                           const void* f);
 
 /// out[i] = f(inputs[i]...) for i in [0, count), where f takes and returns simd::Floats<N>. `out` may be one of the
 /// inputs. For the last, incomplete vectors f gets zeros in place of the missing elements.
