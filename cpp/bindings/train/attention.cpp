@@ -146,7 +146,7 @@ BoundVariable* attentionOf(BoundGraph& bound, const BoundVariable& query, const 
         graph, repeated(graph, query, leading), repeated(graph, key, leading), repeated(graph, value, leading),
         Sequences::uniform(count, query.shape()[-2]), Sequences::uniform(count, key.shape()[-2]), 1, call, weights);
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return new BoundVariable(output_shape, output);
+    return made(output_shape, output);
   });
 }
 
@@ -156,8 +156,8 @@ BoundVariable* rotaryOf(BoundGraph& graph, const BoundVariable& x, const val& op
     if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
     const Index length = shape[-2], first = readIndex(options, "firstPosition");
     const Sequences sequences = Sequences::uniform(length == 0 ? 0 : shape.rows() / length, length);
-    return new BoundVariable(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length),
-                                                  x.variable(), sequences, 1, first));
+    return made(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length), x.variable(),
+                                     sequences, 1, first));
   });
 }
 

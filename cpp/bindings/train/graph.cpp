@@ -31,6 +31,12 @@ val BoundGradients::read(unsigned parameter) const {
   });
 }
 
+BoundVariable* made(const Shape& shape, const Variable& variable) { return new BoundVariable(shape, variable); }
+
+void requireSame(const char* argument, const Shape& got, const Shape& expected) {
+  requireShape(argument, got, expected);
+}
+
 BoundVariable* readHandle(const val& value) {
   if (value.isNull() || value.isUndefined()) return nullptr;
   return value.as<BoundVariable*>(emscripten::allow_raw_pointers());
@@ -73,7 +79,7 @@ BoundVariable* leafOf(BoundGraph& graph, const val& tensor, bool needs_gradient)
   return guarded([&] {
     Shape shape;
     train::Matrix value = readMatrix(tensor, shape);
-    return new BoundVariable(shape, graph.graph().leaf(std::move(value), needs_gradient));
+    return made(shape, graph.graph().leaf(std::move(value), needs_gradient));
   });
 }
 
@@ -86,8 +92,7 @@ BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& input
     std::vector<Variable> variables;
     const auto count = inputs["length"].as<unsigned>();
     for (unsigned i = 0; i < count; ++i) variables.push_back(readVariable(inputs[i]));
-    return new BoundVariable(
-        shape, graph.graph().recordExternal(std::move(value), variables, std::make_shared<val>(external)));
+    return made(shape, graph.graph().recordExternal(std::move(value), variables, std::make_shared<val>(external)));
   });
 }
 
@@ -135,7 +140,7 @@ BoundPass* backwardOf(BoundGraph& graph, const BoundVariable& output, const val&
       return new BoundPass(graph.graph(), variable, ones.values());
     }
     const Input seed = readTensor(cotangent);
-    requireShape("cotangent", seed.shape, output.shape());
+    requireSame("cotangent", seed.shape, output.shape());
     return new BoundPass(graph.graph(), variable,
                          view(static_cast<const float*>(seed.data), variable.rows(), variable.cols()));
   });

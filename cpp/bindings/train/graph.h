@@ -58,6 +58,12 @@ class BoundGraph {
   train::Graph graph_{context()};
 };
 
+// Functions instead of expressions where the expression would be compiled into dozens of callers.
+/// A new handle.
+BoundVariable* made(const Shape& shape, const Variable& variable);
+/// requireShape().
+void requireSame(const char* argument, const Shape& got, const Shape& expected);
+
 /// The handle that `value` holds, or null if it is null or undefined.
 BoundVariable* readHandle(const val& value);
 /// The variable of a handle; empty if there is none.

@@ -16,7 +16,7 @@ using train::Graph;
 /// Runs an operation on the matrix of x that keeps its shape.
 template <class Operation>
 BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation operation) {
-  return guarded([&] { return new BoundVariable(x.shape(), operation(graph.graph(), x.variable())); });
+  return guarded([&] { return made(x.shape(), operation(graph.graph(), x.variable())); });
 }
 
 /// The extents of `shape` from axis `first` to `last`, without it.
@@ -62,7 +62,7 @@ BoundVariable* elementwise(BoundGraph& graph, const BoundVariable& a, const Boun
     const auto shape = broadcastShape(a.shape(), b.shape());
     if (!shape) refuseShape("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
     Graph& g = graph.graph();
-    return new BoundVariable(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
+    return made(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
   });
 }
 
@@ -83,7 +83,7 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
       refuse(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
              shape.toString());
     }
-    return new BoundVariable(shape, train::reshape(graph.graph(), x.variable(), rowsOf(shape), columnsOf(shape)));
+    return made(shape, train::reshape(graph.graph(), x.variable(), rowsOf(shape), columnsOf(shape)));
   });
 }
 
@@ -105,7 +105,7 @@ BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_a
     std::vector<Index> extents = shape.extents();
     extents[static_cast<size_t>(axis)] = count;
     Shape sliced(std::move(extents));
-    if (axis == last) return new BoundVariable(sliced, train::sliceColumns(graph.graph(), x.variable(), first, count));
+    if (axis == last) return made(sliced, train::sliceColumns(graph.graph(), x.variable(), first, count));
     // Rows of the matrix: blocks of `inner` rows, `shape[axis]` of them in each of `outer`.
     const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
     std::vector<Index> rows;
@@ -113,7 +113,7 @@ BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_a
       const Index begin = (block * shape[axis] + first) * inner;
       for (Index row = 0; row < count * inner; ++row) rows.push_back(begin + row);
     }
-    return new BoundVariable(sliced, train::gatherRows(graph.graph(), x.variable(), std::move(rows)));
+    return made(sliced, train::gatherRows(graph.graph(), x.variable(), std::move(rows)));
   });
 }
 
@@ -141,7 +141,7 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
     }
     Graph& g = graph.graph();
     Shape joined(std::move(extents));
-    if (axis == last) return new BoundVariable(joined, train::concatenateColumns(g, variables));
+    if (axis == last) return made(joined, train::concatenateColumns(g, variables));
     Variable rows = train::concatenateRows(g, variables);
     const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
     if (outer != 1) {
@@ -156,7 +156,7 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
       }
       rows = train::gatherRows(g, rows, std::move(order));
     }
-    return new BoundVariable(joined, rows);
+    return made(joined, rows);
   });
 }
 
@@ -171,7 +171,7 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     Variable rows = x.variable();
     Sequences sequences = Sequences::uniform(count, length);
     if (const auto kept = readMask("mask", mask)) {
-      requireShape("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
+      requireSame("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
       const auto* flags = static_cast<const uint8_t*>(kept->data);
       std::vector<Index> indices, lengths;
       for (Index n = 0; n < count; ++n) {
@@ -186,12 +186,17 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     }
     std::vector<Index> extents = leading.extents();
     extents.push_back(shape[-1]);
-    return new BoundVariable(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
+    return made(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
   });
 }
 
 void requireAxes(const Shape& shape) {
   if (shape.rank() < 1) refuseShape("x", "at least one axis", shape);
+}
+
+/// Requires an optional vector to have `size` entries.
+void requireVector(const char* argument, const BoundVariable* vector, Index size) {
+  if (vector) requireSame(argument, vector->shape(), {size});
 }
 
 BoundVariable* softmaxOf(BoundGraph& graph, const BoundVariable& x) {
@@ -218,18 +223,17 @@ BoundVariable* linearOf(BoundGraph& graph, const BoundVariable& x, const BoundVa
       refuseShape("weight", "[out, " + std::to_string(x.shape()[-1]) + "], as wide as x", weight.shape());
     }
     const Index out = weight.shape()[0];
-    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), {out});
-    return new BoundVariable(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
-                                                                      readVariable(bias), activationNamed(activation)));
+    requireVector("bias", readHandle(bias), out);
+    return made(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
+                                                         readVariable(bias), activationNamed(activation)));
   });
 }
 
 BoundVariable* layerNormOf(BoundGraph& graph, const BoundVariable& x, const val& weight, const val& bias, float eps) {
   return mapped(graph, x, [&](Graph& g, const Variable& v) {
     requireAxes(x.shape());
-    const Shape vector{x.shape()[-1]};
-    if (const BoundVariable* w = readHandle(weight)) requireShape("weight", w->shape(), vector);
-    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), vector);
+    requireVector("weight", readHandle(weight), x.shape()[-1]);
+    requireVector("bias", readHandle(bias), x.shape()[-1]);
     return train::layerNorm(g, v, readVariable(weight), readVariable(bias), eps);
   });
 }
