@@ -1,7 +1,7 @@
 /**
  * Training steps (forward, backward, AdamW) of heed beside heed's own forward, PyTorch on one thread, tfjs and jax-js:
  *
- *     node bench/training.mjs [--seconds 20] [--shape toy] [--shape minilm] [--peers pytorch,tfjs-wasm,tfjs-cpu,jax-js]
+ *     node bench/training.mjs [--seconds 20] [--rounds 5] [--shape toy] [--shape minilm] [--peers pytorch,tfjs-wasm,tfjs-cpu,jax-js]
  *
  * Every library computes the same: an embedding of 10 symbols, sinusoidal positions, post-norm encoder layers without dropout, a linear layer and the mean cross entropy, from the same
  * weights on the same batch; the losses of the first steps are compared. The libraries take turns, one step each per round, in an order that rotates; ratios are taken within
@@ -20,6 +20,7 @@ import { makeTask, SHAPES } from './training/task.mjs';
 const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '20' },
+    rounds: { type: 'string', default: '5' }, // at least
     shape: { type: 'string', multiple: true, default: Object.keys(SHAPES) },
     peers: { type: 'string', default: 'pytorch,tfjs-wasm,tfjs-cpu,jax-js' },
     memory: { type: 'string' }, // internal: runs one library alone and prints its peak
@@ -40,10 +41,10 @@ async function open(name, task) {
 }
 
 /** Steps in turns; every `step()` returns { ms, loss }. */
-async function race(runners, seconds) {
+async function race(runners, seconds, rounds) {
   const timings = runners.map(({ name }) => ({ name, ms: [] }));
   const start = performance.now();
-  for (let round = 0; round < 5 || performance.now() - start < seconds * 1000; round++) {
+  for (let round = 0; round < rounds || performance.now() - start < seconds * 1000; round++) {
     for (let k = 0; k < runners.length; k++) {
       const at = (k + round) % runners.length;
       timings[at].ms.push((await runners[at].step()).ms);
@@ -52,7 +53,7 @@ async function race(runners, seconds) {
   return timings;
 }
 
-/** The peak resident memory in MB of a process that runs three steps of one library. */
+/** The peak resident memory in MB of a process that runs two steps of one library. */
 async function peakOf(name, shape) {
   const own = fileURLToPath(import.meta.url);
   const args = [...process.execArgv, own, '--memory', name, '--shape', shape];
@@ -62,7 +63,7 @@ async function peakOf(name, shape) {
 
 if (options.memory) {
   const runner = await contestants[options.memory](makeTask(options.shape[0]));
-  for (let step = 0; step < 3; step++) await runner.step();
+  for (let step = 0; step < 2; step++) await runner.step();
   const peak = (await runner.peakMB?.()) ?? process.resourceUsage().maxRSS / 1024;
   console.log(peak.toFixed(0));
   process.exit(0);
@@ -80,7 +81,9 @@ for (const shape of options.shape) {
     try {
       // Also warms up: engines recompile hot code between calls.
       const losses = [];
-      for (let step = 0; step < 3; step++) losses.push((await runner.step()).loss);
+      const start = performance.now();
+      while (losses.length === 0 || (losses.length < 3 && performance.now() - start < 5000))
+        losses.push((await runner.step()).loss);
       const shown = losses.map((loss) => loss.toFixed(5)).join(' ');
       console.log(`  ${name.padEnd(14)} ${runner.about}${losses[0] ? `; losses ${shown}` : ''}`);
       runners.push({ ...runner, name });
@@ -88,7 +91,7 @@ for (const shape of options.shape) {
       console.log(`  ${name} is skipped: ${error.message}`);
     }
   }
-  const timings = await race(runners, Number(options.seconds));
+  const timings = await race(runners, Number(options.seconds), Number(options.rounds));
   const ours = timings.find(({ name }) => name === 'heed');
   for (const timing of timings) {
     const { median: ratio, low, high } = speedup(ours, timing);
