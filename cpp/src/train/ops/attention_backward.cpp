@@ -147,8 +147,8 @@ class HeadBackward {
         return view(static_cast<const float*>(m.data()) + range.begin, rows, range.count(), num_keys);
       };
       const auto rows_of = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
-      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), arena());
-      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), arena());
+      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), context_);
+      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), context_);
     }
   }
 

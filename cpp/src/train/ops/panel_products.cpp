@@ -92,6 +92,47 @@ constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
 /// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
 constexpr Index kChain = 512;
 
+/// The left operand A (N, K): a matrix, or the transpose of one.
+struct LeftOperand {
+  ConstMatrixView matrix;
+  bool transposed;
+
+  Index rows() const { return transposed ? matrix.cols() : matrix.rows(); }
+  Index depth() const { return transposed ? matrix.rows() : matrix.cols(); }
+  /// Packs the rows from `begin` on.
+  void pack(Index begin, const RowBlocks& blocks, uint32_t* words) const {
+    if (transposed) return packColumns(matrix, begin, blocks, words);
+    packRows(view(matrix.data() + begin * matrix.outerStride(), blocks.rows, matrix.cols(), matrix.outerStride()),
+             blocks, words);
+  }
+};
+
+/// out = A B, or out += A B, for the rows [first, first + K) of B.
+void multiplyPanels(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
+  const Index depth = a.depth(), chunks = (a.rows() + kMaxRows - 1) / kMaxRows;
+  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
+  context.executor.run(chunks, context, [&](Index c, Context& task) {
+    const Arena::Scope scope(task.arena);
+    const Index begin = evenPart(a.rows(), chunks, c);
+    const RowBlocks blocks(evenPart(a.rows(), chunks, c + 1) - begin);
+    auto* words = task.arena.take<uint32_t>(depth * blocks.rows);
+    a.pack(begin, blocks, words);
+    for (Index column = 0; column < b.columns; column += columns_at_once) {
+      const Range columns{column, std::min(column + columns_at_once, b.columns)};
+      // Also once if K is 0, to write zeros.
+      for (Index t = 0; t == 0 || t < depth; t += kChain) {
+        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
+        for (Index i = 0; i < blocks.count; ++i) {
+          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
+          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
+                                            spanOf(b), std::span(k), std::span(&columns, 1),
+                                            Rows(rows, out.outerStride(), columns.count(), 1, adds || t > 0));
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
 
 Panels packPanels(ConstMatrixView b, Arena& arena) {
@@ -117,6 +158,35 @@ Panels packPanels(ConstMatrixView b, Arena& arena) {
   return {.data = panels, .depth = depth, .columns = width, .finite = false};
 }
 
+Panels packPanels(const Float32Weight& b, Arena& arena) {
+  const Index depth = b.out(), width = b.in();
+  float* panels = arena.take(8 * depth * ((width + 7) / 8));
+  // By blocks of 8 by 8, which lie transposed in the weight.
+  for (Index k = 0; k < depth; k += 8) {
+    const auto* from = reinterpret_cast<const float*>(b.panel(k / 8));
+    for (Index column = 0; column < width; column += 8, from += 64) {
+      float* to = panels + column * depth + 8 * k;
+      if (k + 8 > depth || column + 8 > width) {
+        for (Index i = 0; i < std::min<Index>(8, depth - k); ++i) {
+          for (Index j = 0; j < 8; ++j) to[8 * i + j] = column + j < width ? from[8 * j + i] : 0;
+        }
+        continue;
+      }
+      for (Index i = 0; i < 8; i += 4) {
+        for (Index j = 0; j < 8; j += 4) {
+          v128_t four[4];
+          HEED_UNROLL
+          for (int n = 0; n < 4; ++n) four[n] = simd::load(from + 8 * (j + n) + i);
+          simd::transpose4x4(four);
+          HEED_UNROLL
+          for (int n = 0; n < 4; ++n) simd::store(to + 8 * (i + n) + j, four[n]);
+        }
+      }
+    }
+  }
+  return {.data = panels, .depth = depth, .columns = width, .finite = false};
+}
+
 void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
                       uint32_t* words) {
   if (a.rows() == 0) return;
@@ -126,28 +196,12 @@ void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range>
                                     Rows(out.data(), out.outerStride(), out.cols(), factor, false));
 }
 
-void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena) {
-  const Arena::Scope scope(arena);
-  const Index depth = a.rows(), chunks = (a.cols() + kMaxRows - 1) / kMaxRows;
-  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
-  auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMaxRows));
-  for (Index c = 0; c < chunks; ++c) {
-    const Index begin = evenPart(a.cols(), chunks, c);
-    const RowBlocks blocks(evenPart(a.cols(), chunks, c + 1) - begin);
-    packColumns(a, begin, blocks, words);
-    for (Index column = 0; column < b.columns; column += columns_at_once) {
-      const Range columns{column, std::min(column + columns_at_once, b.columns)};
-      for (Index t = 0; t < depth; t += kChain) {
-        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
-        for (Index i = 0; i < blocks.count; ++i) {
-          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
-          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
-                                            spanOf(b), std::span(k), std::span(&columns, 1),
-                                            Rows(rows, out.outerStride(), columns.count(), 1, true));
-        }
-      }
-    }
-  }
+void multiply(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context) {
+  multiplyPanels({a, false}, b, 0, out, adds, context);
+}
+
+void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Context& context) {
+  multiplyPanels({a, true}, b, first, out, true, context);
 }
 
 }  // namespace heed::train
