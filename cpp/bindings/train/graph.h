@@ -75,6 +75,13 @@ Variable asRow(BoundGraph& graph, const BoundVariable& variable);
 Index rowsOf(const Shape& shape);
 Index columnsOf(const Shape& shape);
 
+/// The extents of `shape` from axis `first` to `last`, without it.
+Shape axes(const Shape& shape, Index first, Index last);
+/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
+std::vector<Index> sourcesOf(const Shape& shape, const Shape& target);
+/// x repeated along the axes of `target`, to which it broadcasts.
+Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target);
+
 /// Copies an Int32Array.
 std::vector<int32_t> readIntegers(const val& array);
 

@@ -19,40 +19,15 @@ BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation opera
   return guarded([&] { return made(x.shape(), operation(graph.graph(), x.variable())); });
 }
 
-/// The extents of `shape` from axis `first` to `last`, without it.
-Shape axes(const Shape& shape, Index first, Index last) {
-  const std::vector<Index>& extents = shape.extents();
-  return Shape(std::vector<Index>(extents.begin() + first, extents.begin() + last));
+/// The same for one whose result has another shape.
+BoundVariable* shaped(Graph& graph, const Shape& shape, const Variable& result) {
+  return made(shape, train::reshape(graph, result, rowsOf(shape), columnsOf(shape)));
 }
 
-Index product(const Shape& shape) { return shape.size(); }
-
-/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
-std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
-  const std::vector<Index> strides = *broadcastStrides(shape, target);
-  std::vector<Index> sources(static_cast<size_t>(target.size()));
-  for (size_t i = 0; i < sources.size(); ++i) {
-    auto rest = static_cast<Index>(i);
-    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
-      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
-      rest /= target[axis];
-    }
-  }
-  return sources;
-}
-
-/// x repeated along the axes of `target`, to which it broadcasts.
-Variable broadcast(Graph& graph, const BoundVariable& x, const Shape& target) {
+/// A tensor as a matrix whose columns are the elements of its axes from `axis` on.
+Variable splitAt(Graph& graph, const BoundVariable& x, Index axis) {
   const Shape& shape = x.shape();
-  if (shape == target) return x.variable();
-  // Whole rows if the last axis is not repeated.
-  if (shape.rank() > 0 && shape[-1] == target[-1]) {
-    return train::gatherRows(graph, x.variable(),
-                             sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
-  }
-  const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
-  const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
-  return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
+  return train::reshape(graph, x.variable(), axes(shape, 0, axis).size(), axes(shape, axis, shape.rank()).size());
 }
 
 /// An operation on the elements of two tensors that broadcast against each other.
@@ -83,7 +58,7 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
       refuse(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
              shape.toString());
     }
-    return made(shape, train::reshape(graph.graph(), x.variable(), rowsOf(shape), columnsOf(shape)));
+    return shaped(graph.graph(), shape, x.variable());
   });
 }
 
@@ -97,66 +72,42 @@ Index readAxis(const Shape& shape, double axis) {
 }
 
 /// Entries [first, first + count) of an axis.
-BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_axis, double first_entry, double size) {
+BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_axis, double first, double count) {
   return guarded([&] {
     const Shape& shape = x.shape();
-    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
-    const auto first = static_cast<Index>(first_entry), count = static_cast<Index>(size);
+    const Index axis = readAxis(shape, given_axis), inner = axes(shape, axis + 1, shape.rank()).size();
     std::vector<Index> extents = shape.extents();
-    extents[static_cast<size_t>(axis)] = count;
-    Shape sliced(std::move(extents));
-    if (axis == last) return made(sliced, train::sliceColumns(graph.graph(), x.variable(), first, count));
-    // Rows of the matrix: blocks of `inner` rows, `shape[axis]` of them in each of `outer`.
-    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
-    std::vector<Index> rows;
-    for (Index block = 0; block < outer; ++block) {
-      const Index begin = (block * shape[axis] + first) * inner;
-      for (Index row = 0; row < count * inner; ++row) rows.push_back(begin + row);
-    }
-    return made(sliced, train::gatherRows(graph.graph(), x.variable(), std::move(rows)));
+    extents[static_cast<size_t>(axis)] = static_cast<Index>(count);
+    Graph& g = graph.graph();
+    return shaped(g, Shape(std::move(extents)),
+                  train::sliceColumns(g, splitAt(g, x, axis), static_cast<Index>(first) * inner,
+                                      static_cast<Index>(count) * inner));
   });
 }
 
 /// The tensors of an array of handles, one after the other along an axis; elsewhere they have the same extents.
 BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given_axis) {
   return guarded([&] {
-    std::vector<const BoundVariable*> parts;
-    const auto number = tensors["length"].as<unsigned>();
-    for (unsigned i = 0; i < number; ++i) parts.push_back(readHandle(tensors[i]));
-    const Shape& shape = parts[0]->shape();
-    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
+    Graph& g = graph.graph();
+    const Shape& shape = readHandle(tensors[0])->shape();
+    const Index axis = readAxis(shape, given_axis);
     std::vector<Index> extents = shape.extents();
     Index& extent = extents[static_cast<size_t>(axis)];
     extent = 0;
-    std::vector<Variable> variables;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const Shape& other = parts[i]->shape();
+    std::vector<Variable> parts;
+    const auto number = tensors["length"].as<unsigned>();
+    for (unsigned i = 0; i < number; ++i) {
+      const BoundVariable& part = *readHandle(tensors[i]);
+      const Shape& other = part.shape();
       if (other.rank() != shape.rank() || axes(other, 0, axis) != axes(shape, 0, axis) ||
           axes(other, axis + 1, other.rank()) != axes(shape, axis + 1, shape.rank())) {
         refuseShape("tensors[" + std::to_string(i) + "]",
                     shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
       }
       extent += other[axis];
-      variables.push_back(parts[i]->variable());
+      parts.push_back(splitAt(g, part, axis));
     }
-    Graph& g = graph.graph();
-    Shape joined(std::move(extents));
-    if (axis == last) return made(joined, train::concatenateColumns(g, variables));
-    Variable rows = train::concatenateRows(g, variables);
-    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
-    if (outer != 1) {
-      std::vector<Index> order;
-      for (Index block = 0; block < outer; ++block) {
-        Index begin = 0;
-        for (const BoundVariable* part : parts) {
-          const Index length = part->shape()[axis] * inner;
-          for (Index row = 0; row < length; ++row) order.push_back(begin + block * length + row);
-          begin += outer * length;
-        }
-      }
-      rows = train::gatherRows(g, rows, std::move(order));
-    }
-    return made(joined, rows);
+    return shaped(g, Shape(std::move(extents)), train::concatenateColumns(g, parts));
   });
 }
 
@@ -167,7 +118,7 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     const Shape& shape = x.shape();
     if (shape.rank() < 2) refuseShape("x", "[..., L, E]", shape);
     const Shape leading = axes(shape, 0, shape.rank() - 2);
-    const Index count = product(leading), length = shape[-2];
+    const Index count = leading.size(), length = shape[-2];
     Variable rows = x.variable();
     Sequences sequences = Sequences::uniform(count, length);
     if (const auto kept = readMask("mask", mask)) {
