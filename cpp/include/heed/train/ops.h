@@ -25,8 +25,6 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b);
 Variable scale(Graph& graph, const Variable& x, float factor);
 /// [a, b] along the columns.
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
-/// [a; b] along the rows.
-Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
 /// The rows at `indices`, in that order; repeated rows add up in the gradient. Also slices and reorders.
