@@ -19,7 +19,8 @@ export interface Site {
 /** Answers a request below /models/ and says true, or leaves it. */
 export type Models = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
 
-export async function openSite(models: Models): Promise<Site> {
+/** `entry`: the file of dist/ that the page imports as `heed`. */
+export async function openSite(models: Models, entry = 'index.js'): Promise<Site> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split('?')[0]!);
     if (path === '/') {
@@ -32,7 +33,7 @@ export async function openSite(models: Models): Promise<Site> {
     if (path === '/page.js')
       return void response
         .writeHead(200, { 'content-type': 'text/javascript' })
-        .end('import * as heed from "/index.js"; globalThis.heed = heed;');
+        .end(`import * as heed from "/${entry}"; globalThis.heed = heed;`);
     if (path.startsWith('/models/') && models(path.slice('/models/'.length), request, response)) return;
     const file = join(dist, path.slice(1));
     if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return void response.writeHead(404).end();
