@@ -44,9 +44,15 @@ export interface FitJob {
   divided: boolean;
 }
 
+/** A MessagePort. The declarations of the package do without those of the DOM. */
+export interface PortLike {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  onmessage: ((event: never) => void) | null;
+}
+
 /** Posted before the call: the port to another worker. */
 export interface PortMessage {
-  readonly port: MessagePort;
+  readonly port: PortLike;
 }
 
 /** How the worker ended; the checkpoint is the state after its last whole step. */

@@ -8,7 +8,7 @@ import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
-import type { AssistantJob, FitJob, FitOutcome, PortMessage } from './fit-worker.js';
+import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
@@ -19,7 +19,7 @@ import { allLayers } from './tree.js';
 
 const stop = new AbortController();
 /** To the other workers of this fit, or to the one that this one assists. */
-const ports: MessagePort[] = [];
+const ports: PortLike[] = [];
 
 async function begin(wasm: WasmModule, description: Description) {
   const plain = (await instantiate('simd128', locate(wasm, 'wasm'))) as TrainCore; // the name of the build is not used if the module is given
@@ -57,9 +57,9 @@ async function fit(
 }
 
 /** The worker behind a port. */
-function assistantAt(port: MessagePort): Assistant {
+function assistantAt(port: PortLike): Assistant {
   const channel = new Channel(
-    (message) => port.postMessage(message),
+    (message) => port.postMessage(message, []),
     () => Promise.reject(),
   );
   port.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
