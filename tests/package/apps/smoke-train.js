@@ -2,7 +2,7 @@
 export async function smokeTrain({ load, HeedError }, { worker = true } = {}) {
   const heed = await load();
   const inputs = Array.from({ length: 16 }, (_, n) => [n % 5, (3 * n) % 5, (n * n) % 5]);
-  const data = { inputs, labels: inputs.map((row) => row.toReversed?.() ?? [...row].reverse()) };
+  const data = { inputs, labels: inputs.map((row) => [...row].reverse()) };
   const train = async (how) => {
     const model = new heed.Sequential(
       [
