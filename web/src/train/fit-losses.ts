@@ -5,7 +5,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import type { Batch } from './batches.js';
 import type { IndexInput } from './indices.js';
 import type { Loss } from './loss.js';
-import { type Losses, lossesOf } from './losses.js';
+import { type Losses, lossesOf, lossNames } from './losses.js';
 import { type Operations, operationsOf } from './operations.js';
 import type { Tape } from './tape.js';
 
@@ -35,21 +35,30 @@ const named = {
 /** Losses whose labels may be left out. */
 const unlabelled: readonly string[] = ['triplet', 'infoNCE'];
 
+/** A loss that `fit` knows. */
+type Name = keyof typeof named;
+
 /**
  * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1) and `infoNCE` (labels: `groups`, or none) the
  * output is [N, 2, E], for `triplet` (no labels) [N, 3, E].
  */
 export type FitLoss =
-  | keyof typeof named
+  | Name
   // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
   | ((output: Tensor, labels: any, batch: Batch) => Loss);
 
-export const lossOption: Reader<FitLoss> = legal<FitLoss>(
-  `a function or one of ${Object.keys(named).join(', ')}`,
-  (value) => typeof value === 'function' || (typeof value === 'string' && Object.hasOwn(named, value)),
-);
+/** A function of the caller's, or the name of a loss, also where the function of that name was given. */
+export type LossRead = Name | ((output: Tensor, labels: unknown, batch: Batch) => unknown);
 
-export function needsLabels(loss: FitLoss): boolean {
+export const lossOption: Reader<LossRead> = (value, name) => {
+  const loss = typeof value === 'function' ? (lossNames.get(value) ?? value) : value;
+  return legal<LossRead>(
+    `a function or one of ${Object.keys(named).join(', ')}`,
+    (given) => typeof given === 'function' || (typeof given === 'string' && Object.hasOwn(named, given)),
+  )(loss, name);
+};
+
+export function needsLabels(loss: LossRead): boolean {
   return typeof loss === 'string' && !unlabelled.includes(loss);
 }
 
@@ -63,7 +72,7 @@ function splitOutput({ slice, reshape }: Operations, loss: string, output: Tenso
   );
 }
 
-export function makeLoss(tape: Tape, loss: FitLoss): (output: Tensor, labels: unknown, batch: Batch) => unknown {
+export function makeLoss(tape: Tape, loss: LossRead): (output: Tensor, labels: unknown, batch: Batch) => unknown {
   if (typeof loss === 'function') return loss;
   const [losses, operations] = [lossesOf(tape), operationsOf(tape)];
   const compute: NamedLoss = named[loss];

@@ -9,7 +9,7 @@ import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { FitOptions, FitProgress, FitRead, History } from './fit.js';
-import type { FitLoss } from './fit-losses.js';
+import type { LossRead } from './fit-losses.js';
 import type { Module } from './module.js';
 import type { Kind, Optimizer } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
@@ -28,7 +28,7 @@ export interface AssistantJob {
   model: Description;
   /** The state to begin with. */
   checkpoint: Uint8Array;
-  loss: FitLoss;
+  loss: LossRead;
 }
 
 /** What the worker with the loop needs to know. */
@@ -160,7 +160,7 @@ function post(worker: WorkerLike, port: MessagePort): void {
 }
 
 /** @throws HeedError for models and losses that relate the examples of a batch to each other */
-function requireDivisible(model: Module, loss: FitLoss): void {
+function requireDivisible(model: Module, loss: LossRead): void {
   const relates = model[allLayers]().find(([layer]) => layer.name === 'BatchNorm') ? 'BatchNorm' : loss;
   if (relates !== 'BatchNorm' && relates !== 'infoNCE') return;
   const expected = 'a model and a loss that treat the examples of a batch one by one';

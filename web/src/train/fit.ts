@@ -32,7 +32,7 @@ import {
   type Table,
   type Weighted,
 } from './batches.js';
-import { type FitLoss, lossOption, makeLoss, needsLabels } from './fit-losses.js';
+import { type FitLoss, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
 import { Loss } from './loss.js';
 import type { Module } from './module.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
@@ -276,7 +276,7 @@ class Mean {
 }
 
 /** Computes the loss of a batch. */
-export function measureWith(tape: Tape, model: Module, loss: FitLoss): (batch: Batch) => Loss {
+export function measureWith(tape: Tape, model: Module, loss: LossRead): (batch: Batch) => Loss {
   const lossOf = makeLoss(tape, loss);
   return (batch) => {
     const result = (model as Trainee).forward(batch.inputs);
