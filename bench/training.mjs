@@ -1,111 +1,179 @@
 /**
- * Training steps (forward, backward, AdamW) of heed beside heed's own forward, PyTorch on one thread, tfjs and jax-js:
+ * Training steps (forward, backward, AdamW) of heed/train beside PyTorch, jax-js and TensorFlow.js, each on one thread. Called by run.mjs; alone it prints what it measures:
  *
- *     node bench/training.mjs [--seconds 20] [--rounds 5] [--shape toy] [--shape minilm] [--peers pytorch,tfjs-wasm,tfjs-cpu,jax-js]
+ *     node bench/training.mjs [--seconds 10] [--tasks toy,minilm]
  *
- * Every library computes the same: an embedding of 10 symbols, sinusoidal positions, post-norm encoder layers without dropout, a linear layer and the mean cross entropy, from the same
- * weights on the same batch; the losses of the first steps are compared. The libraries take turns, one step each per round, in an order that rotates; ratios are taken within
- * rounds. Peak memory is that of a process that runs one library alone. Node 20 needs --experimental-wasm-relaxed-simd for heed's faster build. PyTorch is that of
- * /usr/bin/python3; a library that is not installed, or fails, is skipped with its message.
+ * Each library trains in a process of its own, so that peaks of memory can be compared. The libraries take turns.
  */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { brotliCompressSync } from 'node:zlib';
+import { median, speedup } from './harness.mjs';
+import { fileOf, prepare, TASKS } from './training/task.mjs';
 
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
-import { trainingBytes } from './bytes.mjs';
-import { median, quantile, speedup } from './harness.mjs';
-import { contestants } from './training/contestants.mjs';
-import { makeTask, SHAPES } from './training/task.mjs';
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const ROUNDS = 3;
+/** Milliseconds after which a process is ended. */
+const LIMIT = 600_000;
+export const FORWARD = 'heed, forward pass alone';
+const LIBRARIES = ['heed (relaxed-simd)', 'heed (simd128)', FORWARD, 'PyTorch', 'jax-js', 'tfjs-wasm', 'tfjs-cpu'];
+/** What is left out: an entry here is a reason for the table. */
+const LEFT_OUT = { minilm: { 'tfjs-cpu': 'a step takes minutes' } };
 
-const { values: options } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '20' },
-    rounds: { type: 'string', default: '5' }, // at least
-    shape: { type: 'string', multiple: true, default: Object.keys(SHAPES) },
-    peers: { type: 'string', default: 'pytorch,tfjs-wasm,tfjs-cpu,jax-js' },
-    memory: { type: 'string' }, // internal: runs one library alone and prints its peak
-  },
-});
-const wanted = ['heed', 'heed forward', ...options.peers.split(',').filter(Boolean)];
+function train(library, task, seconds) {
+  // jax-js needs Node 22.
+  const node24 = here('node_modules/node-24/bin/node');
+  const [program, ...args] =
+    library === 'PyTorch'
+      ? ['/usr/bin/python3', here('training/step.py'), fileOf(task), seconds]
+      : [existsSync(node24) ? node24 : process.execPath, here('training/step.mjs'), library, task, seconds];
+  const { status, stdout, stderr, error } = spawnSync(program, args.map(String), {
+    encoding: 'utf8',
+    timeout: LIMIT,
+    env: { ...process.env, OMP_NUM_THREADS: '1', MKL_NUM_THREADS: '1' },
+  });
+  if (error?.code === 'ETIMEDOUT') return { failure: `not finished in ${LIMIT / 1000} s` };
+  if (status !== 0) return { failure: stderr.split('\n').find((line) => /Error/.test(line)) ?? `exit code ${status}` };
+  return JSON.parse(stdout.trim().split('\n').at(-1));
+}
 
-/** tfjs on cpu takes minutes for a step of MiniLM's shape. */
-const isMeasured = (name, shape) => name !== 'tfjs-cpu' || shape === 'toy';
-
-async function open(name, task) {
-  try {
-    return await contestants[name](task);
-  } catch (error) {
-    console.log(`${name} is skipped: ${error.message}`);
-    return null;
+/** @throws Error if the losses of a library differ from heed's: it would train something else */
+function requireSame(ours, library, losses) {
+  for (const [i, loss] of losses.entries()) {
+    if (Math.abs(loss - ours[i]) > 1e-3 * Math.abs(ours[i]))
+      throw new Error(`bench: ${library} has the loss ${loss} in step ${i + 1}, heed ${ours[i]}`);
   }
 }
 
-/** Steps in turns; every `step()` returns { ms, loss }. */
-async function race(runners, seconds, rounds) {
-  const timings = runners.map(({ name }) => ({ name, ms: [] }));
-  const start = performance.now();
-  for (let round = 0; round < rounds || performance.now() - start < seconds * 1000; round++) {
-    for (let k = 0; k < runners.length; k++) {
-      const at = (k + round) % runners.length;
-      timings[at].ms.push((await runners[at].step()).ms);
+async function measureTask(task, seconds, log) {
+  await prepare(task);
+  const rows = LIBRARIES.map((name) => ({ name, ms: [], peakMB: [], failure: LEFT_OUT[task]?.[name] ?? null }));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (let k = 0; k < rows.length; k++) {
+      const row = rows[(k + round) % rows.length];
+      if (row.failure) continue;
+      const { losses, ms, peakMB, failure } = train(row.name, task, seconds / ROUNDS);
+      if (failure) {
+        log(`${task}: ${row.name}: ${failure}`);
+        row.failure = failure;
+        continue;
+      }
+      row.losses = losses;
+      row.ms.push(median(ms));
+      row.peakMB.push(peakMB);
     }
   }
-  return timings;
+  const ours = rows.find(({ losses }) => losses?.length > 0).losses;
+  for (const { name, losses } of rows) if (losses) requireSame(ours, name, losses);
+  const [fastest] = rows.filter(({ name, failure }) => name.startsWith('heed (') && !failure);
+  return {
+    task,
+    rows: rows.map(({ name, ms, peakMB, failure }) =>
+      failure ? { name, failure } : { name, ms: median(ms), peakMB: median(peakMB), heedIs: speedup(fastest, { ms }) },
+    ),
+  };
 }
 
-/** The peak resident memory in MB of a process that runs two steps of one library. */
-async function peakOf(name, shape) {
-  const own = fileURLToPath(import.meta.url);
-  const args = [...process.execArgv, own, '--memory', name, '--shape', shape];
-  const { stdout } = await promisify(execFile)(process.execPath, args);
-  return Number(stdout.trim().split('\n').at(-1));
+/** What a page downloads to train: scripts, minified and without what is not used, and the WebAssembly module. */
+async function downloads() {
+  const { build } = await import('esbuild');
+  const bundled = async (source) => {
+    const { outputFiles } = await build({
+      ...{ stdin: { contents: source, resolveDir: here('.') }, bundle: true, minify: true, write: false },
+      ...{ format: 'esm', platform: 'browser', logLevel: 'error', outdir: 'out', splitting: false },
+    });
+    return outputFiles.map(({ contents }) => contents);
+  };
+  const dist = new URL('../dist/', import.meta.url);
+  const own = (await readdir(dist)).filter((name) => /^train.*\.js$/.test(name));
+  const gradients = '@tensorflow/tfjs-core/dist/register_all_gradients';
+  const sets = {
+    'heed/train': await Promise.all(
+      [...own, 'heed-train-relaxed-simd.wasm'].map((name) => readFile(new URL(name, dist))),
+    ),
+    'jax-js': await bundled("export * from '@jax-js/jax';"),
+    'tfjs-wasm': [
+      ...(await bundled(
+        `import '${gradients}'; export * from '@tensorflow/tfjs-core'; import '@tensorflow/tfjs-backend-wasm';`,
+      )),
+      await readFile(here('node_modules/@tensorflow/tfjs-backend-wasm/dist/tfjs-backend-wasm-simd.wasm')),
+    ],
+  };
+  return Object.entries(sets).map(([name, files]) => ({
+    name,
+    raw: files.reduce((sum, file) => sum + file.length, 0),
+    brotli: files.reduce((sum, file) => sum + brotliCompressSync(file).length, 0),
+  }));
 }
 
-if (options.memory) {
-  const runner = await contestants[options.memory](makeTask(options.shape[0]));
-  for (let step = 0; step < 2; step++) await runner.step();
-  const peak = (await runner.peakMB?.()) ?? process.resourceUsage().maxRSS / 1024;
-  console.log(peak.toFixed(0));
-  process.exit(0);
-}
-
-console.log(`Node ${process.versions.node}, one thread`);
-for (const shape of options.shape) {
-  const task = makeTask(shape);
-  const { batch, length, width, layers } = task;
-  console.log(`\n${shape}: ${batch} x ${length}, ${layers} layers of width ${width}`);
-  const runners = [];
-  for (const name of wanted.filter((one) => isMeasured(one, shape))) {
-    const runner = await open(name, task);
-    if (!runner) continue;
-    try {
-      // Also warms up: engines recompile hot code between calls.
-      const losses = [];
-      const start = performance.now();
-      while (losses.length === 0 || (losses.length < 3 && performance.now() - start < 5000))
-        losses.push((await runner.step()).loss);
-      const shown = losses.map((loss) => loss.toFixed(5)).join(' ');
-      console.log(`  ${name.padEnd(14)} ${runner.about}${losses[0] ? `; losses ${shown}` : ''}`);
-      runners.push({ ...runner, name });
-    } catch (error) {
-      console.log(`  ${name} is skipped: ${error.message}`);
-    }
+/** @returns what trainingReport() takes */
+export async function measureTraining({ seconds = 10, tasks = Object.keys(TASKS), log = console.log } = {}) {
+  const results = [];
+  for (const task of tasks) {
+    results.push(await measureTask(task, seconds, log));
+    const cells = results.at(-1).rows.map(({ name, ms, failure }) => `${name} ${failure ?? ms.toFixed(1)}`);
+    log(`${task}: ${cells.join(' | ')}`);
   }
-  const timings = await race(runners, Number(options.seconds), Number(options.rounds));
-  const ours = timings.find(({ name }) => name === 'heed');
-  for (const timing of timings) {
-    const { median: ratio, low, high } = speedup(ours, timing);
-    const spread = `${quantile(timing.ms, 0.25).toFixed(1)} to ${quantile(timing.ms, 0.75).toFixed(1)}`;
-    const peak = timing.name === 'heed forward' ? '' : `, peak ${await peakOf(timing.name, shape)} MB`;
-    console.log(
-      `  ${timing.name.padEnd(14)} ${median(timing.ms).toFixed(1).padStart(8)} ms (${spread}); ` +
-        `its time / heed's ${ratio.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)}), ${timing.ms.length} rounds${peak}`,
+  return { results, bytes: await downloads() };
+}
+
+const table = (head, rows) =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+
+/** @returns {string} Markdown */
+export function trainingReport({ results, bytes }) {
+  const parts = [
+    '## Training',
+    `A step is a forward pass, a backward pass and AdamW, without dropout, on one thread, in processes that take turns; the processes of libraries in JavaScript run in Node 24. All
+libraries begin with the same parameters, and their first losses agree to a thousandth. TensorFlow.js has no gradient for lookups in WebAssembly, so it and jax-js multiply by
+one-hot rows. The peak is the resident memory of the process.`,
+  ];
+  for (const { task, rows } of results) {
+    const { layers, width, texts, tokens } = TASKS[task];
+    const forward = rows.find(({ name }) => name === FORWARD);
+    parts.push(
+      `### ${layers} layers of width ${width}, ${texts} x ${tokens} tokens`,
+      table(
+        ['', 'ms a step', 'peak MB', 'heed is times as fast'],
+        rows.map(({ name, ms, peakMB, heedIs, failure }) => {
+          if (failure) return [name, failure, '', ''];
+          const { median: times, low, high } = heedIs;
+          const isOurs = name.startsWith('heed');
+          return [
+            name,
+            ms.toFixed(1),
+            peakMB.toFixed(0),
+            isOurs ? '' : `${times.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`,
+          ];
+        }),
+      ),
     );
+    const same = rows.find(({ name }) => name === 'heed (simd128)');
+    if (forward?.ms && same?.ms)
+      parts.push(`A step takes ${(same.ms / forward.ms).toFixed(2)} times as long as heed's forward pass.`);
   }
-  for (const runner of runners) await runner.dispose();
+  const kb = (n) => Math.round(n / 1024).toString();
+  parts.push(
+    '### Download for training',
+    table(
+      ['', 'KB', 'KB brotli'],
+      bytes.map(({ name, raw, brotli }) => [name, kb(raw), kb(brotli)]),
+    ),
+  );
+  return parts.join('\n\n');
 }
 
-console.log('\nJavaScript and WebAssembly that a page downloads to train, KB and KB brotli');
-for (const { name, raw, brotli } of await trainingBytes())
-  console.log(`  ${name.padEnd(14)} ${(raw / 1024).toFixed(0).padStart(6)} ${(brotli / 1024).toFixed(0).padStart(6)}`);
-process.exit(0); // tfjs keeps the process alive
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const { values } = parseArgs({
+    options: {
+      seconds: { type: 'string', default: '10' },
+      tasks: { type: 'string', default: Object.keys(TASKS).join() },
+    },
+  });
+  console.log(
+    trainingReport(await measureTraining({ seconds: Number(values.seconds), tasks: values.tasks.split(',') })),
+  );
+}

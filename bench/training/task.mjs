@@ -1,77 +1,73 @@
-/** The training task of the benchmark: the model's shapes, its first weights under PyTorch's names, and one batch. */
+/**
+ * What every library trains: embeddings, sinusoidal positions, a post-norm encoder and a linear layer that scores the symbols at each position; cross entropy, AdamW.
+ * The parameters come from a file that heed writes once, with PyTorch's names, so that all libraries begin with the same and must compute the same losses.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { readSafetensors, writeSafetensors } from '../safetensors.mjs';
 
-export const SHAPES = {
-  /** The model that learns to reverse sequences. */
-  toy: { batch: 64, length: 16, width: 32, heads: 2, inner: 64, layers: 2, activation: 'relu' },
-  minilm: { batch: 8, length: 128, width: 384, heads: 12, inner: 1536, layers: 6, activation: 'gelu' },
+export const TASKS = {
+  toy: { vocabulary: 10, width: 32, heads: 2, hidden: 64, layers: 2, activation: 'relu', texts: 64, tokens: 16 },
+  // MiniLM's encoder. The vocabulary is small, because tfjs-wasm has no gradient for lookups and multiplies by one-hot rows instead.
+  minilm: {
+    vocabulary: 1000,
+    width: 384,
+    heads: 12,
+    hidden: 1536,
+    layers: 6,
+    activation: 'gelu',
+    texts: 8,
+    tokens: 128,
+  },
 };
+export const ADAMW = { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0.01 };
+/** Steps whose losses are compared. */
+export const COMPARED = 3;
 
-export const SYMBOLS = 10;
-export const ADAMW = { lr: 1e-4, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0.01 };
+const folder = new URL('../../build/bench/training/', import.meta.url);
+export const fileOf = (name) => fileURLToPath(new URL(`${name}.safetensors`, folder));
 
-/** Uniform in [-0.5, 0.5), from a fixed seed. */
-function generator() {
-  let state = 12345;
-  return () => {
+/** Ids from a fixed seed; the labels are the ids in reverse. */
+export function batchOf({ vocabulary, texts, tokens }) {
+  let state = 1;
+  const draw = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32 - 0.5;
+    return Math.floor((state / 2 ** 32) * vocabulary);
   };
+  const ids = Array.from({ length: texts }, () => Array.from({ length: tokens }, draw));
+  return { ids, labels: ids.map((row) => [...row].reverse()) };
 }
 
-/** sin and cos of Vaswani et al. 2017, [length, width]. */
-function positions(length, width) {
-  const data = new Float32Array(length * width);
-  for (let i = 0; i < length; i++) {
-    for (let k = 0; k < width; k++) {
-      const angle = i * 10000 ** (-(k - (k % 2)) / width);
-      data[i * width + k] = k % 2 ? Math.cos(angle) : Math.sin(angle);
-    }
-  }
-  return data;
+export function heedModel(heed, { vocabulary, width, heads, hidden, layers, activation, tokens }) {
+  return new heed.Sequential(
+    [
+      new heed.Embedding({ numEmbeddings: vocabulary, embedDim: width }),
+      new heed.PositionalEncoding({ embedDim: width, maxLength: tokens }),
+      new heed.Encoder({
+        ...{ embedDim: width, numHeads: heads, feedForwardDim: hidden, numLayers: layers, activation },
+        dropout: 0,
+      }),
+      new heed.Linear({ inFeatures: width, outFeatures: vocabulary }),
+    ],
+    { seed: 1 },
+  );
 }
 
-/** @param {keyof typeof SHAPES} name */
-export function makeTask(name) {
-  const shape = SHAPES[name];
-  const { batch, length, width, inner, layers } = shape;
-  const next = generator();
-  /** @type {Record<string, { shape: number[], data: Float32Array }>} */
-  const weights = {};
-  const matrix = (key, rows, columns) => {
-    const scale = 2 * Math.sqrt(3 / columns);
-    weights[key] = {
-      shape: [rows, columns],
-      data: Float32Array.from({ length: rows * columns }, () => scale * next()),
-    };
-  };
-  const vector = (key, size, value) => {
-    weights[key] = { shape: [size], data: new Float32Array(size).fill(value) };
-  };
-  matrix('0.weight', SYMBOLS, width);
-  for (let i = 0; i < layers; i++) {
-    const layer = `2.layers.${i}`;
-    matrix(`${layer}.self_attn.in_proj_weight`, 3 * width, width);
-    vector(`${layer}.self_attn.in_proj_bias`, 3 * width, 0);
-    matrix(`${layer}.self_attn.out_proj.weight`, width, width);
-    vector(`${layer}.self_attn.out_proj.bias`, width, 0);
-    matrix(`${layer}.linear1.weight`, inner, width);
-    vector(`${layer}.linear1.bias`, inner, 0);
-    matrix(`${layer}.linear2.weight`, width, inner);
-    vector(`${layer}.linear2.bias`, width, 0);
-    for (const norm of ['norm1', 'norm2']) {
-      vector(`${layer}.${norm}.weight`, width, 1);
-      vector(`${layer}.${norm}.bias`, width, 0);
-    }
-  }
-  matrix('3.weight', SYMBOLS, width);
-  vector('3.bias', SYMBOLS, 0);
-  const ids = Array.from({ length: batch }, () => Array.from({ length }, () => Math.floor((next() + 0.5) * SYMBOLS)));
-  return {
-    name,
-    ...shape,
-    weights,
-    ids,
-    labels: ids.map((row) => [...row].reverse()),
-    positions: positions(length, width),
-  };
+/** Writes the parameters, and the batch for Python. */
+export async function prepare(name) {
+  if (existsSync(fileOf(name))) return;
+  const { load } = await import('../../dist/train.js');
+  const heed = await load();
+  const task = TASKS[name];
+  const tensors = { ...heedModel(heed, task).stateDict(), positions: heed.positionalEncoding(task.tokens, task.width) };
+  heed.dispose();
+  await mkdir(folder, { recursive: true });
+  await writeFile(
+    fileOf(name).replace('.safetensors', '.json'),
+    JSON.stringify({ task, adamw: ADAMW, ...batchOf(task) }),
+  );
+  await writeFile(fileOf(name), writeSafetensors(tensors));
 }
+
+export const readParameters = async (name) => readSafetensors(new Uint8Array(await readFile(fileOf(name))));

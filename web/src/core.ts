@@ -118,6 +118,7 @@ export interface RawDecoded {
 export interface RawDecoderCache {
   /** Rows seen so far. */
   length(): number;
+  copy(): RawDecoderCache;
   delete(): void;
 }
 

@@ -48,7 +48,10 @@ BoundVariable* dropoutLayer(BoundGraph& graph, BoundModule& module, const BoundV
   return guarded([&] {
     Graph& g = graph.graph();
     // One row, as in inference: the draws depend on the position in the whole tensor.
-    const Variable row = train::dropout(g, static_cast<Dropout&>(module.module()), asRow(graph, x));
+    const Index first_column = g.context().random.first_row * columnsOf(x.shape());
+    RandomScope scope(g.context());
+    g.context().random = {};
+    const Variable row = train::dropout(g, static_cast<Dropout&>(module.module()), asRow(graph, x), first_column);
     return made(x.shape(), train::reshape(g, row, rowsOf(x.shape()), columnsOf(x.shape())));
   });
 }

@@ -139,7 +139,11 @@ void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
   entry.present = false;
   if (entry.dense.data()) entry.dense.view().setZero();
-  std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+  // The order of rows decides how sums over them round: it must not depend on earlier steps, or a resumed run would
+  // differ.
+  entry.rows.slots.clear();
+  entry.rows.order.clear();
+  entry.rows.values.clear();
 }
 
 void ParameterGradients::zero() {

@@ -33,12 +33,14 @@ export interface Serving {
   headers?: Record<string, string>;
   /** The content security policy of the page. */
   policy?: string;
+  /** The file of dist/ that the page imports. */
+  entry?: string;
 }
 
 /** Serves dist/, `models` below /models/, and at / a page that imports heed and sets it as the global `heed`. */
 export async function serveHeed(
   models: Models,
-  { headers = {}, policy = strictPolicy }: Serving = {},
+  { headers = {}, policy = strictPolicy, entry = 'index.js' }: Serving = {},
 ): Promise<{ origin: string; close(): void }> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split('?')[0]!);
@@ -51,7 +53,7 @@ export async function serveHeed(
     if (path === '/page.js')
       return void response
         .writeHead(200, { 'content-type': 'text/javascript' })
-        .end('import * as heed from "/index.js"; globalThis.heed = heed;');
+        .end(`import * as heed from "/${entry}"; globalThis.heed = heed;`);
     if (path.startsWith('/models/') && models(path.slice('/models/'.length), request, response)) return;
     const file = join(dist, path.slice(1));
     if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return void response.writeHead(404).end();
