@@ -60,6 +60,11 @@ export default defineConfig({
           globalSetup: 'tests/package/setup.ts',
         },
       },
+      // With servers: `npm run test:scale`.
+      {
+        extends: true,
+        test: { name: 'scale', include: ['tests/scale/*.test.ts'], testTimeout: 900_000, hookTimeout: 900_000 },
+      },
       {
         extends: true,
         test: {

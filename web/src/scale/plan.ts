@@ -91,7 +91,8 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
   for (const { file } of corpus) {
     for (const each of chunksOf(resolve(root, file), file, { rows: chunk, bytes: CHUNK_BYTES })) {
       chunks.push(each);
-      onProgress?.((read += each.bytes));
+      read += each.bytes;
+      onProgress?.(read);
       await new Promise(setImmediate); // signals are handled here
       signal?.throwIfAborted();
     }

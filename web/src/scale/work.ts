@@ -195,7 +195,10 @@ class Crew {
   async embed(chunk: number): Promise<ChunkDone> {
     const thread = this.#idle.pop() ?? (await new Promise<EmbeddingThread>((free) => this.#waiting.push(free)));
     try {
-      return await thread.embed(chunk, (rows) => this.onProgress((this.#rows += rows)));
+      return await thread.embed(chunk, (rows) => {
+        this.#rows += rows;
+        this.onProgress(this.#rows);
+      });
     } finally {
       const next = this.#waiting.shift();
       if (next) next(thread);
