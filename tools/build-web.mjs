@@ -166,11 +166,10 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
     logLevel: 'warning',
   };
   // For coverage all are built together.
-  if (!isTraining && forCoverage) Object.assign(entryPoints, kNodeEntries);
+  if (!isTraining && forCoverage) Object.assign(entryPoints, ...kNodeEntries);
   else if (!isTraining) {
-    const plugins = [externalApiPlugin];
-    for (const [name, source] of Object.entries(kNodeEntries))
-      await build({ ...options, ...forNode, entryPoints: { [name]: source }, plugins });
+    const ours = { ...options, ...forNode, chunkNames: 'node-[name]-[hash]', splitting: true, plugins: [externalApiPlugin] };
+    for (const entryPoints of kNodeEntries) await build({ ...ours, entryPoints });
   }
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk

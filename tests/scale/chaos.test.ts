@@ -37,7 +37,9 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
 
 test('the reference is what the model computes, bit for bit', async () => {
   using model = await (await load()).fromPretrained(join(folder, 'model'));
-  const texts = files.flatMap((file) => fs.readFileSync(file, 'utf8').trimEnd().split('\n')).map((line) => JSON.parse(line).text);
+  const texts = files
+    .flatMap((file) => fs.readFileSync(file, 'utf8').trimEnd().split('\n'))
+    .map((line) => JSON.parse(line).text);
   const rows = rowsOf(reference);
   expect(rows).toHaveLength(LINES);
   const whole = await model.embed(texts.filter((text) => text !== undefined));
@@ -66,7 +68,7 @@ async function chaos(name: string, seed: number, argsOf: (slot: number) => strin
     const supervise = async (slot: number) => {
       for (;;) {
         const { child, ended } = start(['--work', out, '--workers', '1', ...argsOf(slot)]);
-        const timer = kills < KILLS ? setTimeout(() => child.kill('SIGKILL'), random() * 2 * usual) : undefined;
+        const timer = kills < KILLS ? setTimeout(() => child.kill('SIGKILL'), random() * 1.5 * usual) : undefined;
         const { code, signal, err } = await ended;
         clearTimeout(timer);
         if (signal === 'SIGKILL') kills++;

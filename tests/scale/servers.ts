@@ -74,7 +74,13 @@ export async function startRedis(): Promise<Server> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'heed-redis-'));
   const port = await freePort();
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no'];
-  return serve(`redis://127.0.0.1:${port}`, port, folder, () => {}, () => spawn('redis-server', args));
+  return serve(
+    `redis://127.0.0.1:${port}`,
+    port,
+    folder,
+    () => {},
+    () => spawn('redis-server', args),
+  );
 }
 
 /** The newest PostgreSQL of Debian's packages, whose programs are not on the path. */

@@ -72,7 +72,11 @@ export interface PartRow {
 }
 
 /** The names of a folder's parts, in order. */
-export const partNames = (folder: string) => fs.readdirSync(folder).filter((name) => name.startsWith('part-')).sort();
+export const partNames = (folder: string) =>
+  fs
+    .readdirSync(folder)
+    .filter((name) => name.startsWith('part-'))
+    .sort();
 
 /** The rows of a folder's parts, in order. */
 export function rowsOf(folder: string): PartRow[] {

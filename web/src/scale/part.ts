@@ -135,6 +135,9 @@ export class PartWriter {
 
 const NPY_TYPES = { fp32: '<f4', int8: '|i1', binary: '|u1' };
 
+/** The key of what a Parquet part says of itself: { line, errors }, its first line and the number of rows without a vector. */
+export const PARQUET_KEY = 'heed';
+
 /** A Parquet file with the columns file, line, id, error, scale (int8) and embedding: a list of floats, a list of int8, or bytes. */
 function parquetOf(rows: Row[], output: VectorType): Uint8Array {
   const text = (value: unknown) =>
@@ -149,7 +152,10 @@ function parquetOf(rows: Row[], output: VectorType): Uint8Array {
   ];
   const bytes = { name: 'embedding', data: vectors.map((each) => each?.values), type: 'BYTE_ARRAY' as const };
   const list = { name: 'embedding', data: vectors.map((each) => each && Array.from(each.values)) };
-  const options = { codec: 'UNCOMPRESSED' as const, statistics: false };
+  const errors = rows.filter(({ error }) => error !== undefined).length;
+  const kvMetadata = [{ key: PARQUET_KEY, value: JSON.stringify({ line: rows[0]!.line, errors }) }];
+  // Vectors do not compress.
+  const options = { codec: 'UNCOMPRESSED' as const, statistics: false, kvMetadata };
   if (output === 'binary')
     return new Uint8Array(parquetWriteBuffer({ columnData: [...columnData, bytes], ...options }));
   const element =
