@@ -42,9 +42,13 @@ export interface Ended {
   err: string;
 }
 
+/** So that it runs the same build as the tests. */
+const FLAGS = process.execArgv.filter((flag) => flag.includes('relaxed-simd'));
+
 /** Starts `heed embed`. */
-export function start(args: string[], options: { cwd?: string; prefix?: string[] } = {}) {
-  const command = [...(options.prefix ?? []), process.execPath, script, 'embed', ...args];
+export function start(args: string[], options: { cwd?: string; prefix?: string[]; flags?: string[] } = {}) {
+  const node = [process.execPath, ...(options.flags ?? FLAGS)];
+  const command = [...(options.prefix ?? []), ...node, script, 'embed', ...args];
   const child: ChildProcess = spawn(command[0]!, command.slice(1), {
     cwd: options.cwd,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { resolve } from 'node:path';
 import { invalidFile } from '../cli/error.js';
 import { HeedError } from '../index.js';
-import { type Chunk, firstLines, type Manifest } from './manifest.js';
+import { type Chunk, firstLines, type Manifest, statusOf } from './manifest.js';
 
 /** Longer lines become error rows, so that memory does not depend on the length of a line. */
 export const MAX_LINE_BYTES = 1 << 20;
@@ -102,7 +102,7 @@ export function requireUnchanged({ root }: Corpus, { file, first, bytes, sha256 
 export function requireSameSizes({ root, files }: Corpus): void {
   for (const { file, bytes } of files) {
     const path = resolve(root, file);
-    const status = fs.statSync(path, { throwIfNoEntry: false });
+    const status = statusOf(path);
     if (!status) throw new HeedError('NOT_FOUND', `${path}: expected the file that was planned, got none`);
     if (status.size !== bytes) throw changed(path, `one of ${status.size} bytes instead of ${bytes}`);
   }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { invalid, invalidFile } from '../cli/error.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
 import { version } from '../version.js';
-import type { Embedding, Manifest } from './manifest.js';
+import { type Embedding, type Manifest, statusOf } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
 
@@ -31,7 +31,7 @@ const besideThis = (name: string) => fileURLToPath(new URL(`./${name}`, import.m
 /** The hash of the files of a model: of a folder, those that heed may read. Workers on other machines read them too, so they must be files. */
 export function hashModel(source: string | null): string {
   const path = source ?? besideThis('model/model.safetensors');
-  const status = fs.statSync(path, { throwIfNoEntry: false });
+  const status = statusOf(path);
   if (status?.isFile()) return hashFile(path);
   if (!status?.isDirectory())
     throw invalid(
@@ -63,7 +63,10 @@ export async function probe(model: PretrainedModel, embedding: Embedding): Promi
 }
 
 export async function openModel({ build, model, dtype }: Pick<Manifest, 'build' | 'model' | 'dtype'>) {
-  const heed = await load({ build });
+  const heed = await load({ build }).catch((cause: Error) => {
+    const got = `one that does not (${cause.message}). Plan with --build simd128, which every engine runs`;
+    throw invalid('machine', `an engine that runs the plan's build ${build}`, got, 'UNSUPPORTED', cause);
+  });
   return heed.fromPretrained(model.source ?? undefined, { dtype });
 }
 

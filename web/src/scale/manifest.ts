@@ -150,6 +150,16 @@ export function unwritable(path: string, cause: unknown): HeedError {
   return new HeedError('INVALID_FILE', `${path}: cannot be written (${message}). ${hint}`, { cause });
 }
 
+/** What is at a path; undefined if nothing can be. */
+export function statusOf(path: string): fs.Stats | undefined {
+  try {
+    return fs.statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (['ENOTDIR', 'ENAMETOOLONG'].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
+    throw error;
+  }
+}
+
 /** A part of a name that no other process uses. */
 export const uniqueSuffix = () => randomBytes(6).toString('hex');
 

@@ -4,7 +4,8 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { parquetWriteBuffer, schemaFromColumnData } from 'hyparquet-writer';
+import type { SchemaElement } from 'hyparquet';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { HeedError } from '../index.js';
 import type { Line } from './corpus.js';
 import { type Manifest, type PartFormat, partNames, publish, unwritable, type VectorType } from './manifest.js';
@@ -143,30 +144,42 @@ function parquetOf(rows: Row[], output: VectorType): Uint8Array {
   const text = (value: unknown) =>
     value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value);
   const vectors = rows.map(({ vector }) => vector);
-  const columnData = [
-    { name: 'file', data: rows.map(({ file }) => file), type: 'STRING' as const },
-    { name: 'line', data: rows.map(({ line }) => BigInt(line)), type: 'INT64' as const },
-    { name: 'id', data: rows.map(({ id }) => text(id)), type: 'STRING' as const },
-    { name: 'error', data: rows.map(({ error }) => error), type: 'STRING' as const },
-    ...(output === 'int8' ? [{ name: 'scale', data: vectors.map((each) => each?.scale), type: 'FLOAT' as const }] : []),
-  ];
-  const bytes = { name: 'embedding', data: vectors.map((each) => each?.values), type: 'BYTE_ARRAY' as const };
   const list = { name: 'embedding', data: vectors.map((each) => each && Array.from(each.values)) };
+  const bytes = { name: 'embedding', data: vectors.map((each) => each?.values) };
+  const columnData = [
+    { name: 'file', data: rows.map(({ file }) => file) },
+    { name: 'line', data: rows.map(({ line }) => BigInt(line)) },
+    { name: 'id', data: rows.map(({ id }) => text(id)) },
+    { name: 'error', data: rows.map(({ error }) => error) },
+    ...(output === 'int8' ? [{ name: 'scale', data: vectors.map((each) => each?.scale) }] : []),
+    output === 'binary' ? bytes : list,
+  ];
+  // Given, not guessed: whole numbers are floats too, and a list has the standard's three levels.
+  const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
+  const [REQUIRED, OPTIONAL] = [{ repetition_type: 'REQUIRED' }, { repetition_type: 'OPTIONAL' }] as const;
+  const schema: SchemaElement[] = [
+    { name: 'root', num_children: columnData.length },
+    { name: 'file', ...REQUIRED, ...STRING },
+    { name: 'line', ...REQUIRED, type: 'INT64' },
+    { name: 'id', ...OPTIONAL, ...STRING },
+    { name: 'error', ...OPTIONAL, ...STRING },
+  ];
+  if (output === 'int8') schema.push({ name: 'scale', ...OPTIONAL, type: 'FLOAT' });
+  if (output === 'binary') schema.push({ name: 'embedding', ...OPTIONAL, type: 'BYTE_ARRAY' });
+  else
+    schema.push(
+      { name: 'embedding', ...OPTIONAL, num_children: 1, converted_type: 'LIST' },
+      { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+      {
+        name: 'element',
+        ...REQUIRED,
+        ...(output === 'fp32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' }),
+      },
+    );
   const errors = rows.filter(({ error }) => error !== undefined).length;
   const kvMetadata = [{ key: PARQUET_KEY, value: JSON.stringify({ line: rows[0]!.line, errors }) }];
   // Vectors do not compress.
-  const options = { codec: 'UNCOMPRESSED' as const, statistics: false, kvMetadata };
-  if (output === 'binary')
-    return new Uint8Array(parquetWriteBuffer({ columnData: [...columnData, bytes], ...options }));
-  const element =
-    output === 'fp32' ? { type: 'FLOAT' as const } : { type: 'INT32' as const, converted_type: 'INT_8' as const };
-  // The standard's three levels; with the type given, whole numbers are not taken for integers.
-  const schema = [
-    { ...schemaFromColumnData({ columnData })[0]!, num_children: columnData.length + 1 },
-    ...schemaFromColumnData({ columnData }).slice(1),
-    { name: 'embedding', repetition_type: 'OPTIONAL' as const, num_children: 1, converted_type: 'LIST' as const },
-    { name: 'list', repetition_type: 'REPEATED' as const, num_children: 1 },
-    { name: 'element', repetition_type: 'REQUIRED' as const, ...element },
-  ];
-  return new Uint8Array(parquetWriteBuffer({ columnData: [...columnData, list], schema, ...options }));
+  return new Uint8Array(
+    parquetWriteBuffer({ columnData, schema, codec: 'UNCOMPRESSED', statistics: false, kvMetadata }),
+  );
 }

@@ -12,6 +12,7 @@ import {
   type Manifest,
   manifestPath,
   type PartFormat,
+  statusOf,
   unwritable,
   type VectorType,
   writeWhole,
@@ -132,7 +133,7 @@ function hasPlan(out: string): HeedError {
 
 function requireNew(out: string): void {
   if (fs.existsSync(manifestPath(out))) throw hasPlan(out);
-  const status = fs.statSync(out, { throwIfNoEntry: false });
+  const status = statusOf(out);
   if (status && !status.isDirectory()) throw invalid('out', 'a folder', `'${out}', which is a file`);
   const part = status && fs.readdirSync(out).find((name) => /^(part-\d+|_SUCCESS)/.test(name));
   if (part) throw invalid('out', 'a folder without parts', `'${out}', which has ${part}`);
@@ -148,7 +149,7 @@ function corpusOf(files: readonly string[], given: PlanOptions['format'], root: 
     if (file === '-') throw invalid('files', 'paths of files, which workers can read', "'-' (standard input)");
     if (seen.has(path)) throw invalid('files', 'each file once', `'${file}' again`);
     seen.add(path);
-    const status = fs.statSync(path, { throwIfNoEntry: false });
+    const status = statusOf(path);
     if (!status) throw new HeedError('NOT_FOUND', `${file}: cannot be read (no such file)`);
     if (!status.isFile()) throw invalid('files', 'files', `'${file}', which is none`);
     const format = given ?? (/\.(jsonl|ndjson)$/.test(file) ? 'jsonl' : 'lines');

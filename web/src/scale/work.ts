@@ -82,6 +82,7 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   const table = database && (await VectorTable.open(database.url, database.table, manifest));
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
   const crew = new Crew(folder, manifest, database, options.onProgress);
+  let line = null as ChunkQueue | null;
   const stop = new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
   stop.catch(() => {});
 
@@ -104,40 +105,34 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
     }
   }
 
-  const isMissing = async (chunk: number) =>
-    table !== null || !fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!));
+  /** Embeds a chunk unless another process was faster. */
+  async function embedMissing(chunk: number): Promise<void> {
+    if (table !== null || !fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!))) await embed(chunk);
+  }
 
   async function work(): Promise<void> {
     const chunks = await missing();
     if (chunks.length === 0) return;
     const threads = Math.min(workers === 'auto' ? availableParallelism() : workers, chunks.length);
-    await Promise.race([crew.start(threads), stop]);
     if (queue === undefined) {
+      await crew.start(threads);
       let next = 0;
       const loop = async () => {
-        while (next < chunks.length) {
-          const chunk = chunks[next++]!;
-          if (await isMissing(chunk)) await embed(chunk);
-        }
+        while (next < chunks.length) await embedMissing(chunks[next++]!);
       };
-      await Promise.race([Promise.all(Array.from({ length: threads }, loop)), stop]);
+      await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      const line = await Promise.race([ChunkQueue.open(queue, manifest, options.queueTimeout), stop]);
-      try {
-        const handle = async (chunk: number) => {
-          if (await isMissing(chunk)) await embed(chunk);
-        };
-        await Promise.race([line.consume(handle, missing, threads, options.lock ?? 30), stop]);
-      } finally {
-        await line.close();
-      }
+      line = await ChunkQueue.open(queue, manifest, options.queueTimeout);
+      await crew.start(threads);
+      await line.consume(embedMissing, missing, threads, options.lock ?? 30);
     }
   }
 
   try {
-    await work();
+    await Promise.race([work(), stop]);
   } finally {
     await crew.close();
+    await line?.close();
     await table?.close();
   }
   const { failed } = findParts(folder, manifest);
