@@ -102,11 +102,10 @@ const filesPlugin = (prefix) => ({
 
 // What runs only in Node: the command line, heed/node, and the script of its threads. Bundles of their own, so that their needs
 // do not change the API's chunks.
-const kNodeEntries = {
-  cli: 'web/src/cli/main.ts',
-  node: 'web/src/node.ts',
-  'embed-worker': 'web/src/scale/embed-worker.ts',
-};
+const kNodeEntries = [
+  { cli: 'web/src/cli/main.ts' },
+  { node: 'web/src/node.ts', 'embed-worker': 'web/src/scale/embed-worker.ts' },
+];
 
 /** They import the API from index.js, and the command line heed/node from node.js, as any other user of the package. */
 const externalApiPlugin = {
@@ -168,7 +167,13 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
   // For coverage all are built together.
   if (!isTraining && forCoverage) Object.assign(entryPoints, ...kNodeEntries);
   else if (!isTraining) {
-    const ours = { ...options, ...forNode, chunkNames: 'node-[name]-[hash]', splitting: true, plugins: [externalApiPlugin] };
+    const ours = {
+      ...options,
+      ...forNode,
+      chunkNames: 'node-[name]-[hash]',
+      splitting: true,
+      plugins: [externalApiPlugin],
+    };
     for (const entryPoints of kNodeEntries) await build({ ...ours, entryPoints });
   }
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });

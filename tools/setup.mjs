@@ -33,15 +33,15 @@ function checkNode() {
   }
 }
 
-async function missingDebianPackages() {
-  const query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n', ...kDebianPackages];
+async function missingDebianPackages(packages) {
+  const query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n', ...packages];
   const { output } = await run(query, { quiet: true, allowFailure: true });
   const installed = new Set(output.split('\n').map((line) => line.match(/^(\S+) installed$/)?.[1]));
-  return kDebianPackages.filter((name) => !installed.has(name));
+  return packages.filter((name) => !installed.has(name));
 }
 
-async function ensureDebianPackages() {
-  const missing = await missingDebianPackages();
+export async function ensureDebianPackages(packages = kDebianPackages) {
+  const missing = await missingDebianPackages(packages);
   if (missing.length === 0) return;
   const command = `apt-get install ${missing.join(' ')}`;
   let asRoot = [];

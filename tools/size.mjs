@@ -12,7 +12,7 @@ const kBrotliBudget = 110_000;
 // The same of heed/train, as it is. 145 KB is the goal.
 const kTrainBrotliBudget = 176_000;
 // What `npm install` writes to disk, without the model.
-const kUnpackedBudget = 1_800_000;
+const kUnpackedBudget = 1_900_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
