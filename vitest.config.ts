@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config';
 const alias = [
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
+  { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
 // Node 20 needs a flag for relaxed SIMD; newer versions may not know it.
@@ -58,6 +59,11 @@ export default defineConfig({
           exclude: bundlers,
           globalSetup: 'tests/package/setup.ts',
         },
+      },
+      // With servers: `npm run test:scale`.
+      {
+        extends: true,
+        test: { name: 'scale', include: ['tests/scale/*.test.ts'], testTimeout: 900_000, hookTimeout: 900_000 },
       },
       {
         extends: true,

@@ -117,10 +117,18 @@ const filesPlugin = (prefix) => ({
   },
 });
 
-/** The command line imports the API from index.js, as any other user of the package. */
+// What runs only in Node: the command line, heed/node, and the script of its threads. Bundles of their own, so that their needs
+// do not change the API's chunks.
+const kNodeEntries = [
+  { cli: 'web/src/cli/main.ts' },
+  { node: 'web/src/node.ts', 'embed-worker': 'web/src/scale/embed-worker.ts' },
+];
+
+/** They import the API from index.js, and the command line heed/node from node.js, as any other user of the package. */
 const externalApiPlugin = {
   name: 'external-api',
-  setup: ({ onResolve }) => onResolve({ filter: /^\.\.\/index\.js$/ }, () => ({ path: './index.js', external: true })),
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^\.\.\/(index|node)\.js$/ }, ({ path }) => ({ path: path.slice(1), external: true })),
 };
 
 // Runs Rolldown's minifier on esbuild's output: it drops unused functions inside other functions, and its names compress
@@ -173,10 +181,18 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
     external: ['node:*'],
     logLevel: 'warning',
   };
-  // A bundle of its own, so that its needs do not change the API's chunks; for coverage they are built together.
-  const cli = { cli: 'web/src/cli/main.ts' };
-  if (!isTraining && forCoverage) Object.assign(entryPoints, cli);
-  else if (!isTraining) await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
+  // For coverage all are built together.
+  if (!isTraining && forCoverage) Object.assign(entryPoints, ...kNodeEntries);
+  else if (!isTraining) {
+    const ours = {
+      ...options,
+      ...forNode,
+      chunkNames: 'node-[name]-[hash]',
+      splitting: true,
+      plugins: [externalApiPlugin],
+    };
+    for (const entryPoints of kNodeEntries) await build({ ...ours, entryPoints });
+  }
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
   return result.metafile.outputs;

@@ -14,7 +14,7 @@ const kThreadsBudget = 8_000;
 // The same of heed/train, as it is. 145 KB is the goal.
 const kTrainBrotliBudget = 176_000;
 // What `npm install` writes to disk, without the model.
-const kUnpackedBudget = 2_200_000;
+const kUnpackedBudget = 2_300_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
@@ -34,9 +34,9 @@ const split = (items, test) => [items.filter((item) => !test(item)), items.filte
 export function measureSizes() {
   const files = filesBelow(dist).map((file) => ({ file, name: file.slice(dist.length + 1) }));
   const tokenizers = files.filter(({ name }) => isTokenizers(name));
-  const scripts = files.filter(
-    ({ name }) => name.endsWith('.js') && !['cli.js', 'thread.js'].includes(name) && !isTokenizers(name),
-  );
+  // Not loaded by pages, or only if they use threads.
+  const isApart = (name) => /^(cli|thread|embed-worker|node(-.*)?)\.js$/.test(name);
+  const scripts = files.filter(({ name }) => name.endsWith('.js') && !isApart(name) && !isTokenizers(name));
   const largest = (modules) => Math.max(...modules.map(({ file }) => brotli(file)));
   const [modules, threadModules] = split(
     files.filter(({ name }) => name.endsWith('.wasm')),

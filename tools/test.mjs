@@ -1,7 +1,7 @@
 // `npm test [part …]`: installs and builds what is missing, then runs the tests of these parts, by default all fast ones.
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
-import { PlainError, run, runMain, say } from './console.mjs';
+import { isDebian, PlainError, run, runMain, say } from './console.mjs';
 import { ensureDebianPackages, ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
@@ -17,6 +17,26 @@ const vitest = (...projects) =>
 async function checkPackage() {
   checkSizes();
   await run([process.execPath, 'tools/record.mjs', 'check']);
+}
+
+// The programs of the tests with servers, and the Debian packages that have them.
+const kServers = {
+  'redis-server': 'redis-server',
+  pg_ctlcluster: 'postgresql',
+  'docker-compose': 'docker-compose',
+  kubectl: 'kubernetes-client',
+};
+
+/** Installs the servers that are missing, on Debian. */
+async function ensureServers() {
+  const missing = [];
+  for (const program of Object.keys(kServers)) {
+    const { status } = await run(['sh', '-c', `command -v ${program}`], { quiet: true, allowFailure: true });
+    if (status !== 0) missing.push(program);
+  }
+  if (missing.length === 0) return;
+  if (!isDebian()) throw new PlainError(`programs are missing: ${missing.join(', ')}`);
+  await ensureDebianPackages(missing.map((program) => kServers[program]));
 }
 
 const kParts = {
@@ -35,6 +55,11 @@ const kParts = {
   package: async () => {
     await checkPackage();
     await vitest('package');
+  },
+  // Plans with queues and databases, on servers that the tests start and stop, and the files of examples/scale.
+  scale: async () => {
+    await ensureServers();
+    await vitest('scale');
   },
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {

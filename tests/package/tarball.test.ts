@@ -12,10 +12,14 @@ beforeAll(async () => {
   manifest = JSON.parse(fs.readFileSync(join(heed, 'package.json'), 'utf8'));
 });
 
-test('has no dependencies and no install scripts', () => {
-  for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies', 'bundledDependencies']) {
+test('has no dependencies but optional peers, and no install scripts', () => {
+  for (const field of ['dependencies', 'optionalDependencies', 'bundledDependencies']) {
     expect(manifest[field]).toBeUndefined();
   }
+  // Queues and databases for corpora larger than one machine.
+  const optional = { bullmq: { optional: true }, ioredis: { optional: true }, pg: { optional: true } };
+  expect(manifest.peerDependenciesMeta).toEqual(optional);
+  expect(Object.keys(manifest.peerDependencies as object)).toEqual(Object.keys(optional));
   for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
     expect(manifest.scripts?.[script]).toBeUndefined();
   }
@@ -32,6 +36,8 @@ test('contains the files that its manifest names, but no sources and no native b
     'dist/worker.js',
     'dist/thread.js',
     'dist/cli.js',
+    'dist/node.js',
+    'dist/embed-worker.js',
   ]) {
     expect(names).toContain(needed);
   }
