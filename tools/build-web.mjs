@@ -26,6 +26,8 @@ const kVariants = [
     entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
+// Entries beside the API, each bundled by itself, so that they change nothing for those who do not import them.
+const kExtras = { draw: 'web/src/draw.ts' };
 const kModules = kVariants.flatMap(({ modules }) => modules);
 // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
 const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
@@ -165,8 +167,25 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
   return result.metafile.outputs;
 }
 
+async function bundleExtras(forCoverage) {
+  const { build } = await import('esbuild');
+  const options = {
+    absWorkingDir: root,
+    outdir: next,
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    minify: !forCoverage,
+    legalComments: 'none',
+    logLevel: 'warning',
+  };
+  if (forCoverage) Object.assign(options, { sourcemap: 'linked' });
+  await build({ ...options, entryPoints: kExtras });
+}
+
 async function bundleAll(forCoverage) {
   const outputs = {};
+  await bundleExtras(forCoverage);
   for (const variant of kVariants) Object.assign(outputs, await bundle(variant, forCoverage));
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify({ outputs }));

@@ -32,7 +32,8 @@ const split = (items, test) => [items.filter((item) => !test(item)), items.filte
 export function measureSizes() {
   const files = filesBelow(dist).map((file) => ({ file, name: file.slice(dist.length + 1) }));
   const tokenizers = files.filter(({ name }) => isTokenizers(name));
-  const scripts = files.filter(({ name }) => name.endsWith('.js') && name !== 'cli.js' && !isTokenizers(name));
+  const isApart = ({ name }) => /^(cli|draw|adapters\/.*)\.js$/.test(name); // not part of what a page downloads for the API
+  const scripts = files.filter((file) => file.name.endsWith('.js') && !isApart(file) && !isTokenizers(file.name));
   const modules = files.filter(({ name }) => name.endsWith('.wasm'));
   const isTraining = ({ name }) => /^(heed-)?train\b/.test(name);
   const [api, trainApi] = split(scripts, isTraining).map((some) => sum(some.map(({ file }) => brotli(file))));
