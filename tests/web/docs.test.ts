@@ -1,6 +1,7 @@
 /** Runs the examples of docs/ and of the README and compares what they print, or say in comments, with the page. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import * as heed from 'heed';
+import * as heedDraw from 'heed/draw';
 import * as heedTrain from 'heed/train';
 import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
@@ -29,6 +30,23 @@ const claim = /^(\S.*); \/\/ (\[[\d, ]+\]).*$/gm;
 /** Stands where a page names a checkpoint that the reader has. */
 const folders = /'\/models\/[\w.-]+\/'/g;
 
+/** A canvas on which drawing has no effect; tests/web/draw.browser.test.ts draws on real ones. */
+class FakeCanvas {
+  width = 0;
+  height = 0;
+  readonly #context = {
+    measureText: () => ({ width: 1 }),
+    ...noOps(['fillRect', 'fillText', 'rotate', 'setTransform']),
+  };
+  getContext() {
+    return this.#context;
+  }
+}
+
+function noOps(names: string[]) {
+  return Object.fromEntries(names.map((name) => [name, () => {}]));
+}
+
 /** Runs the blocks of a page as one script, since later ones use what earlier ones made. */
 async function run(examples: Example[]): Promise<string[]> {
   const printed: string[] = examples.map(() => '');
@@ -42,11 +60,12 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(folders, 'folder')
-        .replaceAll(/^import (\{.*\}) from '(heed(?:\/train)?)';$/gm, "const $1 = imported['$2'];"),
+        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?)';$/gm, "const $1 = imported['$2'];"),
     )
     .join('\n');
-  const main = new Function('imported', 'log', 'expect', 'folder', `return (async () => {${script}\n})()`);
-  await main({ heed, 'heed/train': heedTrain }, log, expect, tinyModel());
+  const main = new Function('imported', 'log', 'expect', 'folder', 'document', `return (async () => {${script}\n})()`);
+  const entries = { heed, 'heed/train': heedTrain, 'heed/draw': heedDraw };
+  await main(entries, log, expect, tinyModel(), { querySelector: () => new FakeCanvas() });
   return printed;
 }
 
