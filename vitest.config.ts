@@ -2,7 +2,12 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // Tests import `heed` from dist/, as users get it (run `npm run build` first). Unit tests import modules of web/src by path.
+const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
 const alias = [
+  ...adapters.map((name) => ({
+    find: new RegExp(`^heed/${name}$`),
+    replacement: fileURLToPath(new URL(`dist/adapters/${name}.js`, import.meta.url)),
+  })),
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },

@@ -26,8 +26,16 @@ const kVariants = [
     entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
-// Entries beside the API, each bundled by itself, so that they change nothing for those who do not import them.
-const kExtras = { draw: 'web/src/draw.ts' };
+// Entries beside the API, bundled apart from it, so that they change nothing for those who do not import them.
+const kExtras = {
+  draw: 'web/src/draw.ts',
+  ...Object.fromEntries(
+    ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
+      `adapters/${name}`,
+      `web/src/adapters/${name}.ts`,
+    ]),
+  ),
+};
 const kModules = kVariants.flatMap(({ modules }) => modules);
 // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
 const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
@@ -175,6 +183,8 @@ async function bundleExtras(forCoverage) {
     bundle: true,
     format: 'esm',
     target: 'es2022',
+    splitting: true,
+    chunkNames: 'adapters/[name]-[hash]',
     minify: !forCoverage,
     legalComments: 'none',
     logLevel: 'warning',
