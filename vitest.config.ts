@@ -31,6 +31,7 @@ const coverage = process.env.NODE_V8_COVERAGE
 const browser = ['tests/**/*.browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
+const withPackages = ['tests/adapters/*.test.ts'];
 
 export default defineConfig({
   resolve: { alias },
@@ -64,6 +65,11 @@ export default defineConfig({
           exclude: bundlers,
           globalSetup: 'tests/package/setup.ts',
         },
+      },
+      // Needs Node 22 and the packages in tests/adapters; tools/test.mjs finds or installs both.
+      {
+        extends: true,
+        test: { name: 'adapters', include: withPackages, globalSetup: 'tests/adapters/setup.ts' },
       },
       {
         extends: true,

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
+import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
@@ -64,7 +65,12 @@ async function run(examples: Example[]): Promise<string[]> {
     )
     .join('\n');
   const main = new Function('imported', 'log', 'expect', 'folder', 'document', `return (async () => {${script}\n})()`);
-  const entries = { heed, 'heed/train': heedTrain, 'heed/draw': heedDraw };
+  const entries = {
+    heed,
+    'heed/train': heedTrain,
+    'heed/draw': heedDraw,
+    'heed/semantic-embedder': heedSemanticEmbedder,
+  };
   await main(entries, log, expect, tinyModel(), { querySelector: () => new FakeCanvas() });
   return printed;
 }

@@ -54,7 +54,7 @@ export interface SemanticEmbedderClass {
 
 /** Loads a model; `options` are to be passed to `fromPretrained`. */
 export type LoadEmbedder = (options: {
-  onProgress: (progress: { loaded: number; total: number }) => void;
+  onProgress: (progress: { loaded: number; total: number | null }) => void;
   signal?: SignalLike;
 }) => Promise<OwnedEmbedder>;
 
@@ -105,8 +105,8 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         reported = loaded;
         target.dispatchEvent(progressEvent(loaded));
       };
-      const onProgress = ({ loaded, total }: { loaded: number; total: number }) => {
-        const share = total > 0 ? Math.min(loaded / total, 1) : 0;
+      const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) => {
+        const share = total ? Math.min(loaded / total, 1) : 0;
         if (share > reported && share < 1) report(share);
       };
       const before = state;
