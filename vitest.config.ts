@@ -2,10 +2,16 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // Tests import `heed` from dist/, as users get it (run `npm run build` first). Unit tests import modules of web/src by path.
+const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
 const alias = [
+  ...adapters.map((name) => ({
+    find: new RegExp(`^heed/${name}$`),
+    replacement: fileURLToPath(new URL(`dist/adapters/${name}.js`, import.meta.url)),
+  })),
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
+  { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
 // Node 20 needs a flag for relaxed SIMD; newer versions may not know it.
@@ -26,6 +32,7 @@ const coverage = process.env.NODE_V8_COVERAGE
 const browser = ['tests/**/*.browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
+const withPackages = ['tests/adapters/*.test.ts'];
 
 export default defineConfig({
   resolve: { alias },
@@ -64,6 +71,11 @@ export default defineConfig({
       {
         extends: true,
         test: { name: 'scale', include: ['tests/scale/*.test.ts'], testTimeout: 900_000, hookTimeout: 900_000 },
+      },
+      // Needs Node 22 and the packages in tests/adapters; tools/test.mjs finds or installs both.
+      {
+        extends: true,
+        test: { name: 'adapters', include: withPackages, globalSetup: 'tests/adapters/setup.ts' },
       },
       {
         extends: true,

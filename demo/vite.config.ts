@@ -37,7 +37,9 @@ function sizes(): Plugin {
     load: (source) => {
       if (source !== `\0${id}`) return null;
       const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
-      const scripts = readdirSync(dist).filter((name) => name.endsWith('.js') && !/^(cli|worker)/.test(name));
+      const scripts = readdirSync(dist).filter(
+        (name) => name.endsWith('.js') && !/^(cli|worker|train|draw)/.test(name),
+      );
       const total = {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),

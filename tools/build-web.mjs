@@ -31,6 +31,16 @@ const kVariants = [
     entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
+// Entries beside the API, bundled apart from it, so that they change nothing for those who do not import them.
+const kExtras = {
+  draw: 'web/src/draw.ts',
+  ...Object.fromEntries(
+    ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
+      `adapters/${name}`,
+      `web/src/adapters/${name}.ts`,
+    ]),
+  ),
+};
 const kModules = kVariants.flatMap(({ modules }) => modules);
 // An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
 const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
@@ -198,8 +208,27 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
   return result.metafile.outputs;
 }
 
+async function bundleExtras(forCoverage) {
+  const { build } = await import('esbuild');
+  const options = {
+    absWorkingDir: root,
+    outdir: next,
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    splitting: true,
+    chunkNames: 'adapters/[name]-[hash]',
+    minify: !forCoverage,
+    legalComments: 'none',
+    logLevel: 'warning',
+  };
+  if (forCoverage) Object.assign(options, { sourcemap: 'linked' });
+  await build({ ...options, entryPoints: kExtras });
+}
+
 async function bundleAll(forCoverage) {
   const outputs = {};
+  await bundleExtras(forCoverage);
   for (const variant of kVariants) Object.assign(outputs, await bundle(variant, forCoverage));
   if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
   fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify({ outputs }));

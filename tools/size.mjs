@@ -34,8 +34,8 @@ const split = (items, test) => [items.filter((item) => !test(item)), items.filte
 export function measureSizes() {
   const files = filesBelow(dist).map((file) => ({ file, name: file.slice(dist.length + 1) }));
   const tokenizers = files.filter(({ name }) => isTokenizers(name));
-  // Not loaded by pages, or only if they use threads.
-  const isApart = (name) => /^(cli|thread|embed-worker|node(-.*)?)\.js$/.test(name);
+  // Not part of what a page downloads for the API, or only if it uses threads.
+  const isApart = (name) => /^(cli|thread|draw|embed-worker|node(-.*)?|adapters\/.*)\.js$/.test(name);
   const scripts = files.filter(({ name }) => name.endsWith('.js') && !isApart(name) && !isTokenizers(name));
   const largest = (modules) => Math.max(...modules.map(({ file }) => brotli(file)));
   const [modules, threadModules] = split(

@@ -1,7 +1,8 @@
 // `npm test [part …]`: installs and builds what is missing, then runs the tests of these parts, by default all fast ones.
+import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
-import { isDebian, PlainError, run, runMain, say } from './console.mjs';
+import { isDebian, PlainError, root, run, runMain, say } from './console.mjs';
 import { ensureDebianPackages, ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
@@ -60,6 +61,13 @@ const kParts = {
   scale: async () => {
     await ensureServers();
     await vitest('scale');
+  },
+  // The adapters with the packages that they are for, which need Node 22. Downloads them from npm the first time.
+  adapters: async () => {
+    await ensurePackages('tests/adapters');
+    const isNew = Number(process.versions.node.split('.')[0]) >= 22;
+    const node = isNew ? process.execPath : join(root, 'tests/adapters/node_modules/node-24/bin/node');
+    await run([node, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'adapters']);
   },
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {

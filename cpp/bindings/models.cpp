@@ -84,6 +84,17 @@ class BoundEncoding {
     });
   }
 
+  /// What layer i would multiply: q, k and v, each (T, E), one after the other.
+  val project(int i) {
+    return guarded([&] {
+      const Index size = static_cast<Index>(hidden_.size());
+      float* all = arena().take(3 * size);
+      const auto part = [&](Index n) { return view(all + n * size, sequences_.totalRows(), width()); };
+      model_->project(i, sequences_, readOnly(rows()), part(0), part(1), part(2), context());
+      return writeFloats(all, 3 * size);
+    });
+  }
+
   void applyFinalNorm() {
     guarded([&] { model_->applyFinalNorm(rows()); });
   }
@@ -152,6 +163,7 @@ EMSCRIPTEN_BINDINGS(heed_models) {
   using namespace emscripten;
   class_<BoundEncoding>("Encoding")
       .function("runLayer", &BoundEncoding::runLayer)
+      .function("project", &BoundEncoding::project)
       .function("applyFinalNorm", &BoundEncoding::applyFinalNorm)
       .function("hidden", &BoundEncoding::hidden)
       .function("pool", &BoundEncoding::pool);

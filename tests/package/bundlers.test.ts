@@ -1,5 +1,6 @@
 // Bundlers and frameworks that the repository does not use itself: each builds a tiny app from the packed tarball, which
 // then runs in Chromium. bundlers/ is a separate npm package that contains them; tools/test.mjs installs it.
+import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -76,4 +77,42 @@ test.each([
   const next = require.resolve('next/dist/bin/next');
   await runNode([next, 'build', flag], { cwd: folder, env: { NEXT_TELEMETRY_DISABLED: '1', CI: '1' } });
   await check(join(folder, 'out'));
+});
+
+test('the Next.js example: a route that searches on the server', async () => {
+  const folder = install('next-route', undefined, join(bundlers, 'apps'));
+  fs.cpSync(join(root, 'examples/next'), folder, { recursive: true });
+  fs.writeFileSync(join(folder, 'jsconfig.json'), '{ "compilerOptions": {} }'); // instead of the repository's tsconfig.json
+  const next = require.resolve('next/dist/bin/next');
+  const env = { NEXT_TELEMETRY_DISABLED: '1', CI: '1' };
+  await runNode([next, 'build'], { cwd: folder, env });
+  const server = spawn(process.execPath, [next, 'start', '--port', '0', '--hostname', '127.0.0.1'], {
+    cwd: folder,
+    env: { ...process.env, ...env, NODE_ENV: 'production' },
+  });
+  try {
+    let said = '';
+    const address = await new Promise<string>((resolve, reject) => {
+      server.once('exit', () => reject(new Error(said)));
+      for (const stream of [server.stdout, server.stderr])
+        stream.on('data', (bytes: Buffer) => {
+          said += bytes;
+          const found = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
+          if (found && /Ready/.test(said)) resolve(found);
+        });
+    });
+    const get = async (query: string) => {
+      const response = await fetch(`${address}/api/search?q=${encodeURIComponent(query)}`);
+      return { status: response.status, body: await response.json() };
+    };
+    const { status, body } = await get('preparing a meal');
+    expect(status).toBe(200);
+    expect(body.hits).toHaveLength(3);
+    expect(body.hits[0].text).toContain('onions');
+    expect(await get('')).toEqual({ status: 400, body: { error: 'q is missing' } });
+    expect((await get('a '.repeat(300))).status).toBe(413);
+  } finally {
+    server.removeAllListeners('exit');
+    server.kill();
+  }
 });

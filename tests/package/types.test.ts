@@ -7,7 +7,7 @@ import { install, root, runNode } from './installed.js';
 let folder: string;
 beforeAll(async () => {
   folder = install('types');
-  fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${use}`);
+  fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${entries}\n${use}`);
   // CommonJS modules load the package with import(), and its types by name.
   const types = "import type * as types from 'heed' with { 'resolution-mode': 'import' };";
   const body = use.replace('export ', '').replace(/: heed\./g, ': types.');
@@ -23,6 +23,11 @@ beforeAll(async () => {
   );
 });
 
+// The other entries, in TypeScript modules.
+const entries = ['train', 'draw', 'ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder']
+  .map((name, i) => `export * as entry${i} from 'heed/${name}';`)
+  .join('\n');
+
 // Uses each part of the API with annotated results, so that a wrong type is a compile error.
 const use = `
 export async function use() {
@@ -34,6 +39,8 @@ export async function use() {
   const mha = new runtime.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
   mha.dispose();
   const model = await runtime.fromPretrained({ 'config.json': new Uint8Array() }, { dtype: 'q8' });
+  const { projections } = await model.encode('a', { outputProjections: true });
+  const queries: heed.Tensor = projections.queries[0]!;
   const vectors: { data: Float32Array; shape: readonly number[] } = await model.embed(['a'], { pooling: 'mean', normalize: true });
   const extract = await heed.pipeline('feature-extraction');
   const out = await extract(['a'], { pooling: 'mean', normalize: true });
@@ -49,11 +56,13 @@ export async function use() {
   await heed.load({ build: 'fast' });
   // @ts-expect-error an unknown pooling
   await model.embed(['a'], { pooling: 'sum' });
+  // @ts-expect-error attentions that nothing asks for
+  (await model.encode('a', { outputProjections: true })).attentions.length;
   // @ts-expect-error a missing option
   new runtime.Linear({ inFeatures: 3 });
   // @ts-expect-error weights that nothing asks for
   mha.forward([[1]]).weights.data;
-  return [data, shape, nested, vectors, out, error, labels, lists, rows, mask, cost];
+  return [queries, data, shape, nested, vectors, out, error, labels, lists, rows, mask, cost];
 }`;
 
 // The same for heed/train.

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { HeedError, Tensor } from 'heed';
 import { describe, expect, it } from 'vitest';
 import { readMask, readTensor } from '../../web/src/tensor.js';
@@ -86,6 +87,31 @@ describe('Tensor', () => {
     );
     expect(String(new Tensor(Uint8Array.of(1, 0), [2, 1, 1]))).toBe('[[[1]],\n\n [[0]]]');
     expect(String(new Tensor(new Float32Array(0), [2, 0]))).toBe('[[],\n []]');
+  });
+
+  it('is printed by its first and last entries if it is large', () => {
+    const text = String(new Tensor(new Float32Array(10_000).fill(1), [20, 500]));
+    expect(text.split('\n')).toEqual([
+      '[[1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000],',
+      ...new Array<string>(2).fill(' [1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000],'),
+      ' …,',
+      ...new Array<string>(2).fill(' [1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000],'),
+      ' [1.0000, 1.0000, 1.0000, …, 1.0000, 1.0000, 1.0000]]',
+    ]);
+    // Axes of up to six entries are whole; the columns are as wide as the entries shown need.
+    const wide = new Tensor(new Float32Array(4_000_000).fill(12345, 10, -10), [2, 2_000_000]);
+    expect(String(wide).length).toBeLessThan(200);
+    expect(String(wide)).toContain(' 0.0000');
+    const all = String(new Tensor(new Uint8Array(1000), [1000]));
+    expect(all).not.toContain('…');
+    expect(all.match(/0/g)).toHaveLength(1000);
+  });
+
+  it('is printed with its shape by console.log', () => {
+    const x = new Tensor(Float32Array.of(1, 2), [1, 2]);
+    expect(inspect(x)).toBe('Tensor [1, 2]\n[[1.0000, 2.0000]]');
+    expect(inspect({ x })).toContain('Tensor [1, 2]');
+    expect(inspect(new Tensor(new Uint8Array(0), [0, 3]))).toBe('Tensor [0, 3]\n[]');
   });
 
   it('refuses a shape that its numbers do not fill', () => {

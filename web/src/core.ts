@@ -146,6 +146,8 @@ export interface RawTransformer extends RawIncrementalDecoder {
 export interface RawEncoding {
   /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
   runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
+  /** What layer `i` would multiply: queries, keys and values one after the other, each [T, E]. */
+  project(i: number): Float32Array;
   /** Applies the final norm, if the model has one. */
   applyFinalNorm(): void;
   /** A copy of the current rows, [T, E]. */

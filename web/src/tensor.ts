@@ -80,20 +80,36 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
     ) as Result;
   }
 
-  /** The numbers as text, aligned in columns: four decimal places, for masks none. */
+  /**
+   * The numbers as text, aligned in columns: four decimal places, for masks none. Of more than 1000 numbers, only the first and last three entries of each axis are
+   * shown, as in NumPy.
+   */
   toString(): string {
     const textOf = (value: number) =>
       this.data.BYTES_PER_ELEMENT === 4 ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value);
-    const width = Array.from(this.data, textOf).reduce((longest, { length }) => Math.max(longest, length), 0);
+    const edge = this.data.length > 1000 ? 3 : Infinity;
+    const width = nest<number>(
+      this,
+      (value) => textOf(value).length,
+      (lengths) => Math.max(0, ...lengths),
+      edge,
+    );
     return nest(
       this,
       (value) => textOf(value).padStart(width),
       (entries, axis) => {
+        if (entries.length < this.shape[axis]!) entries.splice(edge, 0, '…');
         // A line break between rows, and one more for each further axis.
         const depth = this.shape.length - 1 - axis;
         return `[${entries.join(depth === 0 ? ', ' : `,${'\n'.repeat(depth)}${' '.repeat(axis + 1)}`)}]`;
       },
+      edge,
     );
+  }
+
+  /** What `console.log` prints in Node, Deno and Bun: the shape, then `toString()`. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    return `Tensor ${formatShape(this.shape)}\n${this}`;
   }
 }
 
@@ -102,19 +118,20 @@ function firstExtent({ shape }: { shape: readonly number[] }): number {
   return shape[0]!;
 }
 
-/** Combines the entries of a tensor axis by axis, the innermost axis first. */
+/** Combines the entries of a tensor axis by axis, the innermost axis first; of each axis, at most the first and last `edge` entries. */
 function nest<T>(
   { data, shape }: Tensor<Float32Array | Uint8Array>,
   leaf: (value: number) => T,
   join: (entries: T[], axis: number) => T,
+  edge = Infinity,
 ): T {
   const combine = (axis: number, first: number, size: number): T => {
     if (axis === shape.length) return leaf(data[first]!);
-    const length = shape[axis]!;
-    return join(
-      Array.from({ length }, (_, i) => combine(axis + 1, first + (i * size) / length, size / length)),
-      axis,
-    );
+    const extent = shape[axis]!;
+    const length = Math.min(extent, 2 * edge);
+    const entry = (_: unknown, i: number) =>
+      combine(axis + 1, first + ((i < edge ? i : i + extent - length) * size) / extent, size / extent);
+    return join(Array.from({ length }, entry), axis);
   };
   return combine(0, 0, data.length);
 }

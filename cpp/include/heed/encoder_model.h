@@ -84,6 +84,10 @@ class EncoderModel : public Module {
   /// Runs layer i in place. `head_mask` (H) or empty; `weights` null or as in AttentionOutput.
   void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
                 float* weights, Context& context);
+  /// Writes the projections of the rows that layer i reads, hidden (T, E), as its attention multiplies them: queries
+  /// and keys are rotated if the layer has rotary positions. q, k and v (T, E), the heads side by side.
+  void project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k, MatrixView v,
+               Context& context) const;
   /// Applies the final norm, if the model has one.
   void applyFinalNorm(MatrixView hidden) const;
   /// output (rows, V) = x (rows, D) W_word^T: the tied output layer of masked language models, without its bias.
@@ -98,6 +102,11 @@ class EncoderModel : public Module {
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
   void updateRelativeBias();
+  /// Layer i, and whether its attention is limited to a window.
+  EncoderLayer& layer(Index i) const { return *layers_[config_.shared_layers ? 0 : static_cast<size_t>(i)]; }
+  bool isLocal(Index i) const { return config_.window >= 0 && i % config_.global_every != 0; }
+  /// The rotation of layer i; null if there is none.
+  const Rotary* rotary(Index i) const;
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;

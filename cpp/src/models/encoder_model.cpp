@@ -122,16 +122,38 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
     refuse(ErrorCode::kShapeMismatch, "headMask",
            std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.size()));
   }
-  const bool local = config_.window >= 0 && i % config_.global_every != 0;
   MultiHeadCallOptions options;
   options.head_mask = head_mask;
-  if (local) options.window = config_.window;
-  const std::optional<Rotary>& rotary =
-      local && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
-  if (rotary) options.rotary = &*rotary;
+  if (isLocal(i)) options.window = config_.window;
+  options.rotary = rotary(i);
   if (config_.positions == Positions::kRelative) options.bias = &positions_->relative;
-  EncoderLayer& layer = *layers_[config_.shared_layers ? 0 : static_cast<size_t>(i)];
-  layer.forward(readOnly(hidden), sequences, options, hidden, weights, context);
+  layer(i).forward(readOnly(hidden), sequences, options, hidden, weights, context);
+}
+
+void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k,
+                           MatrixView v, Context& context) const {
+  requireRange("layer", i, 0, config_.num_layers - 1);
+  requireShape("hidden", hidden, sequences.totalRows(), config_.embed_dim);
+  const Arena::Scope scope(context.arena);
+  const MultiHeadAttention& attention = layer(i).selfAttention();
+  const auto normed = [&](const LayerNorm& norm) {
+    const MatrixView y = context.arena.matrix(hidden.rows(), hidden.cols());
+    norm.forward(hidden, y);
+    return readOnly(y);
+  };
+  const LayerNorm* norm = config_.norm_first ? layer(i).norm1() : nullptr;
+  const ConstMatrixView rows = norm ? normed(*norm) : hidden;
+  attention.project(rows, rows, rows, q, k, v, context);
+  if (const Rotary* rotation = rotary(i)) {
+    attention.rotate(*rotation, sequences, 0, q);
+    attention.rotate(*rotation, sequences, 0, k);
+  }
+}
+
+const Rotary* EncoderModel::rotary(Index i) const {
+  const std::optional<Rotary>& own =
+      isLocal(i) && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
+  return own ? &*own : nullptr;
 }
 
 void EncoderModel::applyFinalNorm(MatrixView hidden) const {

@@ -1,4 +1,5 @@
 /** Attention weights as an image with one pixel per pair of tokens, scaled by CSS. */
+import { matrix } from 'heed/draw';
 import { useEffect, useRef } from 'preact/hooks';
 import { heatColour } from '../state/theme';
 
@@ -10,27 +11,14 @@ interface HeatProps {
   label?: string;
 }
 
-/** Most weights are small; a power below 1 makes their differences visible. */
-const gamma = 0.6;
-
 export function HeatMap({ weights, length, label }: HeatProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
-    const context = canvas.current!.getContext('2d')!;
-    const image = context.createImageData(length, length);
-    const [red, green, blue] = heatColour.value;
-    for (let i = 0; i < length * length; i++) {
-      image.data.set([red, green, blue, 255 * weights[i]! ** gamma], 4 * i);
-    }
-    context.putImageData(image, 0, 0);
+    // Most weights are small; a power below 1 makes their differences visible.
+    const look = { cell: 1, max: 1, gamma: 0.6, color: heatColour.value };
+    matrix(canvas.current!, { data: weights, shape: [length, length] }, look);
   }, [weights, length, heatColour.value]);
   return (
-    <canvas
-      ref={canvas}
-      class="heat"
-      width={length}
-      height={length}
-      {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })}
-    />
+    <canvas ref={canvas} class="heat" {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />
   );
 }

@@ -110,6 +110,42 @@ TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
   }
 }
 
+// Attention over the projections gives the weights that the layer itself computes.
+TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
+  for (const EncoderModelConfig& config : architectures()) {
+    if (config.positions == Positions::kRelative) continue;  // whose bias is not part of the projections
+    EncoderModel model(config);
+    fillRandomly(model, 5);
+    const TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
+    const Index rows = batch.sequences.totalRows(), width = config.embed_dim, heads = config.num_heads;
+    Context context;
+    RowMajorMatrix x(rows, width), q(rows, width), k(rows, width), v(rows, width), output(rows, width);
+    const auto matrix = [](RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); };
+    model.embed(batch, matrix(x), context);
+    for (Index i = 0; i < model.numLayers(); ++i) {
+      model.project(i, batch.sequences, readOnly(matrix(x)), matrix(q), matrix(k), matrix(v), context);
+      std::vector<float> expected(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
+      std::vector<float> weights(expected.size());
+      model.runLayer(i, batch.sequences, {}, matrix(x), expected.data(), context);
+      AttentionOptions options;
+      if (config.window >= 0 && i % config.global_every != 0) options.window = config.window;
+      attention({readOnly(matrix(q)), readOnly(matrix(k)), readOnly(matrix(v)), batch.sequences, batch.sequences},
+                heads, options, {matrix(output), weights.data()}, context);
+      EXPECT_EQ(weights, expected) << "layer " << i;
+    }
+  }
+  EncoderModel model(tinyConfig());
+  Context context;
+  RowMajorMatrix x = RowMajorMatrix::Zero(2, 24);
+  const MatrixView rows = view(x.data(), x.rows(), x.cols());
+  const auto project = [&](Index layer, Index length) {
+    return codeOf(
+        [&] { model.project(layer, Sequences::ofLengths({length}), readOnly(rows), rows, rows, rows, context); });
+  };
+  EXPECT_EQ(project(3, 2), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(project(0, 3), ErrorCode::kShapeMismatch);
+}
+
 TEST(EncoderModel, RejectsInvalidConfigs) {
   const auto codeWith = [](const std::function<void(EncoderModelConfig&)>& change) {
     EncoderModelConfig config = tinyConfig();

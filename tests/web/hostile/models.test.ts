@@ -97,7 +97,10 @@ const topK = fc.oneof(extent, fc.constant(Infinity));
 const matrix = fc.oneof(tensor(2, 2), filled([3, 4]), filled([2, 4]));
 
 const methods: [string, fc.Arbitrary<unknown>[]][] = [
-  ['encode', [input, options({ ...callOptions, outputAttentions: flag, outputHiddenStates: flag })]],
+  [
+    'encode',
+    [input, options({ ...callOptions, outputAttentions: flag, outputHiddenStates: flag, outputProjections: flag })],
+  ],
   ['embed', [input, options(embedOptions)]],
   ['tokenize', [input, options({ textPairs: texts, truncation: flag, maxLength: extent })]],
   ['predict', [head, input, options(callOptions)]],

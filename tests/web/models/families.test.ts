@@ -36,6 +36,18 @@ describe.each([...families, ...storages])('%s', (name) => {
     expect(out.truncated).toEqual([0, 0, 0]);
   });
 
+  test("gives PyTorch's queries, keys and values", async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const { projections } = await model.encode(input, { outputProjections: true });
+    for (const name of ['queries', 'keys', 'values'] as const) {
+      expect(projections[name]).toHaveLength(model.config.numLayers);
+      projections[name].forEach((x, i) => {
+        expectClose(x, expected.get(`${name}.${i}`), `${name} of layer ${i}`);
+      });
+    }
+  });
+
   test("gives PyTorch's pooled vectors", async () => {
     const heed = await load();
     using model = await heed.fromPretrained(folder);

@@ -53,7 +53,9 @@ export async function serveHeed(
     if (path === '/page.js')
       return void response
         .writeHead(200, { 'content-type': 'text/javascript' })
-        .end(`import * as heed from "/${entry}"; globalThis.heed = heed;`);
+        .end(
+          `import * as draw from "/draw.js"; import * as heed from "/${entry}"; Object.assign(globalThis, { draw, heed });`,
+        );
     if (path.startsWith('/models/') && models(path.slice('/models/'.length), request, response)) return;
     const file = join(dist, path.slice(1));
     if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return void response.writeHead(404).end();

@@ -15,9 +15,10 @@ describe('a model in a worker', () => {
     using here = await heed.fromPretrained(tinyModel());
     using there = await heed.fromPretrained(tinyModel(), { worker: true });
     expect(there.config).toEqual(here.config);
-    const options = { outputAttentions: true, outputHiddenStates: true };
+    const options = { outputAttentions: true, outputHiddenStates: true, outputProjections: true } as const;
     const [a, b] = [await here.encode(texts, options), await there.encode(texts, options)];
     expect(b).toEqual(a);
+    expect(b.projections.keys[0]!.toString()).toBe(a.projections.keys[0]!.toString());
     expect(b.lastHiddenState.toArray()).toEqual(a.lastHiddenState.toArray());
     expect(await there.embed(texts, { normalize: true })).toEqual(await here.embed(texts, { normalize: true }));
     expect(await there.tokenize(texts)).toEqual(await here.tokenize(texts));

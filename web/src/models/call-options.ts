@@ -43,6 +43,7 @@ export const encodeSchema = {
   ...callSchema,
   outputAttentions: optional(flag, false),
   outputHiddenStates: optional(flag, false),
+  outputProjections: optional(flag, false),
 };
 export const embedSchema = {
   ...callSchema,

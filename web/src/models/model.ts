@@ -19,6 +19,18 @@ export interface EncodeOptions extends CallOptions, InputOptions {
   outputAttentions?: boolean;
   /** Whether the result has `hiddenStates`. Default false. */
   outputHiddenStates?: boolean;
+  /** Whether the result has `projections`. Default false. */
+  outputProjections?: boolean;
+}
+
+/**
+ * Q, K and V as the heads multiply them, one tensor [N,H,L,Dk] per layer, where Dk = E / H; otherwise the notation of `EncodeResult`. Models with rotary positions (ModernBERT,
+ * NomicBERT) rotate queries and keys first. softmax(Q Kᵀ / √Dk), plus the layer's window or position bias if it has one, is that layer's tensor of `attentions`.
+ */
+export interface Projections {
+  queries: Tensor[];
+  keys: Tensor[];
+  values: Tensor[];
 }
 
 /** Notation: N texts, L the longest one's tokens, E width, H heads. Rows of padding are zeros. */
@@ -31,6 +43,8 @@ export interface EncodeResult {
   attentions?: Tensor[];
   /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
   hiddenStates?: Tensor[];
+  /** Q, K and V of each layer. */
+  projections?: Projections;
   /** Each text's tokens. */
   tokens: string[][];
   /** The range of each token in its text, [start, end) in UTF-16 units as for `slice`; special tokens have [0, 0]. */
@@ -41,8 +55,23 @@ export interface EncodeResult {
   truncated: number[];
 }
 
-/** The result with all that options may request. */
-export type AllOutputs = EncodeResult & Required<Pick<EncodeResult, 'attentions' | 'hiddenStates'>>;
+/** The parts of a result that options request, by the option. */
+interface RequestedOutputs {
+  outputAttentions: 'attentions';
+  outputHiddenStates: 'hiddenStates';
+  outputProjections: 'projections';
+}
+
+/** The result of `encode` with these options: the outputs that they request are not optional. */
+export type EncodeResultFor<Options extends EncodeOptions> = EncodeResult &
+  Required<
+    Pick<
+      EncodeResult,
+      {
+        [Name in keyof RequestedOutputs]: Options[Name] extends true ? RequestedOutputs[Name] : never;
+      }[keyof RequestedOutputs]
+    >
+  >;
 
 export interface EmbedOptions extends CallOptions, InputOptions {
   /** Default: as the model's folder says, else the mean. The vectors of several poolings are concatenated. */
@@ -129,19 +158,7 @@ export interface PretrainedModel {
    * const { lastHiddenState, attentions } = await model.encode(['Hello', 'Hi there'], { outputAttentions: true });
    * @throws HeedError TOO_LONG if a text does not fit and is not to be truncated; UNSUPPORTED for texts if the folder has no tokenizer.json
    */
-  encode(
-    input: ModelInput,
-    options: EncodeOptions & { outputAttentions: true; outputHiddenStates: true },
-  ): Promise<EncodeResult & { attentions: Tensor[]; hiddenStates: Tensor[] }>;
-  encode(
-    input: ModelInput,
-    options: EncodeOptions & { outputAttentions: true },
-  ): Promise<EncodeResult & { attentions: Tensor[] }>;
-  encode(
-    input: ModelInput,
-    options: EncodeOptions & { outputHiddenStates: true },
-  ): Promise<EncodeResult & { hiddenStates: Tensor[] }>;
-  encode(input: ModelInput, options?: EncodeOptions): Promise<EncodeResult>;
+  encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>>;
   /**
    * One vector per text: [N,E].
    *

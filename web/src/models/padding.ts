@@ -12,6 +12,26 @@ export function padRows(rows: Float32Array, piece: Row[], width: number, dim: nu
   });
 }
 
+/** Copies concatenated rows [sum L_n, H * D] into a padded [N, H, L, D]. */
+export function padHeads(
+  rows: Float32Array,
+  piece: Row[],
+  width: number,
+  numHeads: number,
+  dim: number,
+  out: Float32Array,
+): void {
+  let at = 0;
+  piece.forEach(({ columns }, n) => {
+    for (const column of columns) {
+      for (let h = 0; h < numHeads; h++) {
+        out.set(rows.subarray(at, at + dim), ((n * numHeads + h) * width + column) * dim);
+        at += dim;
+      }
+    }
+  });
+}
+
 /** Copies the weights of each text, concatenated [H, L_n, L_n], into a padded [N, H, L, L]. */
 export function padWeights(
   weights: Float32Array,

@@ -21,10 +21,10 @@ import {
 } from './input.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
-  AllOutputs,
   EmbedOptions,
   EncodeOptions,
   EncodeResult,
+  EncodeResultFor,
   ModelConfig,
   Prediction,
   PredictOptions,
@@ -32,7 +32,7 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { padRows, padWeights } from './padding.js';
+import { padHeads, padRows, padWeights } from './padding.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
@@ -123,9 +123,9 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
   }
 
-  async encode(input: ModelInput, options: EncodeOptions = {}): Promise<AllOutputs> {
-    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
-    const { outputAttentions, outputHiddenStates } = read;
+  async encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>> {
+    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options ?? {});
+    const { outputAttentions, outputHiddenStates, outputProjections } = read;
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { numLayers, numHeads, embedDim } = this.#core;
     const count = rows.length;
@@ -136,11 +136,22 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const last = new Float32Array(count * width * embedDim);
     const hidden = arrays(outputHiddenStates, last.length);
     const attentions = arrays(outputAttentions, count * numHeads * width * width);
+    const projections = [0, 1, 2].map(() => arrays(outputProjections, last.length));
     await this.#run(rows, count, read, pieceOptions, (piece, first) => {
       const copy = (encoding: RawEncoding, out: Float32Array) =>
         padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
       return {
         returnWeights: outputAttentions,
+        ...(outputProjections && {
+          beforeLayer(layer, encoding) {
+            const all = encoding.project(layer);
+            projections.forEach((layers, i) => {
+              const rows = all.subarray((i * all.length) / 3);
+              const out = layers[layer]!.subarray(first * width * embedDim);
+              padHeads(rows, piece, width, numHeads, embedDim / numHeads, out);
+            });
+          },
+        }),
         onLayer(layer, encoding, weights) {
           if (weights)
             padWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(first * numHeads * width * width));
@@ -174,7 +185,12 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       if (numLayers > 0) hidden.push(last.slice());
       result.hiddenStates = hidden.map((data) => new Tensor(data, shape));
     }
-    return result as AllOutputs; // those that the options request; the interface's overloads say which
+    if (outputProjections) {
+      const heads = (data: Float32Array) => new Tensor(data, [count, numHeads, width, embedDim / numHeads]);
+      const [queries, keys, values] = projections.map((layers) => layers.map(heads));
+      result.projections = { queries: queries!, keys: keys!, values: values! };
+    }
+    return result as EncodeResultFor<Options>;
   }
 
   async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {

@@ -76,6 +76,8 @@ export interface PieceOptions {
 export interface PieceHooks {
   /** After the last layer. */
   use(encoding: RawEncoding): void;
+  /** Before each layer. */
+  beforeLayer?(layer: number, encoding: RawEncoding): void;
   /** After the embeddings (-1) and after each layer. */
   onLayer?(layer: number, encoding: RawEncoding, weights: Float32Array | null): void;
   returnWeights?: boolean;
@@ -87,7 +89,7 @@ export async function runPiece(
   { numLayers, positionOffset }: RawEncoderModelConfig,
   piece: Row[],
   { yieldToEventLoop, headMask }: PieceOptions,
-  { use, onLayer, returnWeights = false }: PieceHooks,
+  { use, beforeLayer, onLayer, returnWeights = false }: PieceHooks,
 ): Promise<void> {
   const flat = (values: (row: Row) => number[]) => Int32Array.from(piece.flatMap(values));
   const types = piece.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null;
@@ -103,6 +105,7 @@ export async function runPiece(
       await yieldToEventLoop();
       model();
       calling('model', () => {
+        beforeLayer?.(i, encoding);
         const weights = encoding.runLayer(i, headMask?.[i] ?? null, returnWeights);
         if (i === numLayers - 1) encoding.applyFinalNorm();
         onLayer?.(i, encoding, weights);

@@ -2,9 +2,9 @@
 
 import type { ModelInput } from '../models/input.js';
 import type {
-  AllOutputs,
   EmbedOptions,
   EncodeOptions,
+  EncodeResultFor,
   ModelConfig,
   Prediction,
   PredictOptions,
@@ -27,8 +27,8 @@ export abstract class RemoteModel implements PretrainedModel {
   /** Calls a method of the model. */
   abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
 
-  encode(input: ModelInput, options?: EncodeOptions): Promise<AllOutputs> {
-    return this.call('encode', [input], options) as Promise<AllOutputs>;
+  encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>> {
+    return this.call('encode', [input], options);
   }
 
   embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {

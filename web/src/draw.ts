@@ -1,0 +1,357 @@
+/** Draws attention weights and matrices on a canvas or into an SVG element. A separate entry, `heed/draw`, so that pages that draw nothing do not download it. */
+import { describe, formatShape, invalid } from './error.js';
+import { count, listOf, optional, positive, readOptions, size, text } from './options.js';
+import { readTensor, type TensorInput, type TensorLike } from './tensor.js';
+
+/** A 2D context of a canvas, as far as it is used. */
+export interface CanvasContextLike {
+  fillStyle: unknown;
+  font: string;
+  textAlign: string;
+  textBaseline: string;
+  fillRect(x: number, y: number, width: number, height: number): void;
+  fillText(text: string, x: number, y: number): void;
+  measureText(text: string): { width: number };
+  rotate(angle: number): void;
+  setTransform(a: number, b: number, c: number, d: number, e: number, f: number): void;
+  createImageData(width: number, height: number): { data: { set(values: ArrayLike<number>): void } };
+  putImageData(image: never, x: number, y: number): void;
+}
+
+/** An HTMLCanvasElement, an OffscreenCanvas, or a canvas of a library for Node. */
+export interface CanvasLike {
+  width: number;
+  height: number;
+  getContext(type: '2d'): unknown;
+}
+
+/** An SVGSVGElement, or another SVG container. */
+export interface SvgLike {
+  readonly ownerDocument: unknown;
+  setAttribute(name: string, value: string): void;
+  replaceChildren(...children: never[]): void;
+}
+
+/** Red, green and blue, 0 to 255. */
+export type Color = readonly [number, number, number];
+
+export interface DrawOptions {
+  /** The width and height of an entry in pixels. Default 18. With 1, nothing but the entries is drawn, one pixel each, to be enlarged by CSS. */
+  cell?: number;
+  /** The color of positive entries; those of smaller magnitude are more transparent. Default blue. */
+  color?: Color;
+  /** The color of negative entries. Default orange. */
+  negativeColor?: Color;
+  /** The color of the labels on a canvas. Default '#555'; in an SVG, labels have the color of the text around it. */
+  labelColor?: string;
+  /** The accessible name of an SVG. Default: what is drawn and its shape. */
+  title?: string;
+}
+
+export interface MatrixOptions extends DrawOptions {
+  /** One label per row. */
+  rows?: readonly string[];
+  /** One label per column. */
+  columns?: readonly string[];
+  /** The magnitude that is drawn without transparency. Default: the largest one. */
+  max?: number;
+  /** The exponent of magnitude / max; below 1, small entries are easier to see. Default 1. */
+  gamma?: number;
+}
+
+export interface AttentionOptions extends DrawOptions {
+  /** The layer, from 0. Default: the last. */
+  layer?: number;
+  /** The head, from 0. Default: the mean of all heads. */
+  head?: number;
+  /** Which text of the batch. Default 0. */
+  index?: number;
+  /** The tokens of the keys, if they are not those of the queries. */
+  keys?: readonly string[];
+}
+
+const color = (value: unknown, name: string): Color => {
+  const list = Array.isArray(value) ? (value as unknown[]) : [];
+  if (list.length !== 3 || !list.every((part) => typeof part === 'number' && part >= 0 && part <= 255))
+    throw invalid(name, 'red, green and blue from 0 to 255', describe(value));
+  return list as unknown as Color;
+};
+const labels = listOf(text, 'an array of texts');
+
+const drawSchema = {
+  cell: optional(size, 18),
+  color: optional(color, [37, 99, 235] as const),
+  negativeColor: optional(color, [217, 95, 2] as const),
+  labelColor: optional(text, '#555'),
+  title: optional(text, undefined),
+};
+const matrixSchema = {
+  ...drawSchema,
+  rows: optional(labels, undefined),
+  columns: optional(labels, undefined),
+  max: optional(positive, undefined),
+  gamma: optional(positive, 1),
+};
+const attentionSchema = {
+  ...drawSchema,
+  layer: optional(count, undefined),
+  head: optional(count, undefined),
+  index: optional(count, 0),
+  keys: optional(labels, undefined),
+};
+
+/**
+ * Draws a matrix [rows, columns] as a table of colored squares, for example the queries of one head. The canvas is resized and cleared; the contents of the SVG element are
+ * replaced, and each square has a tooltip with its value.
+ *
+ * @example
+ * const { projections, tokens } = await model.encode(text, { outputProjections: true });
+ * matrix(canvas, projections.queries[0].at(0, 2), { rows: tokens[0] });
+ * @throws HeedError SHAPE_MISMATCH if `values` is not a matrix or the labels do not fit
+ */
+export function matrix(target: CanvasLike | SvgLike, values: TensorInput, options: MatrixOptions = {}): void {
+  const read = readOptions('draw.matrix', matrixSchema, options);
+  const { data, shape } = readTensor('draw.matrix: values', values);
+  if (shape.length !== 2)
+    throw invalid('draw.matrix: values', '[rows, columns]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+  const [height, width] = shape as [number, number];
+  for (const [name, list, extent] of [
+    ['rows', read.rows, height],
+    ['columns', read.columns, width],
+  ] as const)
+    if (list && list.length !== extent)
+      throw invalid(`draw.matrix.${name}`, `${extent} labels`, `${list.length}`, 'SHAPE_MISMATCH');
+  const max =
+    read.max ??
+    (data.reduce((largest, value) => (Number.isFinite(value) ? Math.max(largest, Math.abs(value)) : largest), 0) || 1);
+  const picture: Picture = {
+    ...read,
+    data,
+    height,
+    width,
+    rows: read.cell > 1 ? (read.rows ?? []) : [],
+    columns: read.cell > 1 ? (read.columns ?? []) : [],
+    title: read.title ?? `Matrix of ${height} rows and ${width} columns`,
+    // NaN is drawn like 0.
+    opacity: (value) => Math.min(1, Math.abs(value) / max || 0) ** read.gamma,
+  };
+  if (isCanvas(target)) drawOnCanvas(target, picture);
+  else if (isSvg(target)) drawAsSvg(target, picture);
+  else throw invalid('draw: target', 'a canvas or an SVG element', describe(target));
+}
+
+/**
+ * Draws the attention weights of one head, or the mean of a layer's heads: one row per query, one column per key.
+ *
+ * @param attentions as `encode` returns them, one tensor [N,H,L,L] per layer, or one tensor [N,H,L,S], [H,L,S] or [L,S], as layers return them
+ * @param tokens those of the queries: `tokens` as `encode` returns it, or the list of one text. Rows and columns beyond them, which are padding, are left out
+ * @example
+ * const { attentions, tokens } = await model.encode(text, { outputAttentions: true });
+ * attention(document.querySelector('canvas'), attentions, tokens, { layer: 2, head: 0 });
+ * @throws HeedError INVALID_ARGUMENT for a layer, head or text that does not exist
+ */
+export function attention(
+  target: CanvasLike | SvgLike,
+  attentions: TensorInput | readonly TensorLike[],
+  tokens: readonly string[] | readonly (readonly string[])[],
+  options: AttentionOptions = {},
+): void {
+  const name = 'draw.attention';
+  const { layer, head, index, keys, ...drawing } = readOptions(name, attentionSchema, options);
+  const layers = isList(attentions) ? attentions : [attentions as TensorInput];
+  const at = layer ?? layers.length - 1;
+  const { data, shape } = readTensor(`${name}: attentions`, entry(`${name}.layer`, layers, at));
+  if (shape.length < 2 || shape.length > 4)
+    throw invalid(
+      `${name}: attentions`,
+      'shape [N, H, L, S], [H, L, S] or [L, S]',
+      formatShape(shape),
+      'SHAPE_MISMATCH',
+    );
+  const [texts, heads, length, width] = [...new Array<number>(4 - shape.length).fill(1), ...shape] as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  within(`${name}.index`, index, texts);
+  if (head !== undefined) within(`${name}.head`, head, heads);
+  const queries = labels(
+    Array.isArray(tokens?.[0]) ? entry<unknown>(`${name}.index`, tokens, index) : tokens,
+    `${name}: tokens`,
+  );
+  const columns = keys ?? queries;
+  for (const [axis, list, extent] of [
+    ['tokens', queries, length],
+    ['keys', columns, width],
+  ] as const)
+    if (list.length > extent)
+      throw invalid(`${name}: ${axis}`, `at most ${extent} tokens`, `${list.length}`, 'SHAPE_MISMATCH');
+  const first = head ?? 0;
+  const last = head ?? heads - 1;
+  const weights = new Float32Array(queries.length * columns.length);
+  for (let h = first; h <= last; h++)
+    for (let i = 0; i < queries.length; i++)
+      for (let j = 0; j < columns.length; j++)
+        weights[i * columns.length + j]! += data[((index * heads + h) * length + i) * width + j]! / (last - first + 1);
+  const what = head === undefined ? 'mean attention' : `attention of head ${head}`;
+  const title = `${what[0]!.toUpperCase()}${what.slice(1)}${layers.length > 1 ? ` in layer ${at}` : ''}: ${queries.length} tokens to ${columns.length}`;
+  matrix(
+    target,
+    { data: weights, shape: [queries.length, columns.length] },
+    // Most weights are small.
+    { ...drawing, title: drawing.title ?? title, rows: queries, columns, max: 1, gamma: 0.6 },
+  );
+}
+
+/** Whether these are the layers' tensors rather than nested numbers. */
+function isList(attentions: unknown): attentions is readonly TensorLike[] {
+  return Array.isArray(attentions) && typeof attentions[0] === 'object' && 'data' in (attentions[0] as object);
+}
+
+function within(name: string, value: number, extent: number): void {
+  if (value >= extent) throw invalid(name, `an integer from 0 to ${extent - 1}`, `${value}`);
+}
+
+function entry<T>(name: string, list: readonly T[], index: number): T {
+  within(name, index, list.length);
+  return list[index]!;
+}
+
+/** What is drawn; measures in pixels. */
+interface Picture {
+  data: Float32Array;
+  height: number;
+  width: number;
+  cell: number;
+  rows: readonly string[];
+  columns: readonly string[];
+  color: Color;
+  negativeColor: Color;
+  labelColor: string;
+  title: string;
+  opacity(value: number): number;
+}
+
+const GAP = 6;
+const fontSize = (cell: number) => Math.min(13, Math.round(cell * 0.7));
+
+function isCanvas(target: unknown): target is CanvasLike {
+  return typeof (target as CanvasLike | null)?.getContext === 'function';
+}
+
+function isSvg(target: unknown): target is SvgLike {
+  return (
+    typeof (target as SvgLike | null)?.replaceChildren === 'function' &&
+    (target as { namespaceURI?: string }).namespaceURI === SVG
+  );
+}
+
+function drawOnCanvas(canvas: CanvasLike, picture: Picture): void {
+  const { data, width, height, cell, rows, columns } = picture;
+  const context = canvas.getContext('2d') as CanvasContextLike | null;
+  if (!context) throw invalid('draw: target', 'a canvas that has a 2D context', 'one that does not', 'UNSUPPORTED');
+  if (cell === 1) {
+    canvas.width = width;
+    canvas.height = height;
+    if (data.length === 0) return;
+    const image = context.createImageData(width, height);
+    const pixels = new Uint8ClampedArray(4 * data.length);
+    data.forEach((value, i) => pixels.set([...colorOf(picture, value), 255 * picture.opacity(value)], 4 * i));
+    image.data.set(pixels);
+    context.putImageData(image as never, 0, 0);
+    return;
+  }
+  // Physical pixels are smaller than CSS's on dense screens.
+  const density = (globalThis as { devicePixelRatio?: number }).devicePixelRatio ?? 1;
+  const font = `${fontSize(cell)}px system-ui, sans-serif`;
+  context.font = font;
+  const longest = (list: readonly string[]) =>
+    list.reduce((most, label) => Math.max(most, Math.ceil(context.measureText(label).width) + GAP), 0);
+  const [left, top] = [longest(rows), longest(columns)];
+  const [fullWidth, fullHeight] = [left + width * cell, top + height * cell];
+  canvas.width = Math.max(1, Math.round(fullWidth * density)); // this also clears the canvas and resets the context
+  canvas.height = Math.max(1, Math.round(fullHeight * density));
+  const { style } = canvas as { style?: { width: string; height: string } };
+  if (style) Object.assign(style, { width: `${fullWidth}px`, height: `${fullHeight}px` });
+  context.setTransform(density, 0, 0, density, 0, 0);
+  data.forEach((value, i) => {
+    context.fillStyle = `rgba(${colorOf(picture, value)}, ${picture.opacity(value)})`;
+    context.fillRect(left + (i % width) * cell, top + Math.floor(i / width) * cell, cell, cell);
+  });
+  context.font = font;
+  context.fillStyle = picture.labelColor;
+  context.textBaseline = 'middle';
+  context.textAlign = 'right';
+  rows.forEach((label, i) => {
+    context.fillText(label, left - GAP, top + (i + 0.5) * cell);
+  });
+  context.textAlign = 'left';
+  columns.forEach((label, i) => {
+    context.setTransform(density, 0, 0, density, density * (left + (i + 0.5) * cell), density * (top - GAP));
+    context.rotate(-Math.PI / 2);
+    context.fillText(label, 0, 0);
+  });
+  context.setTransform(1, 0, 0, 1, 0, 0);
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+interface SvgNode {
+  textContent: string | null;
+  setAttribute(name: string, value: string): void;
+  append(...children: SvgNode[]): void;
+}
+
+function drawAsSvg(svg: SvgLike, picture: Picture): void {
+  const { data, width, height, cell, rows, columns, title } = picture;
+  const owner = svg.ownerDocument as { createElementNS(namespace: string, name: string): SvgNode };
+  const make = (name: string, attributes: Record<string, string | number>, content = ''): SvgNode => {
+    const node = owner.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, String(value));
+    if (content) node.textContent = content;
+    return node;
+  };
+  const font = fontSize(cell);
+  // Text cannot be measured before it is shown; 0.62 em is wider than the average of proportional fonts.
+  const longest = (list: readonly string[]) =>
+    list.reduce((most, label) => Math.max(most, Math.ceil([...label].length * font * 0.62) + GAP), 0);
+  const [left, top] = [longest(rows), longest(columns)];
+  const nodes = [...data].map((value, i) => {
+    const [row, column] = [Math.floor(i / width), i % width];
+    const rect = make('rect', {
+      x: left + column * cell,
+      y: top + row * cell,
+      width: cell,
+      height: cell,
+      fill: `rgb(${colorOf(picture, value)})`,
+      'fill-opacity': Number(picture.opacity(value).toFixed(4)),
+    });
+    const names = [rows[row], columns[column]].filter((label) => label !== undefined).join(' → ');
+    rect.append(make('title', {}, `${names ? `${names}: ` : ''}${Number(value.toPrecision(4))}`));
+    return rect;
+  });
+  const label = (content: string, attributes: Record<string, string | number>) =>
+    nodes.push(
+      make('text', { 'font-size': font, 'dominant-baseline': 'middle', fill: 'currentColor', ...attributes }, content),
+    );
+  rows.forEach((content, i) => label(content, { x: left - GAP, y: top + (i + 0.5) * cell, 'text-anchor': 'end' }));
+  columns.forEach((content, i) => {
+    const [x, y] = [left + (i + 0.5) * cell, top - GAP];
+    label(content, { x, y, transform: `rotate(-90 ${x} ${y})` });
+  });
+  const [fullWidth, fullHeight] = [left + width * cell, top + height * cell];
+  const attributes = {
+    viewBox: `0 0 ${fullWidth} ${fullHeight}`,
+    width: fullWidth,
+    height: fullHeight,
+    role: 'img',
+    'aria-label': title,
+  };
+  for (const [key, value] of Object.entries(attributes)) svg.setAttribute(key, String(value));
+  svg.replaceChildren(...(nodes as never[]));
+}
+
+function colorOf({ color, negativeColor }: Picture, value: number): Color {
+  return value < 0 ? negativeColor : color;
+}
