@@ -179,6 +179,9 @@ describe('the page “Your text”', () => {
     await expect
       .poll(async () => page.locator('.words .word').allInnerTexts())
       .not.toEqual(shown.map(({ word }) => word));
+    const answers = await page.locator('.words .word').allInnerTexts();
+    expect(answers).toHaveLength(12);
+    expect(answers).not.toContain('bugger'); // which is among the nearest words
     expect(complaints).toEqual([]);
   });
 

@@ -9,6 +9,7 @@ import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { page, urlState } from '../../state/url';
 import type { Explorer } from './state';
+import { vulgar } from './vulgar';
 
 interface Definition {
   words: TextHit[];
@@ -28,7 +29,8 @@ async function define(model: PretrainedModel, description: string, headMask: Hea
       normalize: true,
       ...(headMask.length && { headMask }),
     });
-    const words = dictionary.search(query, { topK: shownWords });
+    const nearest = dictionary.search(query, { topK: shownWords + vulgar.size });
+    const words = nearest.filter(({ text: word }) => !vulgar.has(word)).slice(0, shownWords);
     return { words, searched: dictionary.texts.length, milliseconds: performance.now() - start };
   });
 }
