@@ -10,7 +10,7 @@ import { filesBelow } from './files.mjs';
 // @huggingface/tokenizers, a separate chunk that the package bundles to have no dependencies.
 const kBrotliBudget = 110_000;
 // The same of heed/train, as it is. 145 KB is the goal.
-const kTrainBrotliBudget = 176_000;
+const kTrainBrotliBudget = 166_500;
 // What `npm install` writes to disk, without the model.
 const kUnpackedBudget = 1_800_000;
 
