@@ -14,13 +14,20 @@ import { finishEmbedding, planEmbedding } from '../dist/node.js';
 const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
 const folder = fs.mkdtempSync(join(tmpdir(), 'heed-bench-'));
 const words = 'a quiet street with old trees and the smell of rain after a long dry summer in town'.split(' ');
-const textOf = (n) => Array.from({ length: 8 }, (_, i) => words[(n * 7 + i * 5 + ((n >> 4) % 3)) % words.length]).join(' ');
+const textOf = (n) =>
+  Array.from({ length: 8 }, (_, i) => words[(n * 7 + i * 5 + ((n >> 4) % 3)) % words.length]).join(' ');
 
 function corpus(name, lines) {
   const file = join(folder, name);
   const out = fs.openSync(file, 'w');
   for (let n = 0; n < lines; n += 10_000)
-    fs.writeSync(out, Array.from({ length: Math.min(10_000, lines - n) }, (_, i) => `${JSON.stringify({ id: n + i, text: textOf(n + i) })}\n`).join(''));
+    fs.writeSync(
+      out,
+      Array.from(
+        { length: Math.min(10_000, lines - n) },
+        (_, i) => `${JSON.stringify({ id: n + i, text: textOf(n + i) })}\n`,
+      ).join(''),
+    );
   fs.closeSync(out);
   return file;
 }
@@ -30,7 +37,9 @@ async function startRedis() {
   await once(probe, 'listening');
   const { port } = probe.address();
   probe.close();
-  const server = spawn('redis-server', ['--port', port, '--save', '', '--appendonly', 'no', '--dir', folder], { stdio: 'ignore' });
+  const server = spawn('redis-server', ['--port', port, '--save', '', '--appendonly', 'no', '--dir', folder], {
+    stdio: 'ignore',
+  });
   const redis = new Redis(port, { maxRetriesPerRequest: null });
   await redis.ping();
   return { url: `redis://127.0.0.1:${port}`, redis, server };
@@ -64,20 +73,32 @@ async function overhead({ url, redis }) {
   const connection = { url, maxRetriesPerRequest: null };
   const queue = new Queue('overhead', { connection });
   const jobs = 5000;
-  await queue.addBulk(Array.from({ length: jobs }, (_, chunk) => ({ name: 'chunk', data: { chunk }, opts: { jobId: `c${chunk}`, removeOnComplete: true } })));
+  await queue.addBulk(
+    Array.from({ length: jobs }, (_, chunk) => ({
+      name: 'chunk',
+      data: { chunk },
+      opts: { jobId: `c${chunk}`, removeOnComplete: true },
+    })),
+  );
   let done = 0;
   let finish;
   const all = new Promise((resolve) => {
     finish = resolve;
   });
-  const cpu = (await redis.info('cpu')).match(/used_cpu_(?:sys|user):([\d.]+)/g).reduce((sum, line) => sum + Number(line.split(':')[1]), 0);
+  const cpu = (await redis.info('cpu'))
+    .match(/used_cpu_(?:sys|user):([\d.]+)/g)
+    .reduce((sum, line) => sum + Number(line.split(':')[1]), 0);
   const began = performance.now();
   const worker = new Worker('overhead', async () => {}, { connection });
   worker.on('completed', () => ++done === jobs && finish());
   await all;
   const ms = (performance.now() - began) / jobs;
-  const after = (await redis.info('cpu')).match(/used_cpu_(?:sys|user):([\d.]+)/g).reduce((sum, line) => sum + Number(line.split(':')[1]), 0);
-  console.log(`overhead: ${ms.toFixed(2)} ms per job, of which ${(((after - cpu) / jobs) * 1e3).toFixed(3)} ms of the server's CPU time`);
+  const after = (await redis.info('cpu'))
+    .match(/used_cpu_(?:sys|user):([\d.]+)/g)
+    .reduce((sum, line) => sum + Number(line.split(':')[1]), 0);
+  console.log(
+    `overhead: ${ms.toFixed(2)} ms per job, of which ${(((after - cpu) / jobs) * 1e3).toFixed(3)} ms of the server's CPU time`,
+  );
   await worker.close();
   await queue.close();
 }
@@ -96,18 +117,28 @@ async function rate(count, queue, file, name) {
   const children = Array.from({ length: count }, (_, i) => {
     const share = queue ? ['--queue', queue] : ['--shard', `${i}/${count}`];
     const own = ['taskset', '-c', String(i % availableParallelism())];
-    const child = spawn(own[0], [...own.slice(1), process.execPath, cli, 'embed', '--work', out, '--workers', '1', ...share], { stdio: 'ignore' });
+    const child = spawn(
+      own[0],
+      [...own.slice(1), process.execPath, cli, 'embed', '--work', out, '--workers', '1', ...share],
+      { stdio: 'ignore' },
+    );
     child.once('exit', () => {});
     return child;
   });
   const poll = setInterval(() => {
-    const now = children.map(({ pid }) => (fs.existsSync(`/proc/${pid}/stat`) ? cpuOf(pid) : 0)).reduce((a, b) => a + b);
+    const now = children
+      .map(({ pid }) => (fs.existsSync(`/proc/${pid}/stat`) ? cpuOf(pid) : 0))
+      .reduce((a, b) => a + b);
     cpu = Math.max(cpu, now);
   }, 100);
   await Promise.all(children.map((child) => once(child, 'close')));
   clearInterval(poll);
   const { rows } = await finishEmbedding(out);
-  const times = fs.readdirSync(out).filter((part) => part.startsWith('part-')).map((part) => fs.statSync(join(out, part)).mtimeMs).sort((a, b) => a - b);
+  const times = fs
+    .readdirSync(out)
+    .filter((part) => part.startsWith('part-'))
+    .map((part) => fs.statSync(join(out, part)).mtimeMs)
+    .sort((a, b) => a - b);
   fs.rmSync(out, { recursive: true });
   // Each worker's first part is where its clock starts.
   const seconds = (times.at(-1) - times[count - 1]) / 1000;
