@@ -109,10 +109,13 @@ const cpuOf = (pid) => {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 };
 
+const kRows = Number(process.env.ROWS ?? 16_000);
+const kChunk = kRows / 16;
+
 /** Rows per second of `count` processes with one thread each, from the first part to the last, and CPU milliseconds per row. */
 async function rate(count, queue, file, name) {
   const out = join(folder, name);
-  await planEmbedding([file], { out, chunk: 1000 });
+  await planEmbedding([file], { out, chunk: kChunk });
   let cpu = 0;
   const children = Array.from({ length: count }, (_, i) => {
     const share = queue ? ['--queue', queue] : ['--shard', `${i}/${count}`];
@@ -142,20 +145,23 @@ async function rate(count, queue, file, name) {
   fs.rmSync(out, { recursive: true });
   // Each worker's first part is where its clock starts.
   const seconds = (times.at(-1) - times[count - 1]) / 1000;
-  return { rate: (rows - 1000 * count) / seconds, cpu: (1000 * cpu) / rows };
+  return { rate: (rows - kChunk * count) / seconds, cpu: (1000 * cpu) / rows };
 }
 
 const median = (list) => list.sort((a, b) => a - b)[list.length >> 1];
 
 /** One worker, two, and two with a queue, interleaved, because the machine may be busy. */
 async function workers({ url, redis }) {
-  const file = corpus('rows.jsonl', 16_000);
+  const file = corpus('rows.jsonl', kRows);
   const runs = { 'one worker': [1, null], 'two workers, shards': [2, null], 'two workers, Redis': [2, url] };
   const found = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
   for (let round = 0; round < Number(process.env.ROUNDS ?? 5); round++)
     for (const [name, [count, queue]] of Object.entries(runs)) {
       if (queue) await redis.flushall();
       found[name].push(await rate(count, queue, file, 'rate'));
+      console.log(
+        `round ${round}: ${name}: ${found[name].at(-1).rate.toFixed(0)} rows/s, ${found[name].at(-1).cpu.toFixed(2)} ms CPU per row`,
+      );
     }
   for (const [name, list] of Object.entries(found)) {
     const ratios = list.map(({ rate }, i) => rate / found['one worker'][i].rate);
