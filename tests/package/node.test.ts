@@ -48,6 +48,22 @@ describe.each(nodes())('Node $version', ({ program, supportsRequire }) => {
   test.each(scripts)('%s', async (name) => check(await run(program, ['--no-warnings', name], { cwd: folder })));
 });
 
+test('heed/node plans, works and finishes', async () => {
+  fs.writeFileSync(join(folder, 'corpus.txt'), 'A quiet street.\nBoiled eggs\n');
+  const script = `import { finishEmbedding, planEmbedding, workEmbedding } from 'heed/node';
+    await planEmbedding(['corpus.txt'], { out: 'vectors', chunk: 1 });
+    await workEmbedding('vectors', { workers: 2 });
+    console.log(JSON.stringify(await finishEmbedding('vectors')));
+    // Without the optional packages, it says what to install.
+    await workEmbedding('vectors', { queue: 'redis://127.0.0.1:1' });
+    await planEmbedding(['corpus.txt'], { out: 'more' });
+    await workEmbedding('more', { queue: 'redis://127.0.0.1:1' }).catch(({ message }) => console.log(message));`;
+  fs.writeFileSync(join(folder, 'scale.mjs'), script);
+  const [finished, message] = (await runNode([join(folder, 'scale.mjs')], { cwd: folder })).trim().split('\n');
+  expect(JSON.parse(finished!)).toMatchObject({ complete: true, rows: 2, parts: 2 });
+  expect(message).toBe('--queue: expected the package bullmq, got none. Install it: npm install bullmq ioredis');
+});
+
 test('the command line runs', async () => {
   expect(await runNode([join(folder, 'node_modules/.bin/heed'), '--help'], { cwd: folder })).toMatch(/heed/);
 });

@@ -7,7 +7,7 @@ import { install, root, runNode } from './installed.js';
 let folder: string;
 beforeAll(async () => {
   folder = install('types');
-  fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${entries}\n${use}`);
+  fs.writeFileSync(join(folder, 'esm.mts'), `import * as heed from 'heed';\n${entries}\n${use}${useNode}`);
   // CommonJS modules load the package with import(), and its types by name.
   const types = "import type * as types from 'heed' with { 'resolution-mode': 'import' };";
   const body = use.replace('export ', '').replace(/: heed\./g, ': types.');
@@ -98,6 +98,17 @@ export async function use() {
   // @ts-expect-error an unknown loss
   await model.fit({ inputs: [[1]], labels: [[2]] }, { loss: 'hinge', optimizer });
   return [loss.item(), norm, grad, history.loss, parameters, gradient, own];
+}`;
+
+// heed/node, without the types of its optional peers.
+const useNode = `
+import { planEmbedding, workEmbedding, type Manifest, type WorkResult } from 'heed/node';
+export async function useNode() {
+  const manifest: Manifest = await planEmbedding(['a.jsonl'], { out: 'vectors', parts: 'npy', output: 'int8', chunk: 100 });
+  const result: WorkResult = await workEmbedding('vectors', { shard: { index: 0, count: 2 } });
+  // @ts-expect-error an unknown format
+  await planEmbedding(['a.jsonl'], { out: 'vectors', parts: 'csv' });
+  return [manifest.chunks[0]!.sha256, result.rows];
 }`;
 
 const kResolutions = [

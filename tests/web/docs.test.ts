@@ -1,14 +1,16 @@
 /** Runs the examples of docs/ and of the README and compares what they print, or say in comments, with the page. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import * as fs from 'node:fs';
+import * as os from 'node:os';
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
 import * as heedSemanticEmbedder from 'heed/semantic-embedder';
+import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
 import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
-const pages = readdirSync(folder).filter((name) => name.endsWith('.md'));
+const pages = fs.readdirSync(folder).filter((name) => name.endsWith('.md'));
 const readme = '../README.md';
 
 interface Example {
@@ -18,7 +20,7 @@ interface Example {
 }
 
 function examplesOf(page: string): Example[] {
-  const text = readFileSync(new URL(page, folder), 'utf8');
+  const text = fs.readFileSync(new URL(page, folder), 'utf8');
   return [...text.matchAll(/```js\n(.*?)```\n(?:\n```text\n(.*?)```)?/gs)].map(([, code, printed]) => ({
     code: code!,
     printed: printed ?? '',
@@ -65,15 +67,18 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(folders, 'folder')
-        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?)';$/gm, "const $1 = imported['$2'];"),
+        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm, "const $1 = imported['$2'];"),
     )
     .join('\n');
   const main = new Function('imported', 'log', 'expect', 'folder', 'document', `return (async () => {${script}\n})()`);
   const entries = {
     heed,
     'heed/train': heedTrain,
+    'heed/node': heedNode,
     'heed/draw': heedDraw,
     'heed/semantic-embedder': heedSemanticEmbedder,
+    'node:fs': fs,
+    'node:os': os,
   };
   await main(entries, log, expect, tinyModel(), { querySelector: () => new FakeCanvas() });
   return printed;
@@ -103,13 +108,13 @@ describe('README.md', () => {
 });
 
 it.each([...pages, readme])('docs/%s links to pages that are there', (page) => {
-  const text = readFileSync(new URL(page, folder), 'utf8');
+  const text = fs.readFileSync(new URL(page, folder), 'utf8');
   for (const [, target] of text.matchAll(/\]\((?!https:)([^)#]+)/g)) {
-    expect(existsSync(new URL(target!, new URL(page, folder))), target).toBe(true);
+    expect(fs.existsSync(new URL(target!, new URL(page, folder))), target).toBe(true);
   }
 });
 
 it('every page is in the index', () => {
-  const index = readFileSync(new URL('README.md', folder), 'utf8');
+  const index = fs.readFileSync(new URL('README.md', folder), 'utf8');
   for (const page of pages) if (page !== 'README.md') expect(index).toContain(`(${page})`);
 });

@@ -4,7 +4,8 @@ import * as fs from 'node:fs';
 import { resolve } from 'node:path';
 import { invalidFile } from '../cli/error.js';
 import { HeedError } from '../index.js';
-import { type Chunk, firstLines, type Manifest, statusOf } from './manifest.js';
+import { statusOf } from './files.js';
+import { type Chunk, firstLines, type Manifest } from './manifest.js';
 
 /** Longer lines become error rows, so that memory does not depend on the length of a line. */
 export const MAX_LINE_BYTES = 1 << 20;

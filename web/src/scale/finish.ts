@@ -3,16 +3,8 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { parquetMetadata } from 'hyparquet';
 import { VectorTable } from './database.js';
-import {
-  findParts,
-  firstLines,
-  type Manifest,
-  partNames,
-  readManifest,
-  uniqueSuffix,
-  unwritable,
-  writeWhole,
-} from './manifest.js';
+import { uniqueSuffix, unwritable, writeWhole } from './files.js';
+import { findParts, firstLines, type Manifest, partNames, readManifest } from './manifest.js';
 import { NPY_HEADER_BYTES, npyShape } from './npy.js';
 import { checkOptions, type Signal } from './options.js';
 import { PARQUET_KEY, storedWidth } from './part.js';

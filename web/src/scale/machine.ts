@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { invalid, invalidFile } from '../cli/error.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
 import { version } from '../version.js';
-import { type Embedding, type Manifest, statusOf } from './manifest.js';
+import { statusOf } from './files.js';
+import type { Embedding, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
 

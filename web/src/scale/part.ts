@@ -8,7 +8,8 @@ import type { SchemaElement } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { HeedError } from '../index.js';
 import type { Line } from './corpus.js';
-import { type Manifest, type PartFormat, partNames, publish, unwritable, type VectorType } from './manifest.js';
+import { publish, unwritable } from './files.js';
+import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
 import { npyHeader } from './npy.js';
 
 /** A row of a part: a vector, or for a line without a text the reason. */

@@ -5,6 +5,7 @@ import { invalid } from '../cli/error.js';
 import { type Build, HeedError, load } from '../index.js';
 import { version } from '../version.js';
 import { chunksOf } from './corpus.js';
+import { statusOf, unwritable, writeWhole } from './files.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import {
   type Chunk,
@@ -12,10 +13,7 @@ import {
   type Manifest,
   manifestPath,
   type PartFormat,
-  statusOf,
-  unwritable,
   type VectorType,
-  writeWhole,
 } from './manifest.js';
 import { checkOptions, integer, oneOf, type Signal, text } from './options.js';
 

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { HeedError, type HeedErrorCode } from '../index.js';
 import type { ChunkDone } from './chunk.js';
-import { type Manifest, partNames, uniqueSuffix } from './manifest.js';
+import { uniqueSuffix } from './files.js';
+import { type Manifest, partNames } from './manifest.js';
 
 /** What a thread is started with. */
 export interface ThreadData {

@@ -6,17 +6,9 @@ import { invalid } from '../cli/error.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
+import { uniqueSuffix, unwritable, writeWhole } from './files.js';
 import { requireSameFiles } from './machine.js';
-import {
-  failureName,
-  findParts,
-  type Manifest,
-  partNames,
-  readManifest,
-  uniqueSuffix,
-  unwritable,
-  writeWhole,
-} from './manifest.js';
+import { failureName, findParts, type Manifest, partNames, readManifest } from './manifest.js';
 import { checkOptions, integer, number, type Signal, text } from './options.js';
 import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread } from './thread.js';
