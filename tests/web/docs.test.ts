@@ -92,7 +92,8 @@ describe('README.md', () => {
 
   it('has examples, with results', () => {
     expect(examples.length).toBeGreaterThan(1);
-    for (const { code } of examples) expect(Math.max(code.search(claim), code.search(remark))).toBeGreaterThanOrEqual(0);
+    for (const { code } of examples)
+      expect(Math.max(code.search(claim), code.search(remark))).toBeGreaterThanOrEqual(0);
   });
 
   // Each stands for itself.
