@@ -10,6 +10,7 @@ const alias = [
   })),
   { find: /^heed$/, replacement: fileURLToPath(new URL('dist/index.js', import.meta.url)) },
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
+  { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
   { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
 ];
@@ -66,6 +67,11 @@ export default defineConfig({
           globalSetup: 'tests/package/setup.ts',
         },
       },
+      // With servers: `npm run test:scale`.
+      {
+        extends: true,
+        test: { name: 'scale', include: ['tests/scale/*.test.ts'], testTimeout: 900_000, hookTimeout: 900_000 },
+      },
       // Needs Node 22 and the packages in tests/adapters; tools/test.mjs finds or installs both.
       {
         extends: true,
@@ -80,6 +86,11 @@ export default defineConfig({
           testTimeout: 900_000,
           hookTimeout: 900_000,
         },
+      },
+      // The package and the demo page in Firefox and WebKit.
+      {
+        extends: true,
+        test: { name: 'browsers', include: ['tests/browsers/*.test.ts'], globalSetup: 'tests/demo/setup.ts' },
       },
     ],
   },

@@ -1,9 +1,9 @@
 /**
- * Compares two builds of heed: `node bench/compare.mjs DIST_A DIST_B [--seconds 4] [--build relaxed-simd] [--dtype q8]`.
+ * Compares two builds of heed: `node bench/compare.mjs DIST_A DIST_B [--seconds 4] [--build relaxed-simd] [--dtype q8] [--threads 2]`.
  *
  * Loads both dist/ folders in this process and runs an encoder of MiniLM's shape (random weights) at the shapes of harness.mjs, A B A B. For each build,
  * dtype and shape it prints A's median time and how many times as fast B is: the median of the ratios taken round by round, with their quartiles, and
- * whether the outputs are bit-identical. --shape 1x128 limits the shapes. The Node that runs this file is the one that is measured; Node 20 needs
+ * whether the outputs are bit-identical. --shape 1x128 limits the shapes. --threads gives the number of threads of B, and --base-threads that of A. The Node that runs this file is the one that is measured; Node 20 needs
  * --experimental-wasm-relaxed-simd.
  */
 
@@ -21,10 +21,14 @@ const { values: options, positionals } = parseArgs({
     build: { type: 'string', multiple: true, default: ['relaxed-simd', 'simd128'] },
     shape: { type: 'string', multiple: true, default: SHAPES.map((shape) => shape.join('x')) },
     dtype: { type: 'string', multiple: true, default: ['fp32', 'q8'] },
+    threads: { type: 'string' },
+    'base-threads': { type: 'string' },
   },
 });
 if (positionals.length !== 2) {
-  console.error('usage: node bench/compare.mjs DIST_A DIST_B [--seconds s] [--build name] [--dtype name]');
+  console.error(
+    'usage: node bench/compare.mjs DIST_A DIST_B [--seconds s] [--build name] [--dtype name] [--threads n]',
+  );
   process.exit(2);
 }
 
@@ -92,10 +96,15 @@ function encoderFiles() {
 
 const heeds = await Promise.all(positionals.map((folder) => import(pathToFileURL(resolve(folder, 'index.js')).href)));
 const { files, vocab } = encoderFiles();
-console.log(`Node ${process.versions.node}; A = ${positionals[0]}, B = ${positionals[1]}`);
+console.log(
+  `Node ${process.versions.node}; A = ${positionals[0]}, B = ${positionals[1]}${options.threads ? `, ${options.threads} threads` : ''}`,
+);
 for (const build of options.build) {
   for (const dtype of options.dtype) {
-    const contestants = await Promise.all(heeds.map((heed) => heedContestant({ heed, build, dtype, files })));
+    const threads = [options['base-threads'], options.threads].map((count) => count && Number(count));
+    const contestants = await Promise.all(
+      heeds.map((heed, i) => heedContestant({ heed, build, dtype, files, threads: threads[i] })),
+    );
     for (const shape of options.shape.map((text) => text.split('x').map(Number))) {
       const batch = makeBatch(shape, vocab);
       const [a, b] = await Promise.all(contestants.map(({ run }) => run(batch)));

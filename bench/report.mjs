@@ -2,6 +2,7 @@
 
 import { median, speedup } from './harness.mjs';
 import { pageReport } from './page-responsiveness.mjs';
+import { trainingReport } from './training.mjs';
 
 const PLACES = ['node24', 'chromium', 'node20'];
 const ours = (timings, dtype, build) => timings.find((t) => t.name === `heed ${dtype} (${build})`);
@@ -121,6 +122,7 @@ library; in Chromium, its WebAssembly build.`,
       ),
     );
   }
+  if (results.training) parts.push(trainingReport(results.training));
   if (results.page) parts.push(pageReport(results.page));
   return `${parts.join('\n\n')}\n`;
 }

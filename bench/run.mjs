@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: compares heed with other libraries in Node 20, Node 24 and Chromium: speed, download size and cold start. Measures also how
- * responsive the demo page is.
+ * responsive the demo page is, and training steps.
  *
- *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,page]
+ *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,training,page]
  *
  * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end. The first run needs a Python with numpy and onnx, which makes
  * the other libraries' graphs.
@@ -21,7 +21,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
-    only: { type: 'string', default: 'node20,node24,chromium,start,page' },
+    only: { type: 'string', default: 'node20,node24,chromium,start,training,page' },
   },
 });
 const wanted = new Set(options.only.split(','));
@@ -37,11 +37,15 @@ function run(command, args, settings = {}) {
   return stdout;
 }
 
-async function prepare() {
+function install() {
   if (!existsSync(here('node_modules/onnxruntime-web'))) {
     console.log('installing the other libraries (about 700 MB, once) ...');
     run('npm', ['ci', '--ignore-scripts', '--no-fund', '--no-audit'], { cwd: here('.') });
   }
+}
+
+/** The encoder in the formats that the other libraries read. */
+async function makeModels() {
   const folder = here('../build/bench/minilm');
   if (!existsSync(`${folder}/onnx/model_quantized_fused.onnx`)) {
     console.log('making the encoder in each format ...');
@@ -73,7 +77,8 @@ function coldStarts(node, rounds = 7) {
   };
 }
 
-if ([...wanted].some((name) => name !== 'page')) await prepare();
+if ([...wanted].some((name) => name !== 'page')) install();
+if ([...wanted].some((name) => name !== 'page' && name !== 'training')) await makeModels();
 const node24 = here('node_modules/node-24/bin/node');
 const file = here('../build/bench/results.json');
 const results = existsSync(file) ? JSON.parse(await readFile(file, 'utf8')) : {};
@@ -102,6 +107,11 @@ if (wanted.has('start')) {
   console.log('cold starts');
   await save('start', coldStarts(existsSync(node24) ? node24 : process.execPath));
   await save('bytes', await shippedBytes());
+}
+if (wanted.has('training')) {
+  console.log('training');
+  const { measureTraining } = await import('./training.mjs');
+  await save('training', await measureTraining({ seconds: Number(options.seconds) }));
 }
 if (wanted.has('page')) {
   console.log('the responsiveness of the demo page');

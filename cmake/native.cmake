@@ -4,6 +4,7 @@
 
 find_package(GTest REQUIRED)
 enable_testing()
+target_compile_definitions(heed-flags INTERFACE HEED_THREADS) # as in the builds with threads, for the tests of the pool
 
 if(HEED_SANITIZE)
   # Leak checking is part of the address sanitizer on Linux.

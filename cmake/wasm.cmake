@@ -1,6 +1,6 @@
-# Builds four modules <build>/<name>/heed.{mjs,wasm}: simd128 and relaxed-simd, and the same with training, train-simd128
-# and train-relaxed-simd. They have the same file name, so that the JavaScript glue of a pair is identical and is shipped
-# once.
+# Builds the modules <build>/<name>/heed.{mjs,wasm}: simd128 and relaxed-simd, the same with training (train-<name>), and
+# without training for shared-memory threads (threads-<name>). They have the same file name, so that the JavaScript glue of
+# a pair is identical and is shipped once.
 
 target_compile_options(heed-flags INTERFACE
   -msimd128
@@ -45,7 +45,7 @@ else()
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
   file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp)
   list(APPEND kernel_sources cpp/src/ops/activation.cpp cpp/src/ops/layer_norm.cpp cpp/src/ops/mask.cpp cpp/src/ops/softmax.cpp)
-  foreach(kernel activation attention_backward layer_norm panel_products products update)
+  foreach(kernel activation panel_products products vectors)
     list(APPEND kernel_sources cpp/src/train/ops/${kernel}.cpp)
   endforeach()
   set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O2)
@@ -67,8 +67,10 @@ string(REPLACE "${emmalloc_overflows}"
   emmalloc "${emmalloc}")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/emmalloc.c CONTENT "${emmalloc}" @ONLY)
 enable_language(C)
-add_library(heed-malloc OBJECT ${CMAKE_BINARY_DIR}/emmalloc.c)
-target_compile_options(heed-malloc PRIVATE -Oz -flto -fno-builtin -w)
+function(heed_malloc name)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/emmalloc.c)
+  target_compile_options(${name} PRIVATE -Oz -flto -fno-builtin -w ${ARGN})
+endfunction()
 
 # EMBIND_AOT runs the module while linking, in Emscripten's own Node. Node 20 has relaxed SIMD behind a flag.
 execute_process(COMMAND ${EMSCRIPTEN_ROOT_PATH}/em-config NODE_JS OUTPUT_VARIABLE node OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -81,21 +83,37 @@ if(node_version MATCHES "^v20\\.")
   set(CMAKE_CXX_LINKER_LAUNCHER ${CMAKE_COMMAND} -E env EM_NODE_JS=${node_wrapper})
 endif()
 
-# Two modules with the same SIMD instructions: <name> for inference, and train-<name>, which adds training to the same
-# objects.
-function(heed_modules name)
+# Of Emscripten's support for threads only the libraries are used; web/src/worker/thread.ts starts the threads.
+set(threads -sWASM_WORKERS -DHEED_THREADS)
+heed_malloc(heed-malloc)
+heed_malloc(heed-malloc-threads ${threads})
+
+# An object library heed-core-<name> of the core and its bindings, compiled with the flags `ARGN`.
+function(heed_core name)
   add_library(heed-core-${name} OBJECT ${core_sources} ${binding_sources})
   target_link_libraries(heed-core-${name} PRIVATE heed-flags)
   target_compile_options(heed-core-${name} PRIVATE ${ARGN})
-  foreach(module ${name} train-${name})
-    add_executable(heed-${module} $<TARGET_OBJECTS:heed-malloc> $<TARGET_OBJECTS:heed-core-${name}>)
-    target_link_libraries(heed-${module} PRIVATE heed-flags)
-    target_link_options(heed-${module} PRIVATE ${ARGN})
-    set_target_properties(heed-${module} PROPERTIES LINKER_LANGUAGE CXX
-      OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${module})
-  endforeach()
+endfunction()
+
+# A module of the objects of the libraries `malloc` and `core`, linked with the flags `ARGN`.
+function(heed_module name malloc core)
+  add_executable(heed-${name} $<TARGET_OBJECTS:${malloc}> $<TARGET_OBJECTS:${core}>)
+  target_link_libraries(heed-${name} PRIVATE heed-flags)
+  target_link_options(heed-${name} PRIVATE ${ARGN})
+  set_target_properties(heed-${name} PROPERTIES LINKER_LANGUAGE CXX
+    OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
+endfunction()
+
+# The modules with the same SIMD instructions: <name> for inference; train-<name>, which adds training to the same objects;
+# and threads-<name>, whose objects are compiled for shared memory.
+function(heed_modules name)
+  heed_core(${name} ${ARGN})
+  heed_module(${name} heed-malloc heed-core-${name} ${ARGN})
+  heed_module(train-${name} heed-malloc heed-core-${name} ${ARGN})
   target_sources(heed-train-${name} PRIVATE ${train_sources} ${train_binding_sources})
   target_compile_options(heed-train-${name} PRIVATE ${ARGN})
+  heed_core(threads-${name} ${ARGN} ${threads})
+  heed_module(threads-${name} heed-malloc-threads heed-core-threads-${name} ${ARGN} ${threads})
 endfunction()
 
 heed_modules(simd128 -msimd128)

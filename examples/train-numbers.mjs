@@ -118,9 +118,8 @@ function logSoftmax(logits) {
 
 /** Beam search: the `beams` likeliest beginnings go on until that many have ended. Returns [{ ids, score }], the likeliest first. */
 function beamSearch(n, beams = 3) {
-  const source = model.source(digitsOf(n));
   const ended = [];
-  let open = [{ ids: [], score: 0, cache: model.transformer.makeCache(source) }];
+  let open = [{ ids: [], score: 0, cache: model.transformer.makeCache(model.source(digitsOf(n))) }];
   for (let position = 0; position < LENGTH && open.length > 0; position++) {
     const candidates = open.flatMap((beam) => {
       const target = model.target([beam.ids.at(-1) ?? START], position);
@@ -134,12 +133,7 @@ function beamSearch(n, beams = 3) {
     const next = best
       .filter(({ id }) => id !== END)
       .map(({ beam, id, score }) => {
-        let { cache } = beam;
-        if (taken.has(cache)) {
-          // A second way to go on needs a cache of its own: one step through the words so far.
-          cache = model.transformer.makeCache(source);
-          model.transformer.step(model.target([START, ...beam.ids]), cache);
-        }
+        const cache = taken.has(beam.cache) ? beam.cache.clone() : beam.cache;
         taken.add(cache);
         return { ids: [...beam.ids, id], score, cache };
       });

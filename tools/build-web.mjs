@@ -5,6 +5,7 @@ import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
 import { provenance } from './provenance.mjs';
+import { renamed } from './wasm-names.mjs';
 
 const dist = join(root, 'dist');
 const next = join(root, 'build/dist');
@@ -12,13 +13,17 @@ const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
 // The API for inference, and with training. Each is bundled by itself, with modules and glue of its own, so that training
-// changes nothing for those who do not use it. `entries` are names in dist/ -> sources; the worker is an entry point of its
-// own and shares chunks with the API.
+// changes nothing for those who do not use it. `entries` are names in dist/ -> sources; the workers are entry points of their
+// own and share chunks with the API.
 const kVariants = [
   {
     prefix: '',
-    modules: ['simd128', 'relaxed-simd'],
-    entries: { index: 'web/src/index.ts', worker: 'web/src/worker/worker.ts' },
+    modules: ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'],
+    entries: {
+      index: 'web/src/index.ts',
+      worker: 'web/src/worker/worker.ts',
+      thread: 'web/src/worker/thread.ts',
+    },
   },
   {
     prefix: 'train-',
@@ -50,12 +55,20 @@ function inputs() {
   ];
 }
 
-// The modules of a variant are compiled from the same sources, so they share one glue script. If a compiler numbered their
-// imports differently, shared glue would call the wrong functions, hence the check.
-function checkGlue({ modules }) {
-  const [first, second] = modules.map((name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8'));
-  if (first !== second)
-    throw new PlainError('the two modules have different glue; build-web.mjs ships one script for both');
+const glueOf = (name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8');
+
+// The modules of a variant are compiled from the same sources and share the glue of the first. If a compiler numbered their
+// imports differently, shared glue would call the wrong functions, hence the check. The modules for threads have other glue,
+// of which nothing is needed, but their imports are the same and are renamed.
+function modulesOf({ modules }) {
+  const shared = glueOf(modules[0]);
+  return modules.map((name) => {
+    const bytes = fs.readFileSync(join(wasmFolder, name, 'heed.wasm'));
+    const glue = glueOf(name);
+    if (glue === shared) return [name, bytes];
+    if (name.startsWith('threads-')) return [name, renamed(bytes, glue, shared)];
+    throw new PlainError('two modules have different glue; build-web.mjs ships one script for them');
+  });
 }
 
 // Removes what heed does not use from Emscripten's glue: its own ways to find the module (web/src/module.ts supplies it, and
@@ -79,6 +92,8 @@ function trimmed(glue) {
       .replace(/(?<=var attachFinalizer=)handle=>\{.*?return attachFinalizer\(handle\)\}/, 'handle=>handle')
       .replace(/clone\(\)\{.*?return clone\}\},/, '')
       .replace(/if\(this\.\$\$\.deleteScheduled&&[^}]*\}detachFinalizer\(this\);/, '')
+      // Decoders refuse views of shared memory.
+      .replace('UTF8Decoder.decode(HEAPU8.subarray(', 'UTF8Decoder.decode(HEAPU8.slice(')
       // Wide strings, which the bindings do not use, and the folder of the script, where nothing is looked for.
       .replace(/(?<=var __embind_register_std_wstring=)function.*?(?=;var __embind_register_void)/, '()=>{}')
       .replace(
@@ -98,22 +113,32 @@ const gluePlugin = {
     onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: trimmed(fs.readFileSync(path, 'utf8')) })),
 };
 
-/** Names the files of dist/ that a variant loads: its modules and its worker. */
+/** For a variant without threads: names the files of dist/ that it loads, its modules and its worker. */
 const filesPlugin = (prefix) => ({
   name: 'files',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /web\/src\/(module|worker\/connection)\.ts$/ }, ({ path }) => {
+  setup: ({ onLoad, onResolve }) => {
+    onResolve({ filter: /^\.\/threads\.js$/ }, () => ({ path: join(root, 'web/src/train/no-threads.ts') }));
+    onLoad({ filter: /web\/src\/(module|worker\/start)\.ts$/ }, ({ path }) => {
       const source = fs.readFileSync(path, 'utf8');
       const contents = source.replace(/(?<=new URL\('\.\/)(heed-|)(?=[\w-]+\.(wasm|js)')/g, `$1${prefix}`);
       if (contents === source) throw new PlainError(`${path} names no file of dist/; build-web.mjs expects it to`);
       return { contents, loader: 'ts' };
-    }),
+    });
+  },
 });
 
-/** The command line imports the API from index.js, as any other user of the package. */
+// What runs only in Node: the command line, heed/node, and the script of its threads. Bundles of their own, so that their needs
+// do not change the API's chunks.
+const kNodeEntries = [
+  { cli: 'web/src/cli/main.ts' },
+  { node: 'web/src/node.ts', 'embed-worker': 'web/src/scale/embed-worker.ts' },
+];
+
+/** They import the API from index.js, and the command line heed/node from node.js, as any other user of the package. */
 const externalApiPlugin = {
   name: 'external-api',
-  setup: ({ onResolve }) => onResolve({ filter: /^\.\.\/index\.js$/ }, () => ({ path: './index.js', external: true })),
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^\.\.\/(index|node)\.js$/ }, ({ path }) => ({ path: path.slice(1), external: true })),
 };
 
 // Runs Rolldown's minifier on esbuild's output: it drops unused functions inside other functions, and its names compress
@@ -166,10 +191,18 @@ async function bundle({ prefix, modules, entries }, forCoverage) {
     external: ['node:*'],
     logLevel: 'warning',
   };
-  // A bundle of its own, so that its needs do not change the API's chunks; for coverage they are built together.
-  const cli = { cli: 'web/src/cli/main.ts' };
-  if (!isTraining && forCoverage) Object.assign(entryPoints, cli);
-  else if (!isTraining) await build({ ...options, ...forNode, entryPoints: cli, plugins: [externalApiPlugin] });
+  // For coverage all are built together.
+  if (!isTraining && forCoverage) Object.assign(entryPoints, ...kNodeEntries);
+  else if (!isTraining) {
+    const ours = {
+      ...options,
+      ...forNode,
+      chunkNames: 'node-[name]-[hash]',
+      splitting: true,
+      plugins: [externalApiPlugin],
+    };
+    for (const entryPoints of kNodeEntries) await build({ ...ours, entryPoints });
+  }
   const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
   fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
   return result.metafile.outputs;
@@ -226,7 +259,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
   fs.rmSync(next, { recursive: true, force: true });
-  kVariants.forEach(checkGlue);
+  const modules = kVariants.flatMap(modulesOf);
   const tsc = [
     process.execPath,
     'node_modules/typescript/bin/tsc',
@@ -236,12 +269,10 @@ export async function buildWeb({ forCoverage = false } = {}) {
     join(next, 'types'),
   ];
   const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundleAll(forCoverage)]);
-  for (const name of kModules) {
-    fs.copyFileSync(join(wasmFolder, name, 'heed.wasm'), join(next, `heed-${name}.wasm`));
-  }
+  for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);
-  fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(kModules, wasmFolder), null, 2)}\n`);
+  fs.writeFileSync(join(next, 'wasm.json'), `${JSON.stringify(provenance(modules, wasmFolder), null, 2)}\n`);
   // Moved into place at the end, so that a program that uses dist/ never sees half of it.
   fs.rmSync(dist, { recursive: true, force: true });
   fs.renameSync(next, dist);

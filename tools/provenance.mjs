@@ -16,8 +16,8 @@ function flagsOf(name, folder) {
   return { compile: compile.split(/\s+/).filter(isFlag), link: link.split(/\s+/).filter(isFlag) };
 }
 
-/** Compiler, flags and hashes of the modules `names`, which were built in `folder`. */
-export function provenance(names, folder) {
+/** Compiler, flags and hashes of the `modules`, pairs of a name and the bytes that are shipped, which were built in `folder`. */
+export function provenance(modules, folder) {
   const emscripten = fs.readFileSync(join(root, '.toolchain/emscripten/emscripten-version.txt'), 'utf8');
   const compiler = fs
     .readdirSync(join(folder, 'CMakeFiles'), { recursive: true })
@@ -26,9 +26,8 @@ export function provenance(names, folder) {
     .readFileSync(join(folder, 'CMakeFiles', compiler), 'utf8')
     .match(/CMAKE_CXX_COMPILER_VERSION "(.*?)"/)[1];
   const sources = [...filesBelow(join(root, 'cpp')), join(root, 'CMakeLists.txt'), join(root, 'cmake/wasm.cmake')];
-  const modules = Object.fromEntries(
-    names.map((name) => {
-      const bytes = fs.readFileSync(join(folder, name, 'heed.wasm'));
+  const described = Object.fromEntries(
+    modules.map(([name, bytes]) => {
       const sha256 = createHash('sha256').update(bytes).digest('hex');
       return [`heed-${name}.wasm`, { bytes: bytes.length, sha256, flags: flagsOf(name, folder) }];
     }),
@@ -38,6 +37,6 @@ export function provenance(names, folder) {
     compiler: { emscripten: emscripten.match(/\d+\.\d+\.\d+/)[0], clang },
     // sha256 over the names and contents of cpp/, CMakeLists.txt and cmake/wasm.cmake
     sources: hashOf(sources),
-    modules,
+    modules: described,
   };
 }

@@ -33,15 +33,16 @@ function checkNode() {
   }
 }
 
-async function missingDebianPackages() {
-  const query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n', ...kDebianPackages];
+async function missingDebianPackages(names) {
+  const query = ['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n', ...names];
   const { output } = await run(query, { quiet: true, allowFailure: true });
   const installed = new Set(output.split('\n').map((line) => line.match(/^(\S+) installed$/)?.[1]));
-  return kDebianPackages.filter((name) => !installed.has(name));
+  return names.filter((name) => !installed.has(name));
 }
 
-async function ensureDebianPackages() {
-  const missing = await missingDebianPackages();
+/** Installs the missing ones of these packages. Needs root or sudo if there are any. */
+export async function ensureDebianPackages(names) {
+  const missing = await missingDebianPackages(names);
   if (missing.length === 0) return;
   const command = `apt-get install ${missing.join(' ')}`;
   let asRoot = [];
@@ -111,7 +112,7 @@ export async function ensurePackages(name = '.') {
 /** Installs what is missing. Returns the version of Emscripten. */
 export async function setup() {
   checkNode();
-  if (isDebian()) await ensureDebianPackages();
+  if (isDebian()) await ensureDebianPackages(kDebianPackages);
   else await checkPrograms();
   const version = await ensureEmscripten();
   await ensurePackages();

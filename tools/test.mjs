@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
-import { PlainError, root, run, runMain, say } from './console.mjs';
-import { ensurePackages } from './setup.mjs';
+import { isDebian, PlainError, root, run, runMain, say } from './console.mjs';
+import { ensureDebianPackages, ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
 const vitest = (...projects) =>
@@ -18,6 +18,26 @@ const vitest = (...projects) =>
 async function checkPackage() {
   checkSizes();
   await run([process.execPath, 'tools/record.mjs', 'check']);
+}
+
+// The programs of the tests with servers, and the Debian packages that have them.
+const kServers = {
+  'redis-server': 'redis-server',
+  pg_ctlcluster: 'postgresql',
+  'docker-compose': 'docker-compose',
+  kubectl: 'kubernetes-client',
+};
+
+/** Installs the servers that are missing, on Debian. */
+async function ensureServers() {
+  const missing = [];
+  for (const program of Object.keys(kServers)) {
+    const { status } = await run(['sh', '-c', `command -v ${program}`], { quiet: true, allowFailure: true });
+    if (status !== 0) missing.push(program);
+  }
+  if (missing.length === 0) return;
+  if (!isDebian()) throw new PlainError(`programs are missing: ${missing.join(', ')}`);
+  await ensureDebianPackages(missing.map((program) => kServers[program]));
 }
 
 const kParts = {
@@ -37,6 +57,11 @@ const kParts = {
     await checkPackage();
     await vitest('package');
   },
+  // Plans with queues and databases, on servers that the tests start and stop, and the files of examples/scale.
+  scale: async () => {
+    await ensureServers();
+    await vitest('scale');
+  },
   // The adapters with the packages that they are for, which need Node 22. Downloads them from npm the first time.
   adapters: async () => {
     await ensurePackages('tests/adapters');
@@ -48,6 +73,12 @@ const kParts = {
   bundlers: async () => {
     await ensurePackages('tests/package/bundlers');
     await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
+  },
+  // The package and the demo page in Firefox and WebKit. Installs both the first time, some 200 MB.
+  browsers: async () => {
+    await ensureDebianPackages(['firefox-esr', 'webkit2gtk-driver', 'xvfb']);
+    await ensurePackages('tests/browsers');
+    await vitest('browsers');
   },
 };
 // Without an argument: the fast parts. Those of Vitest share one run, which keeps all cores busy until the end.

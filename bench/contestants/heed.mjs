@@ -6,14 +6,15 @@
  * @param {string} options.build 'relaxed-simd' | 'simd128'
  * @param {string} options.dtype 'fp32' | 'q8'
  * @param {Record<string, Uint8Array>} options.files the model folder's files
+ * @param {number} [options.threads]
  * @returns {Promise<import('../harness.mjs').Contestant>}
  */
-export async function heedContestant({ heed, build, dtype, files }) {
-  const runtime = await heed.load({ build });
+export async function heedContestant({ heed, build, dtype, files, threads }) {
+  const runtime = await heed.load({ build, ...(threads && { threads }) });
   const model = await runtime.fromPretrained(files, { dtype });
   return {
     name: `heed ${dtype} (${build})`,
     run: async (batch) => (await model.encode({ inputIds: batch })).lastHiddenState.data,
-    dispose: () => model.dispose(),
+    dispose: () => runtime.dispose(),
   };
 }

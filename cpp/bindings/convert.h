@@ -23,7 +23,7 @@ namespace heed::bindings {
 
 using emscripten::val;
 
-/// The context of the module, which runs on one thread.
+/// The context of the module's calls, which come from one thread.
 Context& context();
 inline Arena& arena() { return context().arena; }
 

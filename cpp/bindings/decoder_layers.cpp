@@ -21,6 +21,10 @@ struct BoundDecoderCache {
   double length() const { return static_cast<double>(decoded); }
 };
 
+BoundDecoderCache* copyOf(const BoundDecoderCache& cache) {
+  return guarded([&] { return new BoundDecoderCache(cache); });
+}
+
 /// A module with a decoder, which it runs step by step.
 class IncrementalDecoder : public BoundModule {
  public:
@@ -185,7 +189,9 @@ class BoundTransformer : public IncrementalDecoder {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_decoder_layers) {
-  emscripten::class_<BoundDecoderCache>("DecoderCache").function("length", &BoundDecoderCache::length);
+  emscripten::class_<BoundDecoderCache>("DecoderCache")
+      .function("length", &BoundDecoderCache::length)
+      .function("copy", &copyOf, emscripten::allow_raw_pointers());
   emscripten::class_<IncrementalDecoder, emscripten::base<BoundModule>>("IncrementalDecoder")
       .function("makeCache", &IncrementalDecoder::makeCache, emscripten::allow_raw_pointers())
       .function("step", &IncrementalDecoder::step);

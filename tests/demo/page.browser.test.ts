@@ -87,6 +87,27 @@ describe('the page', () => {
     await context.close();
   });
 
+  it('follows an address that changes before the previous one is written', async () => {
+    const { page, context } = await newVisit(site.browser);
+    await page.addInitScript(() => {
+      const { setTimeout: plain } = globalThis;
+      const timers: (() => void)[] = [];
+      const record = (task: () => void, delay?: number) => {
+        timers.push(task);
+        return plain(task, delay);
+      };
+      Object.assign(globalThis, { timers, setTimeout: record });
+    });
+    await page.goto(site.url);
+    await page.evaluate(() => {
+      location.hash = '#text';
+      // As if they became due before the hashchange event is delivered.
+      for (const task of (globalThis as unknown as { timers: (() => void)[] }).timers) task();
+    });
+    await page.locator('.words li').first().waitFor();
+    await context.close();
+  });
+
   it('works offline after it has loaded, and opens again offline', async () => {
     const { page, context, complaints } = await visit(site, '#text');
     await page.getByText('Saved: the page now works offline').waitFor();

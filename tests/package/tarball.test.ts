@@ -12,10 +12,14 @@ beforeAll(async () => {
   manifest = JSON.parse(fs.readFileSync(join(heed, 'package.json'), 'utf8'));
 });
 
-test('has no dependencies and no install scripts', () => {
-  for (const field of ['dependencies', 'peerDependencies', 'optionalDependencies', 'bundledDependencies']) {
+test('has no dependencies but optional peers, and no install scripts', () => {
+  for (const field of ['dependencies', 'optionalDependencies', 'bundledDependencies']) {
     expect(manifest[field]).toBeUndefined();
   }
+  // Queues and databases for corpora larger than one machine.
+  const optional = { bullmq: { optional: true }, ioredis: { optional: true }, pg: { optional: true } };
+  expect(manifest.peerDependenciesMeta).toEqual(optional);
+  expect(Object.keys(manifest.peerDependencies as object)).toEqual(Object.keys(optional));
   for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
     expect(manifest.scripts?.[script]).toBeUndefined();
   }
@@ -30,7 +34,10 @@ test('contains the files that its manifest names, but no sources and no native b
     'THIRD_PARTY.md',
     'dist/index.js',
     'dist/worker.js',
+    'dist/thread.js',
     'dist/cli.js',
+    'dist/node.js',
+    'dist/embed-worker.js',
   ]) {
     expect(names).toContain(needed);
   }
@@ -53,12 +60,16 @@ test('records the compiler, flags and sources of its modules', () => {
     clang: expect.stringMatching(/^\d+\./),
   });
   expect(sources).toMatch(/^[0-9a-f]{64}$/);
-  for (const name of ['heed-simd128.wasm', 'heed-relaxed-simd.wasm']) {
+  const names = ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'].map(
+    (build) => `heed-${build}.wasm`,
+  );
+  for (const name of names) {
     const bytes = fs.readFileSync(join(heed, 'dist', name));
     expect(modules[name].bytes).toBe(bytes.length);
     expect(modules[name].sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
     expect(modules[name].flags.link).toContain('-sDYNAMIC_EXECUTION=0');
-    expect(modules[name].flags.compile.includes('-mrelaxed-simd')).toBe(name === 'heed-relaxed-simd.wasm');
+    expect(modules[name].flags.compile.includes('-mrelaxed-simd')).toBe(name.includes('relaxed-simd'));
+    expect(modules[name].flags.compile.includes('-DHEED_THREADS')).toBe(name.includes('threads'));
   }
 });
 

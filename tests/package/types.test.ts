@@ -15,6 +15,12 @@ beforeAll(async () => {
     join(folder, 'common.cts'),
     `${types}\nexport async function main() { const heed = await import('heed');\n${body} }`,
   );
+  fs.writeFileSync(join(folder, 'train.mts'), `import * as heed from 'heed/train';\n${useTraining}`);
+  const training = useTraining.replace('export ', '').replace(/: heed\./g, ': types.');
+  fs.writeFileSync(
+    join(folder, 'train-common.cts'),
+    `${types.replace("'heed'", "'heed/train'")}\nexport async function main() { const heed = await import('heed/train');\n${training} }`,
+  );
 });
 
 // The other entries, in TypeScript modules.
@@ -61,6 +67,41 @@ export async function use() {
   return [queries, data, shape, nested, vectors, out, error, labels, lists, rows, mask, cost];
 }`;
 
+// The same for heed/train.
+const useTraining = `
+export async function use() {
+  const runtime: heed.TrainingHeed = await heed.load();
+  const model: heed.Sequential = new runtime.Sequential([
+    new runtime.Embedding({ numEmbeddings: 10, embedDim: 8 }),
+    new runtime.Linear({ inFeatures: 8, outFeatures: 10 }),
+  ], { seed: 1 }).train();
+  const optimizer: heed.Optimizer = new runtime.optim.AdamW(model.parameters(), { lr: 1e-3, betas: [0.9, 0.999] });
+  const schedule: heed.Schedule = runtime.optim.schedules.cosine(optimizer, { warmup: 1, steps: 10 });
+  optimizer.zeroGrad();
+  const loss: heed.Loss = runtime.losses.crossEntropy(model.forward([[1]]), [[2]], { labelSmoothing: 0.1 });
+  loss.backward();
+  const norm: number = runtime.optim.clipGradNorm(model.parameters(), 1);
+  optimizer.step();
+  schedule.step();
+  const grad: heed.Tensor | null = model.parameters()[0]!.grad;
+  const history: heed.History = await model.fit({ inputs: [[1]], labels: [[2]] }, { loss: 'crossEntropy', optimizer, workers: 2 });
+  const bytes: Uint8Array = runtime.saveCheckpoint({ model, optimizer, schedule });
+  runtime.loadCheckpoint(bytes, { model, optimizer, schedule });
+  const mha = new runtime.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
+  const { output, backward } = mha.forward([[1]], { causal: true, backward: true });
+  const { inputs, parameters } = backward(output);
+  const gradient: heed.Tensor = inputs.query;
+  class Own extends runtime.Module {
+    layer = new runtime.Linear({ inFeatures: 1, outFeatures: 1 });
+  }
+  const own: heed.Parameter[] = new Own().parameters();
+  // @ts-expect-error no such input
+  inputs.x.data;
+  // @ts-expect-error an unknown loss
+  await model.fit({ inputs: [[1]], labels: [[2]] }, { loss: 'hinge', optimizer });
+  return [loss.item(), norm, grad, history.loss, parameters, gradient, own];
+}`;
+
 const kResolutions = [
   ['node16', 'node16'],
   ['nodenext', 'nodenext'],
@@ -82,7 +123,8 @@ test.each(
     noUncheckedIndexedAccess: true,
     noEmit: true,
   };
-  const files = options.moduleResolution === 'bundler' ? ['esm.mts'] : ['esm.mts', 'common.cts'];
+  const modules = ['esm.mts', 'train.mts'];
+  const files = options.moduleResolution === 'bundler' ? modules : [...modules, 'common.cts', 'train-common.cts'];
   fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
   await runNode([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder });
 });

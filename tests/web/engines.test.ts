@@ -42,6 +42,17 @@ describe('an engine', () => {
     using heed = await load({ wasm: own() });
     expect(heed.info).toMatchObject({ build: 'simd128', reason: 'the engine has no relaxed SIMD' });
   });
+
+  // As JavaScriptCore: it has relaxed_swizzle, but not the dot products.
+  it.each([0x105, 0x106, 0x10b, 0x112, 0x113])('without instruction %i gets the other build', async (opcode) => {
+    const encoded = Buffer.from([0xfd, (opcode & 0x7f) | 0x80, opcode >> 7]);
+    const { validate } = WebAssembly;
+    vi.spyOn(WebAssembly, 'validate').mockImplementation(
+      (module) => !Buffer.from(module as Uint8Array<ArrayBuffer>).includes(encoded) && validate(module),
+    );
+    using heed = await load({ wasm: own() });
+    expect(heed.info).toMatchObject({ build: 'simd128', reason: 'the engine has no relaxed SIMD' });
+  });
 });
 
 describe('a pool of workers', () => {

@@ -118,6 +118,7 @@ export interface RawDecoded {
 export interface RawDecoderCache {
   /** Rows seen so far. */
   length(): number;
+  copy(): RawDecoderCache;
   delete(): void;
 }
 
@@ -236,6 +237,11 @@ export interface Core {
   Decoder: RawClass<RawDecoder>;
   Transformer: RawClass<RawTransformer>;
   EncoderModel: RawClass<RawEncoderModel, RawEncoderModelConfig>;
+
+  /** In builds with threads: prepares for `count` threads besides the caller, or for none again. Returns the functions that initialize a thread, run it and report its failure, and the size of its stack. */
+  startThreads?(count: number, cores: number, mayWait: boolean): number[];
+  /** Prepares for thread i, in place of the one that there was. Returns the address of its stack. */
+  addThread?(i: number): number;
 
   /** Compiler and version of the module. */
   compiler(): string;

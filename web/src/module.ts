@@ -1,9 +1,11 @@
 /** Chooses a build of the WebAssembly module, loads and instantiates it. Nothing else imports the generated glue. */
 import createModule from 'heed-glue';
-import { relaxedSimd, simd } from 'wasm-feature-detect';
+import { simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
+import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import { nodeModule, type ResponseLike, type UrlLike } from './platform.js';
+import { obstacle, sharedMemory, Threads, threadModules } from './threads.js';
 import { version } from './version.js';
 
 /** The two builds of the module: with relaxed SIMD, or with SIMD128 alone. */
@@ -32,10 +34,18 @@ export interface Choice {
 
 const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari 16.4, Node 20 or newer)';
 
+/**
+ * A module of one function whose instructions are the relaxed ones that heed's build uses: f32x4.relaxed_madd and relaxed_nmadd, i32x4.relaxed_laneselect,
+ * i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s. Some versions of JavaScriptCore have only a part of them.
+ */
+const RELAXED =
+  '\0asm\x01\0\0\0\x01\x06\x01`\x01{\x01{\x03\x02\x01\0\x0a\x27\x01\x25\0 \0 \0 \0\xfd\x85\x02 \0 \0\xfd\x86\x02 \0 \0\xfd\x8b\x02 \0\xfd\x92\x02 \0 \0\xfd\x93\x02\x0b';
+
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
-  const [hasSimd, hasRelaxed] = hasWasm ? await Promise.all([simd(), relaxedSimd()]) : [];
+  const hasSimd = hasWasm && (await simd());
+  const hasRelaxed = hasWasm && WebAssembly.validate(Uint8Array.from(RELAXED, (byte) => byte.charCodeAt(0)));
   if (!hasSimd) throw invalid('load', ENGINES, `one without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
   if (asked === 'relaxed-simd' && !hasRelaxed) {
     const expected = "'auto' or 'simd128' in an engine without relaxed SIMD";
@@ -53,9 +63,34 @@ function failed(expected: string, got: string, cause?: unknown, hint?: string): 
   return invalid('wasm', expected, got, 'LOAD_FAILED', { cause, hint });
 }
 
-/** @internal Makes a new instance of the module from `source`, or from the package's own file of that build. */
-export async function instantiate(build: Build, source?: Located): Promise<Core> {
-  const module = await (source ?? locate(shipped[build](), 'wasm')).compile();
+/** @internal Makes a new instance of the module from `source`, or from the package's own file of that build, and starts its threads. */
+export async function instantiate(
+  build: Build,
+  source: Located | undefined,
+  wanted: Count = { count: 1, reason: '' },
+): Promise<Core> {
+  let alone = wanted.count > 1 ? obstacle() : wanted.reason;
+  let memory = alone === null ? sharedMemory() : null;
+  if (alone === null && !memory) alone = 'the engine refuses shared memory';
+  const module = await (source ?? locate((memory ? threadModules : shipped)[build](), 'wasm')).compile();
+  // A module that is given decides whether the memory is shared.
+  const imported = WebAssembly.Module.imports(module).find(({ kind }) => kind === 'memory');
+  if (imported) memory ??= sharedMemory();
+  else alone ??= 'the given module is a build without threads';
+  if (imported && !memory) throw failed('an engine with shared memory for a build with threads', 'none');
+  const core = await start(module, (imports) => {
+    if (imported) imports[imported.module]![imported.name] = memory!;
+  });
+  const threads = alone === null ? await Threads.start(core, module, memory!, wanted) : null;
+  keepStack(core, threads);
+  instances.set(core, { module, threads, alone: { count: 1, reason: alone ?? '' } });
+  return core;
+}
+
+type RawCore = Core & { stackSave(): number; stackRestore(pointer: number): void };
+
+/** Runs the glue on an instance of `module`. */
+function start(module: WebAssembly.Module, complete: (imports: WebAssembly.Imports) => void): Promise<RawCore> {
   return new Promise((resolve, reject) => {
     const fail = (cause: unknown) =>
       reject(
@@ -66,19 +101,14 @@ export async function instantiate(build: Build, source?: Located): Promise<Core>
     createModule({
       HeedError,
       instantiateWasm(imports, done) {
+        complete(imports);
         // The glue's own promise never settles if this fails.
         WebAssembly.instantiate(module, imports)
           .then((instance) => done(instance), fail)
           .catch(fail);
         return {};
       },
-    })
-      .then((core) => {
-        keepStack(core);
-        modules.set(core, module);
-        resolve(core);
-      })
-      .catch(fail);
+    }).then(resolve, fail);
   });
 }
 
@@ -87,9 +117,10 @@ type Callable = Function;
 
 /**
  * Restores the module's stack pointer whenever one of its functions throws: JavaScript exceptions unwind wasm frames without doing so, and after some thousand errors the
- * stack would be used up. No wasm frame is active then, as nothing that the module calls calls back into it.
+ * stack would be used up. No wasm frame is active then, as nothing that the module calls calls back into it. After a trap or the end of a thread, threads may still be at
+ * work for the call, and are replaced.
  */
-function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: number): void }): void {
+function keepStack(core: RawCore, threads: Threads | null): void {
   const { stackRestore } = core;
   const base = core.stackSave();
   const restoring = <T>(body: () => T): T => {
@@ -97,6 +128,7 @@ function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: num
       return body();
     } catch (error) {
       stackRestore(base);
+      if (!(error instanceof HeedError) || error.code === 'WORKER_FAILED') threads?.restart();
       throw error;
     }
   };
@@ -114,16 +146,27 @@ function keepStack(core: Core & { stackSave(): number; stackRestore(pointer: num
   wrap(core);
 }
 
-const modules = new WeakMap<Core, WasmModule>();
+const instances = new WeakMap<Core, { module: WasmModule; threads: Threads | null; alone: Count }>();
 
 /** @internal Makes `other`, an object that passes calls on to `core`, an instance of the same compiled module. */
 export function passesOn(core: Core, other: Core): void {
-  modules.set(other, modules.get(core)!);
+  instances.set(other, instances.get(core)!);
 }
 
 /** The compiled module that `core` is an instance of, for other threads to instantiate. */
 export function moduleOf(core: Core): WasmModule {
-  return modules.get(core)!;
+  return instances.get(core)!.module;
+}
+
+/** How many threads run the calls of `core`, and why. */
+export function threadsOf(core: Core): Count {
+  const { threads, alone } = instances.get(core)!;
+  return threads?.count ?? alone;
+}
+
+/** Ends the threads of `core`. */
+export function endThreads(core: Core): void {
+  instances.get(core)!.threads?.dispose();
 }
 
 /** @internal The module's source, read from a caller's value. `key` tells equal sources, whose instance can be shared. */

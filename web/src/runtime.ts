@@ -1,5 +1,6 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Core } from './core.js';
+import { countUpTo } from './cores.js';
 import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
@@ -19,7 +20,16 @@ import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
-import { type Build, type Choice, chooseBuild, instantiate, locate, type WasmSource } from './module.js';
+import {
+  type Build,
+  type Choice,
+  chooseBuild,
+  endThreads,
+  instantiate,
+  locate,
+  threadsOf,
+  type WasmSource,
+} from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { RawObject, Runtime } from './owned.js';
 import { dispose, registry } from './platform.js';
@@ -31,6 +41,11 @@ export interface LoadOptions {
   build?: 'auto' | Build;
   /** The module, if it is not served next to heed's script: its URL (in Node also a path), bytes (which are copied), a Response, or the compiled module. */
   wasm?: WasmSource;
+  /**
+   * The number of threads that share the work of one call, with the calling thread, up to 16, or 'auto' for the number of cores, at most 4. Default: 1. In Node, and in pages that
+   * are cross-origin isolated; elsewhere one thread runs, and `info.threadsReason` says why. Results are the same, bit for bit, for any number.
+   */
+  threads?: number | 'auto';
 }
 
 /** What is running. */
@@ -41,6 +56,10 @@ export interface Info {
   readonly build: Build;
   /** Why this build. */
   readonly reason: string;
+  /** How many threads run, with the calling thread. */
+  readonly threads: number;
+  /** Why this many. */
+  readonly threadsReason: string;
   /** The compiler that made the module. */
   readonly compiler: string;
   /** Current size of the module's memory, in bytes. It grows as needed and does not shrink before `dispose()`. */
@@ -101,7 +120,15 @@ export class Heed extends Functions {
   /** What is running, and why. */
   get info(): Info {
     const { core } = this.#runtime;
-    return { version, ...this.#choice, compiler: core.compiler(), memoryBytes: core.memoryBytes() };
+    const { count: threads, reason: threadsReason } = threadsOf(core);
+    return {
+      version,
+      ...this.#choice,
+      threads,
+      threadsReason,
+      compiler: core.compiler(),
+      memoryBytes: core.memoryBytes(),
+    };
   }
 
   /**
@@ -178,6 +205,7 @@ export function runtimeOf(
 const loadSchema = {
   build: optional(oneOf(['auto', 'relaxed-simd', 'simd128']), 'auto' as const),
   wasm: optional(locate, undefined),
+  threads: optional(countUpTo(16, 4), { count: 1, reason: 'the default' }),
 } satisfies Schema<LoadOptions>;
 
 /** An instance of the module and how many callers use it. */
@@ -187,7 +215,7 @@ interface Shared {
   users: number;
 }
 
-// By the URL of the source (none: the package's own) or the object that was given, then by the build.
+// By the URL of the source (none: the package's own) or the object that was given, then by the build and the threads.
 const byUrl = new Map<string, Map<string, Shared>>();
 const byObject = new WeakMap<object, Map<string, Shared>>();
 
@@ -209,23 +237,24 @@ export async function start<T>(
   options: LoadOptions | undefined,
   make: (core: Core, choice: Choice, onDispose: () => void) => T,
 ): Promise<T> {
-  const { build, wasm } = readOptions('load', loadSchema, options);
+  const { build, wasm, threads } = readOptions('load', loadSchema, options);
+  const variant = `${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
   const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
-  const byBuild = instances.get(key) ?? new Map<string, Shared>();
-  instances.set(key, byBuild);
+  const byVariant = instances.get(key) ?? new Map<string, Shared>();
+  instances.set(key, byVariant);
   const begin = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
-    return [await instantiate(choice.build, wasm), choice];
+    return [await instantiate(choice.build, wasm, threads), choice];
   };
   const forget = () => {
-    if (byBuild.get(build) === shared) byBuild.delete(build);
+    if (byVariant.get(variant) === shared) byVariant.delete(variant);
   };
-  let shared = byBuild.get(build);
+  let shared = byVariant.get(variant);
   if (!shared) {
     const loading = begin();
     shared = { loading, users: 0 };
-    byBuild.set(build, shared);
+    byVariant.set(variant, shared);
     loading.catch(forget); // before any caller learns of the failure and tries again
   }
   const { loading } = shared;
@@ -233,6 +262,7 @@ export async function start<T>(
   const [core, choice] = await loading!;
   return make(core, choice, () => {
     if (--shared.users > 0) return;
+    endThreads(core);
     shared.loading = null; // a disposed but still referenced Heed does not keep the memory alive
     forget();
   });

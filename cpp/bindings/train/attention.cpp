@@ -58,35 +58,13 @@ namespace {
 
 using train::Graph;
 
-Shape leadingAxes(const Shape& shape) {
-  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 2));
-}
-
-/// For each matrix of a tensor with the leading axes `target`, the one of a tensor with the axes `leading` that
-/// broadcasts to it.
-std::vector<Index> matricesOf(const Shape& leading, const Shape& target) {
-  const std::vector<Index> strides = *broadcastStrides(leading, target);
-  std::vector<Index> matrices(static_cast<size_t>(target.size()));
-  for (size_t b = 0; b < matrices.size(); ++b) {
-    auto rest = static_cast<Index>(b);
-    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
-      matrices[b] += rest % target[axis] * strides[static_cast<size_t>(axis)];
-      rest /= target[axis];
-    }
-  }
-  return matrices;
-}
+Shape leadingAxes(const Shape& shape) { return axes(shape, 0, shape.rank() - 2); }
 
 /// The matrices of x, one after the other, repeated along the leading axes.
-Variable repeated(Graph& graph, const BoundVariable& x, const Shape& target) {
-  const Shape leading = leadingAxes(x.shape());
-  if (leading == target) return x.variable();
-  const Index length = x.shape()[-2];
-  std::vector<Index> rows;
-  for (const Index matrix : matricesOf(leading, target)) {
-    for (Index i = 0; i < length; ++i) rows.push_back(matrix * length + i);
-  }
-  return train::gatherRows(graph, x.variable(), std::move(rows));
+Variable repeated(Graph& graph, const BoundVariable& x, const Shape& leading) {
+  std::vector<Index> extents = leading.extents();
+  extents.insert(extents.end(), {x.shape()[-2], x.shape()[-1]});
+  return broadcast(graph, x, Shape(std::move(extents)));
 }
 
 /// Gives a mask that broadcasts to `weights` [..., L, S] the shape [matrices, 1, L or 1, S or 1], or [1, 1, ...] if it
@@ -105,7 +83,7 @@ void placeMask(Graph& graph, const Shape& weights, train::AttentionMask& mask) {
   const bool shared = leading.size() == 1;
   mask.shape = {shared ? 1 : target.size(), 1, shape[-2], shape[-1]};
   if (shared || leading == target) return;
-  const std::vector<Index> matrices = matricesOf(leading, target);
+  const std::vector<Index> matrices = sourcesOf(leading, target);
   const auto count = static_cast<Index>(matrices.size());
   if (mask.added) {
     const Variable rows = train::reshape(graph, mask.added, leading.size(), size);
@@ -146,7 +124,7 @@ BoundVariable* attentionOf(BoundGraph& bound, const BoundVariable& query, const 
         graph, repeated(graph, query, leading), repeated(graph, key, leading), repeated(graph, value, leading),
         Sequences::uniform(count, query.shape()[-2]), Sequences::uniform(count, key.shape()[-2]), 1, call, weights);
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return new BoundVariable(output_shape, output);
+    return made(output_shape, output);
   });
 }
 
@@ -156,8 +134,8 @@ BoundVariable* rotaryOf(BoundGraph& graph, const BoundVariable& x, const val& op
     if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
     const Index length = shape[-2], first = readIndex(options, "firstPosition");
     const Sequences sequences = Sequences::uniform(length == 0 ? 0 : shape.rows() / length, length);
-    return new BoundVariable(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length),
-                                                  x.variable(), sequences, 1, first));
+    return made(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length), x.variable(),
+                                     sequences, 1, first));
   });
 }
 

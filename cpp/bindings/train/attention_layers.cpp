@@ -79,7 +79,7 @@ BoundVariable* multiHeadAttentionLayer(BoundGraph& graph, BoundModule& module, c
       weights_shape = q.batched ? Shape{q.count, q.length, k.length} : Shape{q.length, k.length};
     }
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return new BoundVariable(q.shape(o.embed_dim), output);
+    return made(q.shape(o.embed_dim), output);
   });
 }
 
@@ -95,7 +95,7 @@ BoundVariable* encoderLayerLayer(BoundGraph& graph, BoundModule& module, const B
     float* weights = weightsFor(options, weights_shape);
     const Variable output = train::encoderLayer(graph.graph(), layer, x.variable(), batch.sequences, call, weights);
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return new BoundVariable(x.shape(), output);
+    return made(x.shape(), output);
   });
 }
 
@@ -125,13 +125,13 @@ BoundVariable* encoderModule(BoundGraph& graph, BoundModule& module, const Bound
     const Batch batch = batchOf("x", x, o.embed_dim);
     LayerSettings call = readSettings(graph, options, options["rotary"], o.headWidth(), batch.length);
     if (const BoundVariable* mask = readHandle(options["headMask"])) {
-      requireShape("headMask", mask->shape(), {encoder.numLayers(), encoder.maxHeads()});
+      requireSame("headMask", mask->shape(), {encoder.numLayers(), encoder.maxHeads()});
       call.head_mask = mask->variable();
     }
     const EncoderWeights weights(encoder, batch, options);
     const Variable output = train::encoder(graph.graph(), encoder, x.variable(), batch.sequences, call, weights.data);
     if (!weights.data.empty()) results.set("weights", weights.written());
-    return new BoundVariable(x.shape(), output);
+    return made(x.shape(), output);
   });
 }
 
@@ -177,7 +177,7 @@ BoundVariable* decoderLayerLayer(BoundGraph& graph, BoundModule& module, const B
         train::decoderLayer(graph.graph(), layer, target.variable(), memory.variable(), t.sequences, m.sequences,
                             call.settings, call.weights.empty() ? DecoderWeights{} : call.weights[0]);
     call.write(results);
-    return new BoundVariable(target.shape(), output);
+    return made(target.shape(), output);
   });
 }
 
@@ -191,7 +191,7 @@ BoundVariable* decoderModule(BoundGraph& graph, BoundModule& module, const Bound
     const Variable output = train::decoder(graph.graph(), decoder, target.variable(), memory.variable(), t.sequences,
                                            m.sequences, call.settings, call.weights);
     call.write(results);
-    return new BoundVariable(target.shape(), output);
+    return made(target.shape(), output);
   });
 }
 
@@ -212,7 +212,7 @@ BoundVariable* transformerModule(BoundGraph& graph, BoundModule& module, const B
     call.write(results);
     if (!weights.data.empty()) results.set("encoderWeights", weights.written());
     memory = BoundVariable(source.shape(), run.memory);
-    return new BoundVariable(target.shape(), run.output);
+    return made(target.shape(), run.output);
   });
 }
 

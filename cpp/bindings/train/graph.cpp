@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "heed/train/ops.h"
+#include "ops/broadcast.h"
 
 namespace heed::bindings {
 
@@ -31,6 +32,12 @@ val BoundGradients::read(unsigned parameter) const {
   });
 }
 
+BoundVariable* made(const Shape& shape, const Variable& variable) { return new BoundVariable(shape, variable); }
+
+void requireSame(const char* argument, const Shape& got, const Shape& expected) {
+  requireShape(argument, got, expected);
+}
+
 BoundVariable* readHandle(const val& value) {
   if (value.isNull() || value.isUndefined()) return nullptr;
   return value.as<BoundVariable*>(emscripten::allow_raw_pointers());
@@ -48,6 +55,37 @@ Variable asRow(BoundGraph& graph, const BoundVariable& variable) {
 
 Index rowsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.rows(); }
 Index columnsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[-1]; }
+
+Shape axes(const Shape& shape, Index first, Index last) {
+  const std::vector<Index>& extents = shape.extents();
+  return Shape(std::vector<Index>(extents.begin() + first, extents.begin() + last));
+}
+
+std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
+  const std::vector<Index> strides = *broadcastStrides(shape, target);
+  std::vector<Index> sources(static_cast<size_t>(target.size()));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto rest = static_cast<Index>(i);
+    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
+      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
+      rest /= target[axis];
+    }
+  }
+  return sources;
+}
+
+Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target) {
+  const Shape& shape = x.shape();
+  if (shape == target) return x.variable();
+  // Whole rows if the last axis is not repeated.
+  if (shape.rank() > 0 && shape[-1] == target[-1]) {
+    return train::gatherRows(graph, x.variable(),
+                             sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
+  }
+  const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
+  const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
+  return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
+}
 
 std::vector<int32_t> readIntegers(const val& array) {
   std::vector<int32_t> values(array["length"].as<size_t>());
@@ -73,7 +111,7 @@ BoundVariable* leafOf(BoundGraph& graph, const val& tensor, bool needs_gradient)
   return guarded([&] {
     Shape shape;
     train::Matrix value = readMatrix(tensor, shape);
-    return new BoundVariable(shape, graph.graph().leaf(std::move(value), needs_gradient));
+    return made(shape, graph.graph().leaf(std::move(value), needs_gradient));
   });
 }
 
@@ -86,8 +124,7 @@ BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& input
     std::vector<Variable> variables;
     const auto count = inputs["length"].as<unsigned>();
     for (unsigned i = 0; i < count; ++i) variables.push_back(readVariable(inputs[i]));
-    return new BoundVariable(
-        shape, graph.graph().recordExternal(std::move(value), variables, std::make_shared<val>(external)));
+    return made(shape, graph.graph().recordExternal(std::move(value), variables, std::make_shared<val>(external)));
   });
 }
 
@@ -135,7 +172,7 @@ BoundPass* backwardOf(BoundGraph& graph, const BoundVariable& output, const val&
       return new BoundPass(graph.graph(), variable, ones.values());
     }
     const Input seed = readTensor(cotangent);
-    requireShape("cotangent", seed.shape, output.shape());
+    requireSame("cotangent", seed.shape, output.shape());
     return new BoundPass(graph.graph(), variable,
                          view(static_cast<const float*>(seed.data), variable.rows(), variable.cols()));
   });

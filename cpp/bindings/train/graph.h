@@ -58,6 +58,12 @@ class BoundGraph {
   train::Graph graph_{context()};
 };
 
+// Functions instead of expressions where the expression would be compiled into dozens of callers.
+/// A new handle.
+BoundVariable* made(const Shape& shape, const Variable& variable);
+/// requireShape().
+void requireSame(const char* argument, const Shape& got, const Shape& expected);
+
 /// The handle that `value` holds, or null if it is null or undefined.
 BoundVariable* readHandle(const val& value);
 /// The variable of a handle; empty if there is none.
@@ -68,6 +74,13 @@ Variable asRow(BoundGraph& graph, const BoundVariable& variable);
 /// Rows and columns of the matrix of a tensor.
 Index rowsOf(const Shape& shape);
 Index columnsOf(const Shape& shape);
+
+/// The extents of `shape` from axis `first` to `last`, without it.
+Shape axes(const Shape& shape, Index first, Index last);
+/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
+std::vector<Index> sourcesOf(const Shape& shape, const Shape& target);
+/// x repeated along the axes of `target`, to which it broadcasts.
+Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target);
 
 /// Copies an Int32Array.
 std::vector<int32_t> readIntegers(const val& array);

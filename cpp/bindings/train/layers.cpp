@@ -16,7 +16,7 @@ using train::Graph;
 template <class Forward>
 BoundVariable* mapped(const BoundVariable& x, Index in, Index out, Forward forward) {
   if (x.shape().rank() < 1 || x.shape()[-1] != in) refuseShape("x", "[..., " + std::to_string(in) + "]", x.shape());
-  return new BoundVariable(withWidth(x.shape(), out), forward(x.variable()));
+  return made(withWidth(x.shape(), out), forward(x.variable()));
 }
 
 BoundVariable* linearLayer(BoundGraph& graph, BoundModule& module, const BoundVariable& x) {
@@ -48,8 +48,11 @@ BoundVariable* dropoutLayer(BoundGraph& graph, BoundModule& module, const BoundV
   return guarded([&] {
     Graph& g = graph.graph();
     // One row, as in inference: the draws depend on the position in the whole tensor.
-    const Variable row = train::dropout(g, static_cast<Dropout&>(module.module()), asRow(graph, x));
-    return new BoundVariable(x.shape(), train::reshape(g, row, rowsOf(x.shape()), columnsOf(x.shape())));
+    const Index first_column = g.context().random.first_row * columnsOf(x.shape());
+    RandomScope scope(g.context());
+    g.context().random = {};
+    const Variable row = train::dropout(g, static_cast<Dropout&>(module.module()), asRow(graph, x), first_column);
+    return made(x.shape(), train::reshape(g, row, rowsOf(x.shape()), columnsOf(x.shape())));
   });
 }
 
@@ -59,9 +62,8 @@ BoundVariable* positionalEncodingLayer(BoundGraph& graph, BoundModule& module, c
     if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
     auto& layer = static_cast<PositionalEncoding&>(module.module());
     const Index length = shape[-2], count = length == 0 ? 0 : shape.rows() / length;
-    return new BoundVariable(
-        withWidth(shape, layer.outputWidth(shape[-1])),
-        train::positionalEncoding(graph.graph(), layer, x.variable(), Sequences::uniform(count, length)));
+    return made(withWidth(shape, layer.outputWidth(shape[-1])),
+                train::positionalEncoding(graph.graph(), layer, x.variable(), Sequences::uniform(count, length)));
   });
 }
 
@@ -103,8 +105,8 @@ class BoundEmbedding : public BoundModule {
 BoundVariable* embeddingLayer(BoundGraph& graph, const BoundEmbedding& embedding, const val& ids) {
   return guarded([&] {
     const train::Embedding& table = embedding.table();
-    return new BoundVariable(embedded(readShape(ids["shape"]), table.embedDim()),
-                             table.forward(graph.graph(), readIntegers(ids["data"])));
+    return made(embedded(readShape(ids["shape"]), table.embedDim()),
+                table.forward(graph.graph(), readIntegers(ids["data"])));
   });
 }
 

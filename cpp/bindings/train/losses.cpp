@@ -13,7 +13,7 @@ namespace losses = train::losses;
 
 template <class Loss>
 BoundVariable* scalar(Loss loss) {
-  return guarded([&] { return new BoundVariable(Shape{}, loss()); });
+  return guarded([&] { return made(Shape{}, loss()); });
 }
 
 /// The axes of logits or vectors but the last, which labels have.
@@ -24,7 +24,7 @@ Shape leading(const char* argument, const Shape& shape, const char* expected) {
 
 /// Labels { data: Int32Array, shape } of this shape.
 std::vector<int32_t> readLabels(const char* argument, const val& labels, const Shape& shape) {
-  requireShape(argument, readShape(labels["shape"]), shape);
+  requireSame(argument, readShape(labels["shape"]), shape);
   return readIntegers(labels["data"]);
 }
 
@@ -48,14 +48,14 @@ BoundVariable* crossEntropyOf(BoundGraph& graph, const BoundVariable& logits, co
 
 BoundVariable* mseOf(BoundGraph& graph, const BoundVariable& input, const BoundVariable& target) {
   return scalar([&] {
-    requireShape("target", target.shape(), input.shape());
+    requireSame("target", target.shape(), input.shape());
     return losses::mse(graph.graph(), input.variable(), target.variable());
   });
 }
 
 BoundVariable* bceOf(BoundGraph& graph, const BoundVariable& logits, const BoundVariable& target, const val& options) {
   return scalar([&] {
-    requireShape("target", target.shape(), logits.shape());
+    requireSame("target", target.shape(), logits.shape());
     return losses::bceWithLogits(graph.graph(), logits.variable(), target.variable(),
                                  {.weight = readFactors("weight", options["weight"]),
                                   .pos_weight = readFactors("posWeight", options["posWeight"])});
@@ -65,7 +65,7 @@ BoundVariable* bceOf(BoundGraph& graph, const BoundVariable& logits, const Bound
 BoundVariable* poissonOf(BoundGraph& graph, const BoundVariable& input, const BoundVariable& target,
                          const val& options) {
   return scalar([&] {
-    requireShape("target", target.shape(), input.shape());
+    requireSame("target", target.shape(), input.shape());
     return losses::poisson(graph.graph(), input.variable(), target.variable(),
                            {.log_input = readBool(options, "logInput"),
                             .full = readBool(options, "full"),
@@ -76,9 +76,9 @@ BoundVariable* poissonOf(BoundGraph& graph, const BoundVariable& input, const Bo
 BoundVariable* cosineEmbeddingOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, const val& labels,
                                  float margin) {
   return scalar([&] {
-    requireShape("b", b.shape(), a.shape());
+    requireSame("b", b.shape(), a.shape());
     const Input read = readTensor(labels);
-    requireShape("labels", read.shape, leading("a", a.shape(), "[..., E]"));
+    requireSame("labels", read.shape, leading("a", a.shape(), "[..., E]"));
     return losses::cosineEmbedding(graph.graph(), a.variable(), b.variable(),
                                    {read.data, read.data + read.shape.size()}, margin);
   });
@@ -87,8 +87,8 @@ BoundVariable* cosineEmbeddingOf(BoundGraph& graph, const BoundVariable& a, cons
 BoundVariable* tripletOf(BoundGraph& graph, const BoundVariable& anchor, const BoundVariable& positive,
                          const BoundVariable& negative, float margin) {
   return scalar([&] {
-    requireShape("positive", positive.shape(), anchor.shape());
-    requireShape("negative", negative.shape(), anchor.shape());
+    requireSame("positive", positive.shape(), anchor.shape());
+    requireSame("negative", negative.shape(), anchor.shape());
     return losses::triplet(graph.graph(), anchor.variable(), positive.variable(), negative.variable(), margin);
   });
 }

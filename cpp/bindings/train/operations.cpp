@@ -16,43 +16,18 @@ using train::Graph;
 /// Runs an operation on the matrix of x that keeps its shape.
 template <class Operation>
 BoundVariable* mapped(BoundGraph& graph, const BoundVariable& x, Operation operation) {
-  return guarded([&] { return new BoundVariable(x.shape(), operation(graph.graph(), x.variable())); });
+  return guarded([&] { return made(x.shape(), operation(graph.graph(), x.variable())); });
 }
 
-/// The extents of `shape` from axis `first` to `last`, without it.
-Shape axes(const Shape& shape, Index first, Index last) {
-  const std::vector<Index>& extents = shape.extents();
-  return Shape(std::vector<Index>(extents.begin() + first, extents.begin() + last));
+/// The same for one whose result has another shape.
+BoundVariable* shaped(Graph& graph, const Shape& shape, const Variable& result) {
+  return made(shape, train::reshape(graph, result, rowsOf(shape), columnsOf(shape)));
 }
 
-Index product(const Shape& shape) { return shape.size(); }
-
-/// For each element of `target` in order, the index of the element of `shape` that broadcasts to it.
-std::vector<Index> sourcesOf(const Shape& shape, const Shape& target) {
-  const std::vector<Index> strides = *broadcastStrides(shape, target);
-  std::vector<Index> sources(static_cast<size_t>(target.size()));
-  for (size_t i = 0; i < sources.size(); ++i) {
-    auto rest = static_cast<Index>(i);
-    for (Index axis = target.rank() - 1; axis >= 0; --axis) {
-      sources[i] += rest % target[axis] * strides[static_cast<size_t>(axis)];
-      rest /= target[axis];
-    }
-  }
-  return sources;
-}
-
-/// x repeated along the axes of `target`, to which it broadcasts.
-Variable broadcast(Graph& graph, const BoundVariable& x, const Shape& target) {
+/// A tensor as a matrix whose columns are the elements of its axes from `axis` on.
+Variable splitAt(Graph& graph, const BoundVariable& x, Index axis) {
   const Shape& shape = x.shape();
-  if (shape == target) return x.variable();
-  // Whole rows if the last axis is not repeated.
-  if (shape.rank() > 0 && shape[-1] == target[-1]) {
-    return train::gatherRows(graph, x.variable(),
-                             sourcesOf(axes(shape, 0, shape.rank() - 1), axes(target, 0, target.rank() - 1)));
-  }
-  const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
-  const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
-  return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
+  return train::reshape(graph, x.variable(), axes(shape, 0, axis).size(), axes(shape, axis, shape.rank()).size());
 }
 
 /// An operation on the elements of two tensors that broadcast against each other.
@@ -62,7 +37,7 @@ BoundVariable* elementwise(BoundGraph& graph, const BoundVariable& a, const Boun
     const auto shape = broadcastShape(a.shape(), b.shape());
     if (!shape) refuseShape("b", "a shape that broadcasts against a, " + a.shape().toString(), b.shape());
     Graph& g = graph.graph();
-    return new BoundVariable(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
+    return made(*shape, operation(g, broadcast(g, a, *shape), broadcast(g, b, *shape)));
   });
 }
 
@@ -83,7 +58,7 @@ BoundVariable* reshapeOf(BoundGraph& graph, const BoundVariable& x, const val& e
       refuse(ErrorCode::kShapeMismatch, "shape", "the " + std::to_string(x.shape().size()) + " elements of x",
              shape.toString());
     }
-    return new BoundVariable(shape, train::reshape(graph.graph(), x.variable(), rowsOf(shape), columnsOf(shape)));
+    return shaped(graph.graph(), shape, x.variable());
   });
 }
 
@@ -97,66 +72,42 @@ Index readAxis(const Shape& shape, double axis) {
 }
 
 /// Entries [first, first + count) of an axis.
-BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_axis, double first_entry, double size) {
+BoundVariable* sliceOf(BoundGraph& graph, const BoundVariable& x, double given_axis, double first, double count) {
   return guarded([&] {
     const Shape& shape = x.shape();
-    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
-    const auto first = static_cast<Index>(first_entry), count = static_cast<Index>(size);
+    const Index axis = readAxis(shape, given_axis), inner = axes(shape, axis + 1, shape.rank()).size();
     std::vector<Index> extents = shape.extents();
-    extents[static_cast<size_t>(axis)] = count;
-    Shape sliced(std::move(extents));
-    if (axis == last) return new BoundVariable(sliced, train::sliceColumns(graph.graph(), x.variable(), first, count));
-    // Rows of the matrix: blocks of `inner` rows, `shape[axis]` of them in each of `outer`.
-    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
-    std::vector<Index> rows;
-    for (Index block = 0; block < outer; ++block) {
-      const Index begin = (block * shape[axis] + first) * inner;
-      for (Index row = 0; row < count * inner; ++row) rows.push_back(begin + row);
-    }
-    return new BoundVariable(sliced, train::gatherRows(graph.graph(), x.variable(), std::move(rows)));
+    extents[static_cast<size_t>(axis)] = static_cast<Index>(count);
+    Graph& g = graph.graph();
+    return shaped(g, Shape(std::move(extents)),
+                  train::sliceColumns(g, splitAt(g, x, axis), static_cast<Index>(first) * inner,
+                                      static_cast<Index>(count) * inner));
   });
 }
 
 /// The tensors of an array of handles, one after the other along an axis; elsewhere they have the same extents.
 BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given_axis) {
   return guarded([&] {
-    std::vector<const BoundVariable*> parts;
-    const auto number = tensors["length"].as<unsigned>();
-    for (unsigned i = 0; i < number; ++i) parts.push_back(readHandle(tensors[i]));
-    const Shape& shape = parts[0]->shape();
-    const Index axis = readAxis(shape, given_axis), last = shape.rank() - 1;
+    Graph& g = graph.graph();
+    const Shape& shape = readHandle(tensors[0])->shape();
+    const Index axis = readAxis(shape, given_axis);
     std::vector<Index> extents = shape.extents();
     Index& extent = extents[static_cast<size_t>(axis)];
     extent = 0;
-    std::vector<Variable> variables;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const Shape& other = parts[i]->shape();
+    std::vector<Variable> parts;
+    const auto number = tensors["length"].as<unsigned>();
+    for (unsigned i = 0; i < number; ++i) {
+      const BoundVariable& part = *readHandle(tensors[i]);
+      const Shape& other = part.shape();
       if (other.rank() != shape.rank() || axes(other, 0, axis) != axes(shape, 0, axis) ||
           axes(other, axis + 1, other.rank()) != axes(shape, axis + 1, shape.rank())) {
         refuseShape("tensors[" + std::to_string(i) + "]",
                     shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
       }
       extent += other[axis];
-      variables.push_back(parts[i]->variable());
+      parts.push_back(splitAt(g, part, axis));
     }
-    Graph& g = graph.graph();
-    Shape joined(std::move(extents));
-    if (axis == last) return new BoundVariable(joined, train::concatenateColumns(g, variables));
-    Variable rows = train::concatenateRows(g, variables);
-    const Index outer = product(axes(shape, 0, axis)), inner = product(axes(shape, axis + 1, last));
-    if (outer != 1) {
-      std::vector<Index> order;
-      for (Index block = 0; block < outer; ++block) {
-        Index begin = 0;
-        for (const BoundVariable* part : parts) {
-          const Index length = part->shape()[axis] * inner;
-          for (Index row = 0; row < length; ++row) order.push_back(begin + block * length + row);
-          begin += outer * length;
-        }
-      }
-      rows = train::gatherRows(g, rows, std::move(order));
-    }
-    return new BoundVariable(joined, rows);
+    return shaped(g, Shape(std::move(extents)), train::concatenateColumns(g, parts));
   });
 }
 
@@ -167,11 +118,11 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     const Shape& shape = x.shape();
     if (shape.rank() < 2) refuseShape("x", "[..., L, E]", shape);
     const Shape leading = axes(shape, 0, shape.rank() - 2);
-    const Index count = product(leading), length = shape[-2];
+    const Index count = leading.size(), length = shape[-2];
     Variable rows = x.variable();
     Sequences sequences = Sequences::uniform(count, length);
     if (const auto kept = readMask("mask", mask)) {
-      requireShape("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
+      requireSame("mask", kept->shape, axes(shape, 0, shape.rank() - 1));
       const auto* flags = static_cast<const uint8_t*>(kept->data);
       std::vector<Index> indices, lengths;
       for (Index n = 0; n < count; ++n) {
@@ -186,12 +137,17 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     }
     std::vector<Index> extents = leading.extents();
     extents.push_back(shape[-1]);
-    return new BoundVariable(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
+    return made(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
   });
 }
 
 void requireAxes(const Shape& shape) {
   if (shape.rank() < 1) refuseShape("x", "at least one axis", shape);
+}
+
+/// Requires an optional vector to have `size` entries.
+void requireVector(const char* argument, const BoundVariable* vector, Index size) {
+  if (vector) requireSame(argument, vector->shape(), {size});
 }
 
 BoundVariable* softmaxOf(BoundGraph& graph, const BoundVariable& x) {
@@ -218,18 +174,17 @@ BoundVariable* linearOf(BoundGraph& graph, const BoundVariable& x, const BoundVa
       refuseShape("weight", "[out, " + std::to_string(x.shape()[-1]) + "], as wide as x", weight.shape());
     }
     const Index out = weight.shape()[0];
-    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), {out});
-    return new BoundVariable(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
-                                                                      readVariable(bias), activationNamed(activation)));
+    requireVector("bias", readHandle(bias), out);
+    return made(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
+                                                         readVariable(bias), activationNamed(activation)));
   });
 }
 
 BoundVariable* layerNormOf(BoundGraph& graph, const BoundVariable& x, const val& weight, const val& bias, float eps) {
   return mapped(graph, x, [&](Graph& g, const Variable& v) {
     requireAxes(x.shape());
-    const Shape vector{x.shape()[-1]};
-    if (const BoundVariable* w = readHandle(weight)) requireShape("weight", w->shape(), vector);
-    if (const BoundVariable* b = readHandle(bias)) requireShape("bias", b->shape(), vector);
+    requireVector("weight", readHandle(weight), x.shape()[-1]);
+    requireVector("bias", readHandle(bias), x.shape()[-1]);
     return train::layerNorm(g, v, readVariable(weight), readVariable(bias), eps);
   });
 }

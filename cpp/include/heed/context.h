@@ -5,16 +5,49 @@
 namespace heed {
 
 struct Context;
+class ThreadPool;
 
-/// Runs the independent tasks of an operation, currently one after the other on the calling thread.
+/// Whether this build can run tasks on several threads.
+#if defined(HEED_THREADS)
+inline constexpr bool kHasThreads = true;
+#else
+inline constexpr bool kHasThreads = false;
+#endif
+
+/// Runs the independent tasks of an operation: on the threads of a pool, or one after the other on the calling thread.
 class Executor {
  public:
+  Executor() = default;
+  /// `pool` must live as long as this object.
+  explicit Executor(ThreadPool* pool) : pool_(pool) {}
+
   /// Calls task(i, context) for each i in [0, count). Tasks may run in any order and must write to disjoint memory. A
-  /// task takes scratch memory only from the context that it receives.
+  /// task takes scratch memory only from the context that it receives. If tasks throw, the Error of one is rethrown.
   template <class Task>
   void run(Index count, Context& context, const Task& task) const {
+    if constexpr (kHasThreads) {
+      if (pool_ && count > 1) {
+        const auto call = [](const void* called, Index i, Context& own) {
+          (*static_cast<const Task*>(called))(i, own);
+        };
+        return runOnThreads(count, context, call, &task);
+      }
+    }
     for (Index i = 0; i < count; ++i) task(i, context);
   }
+
+  /// For how many threads work should be cut into tasks. Results must not depend on it.
+  Index threads() const {
+    if constexpr (kHasThreads) return pool_ ? poolThreads() : 1;
+    return 1;
+  }
+
+ private:
+  void runOnThreads(Index count, Context& context, void (*call)(const void* task, Index i, Context& context),
+                    const void* task) const;
+  Index poolThreads() const;
+
+  ThreadPool* pool_ = nullptr;
 };
 
 /// The position of a call's first sequence and row in the whole batch. Dropout draws depend on absolute positions, so

@@ -12,6 +12,7 @@ enum class ErrorCode {
   kShapeMismatch,    ///< incompatible shapes
   kOutOfMemory,      ///< the engine refused to grow the memory, or a size exceeds what 32-bit memory can hold
   kUnsupported,      ///< valid, but not implemented
+  kWorkerFailed,     ///< a thread ended during a call
 };
 
 /// "INVALID_ARGUMENT", "SHAPE_MISMATCH", ...

@@ -6,7 +6,8 @@
 namespace heed {
 
 const char* errorCodeName(ErrorCode code) {
-  constexpr const char* kNames[] = {"INVALID_ARGUMENT", "SHAPE_MISMATCH", "OUT_OF_MEMORY", "UNSUPPORTED"};
+  constexpr const char* kNames[] = {"INVALID_ARGUMENT", "SHAPE_MISMATCH", "OUT_OF_MEMORY", "UNSUPPORTED",
+                                    "WORKER_FAILED"};
   return kNames[static_cast<int>(code)];
 }
 

@@ -135,10 +135,10 @@ class PanelEpilogue {
 
 /// PackedWeight::multiply() of a format.
 template <class Format>
-void multiplyChunk(const Format& format, const LeftChunk& left, const Product& product, float* sums) {
-  const Index rows = left.blocks.rows, panels = format.weight.panels();
-  for (Index p = 0, count; p < panels; p += count) {
-    count = std::min(panelsPerBatch(rows, format.weight), panels - p);
+void multiplyChunk(const Format& format, const LeftChunk& left, const Product& product, Range panels, float* sums) {
+  const Index rows = left.blocks.rows;
+  for (Index p = panels.begin, count; p < panels.end; p += count) {
+    count = std::min(panelsPerBatch(rows, format.weight), panels.end - p);
     format.multiplyPanels(left, {p, p + count}, sums);
     Index i = 0;
     for (; i + 2 <= count; i += 2) PanelEpilogue<Format, 2>(format, product, p + i).run(left, sums + 8 * rows * i);

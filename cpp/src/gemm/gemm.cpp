@@ -5,33 +5,113 @@
 #include "gemm/chunk.h"
 
 namespace heed {
+namespace {
+
+/// Threads cut the rows into chunks that are no lower, as each chunk reads the whole weight.
+constexpr Index kLeastChunkRows = 32;
+/// Panels that begin at a multiple of this many fill whole register tiles and cache lines.
+constexpr Index kPanelGroup = 4;
+/// Multiplications for which threads are worth waking up.
+constexpr double kLeastTask = 1 << 18;
+
+/// How a product is cut into tasks: chunks of rows, and the panels of each chunk into parts.
+struct Cut {
+  Index chunks, parts;
+};
+
+Cut cutFor(Index rows, Index depth, std::span<const Product> products, Index threads) {
+  Cut cut{rows / kChunkRows + (rows % kChunkRows != 0), 1};
+  if (threads == 1 || rows == 0) return cut;
+  double columns = 0;
+  for (const Product& product : products) columns += static_cast<double>(product.weight->out());
+  const double tasks = static_cast<double>(rows) * static_cast<double>(depth) * columns / kLeastTask;
+  const Index useful = tasks < static_cast<double>(threads) ? static_cast<Index>(tasks) : threads;
+  if (useful <= 1) return cut;
+  // As many chunks for each thread, and then parts where the chunks are fewer than the threads.
+  const Index even = (cut.chunks + useful - 1) / useful * useful;
+  cut.chunks = std::max(cut.chunks, std::min(even, rows / kLeastChunkRows));
+  cut.parts = (useful + cut.chunks - 1) / cut.chunks;
+  return cut;
+}
+
+/// Part i of the panels of a weight.
+Range partOf(const PackedWeight& weight, Index parts, Index i) {
+  const Index panels = weight.panels(), groups = (panels + kPanelGroup - 1) / kPanelGroup;
+  return {kPanelGroup * evenPart(groups, parts, i), std::min(panels, kPanelGroup * evenPart(groups, parts, i + 1))};
+}
+
+/// A left operand and its products.
+class Multiplication {
+ public:
+  Multiplication(ConstMatrixView a, std::span<const Product> products, Cut cut)
+      : a_(a), products_(products), cut_(cut) {}
+
+  /// Memory for the packed chunk c: the words of product j begin at result[j].
+  uint32_t** takePacked(Index c, Arena& arena) const {
+    auto** packed = arena.take<uint32_t*>(static_cast<Index>(products_.size()));
+    for (size_t j = 0; j < products_.size(); ++j) {
+      const Index words = products_[j].weight->leftForm().words(blocks(c).rows, a_.cols());
+      packed[j] = sameForm(j) == j ? arena.take<uint32_t>(words) : packed[sameForm(j)];
+    }
+    return packed;
+  }
+
+  /// Packs chunk c once for each form that the weights read.
+  void pack(Index c, uint32_t* const* packed) const {
+    const RowBlocks rows = blocks(c);
+    const ConstMatrixView chunk = view(a_.data() + first(c) * a_.outerStride(), rows.rows, a_.cols(), a_.outerStride());
+    for (size_t j = 0; j < products_.size(); ++j)
+      if (sameForm(j) == j) products_[j].weight->leftForm().pack(chunk, rows, packed[j]);
+  }
+
+  /// Computes part `part` of the columns of chunk c.
+  void multiply(Index c, Index part, uint32_t* const* packed, Arena& arena) const {
+    const Arena::Scope scope(arena);
+    float* sums = arena.take(kMaxSums);
+    for (size_t j = 0; j < products_.size(); ++j) {
+      const PackedWeight& weight = *products_[j].weight;
+      weight.multiply({first(c), blocks(c), packed[j]}, products_[j], partOf(weight, cut_.parts, part), sums);
+    }
+  }
+
+ private:
+  Index first(Index c) const { return evenPart(a_.rows(), cut_.chunks, c); }
+  RowBlocks blocks(Index c) const { return RowBlocks(first(c + 1) - first(c)); }
+
+  /// The first product whose weight reads the left operand in the same form as that of product j.
+  size_t sameForm(size_t j) const {
+    size_t i = 0;
+    while (&products_[i].weight->leftForm() != &products_[j].weight->leftForm()) ++i;
+    return i;
+  }
+
+  ConstMatrixView a_;
+  std::span<const Product> products_;
+  Cut cut_;
+};
+
+}  // namespace
 
 void matmul(ConstMatrixView a, std::span<const Product> products, Context& context) {
-  const Index rows = a.rows(), chunks = rows / kChunkRows + (rows % kChunkRows != 0);
-  // The first product whose weight reads the left operand in the same form as that of product j.
-  const auto same_form = [&](size_t j) {
-    size_t i = 0;
-    while (&products[i].weight->leftForm() != &products[j].weight->leftForm()) ++i;
-    return i;
-  };
-  context.executor.run(chunks, context, [&](Index c, Context& task) {
-    const Arena::Scope scope(task.arena);
-    const Index first = evenPart(rows, chunks, c);
-    const RowBlocks blocks(evenPart(rows, chunks, c + 1) - first);
-    const ConstMatrixView chunk = view(a.data() + first * a.outerStride(), blocks.rows, a.cols(), a.outerStride());
-    auto** packed = task.arena.take<uint32_t*>(static_cast<Index>(products.size()));
-    for (size_t j = 0; j < products.size(); ++j) {
-      if (same_form(j) != j) {
-        packed[j] = packed[same_form(j)];
-        continue;
-      }
-      const LeftForm& form = products[j].weight->leftForm();
-      packed[j] = task.arena.take<uint32_t>(form.words(blocks.rows, a.cols()));
-      form.pack(chunk, blocks, packed[j]);
-    }
-    float* sums = task.arena.take(kMaxSums);
-    for (size_t j = 0; j < products.size(); ++j)
-      products[j].weight->multiply({first, blocks, packed[j]}, products[j], sums);
+  const Cut cut = cutFor(a.rows(), a.cols(), products, context.executor.threads());
+  const Multiplication product(a, products, cut);
+  const Executor& executor = context.executor;
+  if (cut.parts == 1) {
+    executor.run(cut.chunks, context, [&](Index c, Context& task) {
+      const Arena::Scope scope(task.arena);
+      uint32_t** packed = product.takePacked(c, task.arena);
+      product.pack(c, packed);
+      product.multiply(c, 0, packed, task.arena);
+    });
+    return;
+  }
+  // Chunks that several threads read are packed before the first of them multiplies.
+  const Arena::Scope scope(context.arena);
+  auto** packed = context.arena.take<uint32_t**>(cut.chunks);
+  for (Index c = 0; c < cut.chunks; ++c) packed[c] = product.takePacked(c, context.arena);
+  executor.run(cut.chunks, context, [&](Index c, Context&) { product.pack(c, packed[c]); });
+  executor.run(cut.chunks * cut.parts, context, [&](Index i, Context& task) {
+    product.multiply(i / cut.parts, i % cut.parts, packed[i / cut.parts], task.arena);
   });
 }
 

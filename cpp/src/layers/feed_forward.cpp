@@ -1,6 +1,7 @@
 #include "heed/feed_forward.h"
 
 #include "core/check.h"
+#include "core/row_parts.h"
 
 namespace heed {
 namespace {
@@ -35,8 +36,11 @@ void FeedForward::forward(ConstMatrixView x, MatrixView output, Context& context
   linear1_.forward(x, hidden, context);
   MatrixView inner = view(hidden.data(), x.rows(), width, hidden.outerStride());
   if (options_.gated) {
-    activate(inner, options_.activation);
-    inner.array() *= hidden.rightCols(width).array();
+    forRowParts(x.rows(), width, context, [&](Index begin, Index end) {
+      MatrixView part = rowsOf(inner, begin, end);
+      activate(part, options_.activation);
+      part.array() *= rowsOf(hidden, begin, end).rightCols(width).array();
+    });
   }
   dropout_.forward(readOnly(inner), inner, context);
   linear2_.forward(readOnly(inner), output, context, residual);

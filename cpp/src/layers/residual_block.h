@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/row_parts.h"
 #include "heed/encoder.h"
 
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
@@ -38,9 +39,13 @@ template <class Block>
 void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
                    Context& context, const Block& block) {
   const Arena::Scope scope(context.arena);
+  const auto normalize = [&](ConstMatrixView from, MatrixView to) {
+    forRowParts(from.rows(), from.cols(), context,
+                [&](Index begin, Index end) { norm->forward(rowsOf(from, begin, end), rowsOf(to, begin, end)); });
+  };
   const auto normed = [&] {
     const MatrixView y = context.arena.matrix(x.rows(), x.cols());
-    norm->forward(x, y);
+    normalize(x, y);
     return readOnly(y);
   };
   const ConstMatrixView in = norm && norm_first ? normed() : x;
@@ -52,7 +57,7 @@ void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, Con
   } else {
     block(in, output, &x);  // the last product of the block adds x, which saves a pass over memory
   }
-  if (norm && !norm_first) norm->forward(readOnly(output), output);
+  if (norm && !norm_first) normalize(readOnly(output), output);
 }
 
 }  // namespace heed

@@ -160,26 +160,34 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
     return options.head_mask[static_cast<size_t>((mask_per_sequence ? n * num_heads : 0) + h)];
   };
 
-  float* sequence_weights = result.weights;  // (H, L_n, S_n)
-  for (Index n = 0; n < input.queries.count(); ++n) {
-    const Index first = input.queries.begin(n), num_queries = input.queries.length(n), num_keys = input.keys.length(n);
-    if (num_queries == 0) continue;
-    const Index blocks = queryBlocks(num_queries);
-    context.executor.run(num_heads, context, [&](Index h, Context& task) {
-      const Arena::Scope scope(task.arena);
-      const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), h, key_width),
-                      headRows(input.value, input.keys.begin(n), input.keys.end(n), h, value_width), options, scale,
-                      head_mask(n, h), task.arena);
-      float* weights = sequence_weights ? sequence_weights + h * num_queries * num_keys : nullptr;
-      for (Index b = 0; b < blocks; ++b) {
-        const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);
-        attendBlock(head, headRows(input.query, first + begin, first + end, h, key_width), begin,
-                    headRows(result.output, first + begin, first + end, h, value_width),
-                    weights ? weights + begin * num_keys : nullptr, task);
-      }
-    });
-    if (sequence_weights) sequence_weights += num_heads * num_queries * num_keys;
+  // One task for each head of each sequence, and for each part of its queries where heads are fewer than threads.
+  const Index count = input.queries.count(), heads = count * num_heads, threads = context.executor.threads();
+  const Index parts = threads == 1 || heads == 0 ? 1 : (threads + heads - 1) / heads;
+  const Arena::Scope scope(context.arena);
+  float** all_weights = context.arena.take<float*>(result.weights ? count : 0);  // of each sequence, (H, L_n, S_n)
+  if (float* next = result.weights) {
+    for (Index n = 0; n < count; next += num_heads * input.queries.length(n) * input.keys.length(n), ++n)
+      all_weights[n] = next;
   }
+
+  context.executor.run(heads * parts, context, [&](Index i, Context& task) {
+    const Index n = i / parts / num_heads, h = i / parts % num_heads, part = i % parts;
+    const Index first = input.queries.begin(n), num_queries = input.queries.length(n), num_keys = input.keys.length(n);
+    const Index blocks = queryBlocks(num_queries), begin_block = evenPart(blocks, parts, part),
+                end_block = evenPart(blocks, parts, part + 1);
+    if (begin_block == end_block) return;
+    const Arena::Scope task_scope(task.arena);
+    const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), h, key_width),
+                    headRows(input.value, input.keys.begin(n), input.keys.end(n), h, value_width), options, scale,
+                    head_mask(n, h), task.arena);
+    float* weights = result.weights ? all_weights[n] + h * num_queries * num_keys : nullptr;
+    for (Index b = begin_block; b < end_block; ++b) {
+      const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);
+      attendBlock(head, headRows(input.query, first + begin, first + end, h, key_width), begin,
+                  headRows(result.output, first + begin, first + end, h, value_width),
+                  weights ? weights + begin * num_keys : nullptr, task);
+    }
+  });
 }
 
 void averageHeads(float* weights, Index num_sequences, Index num_heads, Index num_queries, Index num_keys) {

@@ -24,7 +24,7 @@ ParameterGradients::ParameterGradients(Module& module)
     Index first = 0;
     for (const Parameter::Part& part : parameters_[i].parts) {
       const void* key = part.plain ? static_cast<const void*>(part.plain) : part.storage;
-      locations_.emplace(key, Location{i, first, part.rows});
+      locations_.insert(locations_.begin() + placeOf(key), {key, Location{i, first, part.rows}});
       first += part.rows;
     }
   }
@@ -35,9 +35,15 @@ void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
   entries_[parameter].required = required;
 }
 
+Index ParameterGradients::placeOf(const void* key) const {
+  const auto place = std::lower_bound(locations_.begin(), locations_.end(), key,
+                                      [](const auto& location, const void* k) { return location.first < k; });
+  return static_cast<Index>(place - locations_.begin());
+}
+
 const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
-  const auto found = locations_.find(key);
-  return found == locations_.end() ? nullptr : &found->second;
+  const auto place = static_cast<size_t>(placeOf(key));
+  return place == locations_.size() || locations_[place].first != key ? nullptr : &locations_[place].second;
 }
 
 MatrixView ParameterGradients::dense(const Location& part) {
@@ -65,12 +71,16 @@ float* ParameterGradients::row(const Location& table, Index row) {
   entry.present = true;
   if (entry.dense.data()) return entry.dense.data() + (table.first_row + row) * width;
   entry.by_rows = true;
-  const auto [slot, is_new] = entry.rows.slots.try_emplace(table.first_row + row, entry.rows.order.size());
-  if (is_new) {
-    entry.rows.order.push_back(table.first_row + row);
-    entry.rows.values.resize(entry.rows.values.size() + static_cast<size_t>(width));
+  Rows& rows = entry.rows;
+  const Index place = table.first_row + row;
+  if (rows.slots.empty()) rows.slots.resize(static_cast<size_t>(parameters_[table.parameter].shape[0]), -1);
+  Index& slot = rows.slots[static_cast<size_t>(place)];
+  if (slot < 0) {
+    rows.values.resize(rows.values.size() + static_cast<size_t>(width));
+    rows.order.push_back(place);
+    slot = static_cast<Index>(rows.order.size()) - 1;
   }
-  return entry.rows.values.data() + slot->second * width;
+  return rows.values.data() + slot * width;
 }
 
 void ParameterGradients::read(size_t parameter, Index first, Index count, float* out) const {
@@ -83,9 +93,7 @@ void ParameterGradients::read(size_t parameter, Index first, Index count, float*
   std::fill_n(out, count * width, 0.0f);
   if (!entry.by_rows) return;
   for (Index row = first; row < first + count; ++row) {
-    const auto found = entry.rows.slots.find(row);
-    if (found != entry.rows.slots.end())
-      std::copy_n(entry.rows.values.data() + found->second * width, width, out + (row - first) * width);
+    if (const float* values = entry.rows.find(row, width)) std::copy_n(values, width, out + (row - first) * width);
   }
 }
 
@@ -131,7 +139,11 @@ void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
   entry.present = false;
   if (entry.dense.data()) entry.dense.view().setZero();
-  std::fill(entry.rows.values.begin(), entry.rows.values.end(), 0.0f);
+  // The order of rows decides how sums over them round: it must not depend on earlier steps, or a resumed run would
+  // differ.
+  entry.rows.slots.clear();
+  entry.rows.order.clear();
+  entry.rows.values.clear();
 }
 
 void ParameterGradients::zero() {
@@ -167,7 +179,7 @@ bool Graph::requiresGradient(const void* key) const {
   return owner(key, location) != nullptr;
 }
 
-Variable Graph::leaf(Matrix value, bool needs_gradient) {
+Variable Graph::leaf(Matrix&& value, bool needs_gradient) {
   auto shared = std::make_shared<const Matrix>(std::move(value));
   if (!needs_gradient) return {std::move(shared), nullptr};
   auto node = std::make_shared<Node>();
@@ -179,20 +191,34 @@ Variable Graph::leaf(Matrix value, bool needs_gradient) {
   return {std::move(shared), std::move(node)};
 }
 
-Variable Graph::record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters,
+Variable Graph::record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
+                       bool uses_parameters, BackwardFunction backward) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  for (const Variable& input : inputs) nodes.push_back(input.node());
+  return recordNodes(std::move(value), std::move(nodes), uses_parameters, std::move(backward));
+}
+
+Variable Graph::record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters,
                        BackwardFunction backward) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  for (const Variable& input : inputs) nodes.push_back(input.node());
+  return recordNodes(std::move(value), std::move(nodes), uses_parameters, std::move(backward));
+}
+
+Variable Graph::recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
+                            BackwardFunction&& backward) {
   const bool needed =
-      uses_parameters || std::any_of(inputs.begin(), inputs.end(), [](const Variable& x) { return x.needsGradient(); });
+      uses_parameters || std::any_of(inputs.begin(), inputs.end(), [](const auto& node) { return node != nullptr; });
   Variable result = leaf(std::move(value), needed);
   if (!needed) return result;
   Node& node = *result.node();
   node.leaf = false;
   node.backward = std::move(backward);
-  for (const Variable& input : inputs) node.inputs.push_back(input.node());
+  node.inputs = std::move(inputs);
   return result;
 }
 
-Variable Graph::recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external) {
+Variable Graph::recordExternal(Matrix&& value, const std::vector<Variable>& inputs, std::shared_ptr<void> external) {
   Variable result = record(std::move(value), inputs, false, {});
   if (result.node()) result.node()->external = std::move(external);
   return result;

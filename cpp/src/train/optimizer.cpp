@@ -1,3 +1,4 @@
+/// Optimizers: which elements a step updates, and where their moments are. The formulas are in train/ops/update.h.
 #include "heed/train/optimizer.h"
 
 #include <algorithm>
@@ -213,9 +214,8 @@ void Optimizer::updateRows(Slot& slot, Scratch& scratch, const Update& update) {
   std::fill_n(scratch.gradient.data(), width, 0.0f);
   for (size_t k = 0; k < slot.order.size(); ++k) {
     const Index row = slot.order[k], at = static_cast<Index>(k) * width;
-    const auto found = gradient.slots.find(row);
-    const float* g =
-        found == gradient.slots.end() ? scratch.gradient.data() : gradient.values.data() + found->second * width;
+    const float* found = gradient.find(row, width);
+    const float* g = found ? found : scratch.gradient.data();
     parameter.read(row, 1, scratch.values.data());
     update(width, g, slot.first.empty() ? nullptr : slot.first.data() + at,
            slot.second.empty() ? nullptr : slot.second.data() + at, scratch.values.data());

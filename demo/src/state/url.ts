@@ -83,7 +83,11 @@ function readInto(targets: Field[]): void {
   }
 }
 
+/** The fragment that was last read or written. */
+let known = '';
+
 function readLocation(): void {
+  known = location.hash;
   batch(() => {
     page.value = parameters().target;
     readInto(fields);
@@ -100,7 +104,10 @@ export function followUrl(): void {
     clearTimeout(timer);
     if (!linkIsComplete.value) return;
     timer = setTimeout(() => {
-      if (location.hash !== link) history.replaceState(null, '', link);
+      // An address that has changed meanwhile is read when its event arrives, and must not be overwritten before.
+      if (location.hash !== known || known === link) return;
+      history.replaceState(null, '', link);
+      known = location.hash;
     }, 200);
   });
 }

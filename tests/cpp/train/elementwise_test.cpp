@@ -56,14 +56,6 @@ TEST(TrainRowsAndColumns, ConcatenationsHaveTheGradientsOfTheirParts) {
         return y;
       });
   expectGradients(
-      {randomMatrix(3, 7, 1), randomMatrix(1, 7, 2), randomMatrix(9, 7, 3)},
-      [](Graph& graph, const auto& x) { return concatenateRows(graph, x); },
-      [](const auto& x) -> DoubleMatrix {
-        DoubleMatrix y(13, 7);
-        y << x[0], x[1], x[2];
-        return y;
-      });
-  expectGradients(
       {randomMatrix(3, 5, 1)}, [](Graph& graph, const auto& x) { return concatenateColumns(graph, {x[0], x[0]}); },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y(3, 10);
@@ -114,7 +106,6 @@ TEST(TrainRowsAndColumns, BadArgumentsAreNamed) {
   const Variable x = leaf(graph, randomMatrix(3, 4, 1)), y = leaf(graph, randomMatrix(2, 5, 1));
   expectError(ErrorCode::kInvalidArgument, "parts:", [&] { concatenateColumns(graph, {}); });
   expectError(ErrorCode::kShapeMismatch, "parts[1]:", [&] { concatenateColumns(graph, {x, y}); });
-  expectError(ErrorCode::kShapeMismatch, "parts[1]:", [&] { concatenateRows(graph, {x, y}); });
   expectError(ErrorCode::kInvalidArgument, "first:", [&] { sliceColumns(graph, x, -1, 2); });
   expectError(ErrorCode::kInvalidArgument, "count:", [&] { sliceColumns(graph, x, 2, 3); });
   expectError(ErrorCode::kInvalidArgument, "indices:", [&] { gatherRows(graph, x, {0, 3}); });

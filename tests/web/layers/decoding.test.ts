@@ -66,6 +66,31 @@ describe('decoding step by step', () => {
     );
   });
 
+  it('goes on in two ways from a clone', () => {
+    const transformer = new heed.Transformer(transformerOptions);
+    const [source, begin, a, b] = [draw(1, 2, 5, 12), draw(2, 2, 3, 12), draw(3, 2, 2, 12), draw(4, 2, 2, 12)];
+    const keyMask = [
+      [1, 1, 1, 1, 1],
+      [1, 1, 0, 1, 0],
+    ];
+    /** What a cache of its own gives for the rows after `begin`. */
+    const alone = (next: Tensor) => {
+      using cache = transformer.makeCache(source, { keyMask });
+      transformer.step(begin, cache);
+      return transformer.step(next, cache);
+    };
+    const cache = transformer.makeCache(source, { keyMask });
+    transformer.step(begin, cache);
+    const other = cache.clone();
+    expect(other.length).toBe(3);
+    expect(transformer.step(b, other)).toEqual(alone(b));
+    expect(cache.length).toBe(3);
+    expect(transformer.step(a, cache)).toEqual(alone(a));
+    cache.dispose();
+    expect(other.length).toBe(5);
+    expect(() => cache.clone()).toThrow(expect.objectContaining({ code: 'DISPOSED' }));
+  });
+
   it.each([{}, { rotary: { base: 100 } }, { keyDim: 2, valueDim: 5 }])(
     'of a batch gives each sequence the bits that it has alone: %o',
     (more) => {

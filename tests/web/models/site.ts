@@ -1,4 +1,4 @@
-/** heed's files on a server of this machine, and a page in Chromium that has imported them. */
+/** heed's files on a server of this machine, and a page that has imported them. */
 import { readFileSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -19,12 +19,33 @@ export interface Site {
 /** Answers a request below /models/ and says true, or leaves it. */
 export type Models = (path: string, request: IncomingMessage, response: ServerResponse) => boolean;
 
-export async function openSite(models: Models): Promise<Site> {
+/** The strictest policy under which WebAssembly runs. */
+const strictPolicy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
+
+/** The headers of a page that is cross-origin isolated, and of its scripts. */
+export const isolation = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+};
+
+export interface Serving {
+  /** Sent with every file. */
+  headers?: Record<string, string>;
+  /** The content security policy of the page. */
+  policy?: string;
+  /** The file of dist/ that the page imports. */
+  entry?: string;
+}
+
+/** Serves dist/, `models` below /models/, and at / a page that imports heed and sets it as the global `heed`. */
+export async function serveHeed(
+  models: Models,
+  { headers = {}, policy = strictPolicy, entry = 'index.js' }: Serving = {},
+): Promise<{ origin: string; close(): void }> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url!.split('?')[0]!);
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     if (path === '/') {
-      // The strictest policy under which WebAssembly runs.
-      const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
       return void response
         .writeHead(200, { 'content-type': 'text/html', 'content-security-policy': policy })
         .end('<!doctype html><title>heed</title><script type="module" src="/page.js"></script>');
@@ -33,7 +54,7 @@ export async function openSite(models: Models): Promise<Site> {
       return void response
         .writeHead(200, { 'content-type': 'text/javascript' })
         .end(
-          'import * as draw from "/draw.js"; import * as heed from "/index.js"; Object.assign(globalThis, { draw, heed });',
+          `import * as draw from "/draw.js"; import * as heed from "/${entry}"; Object.assign(globalThis, { draw, heed });`,
         );
     if (path.startsWith('/models/') && models(path.slice('/models/'.length), request, response)) return;
     const file = join(dist, path.slice(1));
@@ -43,15 +64,23 @@ export async function openSite(models: Models): Promise<Site> {
       .end(readFileSync(file));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const browser = await launchChromium();
-  const page = await browser.newPage();
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await page.goto(`${origin}/`);
-  await page.waitForFunction('globalThis.heed');
-  const close = async () => {
-    await browser.close();
+  const close = () => {
     server.closeAllConnections();
     server.close();
   };
-  return { page, origin, close };
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+}
+
+/** The page of `serveHeed` in Chromium. */
+export async function openSite(models: Models, serving: Serving = {}): Promise<Site> {
+  const server = await serveHeed(models, serving);
+  const browser = await launchChromium();
+  const page = await browser.newPage();
+  await page.goto(`${server.origin}/`);
+  await page.waitForFunction('globalThis.heed');
+  const close = async () => {
+    await browser.close();
+    server.close();
+  };
+  return { page, origin: server.origin, close };
 }

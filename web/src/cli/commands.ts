@@ -1,10 +1,11 @@
 /** What each subcommand of `heed` does. */
 import { dirname } from 'node:path';
 import { classify, type EmbedOptions, load, type PretrainedModel, semanticSearch, TextIndex } from '../index.js';
+import { batches } from '../scale/batches.js';
 import { indexFiles, indexOf, wordsOf, writeIndex } from './indexing.js';
 import { openOutput } from './output.js';
 import { ProgressLine } from './progress.js';
-import { batches, type RecordOptions, readEntries, readTexts } from './records.js';
+import { type RecordOptions, readEntries, readTexts } from './records.js';
 
 // Options as commander gives them: camelCase, undefined if not given.
 interface ModelOptions {

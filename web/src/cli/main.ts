@@ -7,6 +7,7 @@ import { version } from '../version.js';
 import { classifyTexts, embed, inspect, makeIndex, search } from './commands.js';
 import { invalid } from './error.js';
 import { FORMATS } from './records.js';
+import { addScale, runScale, scaleMode } from './scale.js';
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
 function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
@@ -81,15 +82,24 @@ standard input. \`heed help <command>\` lists the options of a command.`,
 const addCommand = (usage: string, description: string, ...parts: ((command: Command) => Command)[]) =>
   parts.reduce((command, add) => add(command), program.command(usage).description(description));
 
-addCommand('embed [files...]', 'compute a vector for each text', addModel, addInput, addEmbedding, addOutput)
+const embedCommand = addCommand(
+  'embed [files...]',
+  'compute a vector for each text',
+  addModel,
+  addInput,
+  addEmbedding,
+  addOutput,
+)
   .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
   .option('--no-normalize', 'leave vectors as they are')
   .action((files, options) => {
     // commander keeps the last of the two.
     const both = ['--normalize', '--no-normalize'].every((flag) => process.argv.includes(flag));
     refuseBoth('--normalize', '--no-normalize', both);
-    return embed(files, options);
+    const mode = scaleMode(embedCommand, files);
+    return mode === null ? embed(files, options) : runScale(mode, files, options);
   });
+addScale(embedCommand, choice, count);
 
 const nearest = 'print the texts nearest to the query, from files or from an index';
 addCommand('search <query> [files...]', nearest, addModel, addInput, addEmbedding)

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { NPY_HEADER_BYTES, npyHeader, npyShape } from '../scale/npy.js';
 import { invalid, invalidFile } from './error.js';
 
 export interface Output {
@@ -71,29 +72,17 @@ function completeLines(file: number): { lines: number; end: number } {
   }
 }
 
-/** The .npy format 1.0: a header of 128 bytes with dtype and shape, then the rows. close() updates the number of rows. Own code: it is these few lines. */
-const NPY_HEADER = 128;
-
-function npyHeader(rows: number, width: number): Uint8Array {
-  const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${width}), }`;
-  const header = new Uint8Array(NPY_HEADER).fill(32);
-  header.set([0x93, ...new TextEncoder().encode('NUMPY'), 1, 0, NPY_HEADER - 10, 0]);
-  header.set(new TextEncoder().encode(text), 10);
-  header[NPY_HEADER - 1] = 10;
-  return header;
-}
-
 function npyFile(path: string): Output {
   const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
   const size = fstatSync(file).size;
   let width = 0;
   let rows = 0;
-  if (size >= NPY_HEADER) {
-    const header = new Uint8Array(NPY_HEADER);
-    readSync(file, header, 0, NPY_HEADER, 0);
-    width = Number(/'shape': \(\d+, (\d+)\)/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? 0);
+  if (size >= NPY_HEADER_BYTES) {
+    const header = new Uint8Array(NPY_HEADER_BYTES);
+    readSync(file, header, 0, NPY_HEADER_BYTES, 0);
+    width = npyShape(header)?.[1] ?? 0;
     if (width === 0) throw invalidFile(path, 'a .npy file of vectors', 'a file that heed did not write');
-    rows = Math.floor((size - NPY_HEADER) / (4 * width));
+    rows = Math.floor((size - NPY_HEADER_BYTES) / (4 * width));
   }
   const done = rows;
   return {
@@ -102,17 +91,17 @@ function npyFile(path: string): Output {
       const vector = row!; // openOutput ensures it
       if (width === 0) {
         width = vector.length;
-        writeSync(file, npyHeader(0, width), 0, NPY_HEADER, 0);
+        writeSync(file, npyHeader(0, width), 0, NPY_HEADER_BYTES, 0);
       }
       const expected = `vectors of ${width} entries, as in the file's other rows`;
       if (vector.length !== width) throw invalid(path, expected, `${vector.length}`, 'SHAPE_MISMATCH');
-      writeSync(file, vector, 0, 4 * width, NPY_HEADER + rows * 4 * width);
+      writeSync(file, vector, 0, 4 * width, NPY_HEADER_BYTES + rows * 4 * width);
       rows++;
     },
     close() {
       if (width > 0) {
-        ftruncateSync(file, NPY_HEADER + rows * 4 * width);
-        writeSync(file, npyHeader(rows, width), 0, NPY_HEADER, 0);
+        ftruncateSync(file, NPY_HEADER_BYTES + rows * 4 * width);
+        writeSync(file, npyHeader(rows, width), 0, NPY_HEADER_BYTES, 0);
       }
       closeSync(file);
     },

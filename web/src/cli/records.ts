@@ -110,22 +110,3 @@ export function csvRows(text: AsyncIterable<string>): AsyncIterable<string[]> {
   const parser = parse({ bom: true, record_delimiter: ['\r\n', '\n'], relax_column_count: true, relax_quotes: true });
   return pipeline(text, parser, () => {}); // errors reach the reader of the parser
 }
-
-/** Texts in memory at a time, so that streams of any length need the same memory. */
-const BATCH = 256;
-
-/** Groups neighbouring items until their sizes reach BATCH. By default each item has size 1. */
-export async function* batches<T>(items: AsyncIterable<T>, sizeOf = (_: T) => 1): AsyncGenerator<T[]> {
-  let batch: T[] = [];
-  let filled = 0;
-  for await (const item of items) {
-    batch.push(item);
-    filled += sizeOf(item);
-    if (filled >= BATCH) {
-      yield batch;
-      batch = [];
-      filled = 0;
-    }
-  }
-  if (batch.length > 0) yield batch;
-}

@@ -75,6 +75,12 @@ export class DecoderCache extends Owned<RawDecoderCache> {
   get length(): number {
     return this.raw.length();
   }
+
+  /** Another cache in the same state, for beam search: each goes on with rows of its own. */
+  clone(): DecoderCache {
+    const { raw } = this;
+    return calling('DecoderCache.clone', () => new DecoderCache(this.maker, raw.copy()));
+  }
 }
 
 /** A layer with a decoder, which it can run step by step. */

@@ -10,10 +10,10 @@ export type ExampleValues =
   | TensorLike
   | { readonly data: Int32Array; readonly shape: readonly number[] };
 
-/** Examples: `inputs` as the model's `forward` takes them, `labels` as the loss does; both have one entry for each example. */
+/** Examples: `inputs` as the model's `forward` takes them, `labels` as the loss does, if it takes any; both have one entry for each example. */
 export interface Examples {
   readonly inputs: ExampleValues;
-  readonly labels: ExampleValues;
+  readonly labels?: ExampleValues;
 }
 
 /** What one step learns from. */
@@ -21,7 +21,7 @@ export interface Batch {
   /** The argument of the model's `forward`. */
   readonly inputs: unknown;
   /** The second argument of the loss. */
-  readonly labels: unknown;
+  readonly labels?: unknown;
 }
 
 /** Batches that come one by one, or a function that begins anew for each epoch. */
@@ -36,11 +36,12 @@ interface Column {
 /** Examples by their positions. */
 export interface Table {
   readonly inputs: Column;
-  readonly labels: Column;
+  readonly labels: Column | null;
   readonly length: number;
 }
 
-function readColumn(argument: string, value: unknown): Column {
+/** Values with one entry for each example. */
+export function readColumn(argument: string, value: unknown): Column {
   return guarded(argument, () => {
     if (Array.isArray(value)) {
       const entries: unknown[] = Array.from({ length: lengthOf(value, argument) }, (_, i) => value[i]);
@@ -75,13 +76,13 @@ export function readData(argument: string, value: unknown): Table | (() => Itera
     if (typeof value !== 'object' || value === null) throw invalid(argument, EXPECTED, describe(value));
     if (Symbol.asyncIterator in value || Symbol.iterator in value) return () => value as Iterable<unknown>;
     const { inputs, labels } = value as Partial<Examples>;
-    if (inputs === undefined || labels === undefined) throw invalid(argument, EXPECTED, describe(value));
+    if (inputs === undefined) throw invalid(argument, EXPECTED, describe(value));
     const columns = {
       inputs: readColumn(`${argument}.inputs`, inputs),
-      labels: readColumn(`${argument}.labels`, labels),
+      labels: labels === undefined ? null : readColumn(`${argument}.labels`, labels),
     };
     const { length } = columns.inputs;
-    if (columns.labels.length !== length)
+    if (columns.labels && columns.labels.length !== length)
       throw invalid(
         `${argument}.labels`,
         `${length}, one for each input`,
@@ -102,7 +103,7 @@ export interface Weighted extends Batch {
 export function* batchesOf(table: Table, order: readonly number[], batchSize: number): Generator<Weighted> {
   for (let first = 0; first < order.length; first += batchSize) {
     const indices = order.slice(first, first + batchSize);
-    yield { inputs: table.inputs.take(indices), labels: table.labels.take(indices), count: indices.length };
+    yield { inputs: table.inputs.take(indices), labels: table.labels?.take(indices), count: indices.length };
   }
 }
 
@@ -110,6 +111,7 @@ export function* batchesOf(table: Table, order: readonly number[], batchSize: nu
 export async function* streamed(
   argument: string,
   begin: () => Iterable<unknown> | AsyncIterable<unknown>,
+  labelled: boolean,
   signal: SignalLike | undefined,
 ): AsyncGenerator<Weighted> {
   const source = begin();
@@ -124,9 +126,9 @@ export async function* streamed(
       isDone = done === true;
       if (isDone) return;
       const { inputs, labels } = guarded(argument, () => ({ ...(value as Partial<Batch>) }));
-      if (inputs === undefined || labels === undefined)
+      if (inputs === undefined || (labelled && labels === undefined))
         throw invalid(argument, 'batches { inputs, labels }', describe(value));
-      yield { inputs, labels, count: guarded(argument, () => countOf(labels)) };
+      yield { inputs, labels, count: guarded(argument, () => countOf(labels ?? inputs)) };
     }
   } finally {
     // Not awaited: a source that never answers could not be stopped otherwise.
@@ -134,9 +136,9 @@ export async function* streamed(
   }
 }
 
-function countOf(labels: unknown): number {
-  const { length, shape } = labels as { length?: number; shape?: readonly number[] };
-  return (Array.isArray(labels) ? length : shape?.[0]) || 1;
+function countOf(values: unknown): number {
+  const { length, shape } = values as { length?: number; shape?: readonly number[] };
+  return (Array.isArray(values) ? length : shape?.[0]) || 1;
 }
 
 /** Settles as `promise` does, or rejects with the reason of a signal that fires before. */

@@ -42,6 +42,12 @@ export interface RawGradients {
   delete(): void;
 }
 
+/** A gradient that travels between workers: of all rows, or of those rows of a table that were looked up. */
+export interface RawGradient {
+  rows: Int32Array | null;
+  values: Float32Array;
+}
+
 /** A backward pass. */
 export interface RawPass {
   /** Runs up to the next external variable, or to the end: null. `gradient` is that of the variable; its inputs' are to be given. */
@@ -266,6 +272,12 @@ export interface TrainCore extends Core {
   dropoutState(name: string, layer: RawModule): number[];
   /** Requires as many words. */
   setDropoutState(name: string, layer: RawModule, words: readonly number[]): void;
+
+  /** null before a backward pass has reached the parameter. */
+  takeGradient(gradients: RawGradients, index: number): RawGradient | null;
+  addGradient(gradients: RawGradients, index: number, part: RawGradient): void;
+  /** Where the first sequence and row of the next calls stand in their batch, for the draws of dropout. */
+  setPosition(sequence: number, row: number): void;
 
   recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
 }

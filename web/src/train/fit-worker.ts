@@ -2,12 +2,15 @@
 import { HeedError, invalid } from '../error.js';
 import { moduleOf } from '../module.js';
 import type { Runtime } from '../owned.js';
-import { Connection, startWorker } from '../worker/connection.js';
+import type { WorkerLike } from '../platform.js';
+import { Connection } from '../worker/connection.js';
 import { type PackedError, unpackError } from '../worker/protocol.js';
+import { startWorker } from '../worker/start.js';
 import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { FitOptions, FitProgress, FitRead, History } from './fit.js';
+import type { LossRead } from './fit-losses.js';
 import type { Module } from './module.js';
 import type { Kind, Optimizer } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
@@ -21,7 +24,15 @@ export interface ParameterPlace {
   name: string;
 }
 
-/** What the worker needs to know. */
+/** What a worker that only computes gradients needs to know. */
+export interface AssistantJob {
+  model: Description;
+  /** The state to begin with. */
+  checkpoint: Uint8Array;
+  loss: LossRead;
+}
+
+/** What the worker with the loop needs to know. */
 export interface FitJob {
   model: Description;
   optimizer: { kind: Kind; groups: { params: ParameterPlace[]; settings: object }[] };
@@ -29,7 +40,20 @@ export interface FitJob {
   /** The state to begin with. */
   checkpoint: Uint8Array;
   data: Examples;
-  options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker'>;
+  options: Omit<FitOptions, 'optimizer' | 'schedule' | 'signal' | 'onStep' | 'worker' | 'workers'>;
+  /** Whether batches are divided, among as many other workers as it has got ports of. */
+  divided: boolean;
+}
+
+/** A MessagePort. The declarations of the package do without those of the DOM. */
+export interface PortLike {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void;
+  onmessage: ((event: never) => void) | null;
+}
+
+/** Posted before the call: the port to another worker. */
+export interface PortMessage {
+  readonly port: PortLike;
 }
 
 /** How the worker ended; the checkpoint is the state after its last whole step. */
@@ -51,16 +75,19 @@ class FitConnection extends Connection {
 export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (model, data, given, options) => {
-    const { loss, optimizer, schedule, worker, signal, onStep } = options;
+    const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
+    if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
     const { clipNorm, epochs, initialEpoch, batchSize, earlyStopping, seed } = options;
     const parts = { model, optimizer, ...(schedule && { schedule }) };
+    if (workers) requireDivisible(model, loss);
     const job: FitJob = {
       model: describeModel('fit.worker', model),
       optimizer: { kind: optimizer.kind, groups: describeGroups(tape, model, optimizer) },
       schedule: schedule && { kind: schedule.kind, options: schedule.options },
       checkpoint: saveCheckpoint(parts),
       data: examplesOf('fit: data', data),
+      divided: workers !== null,
       options: {
         ...{ loss, epochs, initialEpoch, batchSize, seed },
         ...(clipNorm !== null && { clipNorm }),
@@ -73,12 +100,16 @@ export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
         }),
       },
     };
-    const connection = new FitConnection(typeof worker === 'object' ? worker : startWorker(), runtime.owned, null);
+    const connections: FitConnection[] = [];
+    const connect = (worker: WorkerLike) => {
+      connections.push(new FitConnection(worker, runtime.owned, null));
+      return connections.at(-1)!;
+    };
     let failure: { error: unknown } | null = null;
     const stop = (error: unknown) => {
       if (failure) return;
       failure = { error };
-      connection.call('stop', []).catch(() => {}); // the answer to `fit` tells
+      connections[0]!.call('stop', []).catch(() => {}); // the answer to `fit` tells
     };
     const onAbort = () => stop(signal!.reason);
     const onProgress = (progress: FitProgress) => {
@@ -92,16 +123,49 @@ export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
     signal?.addEventListener('abort', onAbort);
     try {
       const wasm = moduleOf(runtime.core);
-      const outcome = await connection.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
+      const given = Array.isArray(workers) ? workers : [worker];
+      const workerAt = (i: number) => (typeof given[i] === 'object' ? given[i] : startWorker());
+      const first = workerAt(0);
+      const main = connect(first);
+      const failures: Promise<never>[] = [];
+      for (let i = 1; i < (Array.isArray(workers) ? workers.length : (workers ?? 1)); i++) {
+        const other = workerAt(i);
+        const connection = connect(other);
+        const { port1, port2 } = new MessageChannel();
+        post(first, port1);
+        post(other, port2);
+        const assistantJob: AssistantJob = { model: job.model, checkpoint: saveCheckpoint({ model }), loss };
+        failures.push(connection.call('assist', [wasm, assistantJob])); // answered only if it fails
+      }
+      const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
+      const outcome = await Promise.race([run, ...failures]);
       loadCheckpoint(outcome.checkpoint, parts);
       if (failure) throw (failure as { error: unknown }).error;
       if (outcome.failure) throw unpackError(outcome.failure);
       return outcome.history!;
+    } catch (cause) {
+      if (!(cause instanceof HeedError && cause.code === 'WORKER_FAILED')) throw cause;
+      throw invalid('fit', "workers that run heed's train-worker.js to the end", 'one that failed', 'WORKER_FAILED', {
+        hint: 'The model is as it was before',
+        cause,
+      });
     } finally {
       signal?.removeEventListener('abort', onAbort);
-      connection.end(new HeedError('DISPOSED', 'fit: its worker has done its work'));
+      for (const one of connections) one.end(new HeedError('DISPOSED', 'fit: its worker has done its work'));
     }
   };
+}
+
+function post(worker: WorkerLike, port: MessagePort): void {
+  (worker as Worker).postMessage({ port } satisfies PortMessage, [port]);
+}
+
+/** @throws HeedError for models and losses that relate the examples of a batch to each other */
+function requireDivisible(model: Module, loss: LossRead): void {
+  const relates = model[allLayers]().find(([layer]) => layer.name === 'BatchNorm') ? 'BatchNorm' : loss;
+  if (relates !== 'BatchNorm' && relates !== 'infoNCE') return;
+  const expected = 'a model and a loss that treat the examples of a batch one by one';
+  throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
 }
 
 /** Examples that can be sent. */
@@ -109,7 +173,7 @@ function examplesOf(argument: string, data: unknown): Examples {
   if (typeof readData(argument, data) === 'function')
     throw invalid(argument, '{ inputs, labels } with `worker`', 'batches that come one by one');
   const { inputs, labels } = data as Examples;
-  return { inputs, labels };
+  return { inputs, ...(labels !== undefined && { labels }) };
 }
 
 function describeGroups(tape: Tape, model: Module, optimizer: Optimizer) {

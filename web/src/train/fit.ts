@@ -4,8 +4,9 @@ import { makeYield } from '../models/run.js';
 import {
   callback,
   count,
+  integer,
   legal,
-  oneOf,
+  listOf,
   optional,
   plainOptions,
   positive,
@@ -19,7 +20,7 @@ import {
   workerOption,
 } from '../options.js';
 import type { SignalLike, WorkerLike } from '../platform.js';
-import { Tensor, type TensorInput } from '../tensor.js';
+import { Tensor } from '../tensor.js';
 import {
   type Batch,
   type Batches,
@@ -31,23 +32,14 @@ import {
   type Table,
   type Weighted,
 } from './batches.js';
-import type { IndexInput } from './indices.js';
+import { type FitLoss, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
 import { Loss } from './loss.js';
-import { lossesOf } from './losses.js';
 import type { Module } from './module.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
+import { type Assistant, assistant, divided, PARTS } from './parallel.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
 import { allLayers } from './tree.js';
-
-/** The losses of an output and labels. */
-const lossNames = ['crossEntropy', 'mse', 'bceWithLogits', 'poisson'] as const;
-
-/** A loss by its name in `losses`, or a function of the model's output and the labels. */
-export type FitLoss =
-  | (typeof lossNames)[number]
-  // biome-ignore lint/suspicious/noExplicitAny: labels are whatever the data has
-  | ((output: Tensor, labels: any, batch: Batch) => Loss);
 
 /** What `onStep` is told. */
 export interface FitProgress {
@@ -93,6 +85,11 @@ export interface FitOptions {
    * a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model here changes when `fit` ends.
    */
   worker?: boolean | WorkerLike;
+  /**
+   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created. The result has the same bits for any number of them, and equals that of `worker`
+   * up to rounding. As for `worker`, and without `BatchNorm` and `infoNCE`, which relate the examples of a batch to each other.
+   */
+  workers?: number | readonly WorkerLike[];
 }
 
 /** What `fit` measured. */
@@ -107,9 +104,6 @@ export interface History {
 
 const patienceSchema = { patience: size } satisfies Schema<NonNullable<FitOptions['earlyStopping']>>;
 
-const lossReader: Reader<FitLoss> = (value, name) =>
-  typeof value === 'function' ? (value as FitLoss) : oneOf(lossNames)(value, name);
-
 const fraction = legal<number>(
   'a number above 0 and below 1, or data',
   (value) => typeof value === 'number' && value > 0 && value < 1,
@@ -118,8 +112,16 @@ const fraction = legal<number>(
 const instance = <T>(expected: string, Class: abstract new (...args: never[]) => T) =>
   legal<T>(expected, (value) => value instanceof Class);
 
+const workersOption: Reader<number | WorkerLike[]> = (value, name) => {
+  if (!Array.isArray(value)) return integer(value, name, 1, PARTS);
+  const workers = listOf(workerOption, '')(value, name);
+  if (workers.length >= 1 && workers.length <= PARTS && workers.every((worker) => typeof worker === 'object'))
+    return workers as WorkerLike[];
+  throw invalid(name, `a number from 1 to ${PARTS}, or as many Workers`, describe(value));
+};
+
 const fitSchema = {
-  loss: lossReader,
+  loss: lossOption,
   optimizer: instance('an optimizer', Optimizer),
   schedule: optional(instance('a schedule', Schedule), null),
   clipNorm: optional(positive, null),
@@ -135,6 +137,7 @@ const fitSchema = {
   signal,
   onStep: callback<(progress: FitProgress) => void>,
   worker: optional(workerOption, false),
+  workers: optional(workersOption, null),
 } satisfies Schema<FitOptions>;
 
 export type FitRead = Read<typeof fitSchema>;
@@ -144,8 +147,14 @@ type Trainee = Module & { forward(inputs: unknown): Tensor | { output: Tensor } 
 /** Models that are being fitted. */
 const busy = new WeakSet<Module>();
 
-/** Reads the options, and runs the loop here or in a worker. */
-export async function startFit(tape: Tape, model: Module, data: unknown, options: unknown): Promise<History> {
+/** Reads the options, and runs the loop here or in workers. `others`: see `runFit`. */
+export async function startFit(
+  tape: Tape,
+  model: Module,
+  data: unknown,
+  options: unknown,
+  others: readonly Assistant[] | null = null,
+): Promise<History> {
   const given = plainOptions('fit', options as FitOptions);
   const read = readOptions('fit', fitSchema, given);
   if (busy.has(model)) throw invalid('fit', 'a model that no other fit trains', 'one that is being fitted');
@@ -155,8 +164,8 @@ export async function startFit(tape: Tape, model: Module, data: unknown, options
   read.signal?.throwIfAborted();
   busy.add(model);
   try {
-    if (!read.worker) return await runFit(tape, model, data, read);
-    return await tape.remote!(model, data, given, read);
+    if (read.workers || read.worker) return await tape.remote!(model, data, given, read);
+    return await runFit(tape, model, data, read, others);
   } finally {
     busy.delete(model);
   }
@@ -174,9 +183,14 @@ interface Split {
 const SPLIT = 0;
 const EPOCHS = 1;
 
-function split(data: unknown, { validation, batchSize, seed, signal }: FitRead): Split {
+function split(data: unknown, { loss, validation, batchSize, seed, signal }: FitRead): Split {
+  const labelled = needsLabels(loss);
   const read = readData('fit: data', data);
   const isTable = typeof read !== 'function';
+  for (const [name, table] of Object.entries({ 'fit: data': read, 'fit.validation': validation })) {
+    if (labelled && typeof table === 'object' && table && !table.labels)
+      throw invalid(name, `labels for ${loss}`, 'inputs alone');
+  }
   if (typeof validation === 'number' && !isTable)
     throw invalid('fit.validation', 'data', 'a fraction, while the batches come one by one');
   const inOrder = (table: Table) => () =>
@@ -189,10 +203,10 @@ function split(data: unknown, { validation, batchSize, seed, signal }: FitRead):
     validation === null || typeof validation === 'number'
       ? null
       : typeof validation === 'function'
-        ? () => streamed('fit.validation', validation, signal)
+        ? () => streamed('fit.validation', validation, labelled, signal)
         : inOrder(validation);
   if (!isTable)
-    return { batches: () => streamed('fit: data', read, signal), validation: measured, stepsPerEpoch: null };
+    return { batches: () => streamed('fit: data', read, labelled, signal), validation: measured, stepsPerEpoch: null };
 
   const all =
     typeof validation === 'number'
@@ -261,24 +275,41 @@ class Mean {
   }
 }
 
-/** The loop, in this thread. */
-export async function runFit(tape: Tape, model: Module, data: unknown, options: FitRead): Promise<History> {
+/** Computes the loss of a batch. */
+export function measureWith(tape: Tape, model: Module, loss: LossRead): (batch: Batch) => Loss {
+  const lossOf = makeLoss(tape, loss);
+  return (batch) => {
+    const result = (model as Trainee).forward(batch.inputs);
+    const measured = lossOf(result instanceof Tensor ? result : result.output, batch.labels, batch);
+    if (measured instanceof Loss) return measured;
+    throw invalid('fit.loss', 'a function that returns a loss', `one that returns ${describe(measured)}`);
+  };
+}
+
+/** The loop, in this thread. `others`: the workers that batches are divided among beside this one; null: they are not divided. */
+export async function runFit(
+  tape: Tape,
+  model: Module,
+  data: unknown,
+  options: FitRead,
+  others: readonly Assistant[] | null = null,
+): Promise<History> {
   const { optimizer, schedule, clipNorm, epochs, initialEpoch, earlyStopping, onStep } = options;
   const { batches, validation, stepsPerEpoch } = split(data, options);
   const between = makeYield(options.signal);
-  const lossOf = makeLoss(tape, options.loss);
-  const measure = (batch: Batch) => {
-    const result = (model as Trainee).forward(batch.inputs);
-    const loss = lossOf(result instanceof Tensor ? result : result.output, batch.labels, batch);
-    if (loss instanceof Loss) return loss;
-    throw invalid('fit.loss', 'a function that returns a loss', `one that returns ${describe(loss)}`);
+  const measure = measureWith(tape, model, options.loss);
+  const together =
+    others && divided(tape, model, optimizer, options.loss as string, [assistant(tape, model, measure), ...others]);
+  const alone = (batch: Batch): number => {
+    const loss = measure(batch);
+    loss.backward();
+    return loss.item();
   };
-  const trainStep = (batch: Batch): number => {
+  const trainStep = async (batch: Weighted): Promise<number> => {
     const undo = changedByPasses(tape, model);
     optimizer.zeroGrad();
     try {
-      const loss = measure(batch);
-      loss.backward();
+      const loss = together ? await together(batch, batch.count) : alone(batch);
       if (clipNorm !== null)
         clipGradNorm(
           tape,
@@ -287,7 +318,7 @@ export async function runFit(tape: Tape, model: Module, data: unknown, options: 
         );
       optimizer.step();
       schedule?.step();
-      return loss.item();
+      return loss;
     } catch (error) {
       if (!optimizer.disposed && model[allLayers]().every(([layer]) => !layer.disposed)) {
         optimizer.zeroGrad();
@@ -307,7 +338,7 @@ export async function runFit(tape: Tape, model: Module, data: unknown, options: 
       const mean = new Mean();
       for await (const batch of batches(epoch)) {
         await between();
-        const loss = trainStep(batch);
+        const loss = await trainStep(batch);
         mean.add(loss, batch.count);
         onStep?.({ step: ++step, steps, epoch, loss });
       }
@@ -335,10 +366,4 @@ export async function runFit(tape: Tape, model: Module, data: unknown, options: 
   } finally {
     restoreModes();
   }
-}
-
-function makeLoss(tape: Tape, loss: FitLoss): (output: Tensor, labels: unknown, batch: Batch) => unknown {
-  if (typeof loss === 'function') return loss;
-  const compute = lossesOf(tape)[loss] as (output: Tensor, labels: TensorInput | IndexInput) => Loss;
-  return (output, labels) => compute(output, labels as TensorInput);
 }

@@ -3,7 +3,8 @@ export * from '../index.js';
 export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
-export type { FitLoss, FitOptions, FitProgress, History } from './fit.js';
+export type { FitOptions, FitProgress, History } from './fit.js';
+export type { FitLoss } from './fit-losses.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
 export { Loss } from './loss.js';
 export type {

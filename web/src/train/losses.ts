@@ -128,6 +128,9 @@ export interface Losses {
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
 }
 
+/** The names of the functions that `lossesOf` returned. */
+export const lossNames = new WeakMap<object, string>();
+
 /** The losses of one runtime. */
 export function lossesOf(tape: Tape): Losses {
   const { core } = tape;
@@ -149,7 +152,7 @@ export function lossesOf(tape: Tape): Losses {
     );
   }
 
-  return {
+  const losses: Losses = {
     crossEntropy(logits, labels, options) {
       const read = readIndices('losses.crossEntropy: labels', labels);
       return loss('crossEntropy', { logits }, crossEntropySchema, options, ({ graph }, [x], given) =>
@@ -181,4 +184,6 @@ export function lossesOf(tape: Tape): Losses {
         core.recordInfoNCE(graph, x!, y!, scale, groups),
       ),
   };
+  for (const [name, loss] of Object.entries(losses)) lossNames.set(loss, name);
+  return losses;
 }

@@ -8,6 +8,7 @@ import type {
   RawRotaryOptions,
   RawTensor,
 } from '../core.js';
+import { formatShape, invalid } from '../error.js';
 import { passesOn } from '../module.js';
 import type {
   RawEmbedding,
@@ -241,6 +242,32 @@ export function recordingCore(core: TrainCore, tape: Tape): TrainCore {
   return recording;
 }
 
+/** Layers that relate rows to each other: [L, E] is one sequence for them. */
+const relating = new Set(['PositionalEncoding', 'MultiHeadAttention', 'EncoderLayer', 'Encoder']);
+
+/** Calls a layer for a part of a batch, so that dropout draws what it would draw in the whole batch. */
+function inBatch<T>(tape: Tape, name: string, { shape }: { shape: readonly number[] }, call: () => T): T {
+  if (!tape.part) return call();
+  const { first, count } = tape.part;
+  if (shape.length < 3 && relating.has(name))
+    throw invalid(
+      'fit.workers',
+      'sequences, [N, L, E], as examples',
+      `${formatShape(shape)} for ${name}`,
+      'SHAPE_MISMATCH',
+      {
+        hint: 'Leave `workers` out',
+      },
+    );
+  const positionOf = (axes: readonly number[]) => (axes.reduce((a, b) => a * b, 1) / count) * first;
+  tape.core.setPosition(shape.length < 3 ? 0 : positionOf(shape.slice(0, -2)), positionOf(shape.slice(0, -1)));
+  try {
+    return call();
+  } finally {
+    tape.core.setPosition(0, 0);
+  }
+}
+
 /** A layer's object that tells the tape what happens to it, and whose `forward` is recorded where it must. */
 function trackedModule(
   tape: Tape,
@@ -260,7 +287,9 @@ function trackedModule(
   };
   return Object.assign(raw, {
     forward: (...args: unknown[]) =>
-      tape.records(state, args) ? tape.record(state, (call) => record(call, raw, args)) : forward.apply(raw, args),
+      tape.records(state, args)
+        ? inBatch(tape, name, args[0] as RawTensor, () => tape.record(state, (call) => record(call, raw, args)))
+        : forward.apply(raw, args),
     setTraining(training: boolean) {
       state.training = training;
       setTraining.call(raw, training);

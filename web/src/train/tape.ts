@@ -16,7 +16,8 @@ import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording 
 /** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
 const dropped = registry<Capture>((capture) => capture.delete());
 
-const ENDED = 'A pass ends with its backward(), the next zeroGrad() or step(): run the forward pass again';
+const ENDED =
+  'A pass ends with its backward(), the next zeroGrad() or step(): call zeroGrad() before the forward pass or after step(), and run the forward pass again';
 
 /** A parameter as its layer and index in it, for the gradients of a call. */
 export interface Located {
@@ -42,6 +43,8 @@ export class Tape {
   remote: RemoteFit | null = null;
   /** The layer whose call is being recorded. */
   owner: object | null = null;
+  /** The examples of a batch that are being computed: [first, first + count). null: all. */
+  part: { readonly first: number; readonly count: number } | null = null;
   /** Whether a backward pass has failed halfway since the last zeroGrad(). */
   isIncomplete = false;
   readonly #states = new WeakMap<RawModule, ModuleState>();

@@ -1,14 +1,16 @@
-/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, or one call of `fit`. */
+/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, or one call of `fit`, or assists another that does. */
 import { instantiate, locate, type WasmModule } from '../module.js';
+import { Channel } from '../worker/channel.js';
 import { makeHandler } from '../worker/handler.js';
 import { listen } from '../worker/port.js';
-import { packError } from '../worker/protocol.js';
+import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
-import { buildModel } from './description.js';
-import { type FitProgress, startFit } from './fit.js';
-import type { FitJob, FitOutcome } from './fit-worker.js';
+import { buildModel, type Description } from './description.js';
+import { type FitProgress, measureWith, startFit } from './fit.js';
+import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
+import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
@@ -16,17 +18,23 @@ import { Tape } from './tape.js';
 import { allLayers } from './tree.js';
 
 const stop = new AbortController();
+/** To the other workers of this fit, or to the one that this one assists. */
+const ports: PortLike[] = [];
+
+async function begin(wasm: WasmModule, description: Description) {
+  const plain = (await instantiate('simd128', locate(wasm, 'wasm'))) as TrainCore; // the name of the build is not used if the module is given
+  const owned: Tape['owned'] = new Set();
+  const tape = new Tape(plain, owned);
+  const runtime = { core: recordingCore(plain, tape), owned };
+  return { tape, runtime, model: buildModel(tape, runtime, description), ...checkpointsOf(tape) };
+}
 
 async function fit(
   wasm: WasmModule,
   job: FitJob,
   { onProgress }: { onProgress: (progress: FitProgress) => void },
 ): Promise<FitOutcome> {
-  const plain = (await instantiate('simd128', locate(wasm, 'wasm'))) as TrainCore; // the name of the build is not used if the module is given
-  const owned: Tape['owned'] = new Set();
-  const tape = new Tape(plain, owned);
-  const runtime = { core: recordingCore(plain, tape), owned };
-  const model = buildModel(tape, runtime, job.model);
+  const { tape, runtime, model, saveCheckpoint, loadCheckpoint } = await begin(wasm, job.model);
   const layers = model[allLayers]();
   const groups = job.optimizer.groups.map(({ params, settings }) => ({
     ...settings,
@@ -38,14 +46,45 @@ async function fit(
   const optimizer = new Optimizer(runtime, tape, job.optimizer.kind, groups, {});
   const schedule = job.schedule && new Schedule(optimizer, job.schedule.kind, job.schedule.options);
   const parts = { model, optimizer, ...(schedule && { schedule }) };
-  const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   loadCheckpoint(job.checkpoint, parts);
   const options = { ...job.options, optimizer, schedule, signal: stop.signal, onStep: onProgress };
-  const { history, failure } = await startFit(tape, model, job.data, options).then(
+  const others = job.divided ? ports.map(assistantAt) : null;
+  const { history, failure } = await startFit(tape, model, job.data, options, others).then(
     (history) => ({ history, failure: null }),
     (error: unknown) => ({ history: null, failure: packError(error) }),
   );
   return { history, failure, checkpoint: saveCheckpoint(parts) };
 }
 
-listen((post) => makeHandler(post, { fit, stop: async () => stop.abort() }));
+/** The worker behind a port. */
+function assistantAt(port: PortLike): Assistant {
+  const channel = new Channel(
+    (message) => port.postMessage(message, []),
+    () => Promise.reject(),
+  );
+  port.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
+  return (task) => channel.call('compute', [task]);
+}
+
+/** Computes gradients for the worker behind the port until this worker is ended. */
+async function assist(wasm: WasmModule, job: AssistantJob): Promise<never> {
+  const { tape, model, loadCheckpoint } = await begin(wasm, job.model);
+  loadCheckpoint(job.checkpoint, { model });
+  model.train();
+  const compute = remoteAssistant(tape, model, measureWith(tape, model, job.loss));
+  const [port] = ports;
+  const channel = new Channel(
+    (message) => port!.postMessage(message, message.type === 'result' ? buffersOf(message.value as never) : []),
+    (_, [task]) => compute(task!),
+  );
+  port!.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
+  return new Promise(() => {});
+}
+
+listen((post) => {
+  const handle = makeHandler(post, { fit, assist, stop: async () => stop.abort() });
+  return (message: Message & Partial<PortMessage>) => {
+    if (message?.port) ports.push(message.port);
+    else handle(message);
+  };
+});

@@ -3,15 +3,16 @@ import { HeedError, invalid } from '../error.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
-import { moduleOf } from '../module.js';
+import { moduleOf, threadsOf } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { registry, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import { Connection, startWorker } from './connection.js';
+import { Connection } from './connection.js';
 import type { FileServer } from './files.js';
 import type { Method } from './protocol.js';
 import { RemoteModel } from './remote.js';
+import { startWorker } from './start.js';
 
 /** Ends the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());
@@ -32,6 +33,8 @@ export async function loadInWorker(
 ): Promise<WorkerModel> {
   signal?.throwIfAborted();
   const wasm = moduleOf(runtime.core);
+  // A worker has threads of its own. The workers of a pool have none: they are the threads.
+  const threads = files ? 1 : threadsOf(runtime.core).count;
   const source = given && sourceForWorker(given, options.remoteHost);
   if (worker) {
     if (taken.has(worker))
@@ -40,7 +43,7 @@ export async function loadInWorker(
   }
   const connection = new Connection(worker ?? startWorker(), runtime.owned, files);
   try {
-    const config = await connection.call<ModelConfig>('load', [source, wasm], options, signal, onProgress);
+    const config = await connection.call<ModelConfig>('load', [source, wasm, threads], options, signal, onProgress);
     return new WorkerModel(connection, config);
   } catch (error) {
     connection.end(new HeedError('WORKER_FAILED', 'worker: its model could not be loaded'));

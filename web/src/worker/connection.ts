@@ -1,12 +1,11 @@
 /** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated. */
-import { describe, HeedError, invalid } from '../error.js';
+import { HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
-import { nodeModule, type WorkerLike } from '../platform.js';
+import type { WorkerLike } from '../platform.js';
 import { Channel } from './channel.js';
 import type { FileServer } from './files.js';
 import type { Message } from './protocol.js';
-
-type NodeWorker = import('node:worker_threads').Worker;
+import { keepAlive, listen } from './start.js';
 
 export class Connection extends Channel implements RawObject {
   readonly #worker: WorkerLike;
@@ -30,35 +29,17 @@ export class Connection extends Channel implements RawObject {
           cause,
         }),
       );
-    const unreadable = () => failed('a message that cannot be read');
-    // Listeners rather than `onmessage` and `onerror`, which the caller may have set.
-    if (typeof (worker as NodeWorker).on === 'function') {
-      const node = worker as NodeWorker;
-      node.on('message', receive);
-      node.on('messageerror', unreadable);
-      node.on('error', (error) => failed(`one that failed (${describe(error)})`, error));
-      node.on('exit', (code) => failed(`one that ended (exit code ${code})`));
-      node.unref(); // so that the process can exit while no call is pending
-      if (node.threadId === -1) failed('one that has ended');
-    } else {
-      const web = worker as Worker;
-      web.addEventListener('message', ({ data }: MessageEvent<Message>) => receive(data));
-      web.addEventListener('messageerror', unreadable);
-      web.addEventListener('error', (event) => {
-        event.preventDefault();
-        failed(`one that failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
-      });
-    }
+    listen(worker, receive, failed);
+    keepAlive(worker, false); // so that the process can exit while no call is pending
   }
 
   /** As in Channel. In Node, a pending call keeps the process alive. */
   override async call<T>(...args: Parameters<Channel['call']>): Promise<T> {
-    const node = this.#worker as NodeWorker;
-    if (this.#calls++ === 0) node.ref?.();
+    if (this.#calls++ === 0) keepAlive(this.#worker, true);
     try {
       return await super.call<T>(...args);
     } finally {
-      if (--this.#calls === 0) node.unref?.();
+      if (--this.#calls === 0) keepAlive(this.#worker, false);
     }
   }
 
@@ -78,21 +59,4 @@ export class Connection extends Channel implements RawObject {
 
 export function disposed(): HeedError {
   return new HeedError('DISPOSED', 'PretrainedModel: used after dispose()');
-}
-
-export function startWorker(): WorkerLike {
-  const threads = nodeModule<typeof import('node:worker_threads')>('worker_threads');
-  try {
-    if (threads) return new threads.Worker(new URL('./worker.js', import.meta.url)) as unknown as WorkerLike;
-    if (typeof Worker !== 'function')
-      throw invalid('worker', 'a page or Node', 'an environment without workers', 'UNSUPPORTED', {
-        hint: 'Leave `worker` out',
-      });
-    // Bundlers recognize exactly this expression, and make the script a bundle of its own.
-    return new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike;
-  } catch (cause) {
-    if (cause instanceof HeedError) throw cause;
-    const got = `one that cannot be started (${(cause as Error).message})`;
-    throw invalid('worker', "heed's worker.js next to heed's script", got, 'WORKER_FAILED', { cause });
-  }
 }

@@ -16,10 +16,12 @@ export function makeHandler(
   async function load(
     source: Parameters<typeof loadPretrained>[1] | null,
     wasm: WasmModule,
+    threads: number,
     options: object,
   ): Promise<unknown> {
     // Without the runtime, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
-    const core = await instantiate('simd128', locate(wasm, 'wasm')); // the name of the build is not used if the module is given
+    // The name of the build is not used if the module is given.
+    const core = await instantiate('simd128', locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
     return model.config;

@@ -2,6 +2,7 @@
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
  * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
+import { countUpTo } from '../cores.js';
 import { invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
@@ -9,9 +10,8 @@ import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
 import { countTexts, type ModelInput, pairsOf, readInput, type TokenIds } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
-import { integer, type Reader } from '../options.js';
 import type { Runtime } from '../owned.js';
-import { linkedAbort, nodeModule, type SignalLike } from '../platform.js';
+import { linkedAbort, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { loadInWorker, readCall, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
@@ -19,17 +19,8 @@ import { type FileServer, serveFiles } from './files.js';
 import type { Method } from './protocol.js';
 import { RemoteModel } from './remote.js';
 
-const MAX_WORKERS = 64;
-
 /** Reads the number of workers. */
-export const poolSize: Reader<Workers> = (value, name) => {
-  if (value !== 'auto') return { count: integer(value, name, 1, MAX_WORKERS, "'auto' or "), reason: 'asked for' };
-  const cores =
-    nodeModule<typeof import('node:os')>('os')?.availableParallelism() ??
-    (globalThis as { navigator?: { hardwareConcurrency?: number } }).navigator?.hardwareConcurrency;
-  if (!cores) return { count: 1, reason: 'the engine does not say how many cores there are' };
-  return { count: Math.min(cores, 8), reason: `${cores} cores${cores > 8 ? ', of which 8 are used' : ''}` };
-};
+export const poolSize = countUpTo(64, 8);
 
 export async function loadPool(
   runtime: Runtime,

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <queue>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "heed/context.h"
@@ -67,9 +69,15 @@ class ParameterGradients {
 
   /// Rows of a table of which only some have a gradient: those that were ever looked up.
   struct Rows {
-    std::unordered_map<Index, Index> slots;  ///< row of the table -> row of `values`
-    std::vector<Index> order;                ///< slot -> row of the table
-    std::vector<float> values;               ///< (slots, row size)
+    std::vector<Index> slots;   ///< for each row of the table its row of `values`, or -1; empty at first
+    std::vector<Index> order;   ///< slot -> row of the table
+    std::vector<float> values;  ///< (slots, row size)
+
+    /// The values of a row of the table; null if it has none.
+    const float* find(Index row, Index row_size) const {
+      const Index slot = slots.empty() ? -1 : slots[static_cast<size_t>(row)];
+      return slot < 0 ? nullptr : values.data() + slot * row_size;
+    }
   };
   /// A parameter's gradient: dense, or by rows where an embedding's lookup made it.
   struct Entry {
@@ -96,9 +104,12 @@ class ParameterGradients {
   float* row(const Location& table, Index row);
 
  private:
+  /// Where the address is in `locations_`, or would be.
+  Index placeOf(const void* key) const;
+
   std::vector<Parameter> parameters_;
   std::vector<Entry> entries_;
-  std::unordered_map<const void*, Location> locations_;
+  std::vector<std::pair<const void*, Location>> locations_;  // sorted by address
 };
 
 class Graph;
@@ -182,12 +193,14 @@ class Graph {
   bool requiresGradient(const void* key) const;
 
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
-  Variable leaf(Matrix value, bool needs_gradient = false);
+  Variable leaf(Matrix&& value, bool needs_gradient = false);
   /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
   /// nor any input does, nothing is recorded and `backward` is dropped. Inputs may be empty Variables.
-  Variable record(Matrix value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
+  Variable record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
+                  bool uses_parameters, BackwardFunction backward);
+  Variable record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters, BackwardFunction backward);
   /// The result of an operation whose gradients the caller computes. `external` must not be null.
-  Variable recordExternal(Matrix value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
+  Variable recordExternal(Matrix&& value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
 
   /// Invalidates everything that is recorded: parameters have changed.
   void invalidate() { ++generation_; }
@@ -195,6 +208,8 @@ class Graph {
 
  private:
   friend class Backward;
+  Variable recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
+                       BackwardFunction&& backward);
   ParameterGradients* owner(const void* key, const ParameterGradients::Location*& location) const;
 
   Context& context_;

@@ -26,7 +26,7 @@ class Embedding final : public Module {
   std::vector<float> weight_;
 };
 
-Variable dropout(Graph& graph, Dropout& layer, const Variable& x);
+Variable dropout(Graph& graph, Dropout& layer, const Variable& x, Index first_column = 0);
 Variable feedForward(Graph& graph, FeedForward& layer, const Variable& x);
 
 /// Options of one call of a layer with attention. Layers set the dropout themselves; the head mask of an Encoder is

@@ -25,8 +25,6 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b);
 Variable scale(Graph& graph, const Variable& x, float factor);
 /// [a, b] along the columns.
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
-/// [a; b] along the rows.
-Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
 /// The rows at `indices`, in that order; repeated rows add up in the gradient. Also slices and reorders.
@@ -43,8 +41,9 @@ Variable activate(Graph& graph, const Variable& x, Activation activation);
 Variable gate(Graph& graph, const Variable& x, Activation activation);
 /// Softmax of each row. dX = Y * (dY - rowsum(dY * Y)).
 Variable softmax(Graph& graph, const Variable& x);
-/// Dropout with the draws of `key`; see heed/dropout.h.
-Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key);
+/// Dropout with the draws of `key`; see heed/dropout.h. Column c of x uses the draws of column `first_column` + c.
+Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key,
+                 Index first_column = 0);
 
 /// phi(x W^T + b) with a layer's parameters. dX = dZ W, dW = dZ^T X, db = colsum(dZ), where Z is phi's argument.
 Variable linear(Graph& graph, const Linear& layer, const Variable& x);

@@ -34,41 +34,6 @@ void Float32Weight::write(Index first, Index count, const float* rows) {
   }
 }
 
-void Float32Weight::writeColumns(ConstMatrixView b) {
-  for (Index first = 0; first < out(); first += 8) {
-    const Index count = std::min<Index>(8, out() - first);
-    std::byte* to = row(first);
-    for (Index k = 0; k < in(); ++k, to += stepBytes())
-      std::memcpy(to, b.data() + k * b.outerStride() + first, static_cast<size_t>(count) * sizeof(float));
-  }
-}
-
-void Float32Weight::writeTransposed(const Float32Weight& weight) {
-  // Blocks of 8 by 8: column k of a panel becomes step k of a panel. Both are filled up with zeros.
-  for (Index first = 0; first < in(); first += 8) {
-    for (Index k = 0; k < out(); k += 8) {
-      const auto* from = reinterpret_cast<const float*>(weight.row(first)) + 8 * k;
-      auto* to = reinterpret_cast<float*>(row(k)) + 8 * first;
-      if (k + 8 > out() || first + 8 > in()) {
-        for (Index i = 0; i < std::min<Index>(8, in() - first); ++i) {
-          for (Index j = 0; j < std::min<Index>(8, out() - k); ++j) to[8 * i + j] = from[8 * j + i];
-        }
-        continue;
-      }
-      for (Index i = 0; i < 8; i += 4) {
-        for (Index j = 0; j < 8; j += 4) {
-          v128_t four[4];
-          HEED_UNROLL
-          for (int n = 0; n < 4; ++n) four[n] = simd::load(from + 8 * (j + n) + i);
-          simd::transpose4x4(four);
-          HEED_UNROLL
-          for (int n = 0; n < 4; ++n) simd::store(to + 8 * (i + n) + j, four[n]);
-        }
-      }
-    }
-  }
-}
-
 void Float32Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
   std::vector<float> row(static_cast<size_t>(in()));
   for (Index r = 0; r < count; ++r, rows += in()) {
@@ -89,8 +54,8 @@ const LeftForm& Float32Weight::leftForm() const {
   return kForm;
 }
 
-void Float32Weight::multiply(const LeftChunk& left, const Product& product, float* sums) const {
-  multiplyChunk(Float32Format{*this}, left, product, sums);
+void Float32Weight::multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const {
+  multiplyChunk(Float32Format{*this}, left, product, panels, sums);
 }
 
 }  // namespace heed

@@ -11,16 +11,12 @@ class Float32Weight final : public PackedWeight {
   Float32Weight(Index out, Index in);
 
   void write(Index first, Index count, const float* rows) override;
-  /// Stores the transpose of a matrix: W = b^T for b (K, M), so that C = A b.
-  void writeColumns(ConstMatrixView b);
-  /// Stores the transpose of a weight (K, M).
-  void writeTransposed(const Float32Weight& weight);
   /// Stores scale times the integers.
   void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;
-  void multiply(const LeftChunk& left, const Product& product, float* sums) const override;
+  void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const override;
 };
 
 }  // namespace heed

@@ -209,13 +209,19 @@ Int8Kernels fastestInt8() {
 #endif
 }
 
+/// Initialized when the first weight is made, before threads multiply.
+const Int8Kernels& int8Kernels() {
+  static const Int8Kernels kernels = fastestInt8();
+  return kernels;
+}
+
 /// int8 for multiplyChunk(): 32-bit integer sums, dequantized in the epilogue.
 struct Int8Format {
   const Int8Weight& weight;
 
   /// Only runs of wide panels take the slower kernel.
   void multiplyPanels(const LeftChunk& left, Range panels, float* sums) const {
-    static const Int8Kernels kernels = fastestInt8();
+    const Int8Kernels& kernels = int8Kernels();
     const uint32_t* words = left.packed + kRowWords * left.blocks.rows;
     for (Index p = panels.begin, end; p < panels.end; p = end) {
       const bool wide = weight.isWide(p);
@@ -252,7 +258,9 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
       full_range_(full_range),
       scales_(static_cast<size_t>(8 * panels())),
       sums_(scales_.size()),
-      wide_(static_cast<size_t>(panels())) {}
+      wide_(static_cast<size_t>(panels())) {
+  int8Kernels();
+}
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
   std::vector<signed char> quantized(static_cast<size_t>(in()));
@@ -294,8 +302,8 @@ const LeftForm& Int8Weight::leftForm() const {
   return kForm;
 }
 
-void Int8Weight::multiply(const LeftChunk& left, const Product& product, float* sums) const {
-  multiplyChunk(Int8Format{*this}, left, product, sums);
+void Int8Weight::multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const {
+  multiplyChunk(Int8Format{*this}, left, product, panels, sums);
 }
 
 }  // namespace heed

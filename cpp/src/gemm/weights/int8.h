@@ -24,7 +24,7 @@ class Int8Weight final : public PackedWeight {
   void read(Index first, Index count, float* rows) const override;
 
   const LeftForm& leftForm() const override;
-  void multiply(const LeftChunk& left, const Product& product, float* sums) const override;
+  void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const override;
 
   /// One per output row, padded with zeros to whole panels.
   const float* scales() const { return scales_.data(); }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "gemm/range.h"
 #include "heed/module.h"
-#include "heed/tensor.h"
 
 /// The weights of matrix products C = A W^T, stored in the form in which they are multiplied.
 /// Notation: A (T, K), W (M, K) as PyTorch stores it, C (T, M). See gemm/tile.h for row block, panel and k-step.
@@ -34,8 +34,9 @@ class PackedWeight : public RowStorage {
   Index in() const { return in_; }    ///< K
 
   virtual const LeftForm& leftForm() const = 0;
-  /// C of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums floats.
-  virtual void multiply(const LeftChunk& left, const Product& product, float* sums) const = 0;
+  /// The columns of C in `panels`, of a chunk whose rows are packed in leftForm(). `sums` is scratch of kMaxSums
+  /// floats.
+  virtual void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const = 0;
 
   /// Column panels of W^T: 8 output rows of W each, the last one padded with zeros.
   Index panels() const { return (out_ + 7) / 8; }

@@ -78,7 +78,7 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
     case Activation::kRelu:
       return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
     case Activation::kGelu:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
+      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
     case Activation::kGeluTanh:
       return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
     case Activation::kTanh:
@@ -90,12 +90,22 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
   }
 }
 
+/// y = phi(x), in parts that stay in the first-level cache between the copy and phi.
+void applyTo(const Matrix& x, Activation activation, Matrix& y) {
+  constexpr Index kPart = 2048;
+  for (Index first = 0, count; first < sizeOf(x); first += count) {
+    count = std::min(kPart, sizeOf(x) - first);
+    std::copy_n(x.data() + first, count, y.data() + first);
+    heed::activate(y.data() + first, count, activation);
+  }
+}
+
 }  // namespace
 
 Variable activate(Graph& graph, const Variable& x, Activation activation) {
   if (activation == Activation::kIdentity) return x;
-  Matrix y(x.value());
-  heed::activate(y.data(), sizeOf(y), activation);
+  Matrix y(x.rows(), x.cols());
+  applyTo(*x.shared(), activation, y);
   return graph.record(
       std::move(y), {x}, false, [kept = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
         activationGradient(sizeOf(gradient), kept->data(), gradient.data(), gradient.data(), activation);

@@ -20,6 +20,7 @@
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/softmax.h"
+#include "train/ops/dropout_draws.h"
 #include "train/ops/panel_products.h"
 
 namespace heed::train {
@@ -146,8 +147,8 @@ class HeadBackward {
         return view(static_cast<const float*>(m.data()) + range.begin, rows, range.count(), num_keys);
       };
       const auto rows_of = [&](MatrixView m) { return view(m.row(range.begin).data(), range.count(), m.cols()); };
-      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), arena());
-      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), arena());
+      addTransposedProduct(part(weights), gradient_rows_, first, rows_of(dv), context_);
+      addTransposedProduct(part(score_gradients), query_rows_, first, rows_of(dk), context_);
     }
   }
 
@@ -190,9 +191,8 @@ class HeadBackward {
   /// Z for query i, as the forward pass drew it; zeros after the last key.
   void drawDropout(const VisibleKeys& visible, Index i, float* kept, Index width) const {
     const float factor = keptScale(call_.options.dropout, DropoutScaling::kInverted);
-    DropoutRow draws(call_.options.dropout_key, call_.random.first_sequence + n_, h_, i);
-    visible.forEach(
-        [&](Index key, Index column) { kept[column] = draws.drops(key, call_.options.dropout) ? 0 : factor; });
+    DropoutDraws draws(call_.options.dropout_key, call_.options.dropout, call_.random.first_sequence + n_, h_, i);
+    visible.forEach([&](Index key, Index column) { kept[column] = draws.drops(key) ? 0 : factor; });
     std::fill(kept + visible.count(), kept + width, 0.0f);
   }
 

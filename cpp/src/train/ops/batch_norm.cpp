@@ -8,6 +8,8 @@
 ///
 ///   dx = gamma r (dy - ddelta / T - n dgamma / T)   in training mode
 ///   dx = gamma r dy                                 otherwise
+#include <cmath>
+
 #include "core/check.h"
 #include "heed/train/ops.h"
 #include "train/ops/vectors.h"
@@ -17,41 +19,45 @@ namespace {
 
 constexpr double kMomentum = 0.1;
 
-using Row = Eigen::Array<double, 1, Eigen::Dynamic>;
-using FloatRow = Eigen::Array<float, 1, Eigen::Dynamic>;
-
-Eigen::Map<FloatRow> rowOf(float* values, Index width) { return {values, width}; }
-Eigen::Map<const FloatRow> rowOf(const float* values, Index width) { return {values, width}; }
-
-/// The sum of f(t), a row, over all rows t.
+/// Calls f(i, c) for every element, whose index is i and whose column is c.
 template <class F>
-Row sumOfRows(Index rows, Index width, const F& f) {
-  Row sum = Row::Zero(width);
-  for (Index t = 0; t < rows; ++t) sum += f(t);
-  return sum;
+void forEach(const Matrix& x, const F& f) {
+  for (Index i = 0, c = 0; i < sizeOf(x); ++i, c = c + 1 == x.cols() ? 0 : c + 1)
+    f(static_cast<size_t>(i), static_cast<size_t>(c));
 }
 
 /// What normalizes the columns: mean, and r = 1 / sqrt(variance + eps).
 struct Statistics {
-  FloatRow mean, scale;
+  std::vector<float> mean, scale;
+
+  void add(double column_mean, double variance, float eps) {
+    mean.push_back(static_cast<float>(column_mean));
+    scale.push_back(static_cast<float>(1 / std::sqrt(variance + static_cast<double>(eps))));
+  }
+  float normalized(float x, size_t c) const { return (x - mean[c]) * scale[c]; }
 };
 
-Statistics batchStatistics(BatchNorm& layer, ConstMatrixView x) {
-  const Index rows = x.rows(), width = x.cols();
-  if (rows < 2)
-    refuseShape("x", "at least 2 rows in training mode, which has no variance otherwise", Shape{rows, width});
-  const auto count = static_cast<double>(rows);
-  const Row mean = sumOfRows(rows, width, [&](Index t) { return x.row(t).array().cast<double>(); }) / count;
-  const Row squares =
-      sumOfRows(rows, width, [&](Index t) { return (x.row(t).array().cast<double>() - mean).square(); });
-  const auto update = [width](float* average, const Row& statistic) {
-    rowOf(average, width) =
-        ((1 - kMomentum) * rowOf(average, width).cast<double>() + kMomentum * statistic).cast<float>();
+Statistics batchStatistics(BatchNorm& layer, const Matrix& x) {
+  if (x.rows() < 2)
+    refuseShape("x", "at least 2 rows in training mode, which has no variance otherwise", Shape{x.rows(), x.cols()});
+  const auto count = static_cast<double>(x.rows());
+  std::vector<double> mean(static_cast<size_t>(x.cols())), squares(mean);
+  forEach(x, [&](size_t i, size_t c) { mean[c] += static_cast<double>(x.data()[i]); });
+  for (double& each : mean) each /= count;
+  forEach(x, [&](size_t i, size_t c) {
+    const double difference = static_cast<double>(x.data()[i]) - mean[c];
+    squares[c] += difference * difference;
+  });
+  const auto update = [](float& average, double statistic) {
+    average = static_cast<float>((1 - kMomentum) * static_cast<double>(average) + kMomentum * statistic);
   };
-  update(layer.runningMean(), mean);
-  update(layer.runningVar(), squares / (count - 1));
-  return {mean.cast<float>(),
-          (squares / count + static_cast<double>(layer.options().eps)).sqrt().inverse().cast<float>()};
+  Statistics used;
+  for (size_t c = 0; c < mean.size(); ++c) {
+    update(layer.runningMean()[c], mean[c]);
+    update(layer.runningVar()[c], squares[c] / (count - 1));
+    used.add(mean[c], squares[c] / count, layer.options().eps);
+  }
+  return used;
 }
 
 }  // namespace
@@ -63,36 +69,42 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
   Statistics used;
   Matrix y(x.rows(), width);
   if (batch) {
-    used = batchStatistics(layer, x.value());
-    for (Index t = 0; t < y.rows(); ++t) {
-      y.view().row(t).array() = (x.value().row(t).array() - used.mean) * used.scale * rowOf(layer.weight(), width) +
-                                rowOf(layer.bias(), width);
-    }
+    used = batchStatistics(layer, *x.shared());
+    forEach(y, [&, from = x.shared()->data()](size_t i, size_t c) {
+      y.data()[i] = used.normalized(from[i], c) * layer.weight()[c] + layer.bias()[c];
+    });
   } else {
     layer.forward(x.value(), y.view());
-    used = {rowOf(layer.runningMean(), width),
-            (rowOf(layer.runningVar(), width) + layer.options().eps).sqrt().inverse()};
+    for (Index c = 0; c < width; ++c) {
+      used.add(static_cast<double>(layer.runningMean()[c]), static_cast<double>(layer.runningVar()[c]),
+               layer.options().eps);
+    }
   }
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
   return graph.record(
       std::move(y), {x}, trains,
-      [&layer, kept = x.shared(), node = x.node(), batch, used](Matrix& gradient, Backward& pass) {
-        const Index rows = gradient.rows(), columns = gradient.cols();
-        const auto dy = [&](Index t) { return gradient.values().row(t).array(); };
-        const auto normed = [&](Index t) { return (kept->values().row(t).array() - used.mean) * used.scale; };
-        const Row ddelta = sumOfRows(rows, columns, [&](Index t) { return dy(t).template cast<double>(); });
-        const Row dgamma =
-            sumOfRows(rows, columns, [&](Index t) { return (dy(t) * normed(t)).template cast<double>(); });
-        // Vectors are stored as one column.
-        pass.addToParameter(layer.weight(), [&](MatrixView d) { rowOf(d.data(), columns) += dgamma.cast<float>(); });
-        pass.addToParameter(layer.bias(), [&](MatrixView d) { rowOf(d.data(), columns) += ddelta.cast<float>(); });
+      [&layer, kept = x.shared(), node = x.node(), batch, used = std::move(used)](Matrix& gradient, Backward& pass) {
+        const float* from = kept->data();
+        float* d = gradient.data();
+        std::vector<double> dgamma(used.mean.size()), ddelta(used.mean.size());
+        forEach(gradient, [&](size_t i, size_t c) {
+          dgamma[c] += static_cast<double>(d[i] * used.normalized(from[i], c));
+          ddelta[c] += static_cast<double>(d[i]);
+        });
+        const auto add_to = [&](const float* parameter, const std::vector<double>& sums) {
+          // Vectors are stored as one column.
+          pass.addToParameter(parameter, [&](MatrixView out) {
+            for (size_t c = 0; c < sums.size(); ++c) out.data()[c] += static_cast<float>(sums[c]);
+          });
+        };
+        add_to(layer.weight(), dgamma);
+        add_to(layer.bias(), ddelta);
         if (!node) return;
-        const FloatRow slope = rowOf(layer.weight(), columns) * used.scale;
-        const double count = batch ? static_cast<double>(rows) : 0;
-        const FloatRow mean_dy = batch ? FloatRow((ddelta / count).cast<float>()) : FloatRow::Zero(columns);
-        const FloatRow mean_dyn = batch ? FloatRow((dgamma / count).cast<float>()) : FloatRow::Zero(columns);
-        for (Index t = 0; t < rows; ++t)
-          gradient.view().row(t).array() = slope * (dy(t) - mean_dy - normed(t) * mean_dyn);
+        const double share = batch ? 1 / static_cast<double>(gradient.rows()) : 0;
+        forEach(gradient, [&](size_t i, size_t c) {
+          const float mean_dy = static_cast<float>(ddelta[c] * share), mean_dyn = static_cast<float>(dgamma[c] * share);
+          d[i] = layer.weight()[c] * used.scale[c] * (d[i] - mean_dy - used.normalized(from[i], c) * mean_dyn);
+        });
         pass.give(node, std::move(gradient));
       });
 }

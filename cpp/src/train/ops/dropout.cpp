@@ -14,14 +14,15 @@ namespace {
 struct Mask {
   float p, factor;
   DropoutKey key;
-  Index first_row;
+  Index first_row, first_column;
 
   void apply(const Matrix& x, Matrix& out) const {
     const Index width = x.cols();
+    if (first_column % 4 != 0) return applyOneByOne(x, out);
     DropoutDraws draws(key, p, 0, 0, 0);
     for (Index t = 0; t < x.rows(); ++t) {
       draws.setRow(first_row + t);
-      Index column = 0;
+      Index column = first_column;
       const auto drop = [&](const simd::Floats<4>& entries) {
         const simd::Floats<4> dropped = draws.dropped(column);
         column += 16;
@@ -31,13 +32,22 @@ struct Mask {
       transform<4>(width, out.data() + t * width, drop, x.data() + t * width);
     }
   }
+
+  void applyOneByOne(const Matrix& x, Matrix& out) const {
+    for (Index t = 0; t < x.rows(); ++t) {
+      DropoutRow draws(key, 0, 0, first_row + t);
+      for (Index e = 0; e < x.cols(); ++e)
+        out.view()(t, e) = draws.drops(first_column + e, p) ? 0 : x.values()(t, e) * factor;
+    }
+  }
 };
 
 }  // namespace
 
-Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key) {
+Variable dropout(Graph& graph, const Variable& x, float p, DropoutScaling scaling, const DropoutKey& key,
+                 Index first_column) {
   requireRate("p", p);
-  const Mask mask{p, keptScale(p, scaling), key, graph.context().random.first_row};
+  const Mask mask{p, keptScale(p, scaling), key, graph.context().random.first_row, first_column};
   Matrix y(x.rows(), x.cols());
   mask.apply(*x.shared(), y);
   return graph.record(std::move(y), {x}, false, [node = x.node(), mask](Matrix& gradient, Backward& pass) {

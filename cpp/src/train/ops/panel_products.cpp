@@ -9,14 +9,21 @@
 namespace heed::train {
 namespace {
 
-/// A sink that hands the vectors of a register tile to `put(to, four)`, which stores or adds them. Panels beyond the
-/// last column go through a buffer, as in attention_products.cpp.
-template <class Put>
+/// A sink that writes C = factor A B, or adds it to C. Panels beyond the last column go through a buffer, as in
+/// attention_products.cpp.
 struct Rows {
   float* out;
   Index stride;
   Index columns;
-  Put put;
+  v128_t factors;
+  v128_t kept;  // all ones where C is added to, zeros where it is overwritten
+
+  Rows(float* first, Index row_stride, Index count, float factor, bool adds)
+      : out(first),
+        stride(row_stride),
+        columns(count),
+        factors(simd::splat(factor)),
+        kept(wasm_i32x4_splat(adds ? -1 : 0)) {}
 
   template <int R, int P>
   void write(Index panel, const v128_t (&sums)[R][2 * P]) const {
@@ -32,7 +39,11 @@ struct Rows {
     HEED_UNROLL
     for (int r = 0; r < R; ++r) {
       HEED_UNROLL
-      for (int i = 0; i < 2 * P; ++i) put(to + r * step + 4 * i, sums[r][i]);
+      for (int i = 0; i < 2 * P; ++i) {
+        float* four = to + r * step + 4 * i;
+        const v128_t before = wasm_v128_and(simd::load(four), kept);
+        simd::store(four, wasm_f32x4_add(before, wasm_f32x4_mul(sums[r][i], factors)));
+      }
     }
     for (int r = 0; r < R && !whole; ++r) std::copy_n(buffer + 8 * P * r, width, out + r * stride + 8 * panel);
   }
@@ -42,27 +53,36 @@ PanelSpan spanOf(const Panels& panels) {
   return {reinterpret_cast<const std::byte*>(panels.data), panels.depth * FloatStep::kBytes};
 }
 
-/// Packs `count` row blocks of A^T that have R rows, from one row of A: value k of column r of a block is its word
+/// Packs `count` row blocks of A^T that have R rows, from a few rows of A: value k of column r of a block is its word
 /// k R + r.
 template <int R>
-void packColumns(const float* row, Index count, Index depth, uint32_t* words) {
-  for (Index i = 0; i < count; ++i, row += R, words += R * depth) std::memcpy(words, row, R * sizeof(float));
+void packColumns(ConstMatrixView rows, Index count, Index depth, uint32_t* words) {
+  for (Index i = 0; i < count; ++i, words += R * depth) {
+    const float* from = rows.data() + i * R;
+    for (Index k = 0; k < rows.rows(); ++k, from += rows.outerStride())
+      std::memcpy(words + k * R, from, R * sizeof(float));
+  }
 }
 
-/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A, in the order in which A lies in memory.
+/// The row blocks of A^T from the columns [begin, begin + blocks.rows) of A. A few rows of A at a time stay in the
+/// first-level cache, and fill whole cache lines of each row block.
 void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32_t* words) {
-  using Pack = void (*)(const float*, Index, Index, uint32_t*);
+  using Pack = void (*)(ConstMatrixView, Index, Index, uint32_t*);
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
     return std::array{Pack{packColumns<kRow + 1>}...};
   }(std::make_integer_sequence<int, kBlockRows>());
+  constexpr Index kRows = 8;
   const Index depth = a.rows();
   // There are two heights at most, one after the other.
   for (Index i = 0, next; i < blocks.count; i = next) {
     const Index height = blocks.height(i), first = blocks.begin(i);
     for (next = i + 1; next < blocks.count && blocks.height(next) == height;) ++next;
     const Pack pack = kHeights[static_cast<size_t>(height - 1)];
-    for (Index k = 0; k < depth; ++k)
-      pack(a.data() + k * a.outerStride() + begin + first, next - i, depth, words + first * depth + k * height);
+    for (Index k = 0; k < depth; k += kRows) {
+      const float* from = a.data() + k * a.outerStride() + begin + first;
+      pack(view(from, std::min(kRows, depth - k), (next - i) * height, a.outerStride()), next - i, depth,
+           words + first * depth + k * height);
+    }
   }
 }
 
@@ -71,6 +91,47 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
 constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
 /// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
 constexpr Index kChain = 512;
+
+/// The left operand A (N, K): a matrix, or the transpose of one.
+struct LeftOperand {
+  ConstMatrixView matrix;
+  bool transposed;
+
+  Index rows() const { return transposed ? matrix.cols() : matrix.rows(); }
+  Index depth() const { return transposed ? matrix.rows() : matrix.cols(); }
+  /// Packs the rows from `begin` on.
+  void pack(Index begin, const RowBlocks& blocks, uint32_t* words) const {
+    if (transposed) return packColumns(matrix, begin, blocks, words);
+    packRows(view(matrix.data() + begin * matrix.outerStride(), blocks.rows, matrix.cols(), matrix.outerStride()),
+             blocks, words);
+  }
+};
+
+/// out = A B, or out += A B, for the rows [first, first + K) of B.
+void multiplyPanels(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
+  const Index depth = a.depth(), chunks = (a.rows() + kMaxRows - 1) / kMaxRows;
+  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
+  context.executor.run(chunks, context, [&](Index c, Context& task) {
+    const Arena::Scope scope(task.arena);
+    const Index begin = evenPart(a.rows(), chunks, c);
+    const RowBlocks blocks(evenPart(a.rows(), chunks, c + 1) - begin);
+    auto* words = task.arena.take<uint32_t>(depth * blocks.rows);
+    a.pack(begin, blocks, words);
+    for (Index column = 0; column < b.columns; column += columns_at_once) {
+      const Range columns{column, std::min(column + columns_at_once, b.columns)};
+      // Also once if K is 0, to write zeros.
+      for (Index t = 0; t == 0 || t < depth; t += kChain) {
+        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
+        for (Index i = 0; i < blocks.count; ++i) {
+          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
+          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
+                                            spanOf(b), std::span(k), std::span(&columns, 1),
+                                            Rows(rows, out.outerStride(), columns.count(), 1, adds || t > 0));
+        }
+      }
+    }
+  });
+}
 
 }  // namespace
 
@@ -97,41 +158,50 @@ Panels packPanels(ConstMatrixView b, Arena& arena) {
   return {.data = panels, .depth = depth, .columns = width, .finite = false};
 }
 
+Panels packPanels(const Float32Weight& b, Arena& arena) {
+  const Index depth = b.out(), width = b.in();
+  float* panels = arena.take(8 * depth * ((width + 7) / 8));
+  // By blocks of 8 by 8, which lie transposed in the weight.
+  for (Index k = 0; k < depth; k += 8) {
+    const auto* from = reinterpret_cast<const float*>(b.panel(k / 8));
+    for (Index column = 0; column < width; column += 8, from += 64) {
+      float* to = panels + column * depth + 8 * k;
+      if (k + 8 > depth || column + 8 > width) {
+        for (Index i = 0; i < std::min<Index>(8, depth - k); ++i) {
+          for (Index j = 0; j < 8; ++j) to[8 * i + j] = column + j < width ? from[8 * j + i] : 0;
+        }
+        continue;
+      }
+      for (Index i = 0; i < 8; i += 4) {
+        for (Index j = 0; j < 8; j += 4) {
+          v128_t four[4];
+          HEED_UNROLL
+          for (int n = 0; n < 4; ++n) four[n] = simd::load(from + 8 * (j + n) + i);
+          simd::transpose4x4(four);
+          HEED_UNROLL
+          for (int n = 0; n < 4; ++n) simd::store(to + 8 * (i + n) + j, four[n]);
+        }
+      }
+    }
+  }
+  return {.data = panels, .depth = depth, .columns = width, .finite = false};
+}
+
 void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
                       uint32_t* words) {
   if (a.rows() == 0) return;
   packRows(a, RowBlocks(a.rows()), words);
   const Range k[] = {{0, b.depth}};
-  const auto put = [factors = simd::splat(factor)](float* to, v128_t sums) {
-    simd::store(to, wasm_f32x4_mul(sums, factors));
-  };
   heed::multiplyRowBlock<FloatStep>(a.rows(), words, spanOf(b), std::span(k), columns,
-                                    Rows<decltype(put)>{out.data(), out.outerStride(), out.cols(), put});
+                                    Rows(out.data(), out.outerStride(), out.cols(), factor, false));
 }
 
-void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Arena& arena) {
-  const Arena::Scope scope(arena);
-  const auto put = [](float* to, v128_t sums) { simd::store(to, wasm_f32x4_add(simd::load(to), sums)); };
-  const Index depth = a.rows(), chunks = (a.cols() + kMaxRows - 1) / kMaxRows;
-  const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
-  auto* words = arena.take<uint32_t>(depth * std::min(a.cols(), kMaxRows));
-  for (Index c = 0; c < chunks; ++c) {
-    const Index begin = evenPart(a.cols(), chunks, c);
-    const RowBlocks blocks(evenPart(a.cols(), chunks, c + 1) - begin);
-    packColumns(a, begin, blocks, words);
-    for (Index column = 0; column < b.columns; column += columns_at_once) {
-      const Range columns{column, std::min(column + columns_at_once, b.columns)};
-      for (Index t = 0; t < depth; t += kChain) {
-        const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
-        for (Index i = 0; i < blocks.count; ++i) {
-          float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
-          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
-                                            spanOf(b), std::span(k), std::span(&columns, 1),
-                                            Rows<decltype(put)>{rows, out.outerStride(), columns.count(), put});
-        }
-      }
-    }
-  }
+void multiply(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context) {
+  multiplyPanels({a, false}, b, 0, out, adds, context);
+}
+
+void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Context& context) {
+  multiplyPanels({a, true}, b, first, out, true, context);
 }
 
 }  // namespace heed::train

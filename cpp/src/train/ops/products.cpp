@@ -2,56 +2,54 @@
 
 #include <algorithm>
 
-#include "gemm/gemm.h"
-#include "gemm/weights/float32.h"
+#include "ops/elementwise.h"
 #include "train/ops/panel_products.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
 
-/// out = dY W + residual, for W^T as a weight.
-void multiply(ConstMatrixView gradient, const Float32Weight& transposed, MatrixView out,
-              const ConstMatrixView* residual, Context& context) {
-  Epilogue epilogue;
-  if (residual) {
-    epilogue.residual = residual->data();
-    epilogue.residual_stride = residual->outerStride();
-  }
-  matmul(gradient, transposed, epilogue, out, context);
+/// to[0, 4 N) += the sum of `rows` rows, which are added first.
+template <int N>
+void addRows(const float* from, Index stride, Index rows, float* to) {
+  simd::Floats<N> sum = simd::loadFloats<N>(from);
+  for (Index t = 1; t < rows; ++t) sum = sum + simd::loadFloats<N>(from + t * stride);
+  simd::store(to, simd::loadFloats<N>(to) + sum);
 }
 
 }  // namespace
 
 void inputGradient(ConstMatrixView gradient, const PackedWeight& weight, MatrixView out,
                    const ConstMatrixView* residual, Context& context) {
-  Float32Weight transposed(weight.in(), weight.out());
-  transposed.writeTransposed(static_cast<const Float32Weight&>(weight));
-  multiply(gradient, transposed, out, residual, context);
+  const Arena::Scope scope(context.arena);
+  const Panels panels = packPanels(static_cast<const Float32Weight&>(weight), context.arena);
+  multiply(gradient, panels, out, residual != nullptr, context);
 }
 
 void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView out, const ConstMatrixView* residual,
                    Context& context) {
-  Float32Weight transposed(weight.cols(), weight.rows());
-  transposed.writeColumns(weight);
-  multiply(gradient, transposed, out, residual, context);
+  const Arena::Scope scope(context.arena);
+  multiply(gradient, packPanels(weight, context.arena), out, residual != nullptr, context);
 }
 
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
   const Arena::Scope scope(context.arena);
-  addTransposedProduct(gradient, packPanels(x, context.arena), 0, out, context.arena);
+  addTransposedProduct(gradient, packPanels(x, context.arena), 0, out, context);
 }
 
 void addBiasGradient(ConstMatrixView gradient, MatrixView out) {
   // Sums over many rows lose digits: rows are added in groups, then the groups are added.
-  constexpr Index kGroup = 32;
-  Matrix sums(1, gradient.cols());
+  constexpr Index kGroup = 32, kColumns = 32;
+  const Index stride = gradient.outerStride(), width = gradient.cols();
   for (Index first = 0; first < gradient.rows(); first += kGroup) {
-    const Index end = std::min(first + kGroup, gradient.rows());
-    sums.view() = gradient.row(first);
-    for (Index t = first + 1; t < end; ++t)
-      accumulate(sums.cols(), gradient.data() + t * gradient.outerStride(), sums.data());
-    accumulate(sums.cols(), sums.data(), out.data());
+    const Index rows = std::min(kGroup, gradient.rows() - first);
+    const float* from = gradient.data() + first * stride;
+    Index j = 0;
+    for (; j + kColumns <= width; j += kColumns) addRows<kColumns / 4>(from + j, stride, rows, out.data() + j);
+    for (; j < width; ++j) {
+      float sum = 0;
+      for (Index t = 0; t < rows; ++t) sum += from[t * stride + j];
+      out.data()[j] += sum;
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 /// Operations that move rows and columns; a gradient moves back to where its element came from:
 ///
-///   Y = [A, B] or [A; B]     dA, dB = the parts of dY
+///   Y = [A, B]               dA, dB = the parts of dY
 ///   Y = X[:, first : last]   dX = dY there, 0 elsewhere
 ///   Y_i = X_{indices[i]}     dX_k = sum of dY_i over the i with indices[i] = k
 ///   y_n = mean of x_t        dx_t = dy_n / L_n for the L_n rows t of sequence n
@@ -51,28 +51,6 @@ Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts) {
   });
 }
 
-Variable concatenateRows(Graph& graph, const std::vector<Variable>& parts) {
-  requireParts(parts);
-  Index rows = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    requireShape(nameOf(i).c_str(), parts[i].value(), parts[i].rows(), parts[0].cols());
-    rows += parts[i].rows();
-  }
-  Matrix y(rows, parts[0].cols());
-  std::vector<Index> first = {0};
-  for (const Variable& part : parts) {
-    y.view().middleRows(first.back(), part.rows()) = part.value();
-    first.push_back(first.back() + part.rows());
-  }
-  return graph.record(std::move(y), parts, false, [nodes = nodesOf(parts), first](Matrix& dy, Backward& pass) {
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      pass.add(nodes[i], [&](MatrixView out, const ConstMatrixView* residual) {
-        write(out, residual, dy.values().middleRows(first[i], out.rows()));
-      });
-    }
-  });
-}
-
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count) {
   requireRange("first", first, 0, x.cols());
   requireRange("count", count, 0, x.cols() - first);
@@ -107,6 +85,7 @@ Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices)
 }
 
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
+  if (rows == x.rows() && columns == x.cols()) return x;
   requireAtLeast("rows", rows, 0);
   requireAtLeast("columns", columns, 0);
   if (Shape{rows, columns}.size() != sizeOf(*x.shared())) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cstring>
+#include <array>
+#include <span>
+#include <utility>
 
 #include "heed/train/graph.h"
 #include "ops/elementwise.h"
@@ -11,55 +12,51 @@ namespace heed::train {
 
 inline Index sizeOf(const Matrix& m) { return m.rows() * m.cols(); }
 
+/// Computes to[i] for i in [0, end), a multiple of the vectors' size, from the arrays `from`. `f` is the function.
+using VectorLoop = void (*)(const void* f, Index end, float* to, const float* const* from);
+
+template <int N, class F, size_t... K>
+void runVectors(const F& f, Index end, float* to, const float* const* from, std::index_sequence<K...>) {
+  const auto loop = [&](const auto*... arrays) {
+    for (Index i = 0; i < end; i += 4 * N) simd::store(to + i, f(simd::loadFloats<N>(arrays + i)...));
+  };
+  loop(from[K]...);
+}
+
+/// The loop of a function of `inputs` arrays. It is compiled once per function, and everything around it once for all.
+template <int N, size_t inputs, class F>
+VectorLoop vectorLoop() {
+  return [](const void* f, Index end, float* to, const float* const* from) {
+    runVectors<N>(*static_cast<const F*>(f), end, to, from, std::make_index_sequence<inputs>());
+  };
+}
+
+/// transform() for a loop that takes `step` elements at a time. Not inlined, as that would make copies of it.
+__attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
+                                               std::span<const float* const> inputs, VectorLoop loop, const void* f);
+/// The sum of what a loop of 16 elements at a time computes.
+__attribute__((noinline)) double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop loop,
+                                           const void* f);
+
 /// out[i] = f(inputs[i]...) for i in [0, count), where f takes and returns simd::Floats<N>. `out` may be one of the
 /// inputs. For the last, incomplete vectors f gets zeros in place of the missing elements.
 template <int N, class F, class... Inputs>
 void transform(Index count, float* out, const F& f, const Inputs*... inputs) {
-  constexpr Index kStep = 4 * N;
-  const Index whole = count / kStep * kStep;
-  const auto rest = static_cast<size_t>(count - whole) * sizeof(float);
-  float tails[sizeof...(Inputs)][kStep] = {};
-  float tail[kStep];
-  // First the whole vectors, then copies of the last, in one loop: f is compiled once.
-  const auto run = [&f](Index end, float* to, const Inputs*... from) __attribute__((noinline)) {
-    for (Index i = 0; i < end; i += kStep) simd::store(to + i, f(simd::loadFloats<N>(from + i)...));
-  };
-  run(whole, out, inputs...);
-  if (rest == 0) return;
-  size_t k = 0;
-  const auto padded = [&](const float* from) {
-    std::memcpy(tails[k], from + whole, rest);
-    return tails[k++];
-  };
-  run(kStep, tail, padded(inputs)...);
-  std::memcpy(out + whole, tail, rest);
+  transformArrays(count, 4 * N, out, std::array<const float*, sizeof...(Inputs)>{inputs...},
+                  vectorLoop<N, sizeof...(Inputs), F>(), &f);
 }
 
-/// The sum of f(inputs[i]...) over i in [0, count), in an order that depends only on `count`.
-template <class F, class... Inputs>
-float sumOver(Index count, const F& f, const Inputs*... inputs) {
-  // Four chains, because each addition depends on the previous one of its chain.
-  constexpr int kChains = 4;
-  simd::Floats<kChains> sums(simd::splat(0));
-  Index i = 0;
-  for (; i + 4 * kChains <= count; i += 4 * kChains) sums = sums + f(simd::loadFloats<kChains>(inputs + i)...);
-  for (; i + 4 <= count; i += 4) {
-    sums.vectors[0] = wasm_f32x4_add(sums.vectors[0], f(simd::loadFloats<1>(inputs + i)...).vectors[0]);
-  }
-  float total = simd::horizontalSum(wasm_f32x4_add(wasm_f32x4_add(sums.vectors[0], sums.vectors[1]),
-                                                   wasm_f32x4_add(sums.vectors[2], sums.vectors[3])));
-  for (; i < count; ++i) total += wasm_f32x4_extract_lane(f(simd::Floats<1>(simd::splat(inputs[i]))...).vectors[0], 0);
-  return total;
-}
-
-/// The same for long arrays: sums of groups, in double.
+/// The sum of f(inputs[i]...) over i in [0, count), in an order that depends only on `count`: in fp32 within groups of
+/// 256, whose sums are added in double.
 template <class F, class... Inputs>
 double sumInDouble(Index count, const F& f, const Inputs*... inputs) {
-  constexpr Index kGroup = 256;
-  double total = 0;
-  for (Index i = 0; i < count; i += kGroup)
-    total += static_cast<double>(sumOver(std::min(kGroup, count - i), f, (inputs + i)...));
-  return total;
+  return sumArrays(count, std::array<const float*, sizeof...(Inputs)>{inputs...}, vectorLoop<4, sizeof...(Inputs), F>(),
+                   &f);
+}
+
+template <class F, class... Inputs>
+float sumOver(Index count, const F& f, const Inputs*... inputs) {
+  return static_cast<float>(sumInDouble(count, f, inputs...));
 }
 
 /// out += x.

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <algorithm>
+
+#include "heed/context.h"
+
+namespace heed {
+
+/// Calls f(begin, end) for parts of `rows` rows of `width` values: one for each thread, or fewer where waking a thread
+/// would take longer than its part.
+template <class F>
+void forRowParts(Index rows, Index width, Context& context, const F& f) {
+  constexpr Index kLeastValues = 1 << 13;
+  const Index parts = std::clamp<Index>(rows * width / kLeastValues, 1, context.executor.threads());
+  context.executor.run(parts, context,
+                       [&](Index i, Context&) { f(evenPart(rows, parts, i), evenPart(rows, parts, i + 1)); });
+}
+
+/// Rows [begin, end) of a matrix.
+template <class View>
+View rowsOf(View all, Index begin, Index end) {
+  return view(all.data() + begin * all.outerStride(), end - begin, all.cols(), all.outerStride());
+}
+
+}  // namespace heed

@@ -1,0 +1,172 @@
+#if defined(HEED_THREADS)
+#include "core/thread_pool.h"
+
+#include <algorithm>
+#include <new>
+
+namespace heed {
+namespace {
+
+/// Loads of a spinning thread: about 30 microseconds.
+constexpr int kSpins = 30'000;
+/// Batches for each thread: the more, the better they even out, and the more often threads meet at the counter.
+constexpr Index kBatches = 8;
+/// A thread whose task takes longer than this many seconds is taken for dead.
+constexpr int kPatience = 60;
+/// About as many loads as a caller makes in that time that may not sleep.
+constexpr int64_t kPatientSpins = 60'000'000'000;
+
+constexpr size_t kKeptBytes = 16 << 20;
+
+/// Sleeps while `word` is `value`, for a second at most.
+void sleepWhile(std::atomic<uint32_t>& word, uint32_t value) {
+#if defined(__wasm__)
+  __builtin_wasm_memory_atomic_wait32(reinterpret_cast<int*>(&word), static_cast<int>(value), 1'000'000'000);
+#else
+  word.wait(value);
+#endif
+}
+
+void wakeOne(std::atomic<uint32_t>& word) {
+#if defined(__wasm__)
+  __builtin_wasm_memory_atomic_notify(reinterpret_cast<int*>(&word), 1);
+#else
+  word.notify_one();
+#endif
+}
+
+}  // namespace
+
+void Executor::runOnThreads(Index count, Context& context, ThreadPool::Call call, const void* task) const {
+  pool_->run(count, context, call, task);
+}
+
+Index Executor::poolThreads() const { return pool_->threads(); }
+
+ThreadPool::ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)())
+    : cores_(cores), may_wait_(may_wait), after_region_(after_region), threads_(static_cast<size_t>(threads)) {}
+
+void ThreadPool::run(Index count, Context& context, Call call, const void* task) {
+  if (running_) {  // a task that runs tasks
+    for (Index i = 0; i < count; ++i) call(task, i, context);
+    return;
+  }
+  const auto batches = static_cast<uint32_t>(std::min(count, kBatches * threads()));
+  region_ = {call, task, context.random, count, batches};
+  running_ = true;
+  failed_ = 0;
+  done_ = 0;
+  open_ = (((open_ >> 32) + 1) << 32) + batches;
+  wake(batches - 1);
+  for (uint32_t left; take(left);) runBatch(left, context);
+  waitForThreads();
+  if (after_region_) after_region_();
+  running_ = false;
+  if (failed_ == 0) return;
+  throw Error(error_code_, std::move(error_message_));
+}
+
+bool ThreadPool::take(uint32_t& left) {
+  uint64_t open = open_;
+  while ((left = static_cast<uint32_t>(open)) > 0)
+    if (open_.compare_exchange_weak(open, open - 1)) return true;
+  return false;
+}
+
+/// A batch that was taken keeps its region from ending, so only then may the region be read.
+void ThreadPool::runBatch(uint32_t left, Context& context) {
+  const Region& region = region_;
+  const uint32_t batches = region.batches;
+  if (failed_ == 0) {
+    context.random = region.random;
+    try {
+      const auto parts = static_cast<Index>(batches), part = parts - static_cast<Index>(left);
+      for (Index i = evenPart(region.count, parts, part); i < evenPart(region.count, parts, part + 1); ++i)
+        region.call(region.task, i, context);
+    } catch (const Error& error) {
+      keepError(error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+      keepError(ErrorCode::kOutOfMemory, "memory: expected enough for the requested sizes, got a failed allocation");
+    }
+  }
+  finishBatch(batches);
+}
+
+void ThreadPool::finishBatch(uint32_t batches) {
+  if (++done_ == batches && caller_sleeps_ != 0) wakeOne(done_);
+}
+
+void ThreadPool::keepError(ErrorCode code, const char* message) {
+  if (failed_.exchange(1) != 0) return;
+  error_code_ = code;
+  error_message_ = message;
+}
+
+void ThreadPool::waitForThreads() {
+  const uint32_t batches = region_.batches;
+  for (int64_t spins = 0; spins < (may_wait_ ? kSpins : kPatientSpins); ++spins)
+    if (done_ == batches) return;
+  caller_sleeps_ = 1;
+  uint32_t before = 0;
+  for (int waits = 0; may_wait_ && waits < kPatience; ++waits) {
+    const uint32_t done = done_;
+    if (done == batches) break;
+    if (done != before) waits = 0;
+    before = done;
+    sleepWhile(done_, done);
+  }
+  caller_sleeps_ = 0;
+  if (done_ == batches) return;
+  // running_ remains true, so that no region begins before add(): the thread may still be writing.
+  throw Error(ErrorCode::kWorkerFailed, "threads: expected a thread to end its task, got none for a minute");
+}
+
+void ThreadPool::wake(uint32_t count) {
+  for (size_t i = 0; i < std::min<size_t>(threads_.size(), count); ++i) {
+    Thread* thread = threads_[i];
+    if (thread && thread->asleep == 1 && thread->asleep.exchange(0) == 1) wakeOne(thread->asleep);
+  }
+}
+
+void ThreadPool::add(Index i) {
+  Thread*& thread = threads_[static_cast<size_t>(i)];
+  stop(thread);
+  thread = all_.emplace_back(std::make_unique<Thread>()).get();
+  running_ = false;
+  open_ = open_ >> 32 << 32;
+}
+
+void ThreadPool::work(Index i) {
+  Thread& self = *threads_[static_cast<size_t>(i)];
+  const int spins = i + 1 < cores_ ? kSpins : 0;
+  while (self.stopped == 0) {
+    for (uint32_t left; take(left);) runBatch(left, self.context);
+    int spun = 0;
+    while (spun < spins && !isOpen()) ++spun;
+    if (isOpen()) continue;
+    self.context.arena.trim(kKeptBytes);
+    // The caller opens a region and then looks for sleepers; a thread falls asleep and then looks for open regions.
+    self.asleep = 1;
+    while (self.asleep == 1 && !isOpen() && self.stopped == 0) sleepWhile(self.asleep, 1);
+    self.asleep = 0;
+  }
+}
+
+void ThreadPool::fail() {
+  keepError(ErrorCode::kWorkerFailed, "threads: expected every thread to end its task, got one that failed");
+  finishBatch(region_.batches);
+}
+
+void ThreadPool::stop() {
+  for (Thread* thread : threads_) stop(thread);
+}
+
+void ThreadPool::stop(Thread* thread) {
+  if (!thread) return;
+  thread->stopped = 1;
+  thread->asleep = 0;
+  wakeOne(thread->asleep);
+}
+
+}  // namespace heed
+#endif

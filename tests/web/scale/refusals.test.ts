@@ -1,0 +1,239 @@
+/** What plans and workers refuse, with one clear message and an exit code, and that they leave everything as it was. */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { HeedError } from 'heed';
+import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { corpus, embed, makeFolder, rowsOf, start } from './support.js';
+
+let folder: string;
+let model: string;
+let out: string;
+let file: string;
+let count = 0;
+const path = (name: string) => join(folder, name);
+
+beforeAll(() => {
+  folder = makeFolder();
+  model = path('model');
+});
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }));
+
+const plan = (chunk = 20) => planEmbedding([file], { out, model, chunk });
+
+beforeEach(() => {
+  count++;
+  out = path(`out-${count}`);
+  file = path(`in-${count}.jsonl`);
+  fs.writeFileSync(file, corpus(100));
+});
+
+/** Expects exit code 1 and one line. */
+async function refuses(args: string[], message: string | RegExp): Promise<void> {
+  const { code, err, out: printed } = await embed(args);
+  expect({ code, printed }).toEqual({ code: 1, printed: '' });
+  expect(err).toMatch(message);
+  expect(err).toMatch(/^heed: .*\n$/);
+}
+
+describe('planning', () => {
+  test('a second plan in the same folder', async () => {
+    await plan();
+    const before = fs.readFileSync(join(out, 'manifest.json'));
+    await refuses(
+      ['--plan', file, '--out', out, '--model', model],
+      /^heed: out: expected a folder without a plan, got .*--work/,
+    );
+    expect(fs.readFileSync(join(out, 'manifest.json')).equals(before)).toBe(true);
+    fs.rmSync(join(out, 'manifest.json'));
+    fs.writeFileSync(join(out, 'part-00000.jsonl'), '');
+    await expect(plan()).rejects.toThrow('out: expected a folder without parts, got');
+  });
+
+  test('two processes that plan in the same folder at once', async () => {
+    const both = await Promise.allSettled([plan(), plan(7)]);
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    const won = both.find((each) => each.status === 'fulfilled')!.value;
+    expect(JSON.parse(fs.readFileSync(join(out, 'manifest.json'), 'utf8'))).toEqual(won);
+    expect(fs.readdirSync(out)).toEqual(['manifest.json']);
+  });
+
+  test('files and folders that cannot be used', async () => {
+    await refuses(['--plan', '--out', out], 'files: expected at least one path of a file, got none');
+    await refuses(['--plan', file], '--out: expected the folder of the plan, got none');
+    await refuses(['--plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)');
+    await refuses(['--plan', folder, '--out', out], /files: expected files, got .*, which is none/);
+    await refuses(['--plan', '-', '--out', out], "'-' (standard input)");
+    await refuses(['--plan', file, file, '--out', out], 'files: expected each file once');
+    await refuses(['--plan', `${file}.csv`, '--out', out], 'cannot be read');
+    fs.writeFileSync(`${file}.csv`, 'text\na\n');
+    await refuses(['--plan', `${file}.csv`, '--out', out], 'files: expected files of lines or JSON lines');
+    await refuses(['--plan', file, '--out', file], `out: expected a folder, got '${file}', which is a file`);
+    await refuses(['--plan', file, '--out', join(file, 'below')], /cannot be written \(ENOTDIR/);
+    await refuses(['--plan', file, '--out', out, '--model', 'http://localhost/m'], '--model: expected a model');
+    await refuses(['--plan', file, '--out', out, '--model', model, '--dimensions', '25'], /dimensions: expected/);
+    expect(fs.existsSync(out)).toBe(false);
+  });
+
+  test('options of another mode, and wrong values', async () => {
+    await refuses(['--plan', file, '--out', out, '--work', out], '--plan: expected only one of --plan and --work');
+    await refuses(['--work', out, '--model', model], '--model: expected as in the plan: give it with --plan');
+    await refuses(['--status', out, '--queue', 'redis://x'], '--queue: expected none with --status');
+    await refuses([file, '--queue', 'redis://x'], '--queue: expected --work or --finish with it, got neither');
+    await refuses(['--work', out, file], '--work: expected a folder only');
+    await refuses(
+      ['--work', out, '--shard', '3/3'],
+      "--shard: expected i/n with i from 0 to n - 1, as in 0/3, got '3/3'",
+    );
+    await refuses(['--work', out, '--workers', 'many'], "--workers: expected 'auto' or a whole number");
+    await refuses(['--work', out, '--lock', '0'], '--lock: expected a whole number of at least 1');
+    await refuses(['--plan', file, '--out', out, '--output', 'int4'], '--output: expected one of fp32, int8, binary');
+    for (const [options, message] of [
+      [{ shard: { index: 2, count: 2 } }, 'shard: expected { index, count } with 0 <= index < count'],
+      [{ shard: { index: 0, count: 1 }, queue: 'redis://x' }, 'shard: expected only one of shard and queue, got both'],
+      [{ workers: 0 }, "workers: expected 'auto' or a whole number from 1 to 256, got 0"],
+      [{ lock: 0 }, 'workEmbedding.lock: expected a number of at least 1, got 0'],
+    ] as const)
+      await expect(workEmbedding(out, options)).rejects.toThrow(message);
+  });
+});
+
+describe('working', () => {
+  test('without a plan, or with one that cannot be read', async () => {
+    for (const mode of ['--work', '--status', '--finish'])
+      await refuses([mode, out], /^heed: folder: expected the folder of a plan, with manifest.json, got .*--plan/);
+    fs.mkdirSync(out);
+    for (const [text, message] of [
+      ['{', 'expected a manifest of heed, got a file that is not JSON'],
+      ['{"version":2}', 'expected a manifest of version 1, got version 2'],
+      [
+        '{"version":1,"chunks":[{"file":"x"}],"files":[]}',
+        'expected files, and chunks { file, first, bytes, sha256, rows }',
+      ],
+    ] as const) {
+      fs.writeFileSync(join(out, 'manifest.json'), text);
+      await expect(workEmbedding(out)).rejects.toThrow(message);
+    }
+  });
+
+  test('a corpus that changed after the plan', async () => {
+    await plan();
+    const text = fs.readFileSync(file, 'utf8');
+    fs.appendFileSync(file, '"more"\n');
+    await refuses(
+      ['--work', out],
+      /in-\d+\.jsonl: expected the file that was planned, got one of \d+ bytes instead of \d+\. Restore it/,
+    );
+    fs.rmSync(file);
+    await refuses(['--work', out], /in-\d+\.jsonl: expected the file that was planned, got none/);
+    // Of the same length: only the chunk that changed fails, and what failed is tried again later.
+    fs.writeFileSync(file, text.replace('id-30', 'id-99'));
+    const { code, err, out: printed } = await embed(['--work', out]);
+    expect({ code, printed }).toEqual({ code: 1, printed: `${out}: wrote 4 parts, 80 rows, 3 errors\n` });
+    expect(err).toMatch(
+      /^heed: chunk 1: .*expected the file that was planned, got other bytes from \d+ to \d+.*\nheed: 1 chunk failed: 1\n$/,
+    );
+    expect((await embed(['--status', out])).out).toMatch(/failures {4}1\n {2}chunk 1: /);
+    expect(await finishEmbedding(out)).toMatchObject({ complete: false, missing: [1], failed: [{ chunk: 1 }] });
+    fs.writeFileSync(file, text);
+    expect(await workEmbedding(out)).toEqual({ parts: 1, rows: 20, errors: 0, failed: [] });
+    expect(await finishEmbedding(out)).toMatchObject({ complete: true, rows: 100 });
+  });
+
+  test('another model, another heed, another build, another machine', async () => {
+    const manifest = await plan();
+    const changed = async (change: Partial<Manifest>, message: RegExp) => {
+      fs.writeFileSync(join(out, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
+      await refuses(['--work', out], message);
+    };
+    await changed({ heed: '0.0.1' }, /^heed: heed: expected version 0\.0\.1, with which the plan was made, got \d/);
+    await changed({ build: 'sse' as never }, /^heed: build: expected simd128 or relaxed-simd, got 'sse'/);
+    await changed({ wasm: '00' }, /^heed: heed: expected the module heed-simd128\.wasm of the plan|relaxed/);
+    await changed({ probe: '00' }, /^heed: machine: expected the plan's vectors for a few fixed texts, bit for bit/);
+    await changed({ model: { ...manifest.model, source: path('none') } }, /^heed: --model: expected a model's folder/);
+    const config = join(model, 'config.json');
+    const text = fs.readFileSync(config, 'utf8');
+    try {
+      fs.writeFileSync(config, `${text} `);
+      await changed({}, /^heed: model .*: expected the files that the plan was made with, got other ones/);
+    } finally {
+      fs.writeFileSync(config, text);
+    }
+    expect(fs.readdirSync(out)).toEqual(['manifest.json']);
+    fs.writeFileSync(join(out, 'manifest.json'), JSON.stringify(manifest));
+    expect(await workEmbedding(out)).toMatchObject({ parts: 5 });
+  });
+
+  test.runIf(process.execArgv.some((flag) => flag.includes('relaxed-simd')))(
+    'an engine without the build',
+    async () => {
+      await plan();
+      const { code, err } = await embed(['--work', out], { flags: [] });
+      expect(code).toBe(1);
+      expect(err).toMatch(
+        /^heed: machine: expected an engine that runs the plan's build relaxed-simd, got .*--build simd128/,
+      );
+    },
+  );
+
+  test('a disk that is full', async () => {
+    // A limit on the length of files has the same effect: a write fails in the middle of a part.
+    await plan(50);
+    const full = await embed(['--work', out, '--workers', '1'], {
+      prefix: ['bash', '-c', 'ulimit -f 8; exec "$@"', 'bash'],
+    });
+    expect(full.code).toBe(1);
+    expect(full.err).toMatch(
+      /^heed: .*part-00000\.jsonl: cannot be written \(E\w+: .*\)\. The disk is full\. Free space/,
+    );
+    expect(fs.readdirSync(out)).toEqual(['manifest.json']);
+    expect(await workEmbedding(out)).toMatchObject({ parts: 2, rows: 100 });
+    expect(await finishEmbedding(out)).toMatchObject({ complete: true });
+  });
+
+  test.each(['SIGINT', 'SIGTERM'] as const)('%s at any moment keeps what is written', async (signal) => {
+    fs.writeFileSync(file, corpus(4000));
+    await plan(40);
+    const { child, ended } = start(['--work', out, '--workers', '1']);
+    // As soon as there is a part.
+    const watcher = fs.watch(out, (_, name) => /^part-\d+\.jsonl$/.test(String(name)) && child.kill(signal));
+    const { code, err } = await ended;
+    watcher.close();
+    expect([code, err]).toEqual([
+      { SIGINT: 130, SIGTERM: 143 }[signal],
+      `heed: stopped by ${signal}; finished parts are kept; run the same command again to go on\n`,
+    ]);
+    expect(fs.readdirSync(out).filter((name) => name.includes('tmp'))).toEqual([]);
+    const { parts } = await workEmbedding(out);
+    expect(parts).toBeLessThan(100);
+    expect(await finishEmbedding(out)).toMatchObject({ complete: true, rows: 4000 });
+    expect(new Set(rowsOf(out).map(({ id }) => id)).size).toBe(4000);
+  });
+
+  test('an abort signal of the caller', async () => {
+    await plan();
+    const reason = new Error('enough');
+    await expect(workEmbedding(out, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    const stop = new AbortController();
+    const work = workEmbedding(out, { workers: 1, signal: stop.signal, onProgress: () => stop.abort(reason) });
+    await expect(work).rejects.toBe(reason);
+    await expect(planEmbedding([file], { out: `${out}-2`, model, signal: stop.signal })).rejects.toBe(reason);
+    expect(await workEmbedding(out)).toMatchObject({ failed: [] });
+    expect(await finishEmbedding(out)).toMatchObject({ complete: true });
+  });
+
+  test('a queue that is away, or none', async () => {
+    await plan();
+    await refuses(['--work', out, '--queue', 'amqp://host'], '--queue: expected redis://host:port');
+    for (const url of ['redis://name:secret@127.0.0.1:1', 'postgres://name:secret@127.0.0.1:1/x']) {
+      const error = await workEmbedding(out, { queue: url, queueTimeout: 0.2 }).catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(HeedError);
+      const { code, message } = error as HeedError;
+      expect(code).toBe('NETWORK');
+      expect(message).toMatch(
+        /^--queue: expected a server at \w+:\/\/127\.0\.0\.1:1(\/x)?, got none within 0\.2 s \((connect ECONNREFUSED.*|no answer)\)\..*--retry/,
+      );
+    }
+    await expect(workEmbedding(out, { to: 'postgres://127.0.0.1:1/x' })).rejects.toMatchObject({ code: 'NETWORK' });
+  });
+});

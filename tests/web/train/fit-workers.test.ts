@@ -1,0 +1,259 @@
+// fit({ workers }): batches that are divided among worker_threads.
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { type FitOptions, load, type Sequential, type TrainingHeed } from 'heed/train';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+let heed: TrainingHeed;
+beforeAll(async () => {
+  heed = await load();
+});
+afterAll(() => heed.dispose());
+
+const script = new URL('../../../dist/train-worker.js', import.meta.url);
+const embedDim = 8;
+const inputs = Array.from({ length: 21 }, (_, n) => Array.from({ length: 5 }, (_, i) => (n * 3 + i * i) % 7));
+// Some labels do not count, so that parts have different numbers of labels that do.
+const labels = inputs.map((row, n) => row.map((id, i) => (i < n % 5 ? -100 : (id + 1) % 7)));
+const data = { inputs, labels };
+const options = { loss: 'crossEntropy', batchSize: 8, seed: 5, epochs: 2 } as const;
+
+const makeModel = (dropout = 0.3) =>
+  new heed.Sequential(
+    [
+      new heed.Embedding({ numEmbeddings: 7, embedDim }),
+      new heed.PositionalEncoding({ embedDim, maxLength: 5 }),
+      new heed.Dropout({ p: dropout }),
+      new heed.Encoder({ embedDim, numHeads: 2, feedForwardDim: 12, numLayers: 2, dropout }),
+      new heed.LayerNorm({ normalizedShape: embedDim }),
+      new heed.Linear({ inFeatures: embedDim, outFeatures: 7 }),
+    ],
+    { seed: 1 },
+  );
+const adam = (model: Sequential) => new heed.optim.AdamW(model.parameters(), { lr: 0.01 });
+
+async function errorOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => 'no error',
+    (error) => error,
+  );
+}
+
+/** Trains a new model; returns all that training changes. */
+async function trained(more: Partial<FitOptions>, dropout?: number, change = (_: Sequential) => {}) {
+  const model = makeModel(dropout);
+  change(model);
+  const optimizer = adam(model);
+  const schedule = heed.optim.schedules.linear(optimizer, { warmup: 2, steps: 20 });
+  const steps: unknown[] = [];
+  const onStep = (progress: unknown) => void steps.push(progress);
+  const history = await model.fit(data, { ...options, optimizer, schedule, clipNorm: 1, onStep, ...more });
+  return { model, history, steps, state: heed.saveCheckpoint({ model, optimizer, schedule }) };
+}
+
+const values = (model: Sequential) => Object.values(model.stateDict()).flatMap(({ data }) => [...data]);
+
+describe('fit on several workers', () => {
+  test('has the same bits for any number of them', async () => {
+    const runs = [];
+    for (const workers of [1, 2, 3, 4, 8]) {
+      const { history, steps, state } = await trained({ workers, validation: 0.2, earlyStopping: { patience: 3 } });
+      runs.push({ history, steps, state });
+    }
+    for (const run of runs.slice(1)) expect(run).toEqual(runs[0]);
+  });
+
+  test('equals training in one piece up to rounding, with the same draws of dropout', async () => {
+    const sgd = async (workers: number | undefined, dropout = 0.3) => {
+      const model = makeModel(dropout);
+      const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+      const { loss } = await model.fit(data, { ...options, optimizer, clipNorm: 1, ...(workers && { workers }) });
+      return [...loss, ...values(model)];
+    };
+    const whole = await sgd(undefined);
+    const furthest = (other: number[]) => Math.max(...other.map((value, i) => Math.abs(value - whole[i]!)));
+    expect(furthest(await sgd(2))).toBeLessThan(1e-5);
+    expect(furthest(await sgd(undefined, 0.31))).toBeGreaterThan(1e-3); // with other draws
+  });
+
+  test.each(['mse', 'triplet', 'cosineEmbedding'] as const)('divides %s', async (loss) => {
+    const runs = [];
+    const x = Array.from({ length: 10 }, (_, n) => [1, 2, 3].map((i) => [Math.sin(n * i), Math.cos(n + i)]));
+    const tensors = loss === 'cosineEmbedding' ? x.map((rows) => rows.slice(1)) : x;
+    const targets = { mse: tensors, triplet: undefined, cosineEmbedding: x.map((_, n) => (n % 3 ? 1 : -1)) }[loss];
+    for (const workers of [undefined, 1, 2]) {
+      const model = new heed.Sequential([new heed.Linear({ inFeatures: 2, outFeatures: 2 })], { seed: 1 });
+      const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1 });
+      await model.fit(
+        { inputs: tensors, ...(targets && { labels: targets }) },
+        { loss, optimizer, batchSize: 4, seed: 1, ...(workers && { workers }) },
+      );
+      runs.push(values(model));
+    }
+    expect(runs[2]).toEqual(runs[1]);
+    for (const [i, value] of runs[0]!.entries()) expect(runs[1]![i]).toBeCloseTo(value, 5);
+  });
+
+  test('with frozen parameters, a batch of one example and workers that have nothing to do', async () => {
+    const runs = [];
+    for (const workers of [1, 4]) {
+      const { history, state } = await trained({ workers, batchSize: 1, epochs: 1 }, 0.1, (model) =>
+        model.freeze(['0.*', '3.*']),
+      );
+      runs.push({ history, state });
+    }
+    expect(runs[1]).toEqual(runs[0]);
+  });
+});
+
+/** The number of steps that a checkpoint's optimizer has done. */
+function stepsIn(checkpoint: Uint8Array): number {
+  const end = 8 + Number(new DataView(checkpoint.buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(checkpoint.subarray(8, end)));
+  return JSON.parse(header.__metadata__.state).optimizer.groups[0].params[0].steps;
+}
+
+describe('an end before the last epoch', () => {
+  const forever = { ...options, epochs: 2 ** 20 };
+
+  test('by a signal, after a whole step', async () => {
+    const [model, other] = [makeModel(), makeModel()];
+    const stop = new AbortController();
+    const [optimizer, again] = [adam(model), adam(other)];
+    const oneStepAnEpoch = { loss: 'crossEntropy', batchSize: 32, seed: 5 } as const;
+    const promise = model.fit(data, {
+      ...{ ...oneStepAnEpoch, epochs: 2 ** 20, optimizer, workers: 2, signal: stop.signal },
+      onStep: ({ step }) => step === 3 && stop.abort(),
+    });
+    expect(await errorOf(promise)).toBe(stop.signal.reason);
+    const after = heed.saveCheckpoint({ model, optimizer });
+    const steps = stepsIn(after);
+    expect(steps).toBeGreaterThanOrEqual(3);
+    await other.fit(data, { ...oneStepAnEpoch, epochs: steps, optimizer: again, workers: 1 });
+    expect(after).toEqual(heed.saveCheckpoint({ model: other, optimizer: again }));
+  });
+
+  test('by a loss that is not finite, in the part of another worker', async () => {
+    const states = [];
+    for (const workers of [1, 2]) {
+      const model = new heed.Sequential([new heed.Linear({ inFeatures: 1, outFeatures: 1 })], { seed: 1 });
+      const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.01, momentum: 0.9 });
+      const x = Array.from({ length: 16 }, (_, i) => [i === 15 ? Number.POSITIVE_INFINITY : i / 16]);
+      const order = { batchSize: 8, epochs: 1, seed: 3 };
+      const error = await errorOf(
+        model.fit({ inputs: x, labels: x.map(() => [1]) }, { loss: 'mse', optimizer, workers, ...order }),
+      );
+      expect(error).toMatchObject({ code: 'DIVERGED' });
+      expect(values(model).every(Number.isFinite)).toBe(true);
+      states.push(heed.saveCheckpoint({ model, optimizer }));
+    }
+    expect(states[1]).toEqual(states[0]);
+  });
+
+  test.each([0, 1])('by the death of worker %i, which leaves the model as it was', async (which) => {
+    const model = makeModel();
+    const optimizer = adam(model);
+    const before = heed.saveCheckpoint({ model, optimizer });
+    const workers = [new Worker(script), new Worker(script)];
+    const ends = workers.map((worker) => once(worker, 'exit'));
+    const error = await errorOf(
+      model.fit(data, {
+        ...{ ...forever, optimizer, workers: workers as never },
+        onStep: ({ step }) => void (step === 2 && workers[which]!.terminate()),
+      }),
+    );
+    expect(error).toMatchObject({
+      code: 'WORKER_FAILED',
+      message: expect.stringMatching(/^fit: expected .*train-worker/),
+    });
+    expect(heed.saveCheckpoint({ model, optimizer })).toEqual(before);
+    await Promise.all(ends);
+    await model.fit(data, { ...options, optimizer, epochs: 1, workers: 2 });
+  });
+});
+
+/** A worker that answers `measure` with the bytes of its WebAssembly memory and of its heap. */
+const measured = `
+  const { parentPort } = require('node:worker_threads');
+  const { instantiate } = WebAssembly;
+  let memory;
+  WebAssembly.instantiate = async (...given) => {
+    const instance = await instantiate(...given);
+    memory = Object.values(instance.exports).find((each) => each instanceof WebAssembly.Memory);
+    return instance;
+  };
+  import(${JSON.stringify(script.href)}).then(() => parentPort.on('message', async ({ measure }) => {
+    if (!measure) return;
+    for (let i = 0; i < 5; i++) {
+      gc();
+      await new Promise(setImmediate); // finalizers run between turns
+    }
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    parentPort.postMessage({ wasm: memory.buffer.byteLength, heap: heapUsed + arrayBuffers });
+  }));`;
+
+interface Measured {
+  wasm: number;
+  heap: number;
+}
+
+const measure = (worker: Worker) =>
+  new Promise<Measured>((resolve) => {
+    worker.on('message', (message) => 'wasm' in message && resolve(message));
+    worker.postMessage({ measure: true });
+  });
+
+test('memory is flat in each worker', async () => {
+  const workers = [0, 1].map(() => new Worker(measured, { eval: true }));
+  const model = makeModel();
+  const stop = new AbortController();
+  let [early, late]: Measured[][] = [];
+  const promise = model.fit(data, {
+    ...{ ...options, optimizer: adam(model), epochs: 2 ** 20, workers: workers as never, signal: stop.signal },
+    async onStep({ step }) {
+      if (step === 200) early = await Promise.all(workers.map(measure));
+      if (step === 1200) {
+        late = await Promise.all(workers.map(measure));
+        stop.abort();
+      }
+    },
+  });
+  expect(await errorOf(promise)).toBe(stop.signal.reason);
+  for (const [i, { wasm, heap }] of late!.entries()) {
+    expect(wasm).toBe(early![i]!.wasm);
+    expect(heap - early![i]!.heap).toBeLessThan(5e6); // less than a copy of the parameters for each of the 1000 steps
+  }
+});
+
+describe('what cannot be divided is refused', () => {
+  const linear = () => new heed.Linear({ inFeatures: 2, outFeatures: 2 });
+  const rows = Array.from({ length: 4 }, () => [1, 2]);
+  const pairs = { inputs: rows.map((row) => [row, row]) };
+  test.each<[string, () => Sequential, object, object, object]>([
+    [
+      'batch norm',
+      () => new heed.Sequential([linear(), new heed.BatchNorm({ numFeatures: 2 })]),
+      {},
+      {},
+      { code: 'UNSUPPORTED' },
+    ],
+    ['infoNCE', () => new heed.Sequential([linear()]), pairs, { loss: 'infoNCE' }, { code: 'UNSUPPORTED' }],
+    [
+      'attention between examples',
+      () => new heed.Sequential([new heed.Encoder({ embedDim: 2, numHeads: 1, feedForwardDim: 4, numLayers: 1 })]),
+      {},
+      {},
+      { code: 'SHAPE_MISMATCH', message: expect.stringContaining('[N, L, E]') },
+    ],
+    ['a number of workers', () => new heed.Sequential([linear()]), {}, { workers: 9 }, { code: 'INVALID_ARGUMENT' }],
+    ['no workers', () => new heed.Sequential([linear()]), {}, { workers: [] }, { code: 'INVALID_ARGUMENT' }],
+    ['what is no worker', () => new heed.Sequential([linear()]), {}, { workers: [true] }, { code: 'INVALID_ARGUMENT' }],
+    ['a function', () => new heed.Sequential([linear()]), {}, { loss: () => 1 }, { code: 'INVALID_ARGUMENT' }],
+  ])('%s', async (_, make, examples, more, expected) => {
+    const model = make();
+    const optimizer = new heed.optim.SGD(model.parameters());
+    const given = { inputs: rows, labels: rows, ...examples };
+    const error = await errorOf(model.fit(given, { loss: 'mse', optimizer, workers: 2, ...more } as never));
+    expect(error).toMatchObject(expected);
+  });
+});

@@ -1,0 +1,206 @@
+/** `heed embed` for corpora larger than one machine: --plan, --work, --status and --finish. */
+import { type Command, Option } from 'commander';
+import {
+  type EmbeddingStatus,
+  embeddingStatus,
+  finishEmbedding,
+  type PlanOptions,
+  planEmbedding,
+  workEmbedding,
+} from '../node.js';
+import { invalid } from './error.js';
+import { ProgressLine } from './progress.js';
+
+const MODES = ['plan', 'work', 'status', 'finish'] as const;
+type Mode = (typeof MODES)[number];
+
+/** Options as commander gives them. */
+export interface ScaleOptions extends Omit<PlanOptions, 'out'> {
+  plan?: boolean;
+  work?: string;
+  status?: string;
+  finish?: string;
+  out?: string;
+  shard?: { index: number; count: number };
+  queue?: string;
+  retry?: boolean;
+  lock?: number;
+  workers?: number | 'auto';
+  to?: string;
+  table?: string;
+}
+
+/** The options of each mode; those of one file and one machine are the rest. */
+const OPTIONS: Record<Mode, string[]> = {
+  plan: [
+    ...['plan', 'out', 'model', 'dtype', 'build', 'format', 'field', 'id', 'chunk', 'parts', 'output'],
+    ...['pooling', 'dimensions', 'prompt', 'normalize'],
+  ],
+  work: ['work', 'shard', 'queue', 'retry', 'lock', 'workers', 'to', 'table'],
+  status: ['status'],
+  finish: ['finish', 'queue', 'retry', 'to', 'table'],
+};
+const ONE_FILE = ['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'out', 'resume'];
+
+function shardOf(value: string): { index: number; count: number } {
+  const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
+  const shard = { index: Number(index), count: Number(count) };
+  if (index !== undefined && shard.index < shard.count) return shard;
+  throw invalid('--shard', 'i/n with i from 0 to n - 1, as in 0/3', `'${value}'`);
+}
+
+/** Adds the options to `heed embed`. */
+export function addScale(
+  command: Command,
+  choice: (flags: string, description: string, legal: readonly string[]) => Option,
+  count: (flags: string, description: string) => Option,
+): Command {
+  const workers = (value: string) => {
+    if (value === 'auto') return value;
+    if (/^[1-9]\d{0,2}$/.test(value)) return Number(value);
+    throw invalid('--workers', "'auto' or a whole number of at least 1", `'${value}'`);
+  };
+  return command
+    .optionsGroup('Corpora larger than one machine:')
+    .option('--plan', 'only plan: write manifest.json to the folder --out, which workers share')
+    .option('--work <folder>', 'embed chunks of a plan; any number of processes may do so at once')
+    .option('--status <folder>', 'print how far a plan is')
+    .option('--finish <folder>', 'count every row of a plan; exit code 1 while something is missing')
+    .addOption(count('--chunk <lines>', 'with --plan: lines per chunk (default: 10000)'))
+    .addOption(
+      choice('--parts <format>', "with --plan: the parts' format (default: jsonl)", ['jsonl', 'npy', 'parquet']),
+    )
+    .addOption(
+      choice('--output <type>', 'with --plan: what is stored of a vector (default: fp32)', ['fp32', 'int8', 'binary']),
+    )
+    .option('--id <key>', "with --plan: the key of a line's id (default: id)")
+    .addOption(
+      choice('--build <build>', 'with --plan: the build of all workers (default: the fastest here)', [
+        'simd128',
+        'relaxed-simd',
+      ]),
+    )
+    .addOption(new Option('--shard <i/n>', 'with --work: only this share of the chunks, as in 0/3').argParser(shardOf))
+    .option('--queue <url>', 'with --work: a queue that hands out chunks, redis:// or postgres:// (with bullmq)')
+    .option('--retry', 'wait for a queue that is away, without a limit')
+    .addOption(count('--lock <seconds>', 'seconds until the chunk of a dead process is handed out again (default: 30)'))
+    .addOption(new Option('--workers <n>', 'with --work: threads (default: auto, one per core)').argParser(workers))
+    .option('--to <url>', 'with --work and --finish: also insert the rows into PostgreSQL with pgvector')
+    .option('--table <name>', 'the table for --to (default: embeddings)');
+}
+
+/** Which mode is asked for, if any. Throws if options of different modes are given. */
+export function scaleMode(command: Command, files: string[]): Mode | null {
+  const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
+  const names = given.map((option) => option.attributeName());
+  const [mode = null, other] = MODES.filter((each) => names.includes(each));
+  if (other) throw invalid(`--${mode}`, `only one of --${mode} and --${other}`, 'both');
+  const legal = mode === null ? ONE_FILE : OPTIONS[mode];
+  const wrong = names.find((name) => !legal.includes(name));
+  if (wrong !== undefined) {
+    const owners = MODES.filter((each) => OPTIONS[each].includes(wrong)).map((each) => `--${each}`);
+    const expected = mode === 'work' && OPTIONS.plan.includes(wrong) ? 'as in the plan: give it with --plan' : 'none';
+    if (mode === null) throw invalid(`--${wrong}`, `${owners.join(' or ')} with it`, 'neither');
+    throw invalid(`--${wrong}`, `${expected === 'none' ? `none with --${mode}` : expected}`, `it with --${mode}`);
+  }
+  if (mode !== null && mode !== 'plan' && files.length > 0)
+    throw invalid(`--${mode}`, 'a folder only; the files are those of the plan', `'${files[0]}'`);
+  return mode;
+}
+
+const amount = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
+const print = (line: string) => process.stdout.write(`${line}\n`);
+
+/** At most a few of many. */
+const some = (list: (string | number)[]) => list.slice(0, 5).join(', ') + (list.length > 5 ? ', ...' : '');
+
+function complain(message: string): void {
+  process.stderr.write(`heed: ${message}\n`);
+  process.exitCode = 1;
+}
+
+/** Exit codes of processes that a signal ends, by convention. */
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+
+/** Runs a mode. SIGINT and SIGTERM stop it at once; nothing that is written is lost. */
+export async function runScale(mode: Mode, files: string[], options: ScaleOptions): Promise<void> {
+  const stop = new AbortController();
+  for (const [signal, code] of Object.entries(SIGNALS)) {
+    process.once(signal, () => {
+      process.exitCode = code;
+      stop.abort(signal);
+    });
+  }
+  try {
+    await RUN[mode](files, options, stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    const rest = { plan: 'nothing was planned', work: 'finished parts are kept; run the same command again to go on' };
+    process.stderr.write(`heed: stopped by ${stop.signal.reason}; ${rest[mode as 'plan'] ?? 'nothing was changed'}\n`);
+  } finally {
+    setTimeout(() => process.exit(), 500).unref(); // a connection to a server that is gone must not delay the end
+  }
+}
+
+const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSignal) => Promise<void>> = {
+  async plan(files, { plan: _, out, ...options }, signal) {
+    if (out === undefined) throw invalid('--out', 'the folder of the plan', 'none');
+    const progress = new ProgressLine('planning, bytes');
+    const onProgress = (bytes: number) => progress.update(bytes);
+    const { rows, chunks, build } = await planEmbedding(files, { ...options, out, signal, onProgress });
+    progress.end();
+    print(`${out}: ${amount(rows, 'line')} in ${amount(chunks.length, 'chunk')}, build ${build}`);
+  },
+
+  async work(_, { work: folder, retry, ...options }, signal) {
+    const progress = new ProgressLine('rows embedded');
+    const onProgress = (rows: number) => progress.update(rows);
+    const queueTimeout = retry ? Number.POSITIVE_INFINITY : undefined;
+    const result = await workEmbedding(folder!, { ...options, queueTimeout, signal, onProgress });
+    progress.end();
+    const { parts, rows, errors, failed } = result;
+    print(`${folder}: wrote ${amount(parts, 'part')}, ${amount(rows, 'row')}, ${amount(errors, 'error')}`);
+    for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
+    if (failed.length > 0)
+      complain(`${amount(failed.length, 'chunk')} failed: ${some(failed.map(({ chunk }) => chunk))}`);
+  },
+
+  async status(_, { status: folder }) {
+    for (const line of statusLines(embeddingStatus(folder!))) print(line);
+  },
+
+  async finish(_, { finish: folder, retry, queue, to, table }, signal) {
+    const progress = new ProgressLine('rows counted');
+    const onProgress = (rows: number) => progress.update(rows);
+    const queueTimeout = retry ? Number.POSITIVE_INFINITY : undefined;
+    const result = await finishEmbedding(folder!, { queue, queueTimeout, to, table, signal, onProgress });
+    progress.end();
+    const { complete, rows, errors, parts, missing, failed, damaged } = result;
+    print(`${folder}: ${amount(rows, 'row')} in ${amount(parts, 'part')}, ${amount(errors, 'error')}`);
+    if (complete) return;
+    for (const { part, error } of damaged.slice(0, 5)) complain(`${part}: ${error}`);
+    for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
+    const what = `${amount(missing.length, 'part')} missing: ${some(missing)}`;
+    complain(`${what}. Run heed embed --work ${folder} again`);
+  },
+};
+
+function statusLines(status: EmbeddingStatus): string[] {
+  const { rows, rowsDone, chunks, partsDone, rate, remaining, failed, finished } = status;
+  const of = (done: number, all: number) => `${done.toLocaleString('en')} of ${all.toLocaleString('en')}`;
+  return [
+    `rows        ${of(rowsDone, rows)}`,
+    `parts       ${of(partsDone, chunks)}`,
+    `rows/s      ${rate === null ? 'unknown' : rate.toFixed(rate < 10 ? 1 : 0)}`,
+    `remaining   ${remaining === null ? 'unknown' : duration(remaining)}`,
+    `failures    ${failed.length}`,
+    ...failed.slice(0, 5).map(({ chunk, error }) => `  chunk ${chunk}: ${error}`),
+    `finished    ${finished ? 'yes' : 'no'}`,
+  ];
+}
+
+function duration(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  return hours > 0 ? `${hours} h ${minutes} min` : minutes > 0 ? `${minutes} min ${whole % 60} s` : `${whole} s`;
+}

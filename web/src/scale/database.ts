@@ -1,0 +1,146 @@
+/** Rows in PostgreSQL with pgvector. A chunk's rows and the mark that it is done are one transaction, and the primary key keeps each row single. */
+import { createRequire } from 'node:module';
+import { invalid } from '../cli/error.js';
+import { HeedError } from '../index.js';
+import { planId } from './machine.js';
+import type { Manifest } from './manifest.js';
+import type { Row } from './part.js';
+
+const require = createRequire(import.meta.url);
+
+/** Loads an optional peer dependency. @throws HeedError UNSUPPORTED that says what to install */
+export function requirePeer<T>(option: string, name: string, install: string): T {
+  try {
+    return require(name) as T;
+  } catch (cause) {
+    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', cause);
+  }
+}
+
+type Client = import('pg').Client;
+
+/** One connection, for one chunk at a time. */
+export class VectorTable {
+  private constructor(
+    private readonly client: Client,
+    private readonly table: string,
+    private readonly plan: string,
+    private readonly type: string,
+  ) {}
+
+  /** Connects, and makes the table and that of its parts if they are missing. @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT */
+  static async open(url: string, name: string, manifest: Manifest): Promise<VectorTable> {
+    if (manifest.output === 'int8')
+      throw invalid('--to', 'a plan with --output fp32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
+    const { Client } = requirePeer<typeof import('pg')>('--to', 'pg', 'pg');
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
+    client.on('error', () => {}); // the next query reports it
+    const type = `${manifest.output === 'fp32' ? 'vector' : 'bit'}(${manifest.width})`;
+    const table = new VectorTable(client, name, planId(manifest), type);
+    try {
+      await client.connect();
+      await table.#create();
+    } catch (cause) {
+      await client.end().catch(() => {});
+      throw asNetwork(cause);
+    }
+    return table;
+  }
+
+  async #create(): Promise<void> {
+    const { client, type } = this;
+    const [table, parts] = this.#names();
+    await client.query('BEGIN');
+    await client.query(`SELECT pg_advisory_xact_lock(hashtext('heed'))`); // IF NOT EXISTS alone is a race
+    try {
+      if (type.startsWith('vector')) await client.query('CREATE EXTENSION IF NOT EXISTS vector');
+    } catch (cause) {
+      const got = `${(cause as Error).message}. Install pgvector there, or plan with --output binary`;
+      throw invalid('--to', 'a server with pgvector', got, 'UNSUPPORTED', cause);
+    }
+    await client.query(
+      `CREATE TABLE IF NOT EXISTS ${table} (file text, line bigint, id text, error text, embedding ${type}, PRIMARY KEY (file, line))`,
+    );
+    await client.query(
+      `CREATE TABLE IF NOT EXISTS ${parts} (plan text, chunk integer, rows integer, PRIMARY KEY (plan, chunk))`,
+    );
+    const { rows } = await client.query(`SELECT plan FROM ${parts} WHERE plan <> $1 LIMIT 1`, [this.plan]);
+    await client.query('COMMIT');
+    if (rows.length > 0) throw invalid('--table', 'a table for this plan', `${table}, which has another plan's rows`);
+  }
+
+  #names(): [table: string, parts: string] {
+    return [this.client.escapeIdentifier(this.table), this.client.escapeIdentifier(`${this.table}_parts`)];
+  }
+
+  /** The chunks whose rows are in the table. */
+  async done(): Promise<Set<number>> {
+    const { rows } = await this.#query(`SELECT chunk FROM ${this.#names()[1]} WHERE plan = $1`, [this.plan]);
+    return new Set(rows.map(({ chunk }) => chunk as number));
+  }
+
+  /** The number of rows in the table. */
+  async count(): Promise<number> {
+    const { rows } = await this.#query(`SELECT count(*) AS count FROM ${this.#names()[0]}`);
+    return Number(rows[0].count);
+  }
+
+  async begin(): Promise<void> {
+    await this.#query('BEGIN');
+  }
+
+  async insert(rows: Row[]): Promise<void> {
+    const text = (id: unknown) =>
+      id === undefined || id === null ? null : typeof id === 'string' ? id : JSON.stringify(id);
+    await this.#query(
+      `INSERT INTO ${this.#names()[0]} (file, line, id, error, embedding)
+       SELECT file, line, id, error, embedding::${this.type}
+       FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS t (file, line, id, error, embedding)
+       ON CONFLICT DO NOTHING`,
+      [
+        rows.map(({ file }) => file),
+        rows.map(({ line }) => line),
+        rows.map(({ id }) => text(id)),
+        rows.map(({ error }) => error ?? null),
+        rows.map(({ vector }) => (vector ? this.#literal(vector.values) : null)),
+      ],
+    );
+  }
+
+  #literal(values: ArrayLike<number>): string {
+    if (this.type.startsWith('vector')) return `[${Array.from(values).join(',')}]`;
+    const bits = Array.from(values, (byte) => byte.toString(2).padStart(8, '0')).join('');
+    return bits.slice(0, Number(/\d+/.exec(this.type)![0]));
+  }
+
+  /** Marks a chunk as done. Of two processes that insert it, the second one's rows and mark are dropped. */
+  async commit(chunk: number, rows: number): Promise<void> {
+    const values = [this.plan, chunk, rows];
+    await this.#query(`INSERT INTO ${this.#names()[1]} VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, values);
+    await this.#query('COMMIT');
+  }
+
+  async rollback(): Promise<void> {
+    await this.client.query('ROLLBACK').catch(() => {}); // a connection that is gone has rolled back
+  }
+
+  async close(): Promise<void> {
+    await this.client.end().catch(() => {});
+  }
+
+  async #query(sql: string, values: unknown[] = []) {
+    try {
+      return await this.client.query(sql, values);
+    } catch (cause) {
+      throw asNetwork(cause);
+    }
+  }
+}
+
+function asNetwork(cause: unknown): HeedError {
+  if (cause instanceof HeedError) return cause;
+  const { message, code } = cause as NodeJS.ErrnoException;
+  return new HeedError('NETWORK', `--to: expected a PostgreSQL server that takes the rows, got ${message || code}`, {
+    cause,
+  });
+}

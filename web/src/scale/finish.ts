@@ -1,0 +1,248 @@
+/** Finishes a plan: counts every row of every part, and says what is missing. */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { parquetMetadata } from 'hyparquet';
+import { VectorTable } from './database.js';
+import {
+  findParts,
+  firstLines,
+  type Manifest,
+  partNames,
+  readManifest,
+  uniqueSuffix,
+  unwritable,
+  writeWhole,
+} from './manifest.js';
+import { NPY_HEADER_BYTES, npyShape } from './npy.js';
+import { checkOptions, type Signal } from './options.js';
+import { PARQUET_KEY, storedWidth } from './part.js';
+import { ChunkQueue } from './queue.js';
+import { queueSchema, readFailure } from './work.js';
+
+export interface FinishOptions {
+  /** Adds the missing chunks to this queue, or if nothing is missing, deletes the queue. */
+  queue?: string;
+  /** Seconds to wait for a queue that cannot be reached. Default 20. */
+  queueTimeout?: number;
+  /** Also counts the rows in this database, as in WorkOptions. */
+  to?: string;
+  table?: string;
+  /** Called with the number of rows counted so far. */
+  onProgress?: (rows: number) => void;
+  signal?: Signal;
+}
+
+export interface FinishResult {
+  /** Whether every row is there; `_SUCCESS` is written then. */
+  complete: boolean;
+  /** The rows of the parts. */
+  rows: number;
+  /** Those without a vector. */
+  errors: number;
+  /** The number of parts. */
+  parts: number;
+  /** The chunks without a part. */
+  missing: number[];
+  /** Those of them that failed. */
+  failed: { chunk: number; error: string }[];
+  /** Parts that were not whole, and what was wrong. They were renamed, and their chunks are missing. */
+  damaged: { part: string; error: string }[];
+}
+
+const SUCCESS = '_SUCCESS';
+
+/**
+ * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of processes that died; otherwise says what is missing.
+ *
+ * @throws HeedError as `workEmbedding`
+ */
+export async function finishEmbedding(folder: string, options: FinishOptions = {}): Promise<FinishResult> {
+  checkOptions('finishEmbedding', queueSchema, options);
+  const { queue, to, signal, onProgress } = options;
+  const manifest = readManifest(folder);
+  const result: FinishResult = { complete: false, rows: 0, errors: 0, parts: 0, missing: [], failed: [], damaged: [] };
+  const { done, failed } = findParts(folder, manifest);
+  const lines = firstLines(manifest.chunks);
+  const table = to === undefined ? null : await VectorTable.open(to, options.table ?? 'embeddings', manifest);
+  try {
+    const inTable = await table?.done();
+    for (const chunk of manifest.chunks.keys()) {
+      signal?.throwIfAborted();
+      const counted = done.has(chunk) ? countPart(folder, manifest, chunk, lines[chunk]!) : null;
+      if (typeof counted === 'string') {
+        const part = partNames(manifest, chunk).at(-1)!;
+        setAside(folder, partNames(manifest, chunk));
+        result.damaged.push({ part, error: counted });
+      }
+      if (counted === null || typeof counted === 'string' || inTable?.has(chunk) === false) {
+        result.missing.push(chunk);
+        if (failed.has(chunk)) result.failed.push(readFailure(folder, chunk));
+        continue;
+      }
+      result.parts++;
+      result.rows += counted.rows;
+      result.errors += counted.errors;
+      onProgress?.(result.rows);
+      await new Promise(setImmediate); // signals are handled here
+    }
+    const lacking = table && result.missing.length === 0 ? manifest.rows - (await table.count()) : 0;
+    if (lacking !== 0) result.damaged.push({ part: options.table ?? 'embeddings', error: `it lacks ${lacking} rows` });
+  } finally {
+    await table?.close();
+  }
+  result.complete = result.missing.length === 0 && result.damaged.length === 0;
+  if (queue !== undefined) await updateQueue(queue, manifest, result.missing, options.queueTimeout);
+  if (!result.complete) {
+    fs.rmSync(join(folder, SUCCESS), { force: true });
+    return result;
+  }
+  const { rows, errors, parts } = result;
+  writeWhole(folder, SUCCESS, `${JSON.stringify({ rows, errors, parts })}\n`, { replace: true });
+  for (const name of fs.readdirSync(folder))
+    if (/\.tmp-[0-9a-f]+$/.test(name)) fs.rmSync(join(folder, name), { force: true });
+  return result;
+}
+
+async function updateQueue(url: string, manifest: Manifest, missing: number[], timeout?: number): Promise<void> {
+  const queue = await ChunkQueue.open(url, manifest, timeout);
+  try {
+    if (missing.length > 0) await queue.add(missing);
+    else await queue.delete();
+  } finally {
+    await queue.close();
+  }
+}
+
+/** Renames the files of a part that is not whole, so that its chunk is embedded again. */
+function setAside(folder: string, names: string[]): void {
+  const suffix = uniqueSuffix();
+  for (const name of names) {
+    const path = join(folder, name);
+    try {
+      if (fs.existsSync(path)) fs.renameSync(path, `${path}.damaged-${suffix}`);
+    } catch (cause) {
+      throw unwritable(path, cause);
+    }
+  }
+}
+
+interface Counted {
+  rows: number;
+  errors: number;
+}
+
+/** The rows of a part, each with the line after the previous one's; or what is wrong with it. */
+function countPart(folder: string, manifest: Manifest, chunk: number, first: number): Counted | string {
+  const { rows, file } = manifest.chunks[chunk]!;
+  const path = join(folder, partNames(manifest, chunk)[0]!);
+  const found = manifest.parts === 'parquet' ? parquetLines(path) : jsonLines(path, file);
+  if (typeof found === 'string') return found;
+  if (found.lines.length !== rows) return `expected ${rows} rows, got ${found.lines.length}`;
+  const wrong = found.lines.findIndex((line, n) => line !== first + n);
+  if (wrong >= 0) return `row ${wrong + 1}: expected line ${first + wrong} of ${file}, got ${found.lines[wrong]}`;
+  const matrix =
+    manifest.parts === 'npy' ? matrixError(join(folder, partNames(manifest, chunk)[1]!), manifest, rows) : null;
+  return matrix ?? { rows, errors: found.errors };
+}
+
+interface Found {
+  lines: number[];
+  errors: number;
+}
+
+/** The beginning of a row, whose length does not depend on the vector's. */
+const ROW = /^\{"file":("(?:[^"\\]|\\.)*"),"line":(\d+)[,}]/;
+
+function jsonLines(path: string, file: string): Found | string {
+  const bytes = fs.readFileSync(path);
+  const name = JSON.stringify(file);
+  const found: Found = { lines: [], errors: 0 };
+  let from = 0;
+  for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
+    const head = bytes.toString('utf8', from, Math.min(end, from + 4096));
+    const [, own, line] = ROW.exec(head) ?? [];
+    if (own !== name)
+      return `row ${found.lines.length + 1}: expected a row of ${file}, got ${JSON.stringify(head.slice(0, 60))}`;
+    found.lines.push(Number(line));
+    if (bytes[end - 2] === QUOTE && bytes.toString('utf8', from, end).includes(',"error":"')) found.errors++;
+    from = end + 1;
+  }
+  return from === bytes.length ? found : `expected whole lines, got ${bytes.length - from} bytes without a line's end`;
+}
+
+/** An error row ends in its message; with a vector, in a bracket. */
+const QUOTE = 34;
+
+/** By the file's footer, without reading the rows. */
+function parquetLines(path: string): Found | string {
+  const { buffer, byteOffset, byteLength } = fs.readFileSync(path);
+  try {
+    const file = buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
+    const { num_rows, key_value_metadata: pairs } = parquetMetadata(file);
+    const own = JSON.parse(pairs!.find(({ key }) => key === PARQUET_KEY)!.value!) as { line: number; errors: number };
+    return { lines: Array.from({ length: Number(num_rows) }, (_, n) => own.line + n), errors: own.errors };
+  } catch (error) {
+    return `expected a Parquet file of heed, got one that cannot be read (${(error as Error).message})`;
+  }
+}
+
+function matrixError(path: string, manifest: Manifest, rows: number): string | null {
+  const width = storedWidth(manifest);
+  const header = new Uint8Array(NPY_HEADER_BYTES);
+  const file = fs.openSync(path, 'r');
+  fs.readSync(file, header);
+  const { size } = fs.fstatSync(file);
+  fs.closeSync(file);
+  const shape = npyShape(header);
+  const bytes = NPY_HEADER_BYTES + rows * width * (manifest.output === 'fp32' ? 4 : 1);
+  if (shape?.[0] !== rows || shape[1] !== width) return `expected shape [${rows}, ${width}], got ${shape}`;
+  return size === bytes ? null : `expected ${bytes} bytes, got ${size}`;
+}
+
+export interface EmbeddingStatus {
+  /** Of the plan. */
+  chunks: number;
+  rows: number;
+  /** Of the parts that exist. */
+  partsDone: number;
+  rowsDone: number;
+  /** The chunks that failed, and why. */
+  failed: { chunk: number; error: string }[];
+  /** Rows per second of all workers, from the times of the last parts; null if there are too few. */
+  rate: number | null;
+  /** Seconds until the rest is done at this rate. */
+  remaining: number | null;
+  /** Whether `finishEmbedding` has found everything. */
+  finished: boolean;
+}
+
+/** Parts from whose times the rate is computed. */
+const RECENT = 100;
+
+/** How far a plan is, over all its workers. */
+export function embeddingStatus(folder: string): EmbeddingStatus {
+  const manifest = readManifest(folder);
+  const { done, failed } = findParts(folder, manifest);
+  const rowsOf = (chunks: Iterable<number>) =>
+    [...chunks].reduce((sum, chunk) => sum + manifest.chunks[chunk]!.rows, 0);
+  const times = [...done]
+    .map((chunk) => ({ chunk, time: timeOf(join(folder, partNames(manifest, chunk).at(-1)!)) }))
+    .sort((a, b) => a.time - b.time)
+    .slice(-RECENT);
+  // The first one's rows were embedded before its time. A clock that was set back makes no rate rather than a wrong one.
+  const seconds = times.length < 2 ? 0 : (times.at(-1)!.time - times[0]!.time) / 1000;
+  const rate = seconds > 0 ? rowsOf(times.slice(1).map(({ chunk }) => chunk)) / seconds : null;
+  const rowsDone = rowsOf(done);
+  return {
+    chunks: manifest.chunks.length,
+    rows: manifest.rows,
+    partsDone: done.size,
+    rowsDone,
+    failed: [...failed].map((chunk) => readFailure(folder, chunk)),
+    rate,
+    remaining: rowsDone === manifest.rows ? 0 : rate && (manifest.rows - rowsDone) / rate,
+    finished: fs.existsSync(join(folder, SUCCESS)),
+  };
+}
+
+const timeOf = (path: string) => fs.statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -1,0 +1,102 @@
+/** What vectors depend on besides the texts: heed, its build, the model's files, and how this machine rounds. A plan records it, and a worker must have the same. */
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { invalid, invalidFile } from '../cli/error.js';
+import { type Build, load, type PretrainedModel } from '../index.js';
+import { version } from '../version.js';
+import { type Embedding, type Manifest, statusOf } from './manifest.js';
+
+export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
+
+/** The hash of a file of any length. */
+function hashFile(path: string): string {
+  const hash = createHash('sha256');
+  const file = fs.openSync(path, 'r');
+  try {
+    const buffer = new Uint8Array(1 << 20);
+    for (let count = 1; count > 0; ) {
+      count = fs.readSync(file, buffer);
+      hash.update(buffer.subarray(0, count));
+    }
+  } finally {
+    fs.closeSync(file);
+  }
+  return hash.digest('hex');
+}
+
+const besideThis = (name: string) => fileURLToPath(new URL(`./${name}`, import.meta.url));
+
+/** The hash of the files of a model: of a folder, those that heed may read. Workers on other machines read them too, so they must be files. */
+export function hashModel(source: string | null): string {
+  const path = source ?? besideThis('model/model.safetensors');
+  const status = statusOf(path);
+  if (status?.isFile()) return hashFile(path);
+  if (!status?.isDirectory())
+    throw invalid(
+      '--model',
+      "a model's folder or .safetensors file that all workers see",
+      `'${path}', which is neither. Download models of a hub first`,
+      'NOT_FOUND',
+    );
+  const names = fs.readdirSync(path, { recursive: true, encoding: 'utf8' }).sort();
+  const files = names.filter((name) => /\.(json|safetensors)$/.test(name) && !/(^|[\\/])\./.test(name));
+  return sha256(files.map((name) => `${name.replaceAll('\\', '/')}\0${hashFile(join(path, name))}\n`).join(''));
+}
+
+/** The hash of a build's module. */
+export const hashBuild = (build: Build) => hashFile(besideThis(`heed-${build}.wasm`));
+
+/** Texts of several lengths, so that every kernel runs. */
+const PROBES = [
+  'a',
+  'The quick brown fox jumps over the lazy dog.',
+  'attention is all you need, 1234567890 '.repeat(12),
+  'x'.repeat(64),
+];
+
+/** The hash of the vectors of PROBES, and their width. */
+export async function probe(model: PretrainedModel, embedding: Embedding): Promise<{ width: number; probe: string }> {
+  const { data, shape } = await model.embed(PROBES, embedding);
+  return { width: shape[1]!, probe: sha256(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) };
+}
+
+export async function openModel({ build, model, dtype }: Pick<Manifest, 'build' | 'model' | 'dtype'>) {
+  const heed = await load({ build }).catch((cause: Error) => {
+    const got = `one that does not (${cause.message}). Plan with --build simd128, which every engine runs`;
+    throw invalid('machine', `an engine that runs the plan's build ${build}`, got, 'UNSUPPORTED', cause);
+  });
+  return heed.fromPretrained(model.source ?? undefined, { dtype });
+}
+
+/** @throws HeedError UNSUPPORTED if this heed is not the plan's, INVALID_FILE if the model's files are others */
+export function requireSameFiles(manifest: Manifest): void {
+  const { heed, build, wasm, model } = manifest;
+  if (heed !== version) throw invalid('heed', `version ${heed}, with which the plan was made`, version, 'UNSUPPORTED');
+  if (build !== 'simd128' && build !== 'relaxed-simd')
+    throw invalid('build', 'simd128 or relaxed-simd', `'${build}' in the manifest`, 'UNSUPPORTED');
+  if (hashBuild(build) !== wasm)
+    throw invalid('heed', `the module heed-${build}.wasm of the plan`, 'another one', 'UNSUPPORTED');
+  if (hashModel(model.source) !== model.sha256)
+    throw invalidFile(
+      `model ${model.source ?? 'in the package'}`,
+      'the files that the plan was made with',
+      'other ones. Restore them, or make a new plan in another folder',
+    );
+}
+
+/** @throws HeedError UNSUPPORTED if this machine computes other vectors than the one that made the plan */
+export async function requireSameVectors(manifest: Manifest, model: PretrainedModel): Promise<void> {
+  const { probe: found } = await probe(model, manifest.embedding);
+  if (found === manifest.probe) return;
+  throw invalid(
+    'machine',
+    `the plan's vectors for a few fixed texts, bit for bit`,
+    `other ones with the build ${manifest.build}. The build simd128 computes the same on every machine: plan with --build simd128`,
+    'UNSUPPORTED',
+  );
+}
+
+/** Distinguishes plans that share a queue's server or a database. */
+export const planId = (manifest: Manifest) => sha256(JSON.stringify(manifest)).slice(0, 16);

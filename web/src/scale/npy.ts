@@ -1,0 +1,17 @@
+/** The .npy format 1.0: a header of 128 bytes with type and shape, then the rows. Own code: it is these few lines. */
+export const NPY_HEADER_BYTES = 128;
+
+export function npyHeader(rows: number, width: number, type = '<f4'): Uint8Array {
+  const text = `{'descr': '${type}', 'fortran_order': False, 'shape': (${rows}, ${width}), }`;
+  const header = new Uint8Array(NPY_HEADER_BYTES).fill(32);
+  header.set([0x93, ...new TextEncoder().encode('NUMPY'), 1, 0, NPY_HEADER_BYTES - 10, 0]);
+  header.set(new TextEncoder().encode(text), 10);
+  header[NPY_HEADER_BYTES - 1] = 10;
+  return header;
+}
+
+/** The shape that a header gives; null if heed did not write it. */
+export function npyShape(header: Uint8Array): [rows: number, width: number] | null {
+  const [, rows, width] = /'shape': \((\d+), (\d+)\)/.exec(new TextDecoder('latin1').decode(header)) ?? [];
+  return rows === undefined ? null : [Number(rows), Number(width)];
+}

@@ -1,0 +1,162 @@
+/** Plans an embedding: reads the corpus once, and writes the manifest. */
+import * as fs from 'node:fs';
+import { resolve } from 'node:path';
+import { invalid } from '../cli/error.js';
+import { type Build, HeedError, load } from '../index.js';
+import { version } from '../version.js';
+import { chunksOf } from './corpus.js';
+import { hashBuild, hashModel, openModel, probe } from './machine.js';
+import {
+  type Chunk,
+  type Embedding,
+  type Manifest,
+  manifestPath,
+  type PartFormat,
+  statusOf,
+  unwritable,
+  type VectorType,
+  writeWhole,
+} from './manifest.js';
+import { checkOptions, integer, oneOf, type Signal, text } from './options.js';
+
+export interface PlanOptions extends Embedding {
+  /** The folder of the manifest and the parts, which all workers see. It is made if it is missing. */
+  out: string;
+  /** A model's folder or .safetensors file that all workers see. Default: the model in the package. */
+  model?: string;
+  /** Default 'fp32'. */
+  dtype?: 'fp32' | 'q8';
+  /** The build that all workers run. Default: the fastest one here. 'simd128' computes the same vectors on every machine. */
+  build?: 'auto' | Build;
+  /** Default: by each file's ending, otherwise lines. */
+  format?: 'lines' | 'jsonl';
+  /** The key of the text in JSON lines. Default 'text'. */
+  field?: string;
+  /** The key of the id in JSON lines. Default 'id'. */
+  id?: string;
+  /** Lines per chunk. Default 10,000. A chunk of long lines has fewer. */
+  chunk?: number;
+  /** Default 'jsonl'. */
+  parts?: PartFormat;
+  /** Default 'fp32'. */
+  output?: VectorType;
+  /** Called with the number of bytes read so far. */
+  onProgress?: (bytes: number) => void;
+  /** Stops planning; nothing is left behind. */
+  signal?: Signal;
+}
+
+/** A chunk ends after the line that reaches this many bytes. */
+const CHUNK_BYTES = 32 << 20;
+
+const schema = {
+  out: text(),
+  model: text(),
+  dtype: oneOf(['fp32', 'q8']),
+  build: oneOf(['auto', 'simd128', 'relaxed-simd']),
+  format: oneOf(['lines', 'jsonl']),
+  field: text(),
+  id: text(),
+  chunk: integer(1, 1_000_000),
+  parts: oneOf(['jsonl', 'npy', 'parquet']),
+  output: oneOf(['fp32', 'int8', 'binary']),
+};
+
+/**
+ * Plans the embedding of files of texts, one per line, as plain lines or JSON lines: writes `manifest.json` to a new folder. Every line becomes one row.
+ *
+ * @example
+ * await planEmbedding(['corpus/a.jsonl', 'corpus/b.jsonl'], { out: 'vectors' });
+ * await workEmbedding('vectors', { shard: { index: 0, count: 2 } });
+ * @throws HeedError INVALID_ARGUMENT if the folder has a plan; NOT_FOUND for a missing file; UNSUPPORTED for a file that cannot be cut at its lines
+ */
+export async function planEmbedding(files: readonly string[], options: PlanOptions): Promise<Manifest> {
+  checkOptions('planEmbedding', schema, options);
+  const { out, signal, onProgress, dtype = 'fp32', field = 'text', id = 'id', parts = 'jsonl' } = options;
+  const { output = 'fp32', chunk = 10_000, pooling, dimensions, prompt, normalize } = options;
+  if (out === undefined) throw invalid('out', 'the folder of the plan', 'none');
+  const root = process.cwd();
+  const corpus = corpusOf(files, options.format, root);
+  requireNew(out);
+  const model = { source: options.model === undefined ? null : resolve(options.model), sha256: '' };
+  model.sha256 = hashModel(model.source);
+  const heed = await load({ build: options.build });
+  const { build } = heed.info;
+  heed.dispose();
+  const embedding = { pooling, dimensions, prompt, normalize };
+  using encoder = await openModel({ build, model, dtype });
+  const { width, probe: vectors } = await probe(encoder, embedding);
+
+  const chunks: Chunk[] = [];
+  let read = 0;
+  for (const { file } of corpus) {
+    for (const each of chunksOf(resolve(root, file), file, { rows: chunk, bytes: CHUNK_BYTES })) {
+      chunks.push(each);
+      read += each.bytes;
+      onProgress?.(read);
+      await new Promise(setImmediate); // signals are handled here
+      signal?.throwIfAborted();
+    }
+  }
+  const manifest: Manifest = {
+    version: 1,
+    heed: version,
+    build,
+    wasm: hashBuild(build),
+    model,
+    dtype,
+    embedding,
+    width,
+    probe: vectors,
+    output,
+    parts,
+    root,
+    field,
+    id,
+    files: corpus,
+    rows: chunks.reduce((sum, { rows }) => sum + rows, 0),
+    chunks,
+  };
+  try {
+    fs.mkdirSync(out, { recursive: true });
+  } catch (cause) {
+    throw unwritable(out, cause);
+  }
+  if (!writeWhole(out, 'manifest.json', `${JSON.stringify(manifest, null, 1)}\n`)) throw hasPlan(out);
+  return manifest;
+}
+
+function hasPlan(out: string): HeedError {
+  const got = `'${out}', which has one. Go on with \`heed embed --work\`, or choose another folder`;
+  return invalid('out', 'a folder without a plan', got);
+}
+
+function requireNew(out: string): void {
+  if (fs.existsSync(manifestPath(out))) throw hasPlan(out);
+  const status = statusOf(out);
+  if (status && !status.isDirectory()) throw invalid('out', 'a folder', `'${out}', which is a file`);
+  const part = status && fs.readdirSync(out).find((name) => /^(part-\d+|_SUCCESS)/.test(name));
+  if (part) throw invalid('out', 'a folder without parts', `'${out}', which has ${part}`);
+}
+
+/** The files with their lengths and formats. */
+function corpusOf(files: readonly string[], given: PlanOptions['format'], root: string): Manifest['files'] {
+  if (!Array.isArray(files) || files.length === 0 || files.some((file) => typeof file !== 'string'))
+    throw invalid('files', 'at least one path of a file', Array.isArray(files) ? 'none' : typeof files);
+  const seen = new Set<string>();
+  return files.map((file) => {
+    const path = resolve(root, file);
+    if (file === '-') throw invalid('files', 'paths of files, which workers can read', "'-' (standard input)");
+    if (seen.has(path)) throw invalid('files', 'each file once', `'${file}' again`);
+    seen.add(path);
+    const status = statusOf(path);
+    if (!status) throw new HeedError('NOT_FOUND', `${file}: cannot be read (no such file)`);
+    if (!status.isFile()) throw invalid('files', 'files', `'${file}', which is none`);
+    const format = given ?? (/\.(jsonl|ndjson)$/.test(file) ? 'jsonl' : 'lines');
+    if (given === undefined && /\.(csv|gz|zst|parquet)$/.test(file)) {
+      const hint = 'Convert it to JSON lines, or say --format lines';
+      throw invalid('files', 'files of lines or JSON lines', `'${file}'. ${hint}`, 'UNSUPPORTED');
+    }
+    return { file, bytes: status.size, format };
+  });
+}

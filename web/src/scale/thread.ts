@@ -1,0 +1,100 @@
+/** A worker thread that embeds chunks, and its protocol. The main thread stays free, so that it can renew locks and handle signals. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { HeedError, type HeedErrorCode } from '../index.js';
+import type { ChunkDone } from './chunk.js';
+import { type Manifest, partNames, uniqueSuffix } from './manifest.js';
+
+/** What a thread is started with. */
+export interface ThreadData {
+  folder: string;
+  suffix: string;
+  database: { url: string; table: string } | null;
+}
+
+export type Answer =
+  | { type: 'ready' }
+  | { type: 'progress'; rows: number }
+  | { type: 'done'; done: ChunkDone }
+  /** `fatal`: the thread, not the chunk, is the reason. */
+  | { type: 'failed'; code: HeedErrorCode; message: string; fatal: boolean };
+
+/** The error of a chunk that cannot be embedded, while others can. */
+export class ChunkError extends Error {}
+
+interface Settle {
+  resolve(answer: ChunkDone | null): void;
+  reject(error: unknown): void;
+}
+
+export class EmbeddingThread {
+  readonly #worker: Worker;
+  readonly #data: ThreadData;
+  readonly #manifest: Manifest;
+  #settle: Settle | null = null;
+  #onProgress: (rows: number) => void = () => {};
+  #chunk = -1;
+
+  private constructor(data: ThreadData, manifest: Manifest) {
+    this.#data = data;
+    this.#manifest = manifest;
+    this.#worker = new Worker(new URL('./embed-worker.js', import.meta.url), { workerData: data });
+    this.#worker.on('message', (answer: Answer) => this.#receive(answer));
+    const failed = (got: string) =>
+      this.#end((settle) => settle.reject(new HeedError('WORKER_FAILED', `worker thread: ${got}`)));
+    this.#worker.on('error', (error) => failed(`it failed (${error.message})`));
+    this.#worker.on('exit', (code) => failed(`it ended (exit code ${code})`));
+  }
+
+  /** Starts a thread that has loaded its model. */
+  static async start(data: Omit<ThreadData, 'suffix'>, manifest: Manifest): Promise<EmbeddingThread> {
+    const thread = new EmbeddingThread({ ...data, suffix: uniqueSuffix() }, manifest);
+    try {
+      await thread.#answer();
+      return thread;
+    } catch (error) {
+      await thread.close();
+      throw error;
+    }
+  }
+
+  /** @throws ChunkError if only this chunk fails; otherwise HeedError */
+  async embed(chunk: number, onProgress: (rows: number) => void): Promise<ChunkDone> {
+    this.#onProgress = onProgress;
+    this.#chunk = chunk;
+    const answer = this.#answer();
+    this.#worker.postMessage(chunk);
+    return (await answer)!;
+  }
+
+  /** Ends the thread at once, and deletes what it was writing. */
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+    if (this.#chunk < 0) return;
+    for (const name of partNames(this.#manifest, this.#chunk))
+      rmSync(join(this.#data.folder, `${name}.tmp-${this.#data.suffix}`), { force: true });
+  }
+
+  #answer(): Promise<ChunkDone | null> {
+    return new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+  }
+
+  #receive(answer: Answer): void {
+    if (answer.type === 'progress') this.#onProgress(answer.rows);
+    else if (answer.type === 'ready') this.#end(({ resolve }) => resolve(null));
+    else if (answer.type === 'done') this.#end(({ resolve }) => resolve(answer.done));
+    else {
+      const { message, code, fatal } = answer;
+      this.#end(({ reject }) => reject(fatal ? new HeedError(code, message) : new ChunkError(message)));
+    }
+  }
+
+  #end(how: (settle: Settle) => void): void {
+    const settle = this.#settle;
+    this.#settle = null;
+    if (settle) how(settle);
+  }
+}

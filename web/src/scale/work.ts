@@ -1,0 +1,208 @@
+/** Works on a plan: embeds the chunks that have no part, those of a shard or those that a queue hands out. Any number of processes may do so at once. */
+import * as fs from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { invalid } from '../cli/error.js';
+import type { ChunkDone } from './chunk.js';
+import { requireSameSizes } from './corpus.js';
+import { VectorTable } from './database.js';
+import { requireSameFiles } from './machine.js';
+import {
+  failureName,
+  findParts,
+  type Manifest,
+  partNames,
+  readManifest,
+  uniqueSuffix,
+  unwritable,
+  writeWhole,
+} from './manifest.js';
+import { checkOptions, integer, number, type Signal, text } from './options.js';
+import { ChunkQueue } from './queue.js';
+import { ChunkError, EmbeddingThread } from './thread.js';
+
+export interface WorkOptions {
+  /** Works on the chunks whose number modulo `count` is `index`. Without it and without a queue: on all. */
+  shard?: { index: number; count: number };
+  /** A server that hands out the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and ioredis or pg. */
+  queue?: string;
+  /** Seconds to wait for a queue that cannot be reached. Default 20. */
+  queueTimeout?: number;
+  /** Seconds after which the queue gives the chunk of a process that died to another one. Default 30. */
+  lock?: number;
+  /** The number of threads, each with a model of its own and one chunk at a time. Default 'auto': one per core. */
+  workers?: number | 'auto';
+  /** Also inserts the rows into PostgreSQL with pgvector: postgres://. Needs the package pg. */
+  to?: string;
+  /** The table for `to`. Default 'embeddings'. */
+  table?: string;
+  /** Called with the number of rows that this process has embedded. */
+  onProgress?: (rows: number) => void;
+  /** Stops at once. Parts that are written stay; chunks in progress are given up. */
+  signal?: Signal;
+}
+
+export interface WorkResult {
+  /** The parts that this call has written. */
+  parts: number;
+  /** Their rows. */
+  rows: number;
+  /** Those without a vector. */
+  errors: number;
+  /** The chunks that failed, here or in another process: the file as it is cannot be embedded. */
+  failed: { chunk: number; error: string }[];
+}
+
+export const queueSchema = { queue: text(), queueTimeout: number(0), to: text(), table: text() };
+
+const schema = { ...queueSchema, lock: number(1) };
+
+/**
+ * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other processes, and takes over those of processes that die.
+ *
+ * @throws HeedError UNSUPPORTED or INVALID_FILE if this machine, its heed or the files are not those of the plan; NETWORK if the queue is away; the signal's reason
+ */
+export async function workEmbedding(folder: string, options: WorkOptions = {}): Promise<WorkResult> {
+  checkOptions('workEmbedding', schema, options);
+  const { shard = { index: 0, count: 1 }, queue, signal, workers = 'auto' } = options;
+  const inRange = integer(0, shard.count - 1)(shard.index) === null && integer(1, 1e9)(shard.count) === null;
+  if (!inRange) throw invalid('shard', '{ index, count } with 0 <= index < count', JSON.stringify(shard));
+  if (options.shard && queue) throw invalid('shard', 'only one of shard and queue', 'both');
+  const wrong = workers === 'auto' ? null : integer(1, 256)(workers);
+  if (wrong) throw invalid('workers', `'auto' or ${wrong}`, JSON.stringify(workers));
+  const manifest = readManifest(folder);
+  signal?.throwIfAborted();
+  requireSameFiles(manifest);
+  requireSameSizes(manifest);
+  requireWritable(folder);
+
+  const share = manifest.chunks.map((_, chunk) => chunk).filter((chunk) => chunk % shard.count === shard.index);
+  for (const chunk of share) fs.rmSync(join(folder, failureName(chunk)), { force: true }); // tried again
+  const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
+  const table = database && (await VectorTable.open(database.url, database.table, manifest));
+  const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
+  const crew = new Crew(folder, manifest, database, options.onProgress);
+  let line = null as ChunkQueue | null;
+  const stop = new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+  stop.catch(() => {});
+
+  /** The chunks of this process's share that are neither done nor failed. */
+  async function missing(): Promise<number[]> {
+    const { done, failed } = findParts(folder, manifest);
+    const inTable = await table?.done();
+    return share.filter((chunk) => !failed.has(chunk) && !(done.has(chunk) && inTable?.has(chunk) !== false));
+  }
+
+  async function embed(chunk: number): Promise<void> {
+    try {
+      const done = await crew.embed(chunk);
+      result.parts++;
+      result.rows += done.rows;
+      result.errors += done.errors;
+    } catch (error) {
+      if (!(error instanceof ChunkError)) throw error;
+      writeWhole(folder, failureName(chunk), `${JSON.stringify({ chunk, error: error.message })}\n`, { replace: true });
+    }
+  }
+
+  /** Embeds a chunk unless another process was faster. */
+  async function embedMissing(chunk: number): Promise<void> {
+    if (table !== null || !fs.existsSync(join(folder, partNames(manifest, chunk).at(-1)!))) await embed(chunk);
+  }
+
+  async function work(): Promise<void> {
+    const chunks = await missing();
+    if (chunks.length === 0) return;
+    const threads = Math.min(workers === 'auto' ? availableParallelism() : workers, chunks.length);
+    if (queue === undefined) {
+      await crew.start(threads);
+      let next = 0;
+      const loop = async () => {
+        while (next < chunks.length) await embedMissing(chunks[next++]!);
+      };
+      await Promise.all(Array.from({ length: threads }, loop));
+    } else {
+      line = await ChunkQueue.open(queue, manifest, options.queueTimeout);
+      await crew.start(threads);
+      await line.consume(embedMissing, missing, threads, options.lock ?? 30);
+    }
+  }
+
+  try {
+    await Promise.race([work(), stop]);
+  } finally {
+    await crew.close();
+    await line?.close();
+    await table?.close();
+  }
+  const { failed } = findParts(folder, manifest);
+  result.failed = share.filter((chunk) => failed.has(chunk)).map((chunk) => readFailure(folder, chunk));
+  return result;
+}
+
+/** Why a chunk failed. */
+export function readFailure(folder: string, chunk: number): { chunk: number; error: string } {
+  try {
+    return JSON.parse(fs.readFileSync(join(folder, failureName(chunk)), 'utf8')) as { chunk: number; error: string };
+  } catch (cause) {
+    return { chunk, error: `unknown (${(cause as Error).message})` };
+  }
+}
+
+/** Finds out before anything is computed. */
+function requireWritable(folder: string): void {
+  const path = join(folder, `.heed-${uniqueSuffix()}`);
+  try {
+    fs.writeFileSync(path, '', { flag: 'wx' });
+    fs.rmSync(path);
+  } catch (cause) {
+    throw unwritable(folder, cause);
+  }
+}
+
+/** The threads of a process. */
+class Crew {
+  readonly #threads: EmbeddingThread[] = [];
+  readonly #idle: EmbeddingThread[] = [];
+  readonly #waiting: ((thread: EmbeddingThread) => void)[] = [];
+  #rows = 0;
+  #closed = false;
+
+  constructor(
+    private readonly folder: string,
+    private readonly manifest: Manifest,
+    private readonly database: { url: string; table: string } | null,
+    private readonly onProgress: (rows: number) => void = () => {},
+  ) {}
+
+  async start(count: number): Promise<void> {
+    const { folder, database, manifest } = this;
+    const start = async () => {
+      const thread = await EmbeddingThread.start({ folder, database }, manifest);
+      if (this.#closed) return thread.close();
+      this.#threads.push(thread);
+      this.#idle.push(thread);
+    };
+    await Promise.all(Array.from({ length: count }, start));
+  }
+
+  /** Embeds a chunk in the next thread that is free. */
+  async embed(chunk: number): Promise<ChunkDone> {
+    const thread = this.#idle.pop() ?? (await new Promise<EmbeddingThread>((free) => this.#waiting.push(free)));
+    try {
+      return await thread.embed(chunk, (rows) => {
+        this.#rows += rows;
+        this.onProgress(this.#rows);
+      });
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next(thread);
+      else this.#idle.push(thread);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+}

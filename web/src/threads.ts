@@ -1,0 +1,132 @@
+/** The shared-memory threads of an instance of the module. */
+import type { Core } from './core.js';
+import { type Count, coreCount } from './cores.js';
+import { describe, HeedError } from './error.js';
+import { nodeModule, type WorkerLike } from './platform.js';
+import { keepAlive, listen, startThread } from './worker/start.js';
+import type { ThreadStart } from './worker/thread.js';
+
+/** The builds with threads. Bundlers look for exactly this form and copy the file that it names. */
+export const threadModules: Record<'relaxed-simd' | 'simd128', () => URL> = {
+  'relaxed-simd': () => new URL('./heed-threads-relaxed-simd.wasm', import.meta.url),
+  simd128: () => new URL('./heed-threads-simd128.wasm', import.meta.url),
+};
+
+/** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
+const INITIAL_PAGES = 16;
+/** 4 GB, and less for engines that reserve the whole of shared memory at once. */
+const MAXIMUM_PAGES = [65536, 32768, 16384];
+
+/** Shared memory for the module, or null if the engine refuses it. */
+export function sharedMemory(): WebAssembly.Memory | null {
+  for (const maximum of MAXIMUM_PAGES) {
+    try {
+      return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared: true });
+    } catch {}
+  }
+  return null;
+}
+
+/** Why there can be no threads here; null if there can. */
+export function obstacle(): string | null {
+  const { crossOriginIsolated } = globalThis as { crossOriginIsolated?: boolean };
+  if (crossOriginIsolated === false) return 'the page is not cross-origin isolated';
+  if (typeof SharedArrayBuffer !== 'function') return 'the engine has no SharedArrayBuffer';
+  if (!nodeModule('worker_threads') && typeof Worker !== 'function') return 'there are no workers here';
+  return null;
+}
+
+/** Whether this thread may sleep. The main thread of a page may not. */
+function mayWait(): boolean {
+  try {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1, 0); // returns at once: the value is not 1
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A thread that ended is replaced. Until then calls run on the others. */
+export class Threads {
+  readonly #core: Core;
+  readonly #workers: (WorkerLike | null)[];
+  readonly #start: Omit<ThreadStart, 'stack' | 'index'>;
+  #disposed = false;
+  #reason: string;
+
+  private constructor(core: Core, module: WebAssembly.Module, memory: WebAssembly.Memory, { count, reason }: Count) {
+    this.#core = core;
+    this.#reason = reason;
+    this.#workers = new Array(count - 1).fill(null);
+    const [initialize, main, failed, stackBytes] = core.startThreads!(count - 1, coreCount(), mayWait()) as [
+      number,
+      number,
+      number,
+      number,
+    ];
+    this.#start = { module, memory, initialize, main, failed, stackBytes };
+  }
+
+  /** Starts count - 1 threads. If one cannot start, the caller works alone. */
+  static async start(
+    core: Core,
+    module: WebAssembly.Module,
+    memory: WebAssembly.Memory,
+    count: Count,
+  ): Promise<Threads> {
+    const threads = new Threads(core, module, memory, count);
+    try {
+      await Promise.all(threads.#workers.map((_, i) => threads.#replace(i)));
+    } catch (error) {
+      threads.dispose();
+      core.startThreads!(0, 0, false);
+      threads.#reason = `a thread could not start (${error instanceof HeedError ? error.message : describe(error)})`;
+    }
+    return threads;
+  }
+
+  /** How many run, with the calling thread, and why. */
+  get count(): Count {
+    return { count: 1 + this.#workers.filter(Boolean).length, reason: this.#reason };
+  }
+
+  /** Replaces all threads, after a call that did not end regularly. */
+  restart(): void {
+    if (!this.#disposed) for (const i of this.#workers.keys()) this.#replace(i).catch(() => {});
+  }
+
+  dispose(): void {
+    this.#disposed = true;
+    for (const i of this.#workers.keys()) this.#end(i);
+  }
+
+  #end(i: number): void {
+    void this.#workers[i]?.terminate();
+    this.#workers[i] = null;
+  }
+
+  /** Starts thread i, in place of the one that there is. */
+  #replace(i: number): Promise<void> {
+    this.#end(i);
+    return new Promise((resolve, reject) => {
+      const worker = startThread();
+      let ready = false;
+      listen(
+        worker,
+        () => {
+          ready = true;
+          keepAlive(worker, false);
+          if (this.#disposed) void worker.terminate();
+          else this.#workers[i] = worker;
+          resolve();
+        },
+        (how, cause) => {
+          const current = this.#workers[i] === worker;
+          if (ready && current && !this.#disposed) this.#replace(i).catch(() => {});
+          else reject(cause ?? new Error(how));
+        },
+      );
+      worker.postMessage({ ...this.#start, stack: this.#core.addThread!(i), index: i } satisfies ThreadStart);
+    });
+  }
+}

@@ -1,0 +1,81 @@
+/** Starts workers and listens to them, in browsers and in Node's worker_threads. */
+import { describe, HeedError, invalid } from '../error.js';
+import { nodeModule, type WorkerLike } from '../platform.js';
+
+type NodeWorker = import('node:worker_threads').Worker;
+type NodeThreads = typeof import('node:worker_threads');
+
+/** Calls `receive` with each message, and `failed` with a few words on how the worker ended or failed. */
+export function listen(
+  worker: WorkerLike,
+  // biome-ignore lint/suspicious/noExplicitAny: what the script of the worker posts
+  receive: (message: any) => void,
+  failed: (how: string, cause?: unknown) => void,
+): void {
+  const unreadable = () => failed('a message that cannot be read');
+  // Listeners rather than `onmessage` and `onerror`, which the caller may have set.
+  if (typeof (worker as NodeWorker).on === 'function') {
+    const node = worker as NodeWorker;
+    node.on('message', receive);
+    node.on('messageerror', unreadable);
+    node.on('error', (error) => failed(`one that failed (${describe(error)})`, error));
+    node.on('exit', (code) => failed(`one that ended (exit code ${code})`));
+    if (node.threadId === -1) failed('one that has ended');
+  } else {
+    const web = worker as Worker;
+    web.addEventListener('message', ({ data }: MessageEvent) => receive(data));
+    web.addEventListener('messageerror', unreadable);
+    web.addEventListener('error', (event) => {
+      event.preventDefault();
+      failed(`one that failed (${event.message || 'its script could not be loaded'})`, event.error ?? undefined);
+    });
+  }
+}
+
+/** In Node, whether a worker keeps the process alive. */
+export function keepAlive(worker: WorkerLike, keeps: boolean): void {
+  if (keeps) (worker as Partial<NodeWorker>).ref?.();
+  else (worker as Partial<NodeWorker>).unref?.();
+}
+
+/** Without the options of the process: with `--input-type`, which goes with `--eval`, no script can be started. */
+const nodeOptions = { execArgv: [] };
+
+/** Starts a worker that runs heed's worker.js. */
+export function startWorker(): WorkerLike {
+  // Bundlers recognize exactly these expressions, and make each script a bundle of its own.
+  return start(
+    'worker.js',
+    ({ Worker }) => new Worker(new URL('./worker.js', import.meta.url), nodeOptions),
+    () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
+  );
+}
+
+/** Starts a worker that runs heed's thread.js. */
+export function startThread(): WorkerLike {
+  return start(
+    'thread.js',
+    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url), nodeOptions),
+    () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
+  );
+}
+
+function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
+  const threads = nodeModule<NodeThreads>('worker_threads');
+  if (!threads && typeof Worker !== 'function')
+    throw invalid('worker', 'a page or Node', 'an environment without workers', 'UNSUPPORTED', {
+      hint: 'Leave `worker` out',
+    });
+  try {
+    return (threads ? inNode(threads) : inPage()) as WorkerLike;
+  } catch (cause) {
+    if (cause instanceof HeedError) throw cause;
+    throw invalid(
+      'worker',
+      `heed's ${script} next to heed's script`,
+      `one that cannot be started (${(cause as Error).message})`,
+      'WORKER_FAILED',
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * The script of a shared-memory thread: instantiates the module with the memory of the main instance and runs the core's thread function, which does not return. It cannot
+ * answer messages afterwards, and nothing that the thread function calls calls JavaScript.
+ */
+
+/** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
+export interface ThreadStart {
+  module: WebAssembly.Module;
+  memory: WebAssembly.Memory;
+  initialize: number;
+  main: number;
+  failed: number;
+  stack: number;
+  stackBytes: number;
+  index: number;
+}
+
+function run({ module, memory, initialize, main, failed, stack, stackBytes, index }: ThreadStart, ready: () => void) {
+  const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};
+  const refuse = () => {
+    throw new Error('a thread of heed called JavaScript');
+  };
+  for (const { module: from, name, kind } of WebAssembly.Module.imports(module)) {
+    imports[from] ??= {};
+    imports[from][name] = kind === 'memory' ? memory : refuse;
+  }
+  const { exports } = new WebAssembly.Instance(module, imports);
+  const table = Object.values(exports).find((each) => each instanceof WebAssembly.Table)!;
+  const call = (pointer: number, ...args: number[]) => (table.get(pointer) as (...args: number[]) => void)(...args);
+  call(initialize, stack, stackBytes);
+  ready();
+  try {
+    call(main, index);
+  } catch (error) {
+    call(failed); // so that the caller does not wait for it
+    throw error;
+  }
+}
+
+interface Port {
+  postMessage(message: 'ready'): void;
+}
+
+// Not by platform.ts: this script shall be one file.
+const host = (globalThis as { process?: { getBuiltinModule?(name: string): unknown } }).process;
+const nodePort = (host?.getBuiltinModule?.('node:worker_threads') as typeof import('node:worker_threads'))?.parentPort;
+if (nodePort) nodePort.once('message', (start: ThreadStart) => run(start, () => nodePort.postMessage('ready')));
+else {
+  const port = globalThis as unknown as Port;
+  addEventListener('message', ({ data }: MessageEvent<ThreadStart>) => run(data, () => port.postMessage('ready')), {
+    once: true,
+  });
+}
