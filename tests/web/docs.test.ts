@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
-const pages = readdirSync(folder).filter((name) => name.endsWith('.md'));
+const documents = readdirSync(folder).filter((name) => name.endsWith('.md'));
+const pages = [...documents, '../web/model/README.md'];
 const readme = '../README.md';
 
 interface Example {
@@ -111,5 +112,5 @@ it.each([...pages, readme])('docs/%s links to pages that are there', (page) => {
 
 it('every page is in the index', () => {
   const index = readFileSync(new URL('README.md', folder), 'utf8');
-  for (const page of pages) if (page !== 'README.md') expect(index).toContain(`(${page})`);
+  for (const page of documents) if (page !== 'README.md') expect(index).toContain(`(${page})`);
 });
