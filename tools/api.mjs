@@ -1,8 +1,9 @@
 // The public API's report, which is checked in (docs/api/), and the documentation's site (`npm run docs`).
 import * as fs from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { PlainError, root, run, runMain, say } from './console.mjs';
+import { filesBelow } from './files.mjs';
 import { ensurePackages, setup } from './setup.mjs';
 
 const tool = (path) => [process.execPath, join(root, 'tools/checks/node_modules', path)];
@@ -44,10 +45,32 @@ export async function apiReference({ write = true } = {}) {
   await run([...tool('typedoc/bin/typedoc'), ...options]);
 }
 
+/**
+ * Checks that every relative link of a site, with its anchor, has a target.
+ * @throws PlainError that lists those that do not
+ */
+export function checkLinks(site) {
+  const pages = filesBelow(site).filter((file) => file.endsWith('.html'));
+  const anchors = new Map(
+    pages.map((page) => [page, new Set(fs.readFileSync(page, 'utf8').match(/(?<=\bid=")[^"]+/g))]),
+  );
+  const dead = pages.flatMap((page) => {
+    const links = fs.readFileSync(page, 'utf8').matchAll(/\b(?:href|src)="(?![\w+.-]+:)([^"#?]*)(?:#([^"]*))?"/g);
+    return [...links].flatMap(([link, path, anchor]) => {
+      const target = path === '' ? page : join(dirname(page), decodeURIComponent(path));
+      const isThere =
+        fs.existsSync(target) && (!anchor || (anchors.get(target)?.has(decodeURIComponent(anchor)) ?? true));
+      return isThere ? [] : [`${page.slice(site.length + 1)}: ${link}`];
+    });
+  });
+  if (dead.length > 0) throw new PlainError(`dead links:\n${[...new Set(dead)].join('\n')}`);
+}
+
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await runMain(async () => {
     await setup();
     await apiReference();
+    checkLinks(join(root, 'build/docs'));
     say('the documentation is in build/docs/');
   });
 }

@@ -76,9 +76,9 @@ test('notebook draws Q, K, V and the weights of a head, and its formula gives th
   const weights = titles.map((title) => Number(title.split(': ')[1]));
   for (let i = 0; i < tokens; i++)
     expect(weights.slice(i * tokens, (i + 1) * tokens).reduce((a, b) => a + b)).toBeCloseTo(1, 2);
-  await page.getByLabel('Sentence').fill('Cats sleep.');
-  await expect.poll(() => count('weights')).toBe(25); // [CLS] cats sleep . [SEP]
-  await page.getByLabel('Head').fill('5');
+  await page.getByLabel('Sentence').fill('The dog.');
+  await expect.poll(() => count('weights')).toBe(25); // [CLS] the dog . [SEP]
+  await page.getByLabel('Head', { exact: true }).fill('5');
   await expect.poll(() => page.locator('#weights').getAttribute('aria-label')).toContain('head 4 in layer 1');
   expect(errors).toEqual([]);
   await page.close();

@@ -56,6 +56,8 @@ export async function use() {
   await heed.load({ build: 'fast' });
   // @ts-expect-error an unknown pooling
   await model.embed(['a'], { pooling: 'sum' });
+  // @ts-expect-error an unknown option
+  await model.encode('a', { outputAttentions: true, outputs: true });
   // @ts-expect-error attentions that nothing asks for
   (await model.encode('a', { outputProjections: true })).attentions.length;
   // @ts-expect-error a missing option

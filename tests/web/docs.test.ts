@@ -10,7 +10,8 @@ import { describe, expect, it } from 'vitest';
 import { tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
-const pages = fs.readdirSync(folder).filter((name) => name.endsWith('.md'));
+const documents = fs.readdirSync(folder).filter((name) => name.endsWith('.md'));
+const pages = [...documents, '../web/model/README.md'];
 const readme = '../README.md';
 
 interface Example {
@@ -116,5 +117,5 @@ it.each([...pages, readme])('docs/%s links to pages that are there', (page) => {
 
 it('every page is in the index', () => {
   const index = fs.readFileSync(new URL('README.md', folder), 'utf8');
-  for (const page of pages) if (page !== 'README.md') expect(index).toContain(`(${page})`);
+  for (const page of documents) if (page !== 'README.md') expect(index).toContain(`(${page})`);
 });

@@ -70,6 +70,7 @@ export type { LoadProgress } from './models/load.js';
 export type {
   CallOptions,
   EmbedOptions,
+  EncodeCall,
   EncodeOptions,
   EncodeResult,
   EncodeResultFor,

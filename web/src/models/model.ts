@@ -55,23 +55,18 @@ export interface EncodeResult {
   truncated: number[];
 }
 
-/** The parts of a result that options request, by the option. */
-interface RequestedOutputs {
-  outputAttentions: 'attentions';
-  outputHiddenStates: 'hiddenStates';
-  outputProjections: 'projections';
-}
+/** The options of `encode` with the values of those that decide what the result has: attentions (A), hidden states (S), projections (P). */
+export type EncodeCall<A extends boolean, S extends boolean, P extends boolean> = EncodeOptions & {
+  outputAttentions?: A;
+  outputHiddenStates?: S;
+  outputProjections?: P;
+};
 
-/** The result of `encode` with these options: the outputs that they request are not optional. */
-export type EncodeResultFor<Options extends EncodeOptions> = EncodeResult &
-  Required<
-    Pick<
-      EncodeResult,
-      {
-        [Name in keyof RequestedOutputs]: Options[Name] extends true ? RequestedOutputs[Name] : never;
-      }[keyof RequestedOutputs]
-    >
-  >;
+/** The result of `encode`: the outputs that are requested are not optional. */
+export type EncodeResultFor<A extends boolean, S extends boolean, P extends boolean> = EncodeResult &
+  (A extends true ? { attentions: Tensor[] } : unknown) &
+  (S extends true ? { hiddenStates: Tensor[] } : unknown) &
+  (P extends true ? { projections: Projections } : unknown);
 
 export interface EmbedOptions extends CallOptions, InputOptions {
   /** Default: as the model's folder says, else the mean. The vectors of several poolings are concatenated. */
@@ -158,7 +153,10 @@ export interface PretrainedModel {
    * const { lastHiddenState, attentions } = await model.encode(['Hello', 'Hi there'], { outputAttentions: true });
    * @throws HeedError TOO_LONG if a text does not fit and is not to be truncated; UNSUPPORTED for texts if the folder has no tokenizer.json
    */
-  encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>>;
+  encode<A extends boolean = false, S extends boolean = false, P extends boolean = false>(
+    input: ModelInput,
+    options?: EncodeCall<A, S, P>,
+  ): Promise<EncodeResultFor<A, S, P>>;
   /**
    * One vector per text: [N,E].
    *

@@ -22,7 +22,7 @@ import {
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedOptions,
-  EncodeOptions,
+  EncodeCall,
   EncodeResult,
   EncodeResultFor,
   ModelConfig,
@@ -123,8 +123,11 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
   }
 
-  async encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>> {
-    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options ?? {});
+  async encode<A extends boolean, S extends boolean, P extends boolean>(
+    input: ModelInput,
+    options: EncodeCall<A, S, P> = {},
+  ): Promise<EncodeResultFor<A, S, P>> {
+    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates, outputProjections } = read;
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { numLayers, numHeads, embedDim } = this.#core;
@@ -190,7 +193,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       const [queries, keys, values] = projections.map((layers) => layers.map(heads));
       result.projections = { queries: queries!, keys: keys!, values: values! };
     }
-    return result as EncodeResultFor<Options>;
+    return result as EncodeResultFor<A, S, P>;
   }
 
   async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {

@@ -3,7 +3,7 @@
 import type { ModelInput } from '../models/input.js';
 import type {
   EmbedOptions,
-  EncodeOptions,
+  EncodeCall,
   EncodeResultFor,
   ModelConfig,
   Prediction,
@@ -27,7 +27,10 @@ export abstract class RemoteModel implements PretrainedModel {
   /** Calls a method of the model. */
   abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
 
-  encode<Options extends EncodeOptions>(input: ModelInput, options?: Options): Promise<EncodeResultFor<Options>> {
+  encode<A extends boolean, S extends boolean, P extends boolean>(
+    input: ModelInput,
+    options?: EncodeCall<A, S, P>,
+  ): Promise<EncodeResultFor<A, S, P>> {
     return this.call('encode', [input], options);
   }
 
