@@ -15,7 +15,8 @@ import { median, speedup } from './harness.mjs';
 import { fileOf, prepare, TASKS } from './training/task.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const ROUNDS = 3;
+/** How often each library has its turn: once for a short run, as each turn begins with slow steps. */
+const roundsIn = (seconds) => (seconds < 5 ? 1 : 3);
 /** Milliseconds after which a process is ended. */
 const LIMIT = 600_000;
 export const FORWARD = 'heed, forward pass alone';
@@ -51,16 +52,18 @@ function requireSame(ours, library, losses) {
 async function measureTask(task, seconds, log) {
   await prepare(task);
   const rows = LIBRARIES.map((name) => ({ name, ms: [], peakMB: [], failure: LEFT_OUT[task]?.[name] ?? null }));
-  for (let round = 0; round < ROUNDS; round++) {
+  const rounds = roundsIn(seconds);
+  for (let round = 0; round < rounds; round++) {
     for (let k = 0; k < rows.length; k++) {
       const row = rows[(k + round) % rows.length];
       if (row.failure) continue;
-      const { losses, ms, peakMB, failure } = train(row.name, task, seconds / ROUNDS);
+      const { losses, ms, peakMB, failure } = train(row.name, task, seconds / rounds);
       if (failure) {
         log(`${task}: ${row.name}: ${failure}`);
         row.failure = failure;
         continue;
       }
+      log(`${task}, round ${round + 1} of ${rounds}: ${row.name}: ${median(ms).toFixed(1)} ms a step`);
       row.losses = losses;
       row.ms.push(median(ms));
       row.peakMB.push(peakMB);
