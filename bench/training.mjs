@@ -132,7 +132,8 @@ export function trainingReport({ results, bytes }) {
     '## Training',
     `A step is a forward pass, a backward pass and AdamW, without dropout, on one thread, in processes that take turns; the processes of libraries in JavaScript run in Node 24. All
 libraries begin with the same parameters, and their first losses agree to a thousandth. TensorFlow.js has no gradient for lookups in WebAssembly, so it and jax-js multiply by
-one-hot rows. The peak is the resident memory of the process.`,
+one-hot rows. PyTorch is Debian's, which multiplies matrices with the system's BLAS: its figures are those of an optimized one only where
+libopenblas0 is installed. The peak is the resident memory of the process.`,
   ];
   for (const { task, rows } of results) {
     const { layers, width, texts, tokens } = TASKS[task];
