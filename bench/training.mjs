@@ -15,7 +15,8 @@ import { median, speedup } from './harness.mjs';
 import { fileOf, prepare, TASKS } from './training/task.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const ROUNDS = 3;
+/** How often each library has its turn: once for a short run, as each turn begins with slow steps. */
+const roundsIn = (seconds) => (seconds < 5 ? 1 : 3);
 /** Milliseconds after which a process is ended. */
 const LIMIT = 600_000;
 export const FORWARD = 'heed, forward pass alone';
@@ -51,16 +52,18 @@ function requireSame(ours, library, losses) {
 async function measureTask(task, seconds, log) {
   await prepare(task);
   const rows = LIBRARIES.map((name) => ({ name, ms: [], peakMB: [], failure: LEFT_OUT[task]?.[name] ?? null }));
-  for (let round = 0; round < ROUNDS; round++) {
+  const rounds = roundsIn(seconds);
+  for (let round = 0; round < rounds; round++) {
     for (let k = 0; k < rows.length; k++) {
       const row = rows[(k + round) % rows.length];
       if (row.failure) continue;
-      const { losses, ms, peakMB, failure } = train(row.name, task, seconds / ROUNDS);
+      const { losses, ms, peakMB, failure } = train(row.name, task, seconds / rounds);
       if (failure) {
         log(`${task}: ${row.name}: ${failure}`);
         row.failure = failure;
         continue;
       }
+      log(`${task}, round ${round + 1} of ${rounds}: ${row.name}: ${median(ms).toFixed(1)} ms a step`);
       row.losses = losses;
       row.ms.push(median(ms));
       row.peakMB.push(peakMB);
@@ -129,7 +132,8 @@ export function trainingReport({ results, bytes }) {
     '## Training',
     `A step is a forward pass, a backward pass and AdamW, without dropout, on one thread, in processes that take turns; the processes of libraries in JavaScript run in Node 24. All
 libraries begin with the same parameters, and their first losses agree to a thousandth. TensorFlow.js has no gradient for lookups in WebAssembly, so it and jax-js multiply by
-one-hot rows. The peak is the resident memory of the process.`,
+one-hot rows. PyTorch is Debian's, which multiplies matrices with the system's BLAS: its figures are those of an optimized one only where
+libopenblas0 is installed. The peak is the resident memory of the process.`,
   ];
   for (const { task, rows } of results) {
     const { layers, width, texts, tokens } = TASKS[task];

@@ -140,6 +140,23 @@ TEST(TrainDropout, RepeatsTheDrawsOfInference) {
   }
 }
 
+TEST(TrainDropout, RepeatsTheDrawsOfColumnsInAWholeRow) {
+  for (const Index first : {0, 3, 8, 13}) {
+    const DropoutKey key{7, 2};
+    const RowMajorMatrix x = randomMatrix(2, 60, 1), cotangent = randomMatrix(2, 60 - first, 2);
+    RowMajorMatrix expected(2, 60), part = x.rightCols(60 - first);
+    heed::dropout(window(x), 0.4f, DropoutScaling::kInverted, key, window(expected));
+    Context context;
+    Graph graph(context);
+    const Variable input = leaf(graph, part);
+    const Variable y = dropout(graph, input, 0.4f, DropoutScaling::kInverted, key, first);
+    expectSame(y.value(), RowMajorMatrix(expected.rightCols(60 - first)));
+    Backward::run(graph, y, window(cotangent));
+    const RowMajorMatrix kept = (y.value().array() != 0).cast<float>() / 0.6f;
+    EXPECT_TRUE(gradientOf(input).isApprox(RowMajorMatrix(cotangent.array() * kept.array()), 1e-6f));
+  }
+}
+
 TEST(TrainDropout, DropsWhatIsNotFinite) {
   Context context;
   Graph graph(context);

@@ -150,6 +150,20 @@ describe('an end before the last epoch', () => {
     expect(states[1]).toEqual(states[0]);
   });
 
+  test('before the first step, if one of the workers cannot be used', async () => {
+    const model = makeModel();
+    const optimizer = adam(model);
+    const before = heed.saveCheckpoint({ model, optimizer });
+    const unusable = { postMessage: () => { throw new Error('closed'); }, on() {}, terminate() {}, unref() {}, ref() {} }; // biome-ignore format: a stub
+    const workers = [new Worker(script), new Worker(script), unusable] as never;
+    expect(await errorOf(model.fit(data, { ...forever, optimizer, workers }))).toBeInstanceOf(Error);
+    const one = new Worker(script);
+    const twice = await errorOf(model.fit(data, { ...forever, optimizer, workers: [one, one] as never }));
+    expect(twice).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('different Workers') });
+    await one.terminate();
+    expect(heed.saveCheckpoint({ model, optimizer })).toEqual(before);
+  });
+
   test.each([0, 1])('by the death of worker %i, which leaves the model as it was', async (which) => {
     const model = makeModel();
     const optimizer = adam(model);

@@ -135,7 +135,9 @@ export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
         post(first, port1);
         post(other, port2);
         const assistantJob: AssistantJob = { model: job.model, checkpoint: saveCheckpoint({ model }), loss };
-        failures.push(connection.call('assist', [wasm, assistantJob])); // answered only if it fails
+        const failure = connection.call<never>('assist', [wasm, assistantJob]); // answered only if it fails
+        failure.catch(() => {}); // also if the next worker cannot be started
+        failures.push(failure);
       }
       const run = main.call<FitOutcome>('fit', [wasm, job], {}, undefined, onProgress as never);
       const outcome = await Promise.race([run, ...failures]);

@@ -115,9 +115,9 @@ const instance = <T>(expected: string, Class: abstract new (...args: never[]) =>
 const workersOption: Reader<number | WorkerLike[]> = (value, name) => {
   if (!Array.isArray(value)) return integer(value, name, 1, PARTS);
   const workers = listOf(workerOption, '')(value, name);
-  if (workers.length >= 1 && workers.length <= PARTS && workers.every((worker) => typeof worker === 'object'))
-    return workers as WorkerLike[];
-  throw invalid(name, `a number from 1 to ${PARTS}, or as many Workers`, describe(value));
+  const areGiven = workers.every((worker) => typeof worker === 'object') && new Set(workers).size === workers.length;
+  if (workers.length >= 1 && workers.length <= PARTS && areGiven) return workers as WorkerLike[];
+  throw invalid(name, `a number from 1 to ${PARTS}, or as many different Workers`, describe(value));
 };
 
 const fitSchema = {
