@@ -183,8 +183,8 @@ describe('the page', () => {
   it.each(['#hand', '#text', '#model', '#speed'])(
     'offers another build on %s if the browser does not support the selected one',
     async (hash) => {
-      // The feature test of relaxed SIMD contains the opcode of i8x16.relaxed_swizzle.
-      const hasNoRelaxedSimd = (module: Uint8Array) => !module.join().includes('253,128,2');
+      // The feature test of relaxed SIMD contains the opcode of i16x8.relaxed_dot_i8x16_i7x16_s.
+      const hasNoRelaxedSimd = (module: Uint8Array) => !module.join().includes('253,146,2');
       const { page, context } = await visitWithout(hasNoRelaxedSimd, `${hash}?build=relaxed-simd`);
       await page.getByRole('alert').getByText('does not support the selected build').waitFor();
       await page.getByRole('button', { name: 'Select the build automatically' }).click();
