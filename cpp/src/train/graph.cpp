@@ -194,6 +194,7 @@ Variable Graph::leaf(Matrix&& value, bool needs_gradient) {
 Variable Graph::record(Matrix&& value, std::initializer_list<std::reference_wrapper<const Variable>> inputs,
                        bool uses_parameters, BackwardFunction backward) {
   std::vector<std::shared_ptr<Node>> nodes;
+  nodes.reserve(inputs.size());
   for (const Variable& input : inputs) nodes.push_back(input.node());
   return recordNodes(std::move(value), std::move(nodes), uses_parameters, std::move(backward));
 }
@@ -201,6 +202,7 @@ Variable Graph::record(Matrix&& value, std::initializer_list<std::reference_wrap
 Variable Graph::record(Matrix&& value, const std::vector<Variable>& inputs, bool uses_parameters,
                        BackwardFunction backward) {
   std::vector<std::shared_ptr<Node>> nodes;
+  nodes.reserve(inputs.size());
   for (const Variable& input : inputs) nodes.push_back(input.node());
   return recordNodes(std::move(value), std::move(nodes), uses_parameters, std::move(backward));
 }
