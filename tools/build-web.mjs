@@ -31,7 +31,7 @@ const kVariants = [
     entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
   },
 ];
-// Entries beside the API, bundled apart from it, so that they change nothing for those who do not import them.
+// Further entries. They are bundled separately, so that users who do not import them download nothing of them.
 const kExtras = {
   draw: 'web/src/draw.ts',
   ...Object.fromEntries(

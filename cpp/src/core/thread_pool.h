@@ -36,7 +36,7 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   /// Threads including the caller.
   Index threads() const { return static_cast<Index>(threads_.size()) + 1; }
 
-  /// Makes room for a thread i, instead of the one that there was, which must have ended or be about to.
+  /// Prepares for a new thread i. The previous one, if any, must have ended or be about to end.
   void add(Index i);
   /// The body of thread i. Returns after stop().
   void work(Index i);

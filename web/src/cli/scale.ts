@@ -89,7 +89,7 @@ export function addScale(
     .option('--table <name>', 'the table for --to (default: embeddings)');
 }
 
-/** Which mode is asked for, if any. Throws if options of different modes are given. */
+/** The requested mode, or null. Throws if options of different modes are given. */
 export function scaleMode(command: Command, files: string[]): Mode | null {
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli');
   const names = given.map((option) => option.attributeName());

@@ -286,7 +286,7 @@ export function measureWith(tape: Tape, model: Module, loss: LossRead): (batch: 
   };
 }
 
-/** The loop, in this thread. `others`: the workers that batches are divided among beside this one; null: they are not divided. */
+/** The loop, in this thread. `others`: the other workers among which batches are divided; null: they are not divided. */
 export async function runFit(
   tape: Tape,
   model: Module,

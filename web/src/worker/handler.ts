@@ -6,7 +6,7 @@ import { instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
-/** Returns the handler of the page's messages, which answers by `post`. `others`: methods beside those of a model. */
+/** Returns the handler of the page's messages, which answers by `post`. `others`: methods in addition to those of a model. */
 export function makeHandler(
   post: (message: Message, transfer: ArrayBuffer[]) => void,
   others: Record<string, (...args: never[]) => Promise<unknown>> = {},
