@@ -29,6 +29,8 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.embedding_dim, "embeddingDim"},
                           {&c.num_layers, "numLayers"},
                           {&c.num_heads, "numHeads"},
+                          {&c.key_value_heads, "keyValueHeads"},
+                          {&c.head_dim, "headDim"},
                           {&c.feed_forward_dim, "feedForwardDim"},
                           {&c.max_positions, "maxPositions"},
                           {&c.position_offset, "positionOffset"},
@@ -36,17 +38,25 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.relative_buckets, "relativeBuckets"},
                           {&c.relative_distance, "relativeDistance"},
                           {&c.rotary_dim, "rotaryDim"},
-                          {&c.window, "window"},
-                          {&c.global_every, "globalEvery"}});
+                          {&c.window, "window"}});
   read.operator()<double>({{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}});
-  read.operator()<bool>({{&c.norm_first, "normFirst"},
+  read.operator()<float>({{&c.attention_scale, "attentionScale"},
+                          {&c.embedding_scale, "embeddingScale"},
+                          {&c.norm_weight_offset, "normWeightOffset"}});
+  read.operator()<bool>({{&c.causal, "causal"},
+                         {&c.norm_first, "normFirst"},
                          {&c.embedding_norm, "embeddingNorm"},
                          {&c.final_norm, "finalNorm"},
                          {&c.bias, "bias"},
                          {&c.norm_bias, "normBias"},
+                         {&c.rms_norm, "rmsNorm"},
+                         {&c.qk_norm, "qkNorm"},
+                         {&c.output_norms, "outputNorms"},
                          {&c.gated, "gated"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
                          {&c.shared_layers, "sharedLayers"}});
+  if (const val local = config["localLayers"]; !local.isUndefined())
+    c.local_layers = emscripten::vecFromJSArray<bool>(local);
   c.activation = readActivation(config);
   c.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
@@ -84,14 +94,15 @@ class BoundEncoding {
     });
   }
 
-  /// What layer i would multiply: q, k and v, each (T, E), one after the other.
+  /// What layer i would multiply: q (T, H Dh), k and v (T, Hk Dh), one after the other.
   val project(int i) {
     return guarded([&] {
-      const Index size = static_cast<Index>(hidden_.size());
-      float* all = arena().take(3 * size);
-      const auto part = [&](Index n) { return view(all + n * size, sequences_.totalRows(), width()); };
-      model_->project(i, sequences_, readOnly(rows()), part(0), part(1), part(2), context());
-      return writeFloats(all, 3 * size);
+      const Index count = sequences_.totalRows(), wide = model_->queryWidth(), narrow = model_->keyWidth();
+      float* all = arena().take(count * (wide + 2 * narrow));
+      float* keys = all + count * wide;
+      model_->project(i, sequences_, readOnly(rows()), view(all, count, wide), view(keys, count, narrow),
+                      view(keys + count * narrow, count, narrow), context());
+      return writeFloats(all, count * (wide + 2 * narrow));
     });
   }
 

@@ -146,7 +146,7 @@ export interface RawTransformer extends RawIncrementalDecoder {
 export interface RawEncoding {
   /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
   runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
-  /** What layer `i` would multiply: queries, keys and values one after the other, each [T, E]. */
+  /** What layer `i` would multiply, one after the other: queries [T, numHeads * headDim], keys and values [T, keyValueHeads * headDim]. */
   project(i: number): Float32Array;
   /** Applies the final norm, if the model has one. */
   applyFinalNorm(): void;
@@ -168,6 +168,10 @@ export interface RawEncoderModelConfig {
   embeddingDim?: number;
   numLayers: number;
   numHeads: number;
+  /** Heads of keys and values. */
+  keyValueHeads: number;
+  /** Width of a head. */
+  headDim: number;
   feedForwardDim: number;
   maxPositions: number;
   positionOffset: number;
@@ -182,12 +186,21 @@ export interface RawEncoderModelConfig {
   localRotaryBase?: number;
   /** -1: none */
   window?: number;
-  globalEvery?: number;
+  /** For each layer, whether its attention is limited to the window; absent: no layer. */
+  localLayers?: boolean[];
+  causal?: boolean;
+  /** 0: 1 / sqrt(width of a head) */
+  attentionScale?: number;
+  embeddingScale?: number;
   normFirst?: boolean;
   embeddingNorm?: boolean;
   finalNorm?: boolean;
   bias?: boolean;
   normBias?: boolean;
+  rmsNorm?: boolean;
+  normWeightOffset?: number;
+  qkNorm?: boolean;
+  outputNorms?: boolean;
   gated?: boolean;
   firstAttentionNorm?: boolean;
   sharedLayers?: boolean;

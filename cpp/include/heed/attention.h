@@ -71,6 +71,8 @@ struct AttentionOptions {
   std::optional<Index> window;         ///< query i attends to keys with |query_offset + i - j| <= window only
   Index query_offset = 0;              ///< position of query 0 among the keys; positive when decoding with a cache
   std::span<const Mask> masks;         ///< all of them apply
+  Index key_heads = 0;                 ///< Hk, heads of the keys and values, a divisor of H; 0: H. Head h of the
+                                       ///< queries attends to head h Hk / H (Ainslie et al. 2023, arXiv:2305.13245)
   const PositionBias* bias = nullptr;  ///< added to the scaled scores
   std::span<const float> head_mask;    ///< (H) or (N, H): factor on each head's output; 0 switches it off; empty: all 1
   float dropout = 0;                   ///< dropout rate on the weights, with inverted scaling; 0 outside training
@@ -80,8 +82,8 @@ struct AttentionOptions {
 /// Inputs of attention: the rows of all sequences, one sequence after the other.
 struct AttentionInput {
   ConstMatrixView query;     ///< (sum L_n, H Dk), head h in columns [h Dk, (h + 1) Dk)
-  ConstMatrixView key;       ///< (sum S_n, H Dk)
-  ConstMatrixView value;     ///< (sum S_n, H Dv)
+  ConstMatrixView key;       ///< (sum S_n, Hk Dk)
+  ConstMatrixView value;     ///< (sum S_n, Hk Dv)
   const Sequences& queries;  ///< L_n
   const Sequences& keys;     ///< S_n
 };

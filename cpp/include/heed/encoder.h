@@ -17,6 +17,7 @@ struct EncoderLayerOptions {
   Index feed_forward_dim;  ///< F
   Index key_dim = 0;       ///< per head, as in MultiHeadAttentionOptions; a pruned layer sets it
   Index value_dim = 0;
+  Index key_value_heads = 0;  ///< as in MultiHeadAttentionOptions
   Activation activation = Activation::kRelu;
   bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
   float eps = 1e-5f;
@@ -25,6 +26,10 @@ struct EncoderLayerOptions {
   bool norm_bias = true;       ///< biases in the layer norms
   bool gated = false;          ///< gated feed-forward, see FeedForwardOptions
   bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
+  bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
+  bool rms_norm = false;       ///< RMSNorm, see LayerNormOptions, as is the next
+  float norm_weight_offset = 0;
+  bool qk_norm = false;  ///< the same kind of norm on the queries and keys of each head
   Precision precision = Precision::kFloat32;
 
   /// The width of one head's keys, Dk: key_dim, or its default.
@@ -33,7 +38,8 @@ struct EncoderLayerOptions {
 
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
 /// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
-/// torch.nn.TransformerEncoderLayer with batch_first. Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*.
+/// With output norms: f is followed by a norm of its own. torch.nn.TransformerEncoderLayer with batch_first. Parameters:
+/// self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*.
 class EncoderLayer final : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);
@@ -59,6 +65,7 @@ class EncoderLayer final : public Module {
   MultiHeadAttention self_attn_;
   FeedForward feed_forward_;
   LayerNorm norm1_, norm2_;
+  std::optional<LayerNorm> output_norm1_, output_norm2_;
   Dropout dropout1_, dropout2_;
 };
 

@@ -27,6 +27,8 @@ struct EncoderModelConfig {
                             ///< 0: tables of width E, no projection
   Index num_layers;
   Index num_heads;
+  Index key_value_heads = 0;  ///< heads of keys and values, a divisor of num_heads; 0: num_heads
+  Index head_dim = 0;         ///< width of a head; 0: E / num_heads
   Index feed_forward_dim;
   Index max_positions;        ///< P, the rows of the position table; the longest text has P - position_offset tokens
   Index position_offset = 0;  ///< position of the first token: 0, or padding_idx + 1 (RoBERTa, MPNet)
@@ -40,12 +42,19 @@ struct EncoderModelConfig {
   double rotary_base = 10000;        ///< in layers with global attention
   double local_rotary_base = 10000;  ///< in layers with a window
   Index window = -1;                 ///< |i - j| <= window in local layers; -1: none
-  Index global_every = 1;            ///< layer i attends globally if i % global_every == 0
+  std::vector<bool> local_layers;    ///< (num_layers) which layers are local; empty: none
+  bool causal = false;
+  float attention_scale = 0;  ///< factor on the scores; 0: 1 / sqrt(width of a head)
+  float embedding_scale = 1;  ///< factor on the rows of the word table
   bool norm_first = false;
   bool embedding_norm = true;
   bool final_norm = false;
   bool bias = true;
   bool norm_bias = true;
+  bool rms_norm = false;         ///< all norms are RMSNorms, see LayerNormOptions, as is the next
+  float norm_weight_offset = 0;  ///< 1: norms scale by 1 + weight (Gemma)
+  bool qk_norm = false;          ///< norms on the queries and keys of each head (Qwen3, Gemma 3)
+  bool output_norms = false;     ///< norms on each block's output, before the residual connection (Gemma)
   bool gated = false;
   bool first_attention_norm = true;           ///< false: layer 0 has no norm before its attention (ModernBERT)
   bool shared_layers = false;                 ///< all layers share one set of weights (ALBERT)
@@ -75,7 +84,7 @@ struct TokenBatch {
 class EncoderModel : public Module {
  public:
   /// Throws kInvalidArgument for an inconsistent config and kOutOfMemory for one that needs more than 4 GB.
-  explicit EncoderModel(const EncoderModelConfig& config);
+  explicit EncoderModel(const EncoderModelConfig& given);
   ~EncoderModel() override;
 
   /// Writes the embeddings to hidden (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with
@@ -85,7 +94,8 @@ class EncoderModel : public Module {
   void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
                 float* weights, Context& context);
   /// Writes the projections of the rows that layer i reads, hidden (T, E), as its attention multiplies them: queries
-  /// and keys are rotated if the layer has rotary positions. q, k and v (T, E), the heads side by side.
+  /// and keys are normalized and rotated if the layer does so. q (T, queryWidth()), k and v (T, keyWidth()), the heads
+  /// side by side.
   void project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k, MatrixView v,
                Context& context) const;
   /// Applies the final norm, if the model has one.
@@ -94,7 +104,10 @@ class EncoderModel : public Module {
   void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
 
   Index numLayers() const { return config_.num_layers; }
-  const EncoderModelConfig& config() const { return config_; }
+  /// The width of all heads of the queries, and of the keys and of the values.
+  Index queryWidth() const { return config_.num_heads * config_.head_dim; }
+  Index keyWidth() const { return config_.key_value_heads * config_.head_dim; }
+  const EncoderModelConfig& config() const { return config_; }  ///< with defaults filled in
 
  private:
   class Embeddings;
@@ -104,7 +117,9 @@ class EncoderModel : public Module {
   void updateRelativeBias();
   /// Layer i, and whether its attention is limited to a window.
   EncoderLayer& layer(Index i) const { return *layers_[config_.shared_layers ? 0 : static_cast<size_t>(i)]; }
-  bool isLocal(Index i) const { return config_.window >= 0 && i % config_.global_every != 0; }
+  bool isLocal(Index i) const {
+    return config_.window >= 0 && !config_.local_layers.empty() && config_.local_layers[static_cast<size_t>(i)];
+  }
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
 

@@ -2,21 +2,25 @@
 
 #include "heed/attention.h"
 #include "heed/linear.h"
+#include "heed/norm.h"
 #include "heed/positional_encoding.h"
 
-/// Notation: L_n queries and S_n keys of sequence n, E width of the model, H heads, Dk and Dv width of one head's keys
-/// and values.
+/// Notation: L_n queries and S_n keys of sequence n, E width of the model, H heads, Hk heads of keys and values, Dk and
+/// Dv width of one head's keys and values.
 namespace heed {
 
 struct MultiHeadAttentionOptions {
   Index embed_dim;            ///< E
   Index num_heads;            ///< H
+  Index key_value_heads = 0;  ///< Hk, a divisor of H; 0: H. Fewer: grouped-query attention, see AttentionOptions
   Index key_dim = 0;          ///< Dk; 0: E / H, which must be an integer
   Index value_dim = 0;        ///< Dv; 0: E / H, which must be an integer
   Index key_input_dim = 0;    ///< width of the key input (PyTorch's kdim); 0: E
   Index value_input_dim = 0;  ///< width of the value input (vdim); 0: E
   bool bias = true;
   Activation activation = Activation::kIdentity;  ///< applied to the projected queries, keys and values
+  std::optional<LayerNormOptions> qk_norm;        ///< normalizes the projected queries and keys of each head, before
+                                                  ///< rotation; its width is Dk
   float dropout = 0;                              ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
@@ -36,9 +40,10 @@ struct MultiHeadOutput {
 /// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2): torch.nn.MultiheadAttention with
 /// batch_first, plus independent head widths as in Keras.
 ///
-/// Parameters if the key and value inputs have width E and H Dk = H Dv = E: in_proj_weight (3E, E), in_proj_bias (3E);
-/// otherwise q_proj_weight (H Dk, E), k_proj_weight (H Dk, key_input_dim), v_proj_weight (H Dv, value_input_dim),
-/// in_proj_bias (2 H Dk + H Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E).
+/// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E), in_proj_bias
+/// (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
+/// value_input_dim), in_proj_bias (H Dk + Hk Dk + Hk Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E). With
+/// qk_norm: q_norm.*, k_norm.* (Dk).
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -48,10 +53,11 @@ class MultiHeadAttention : public Module {
   void forward(const AttentionInput& input, const MultiHeadCallOptions& options, const MultiHeadOutput& result,
                Context& context);
 
-  /// Only the projections, for caches: q (rows, H Dk), k (rows, H Dk), v (rows, H Dv). Inputs that are the same view
-  /// are packed only once.
+  /// Only the projections, normalized if there is a qk_norm: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv). Inputs
+  /// that are the same view are packed only once.
   void project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q, MatrixView k,
                MatrixView v, Context& context) const;
+  /// The same for caches, without norms.
   void projectQuery(ConstMatrixView query, MatrixView q, Context& context) const;
   void projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Context& context) const;
   /// Attention over projected (and, if applicable, rotated) q, k and v, then the output projection W^O.
@@ -68,11 +74,12 @@ class MultiHeadAttention : public Module {
   Dropout& dropout() { return dropout_; }
 
  private:
-  std::vector<Child> children() override { return {{"", &dropout_}}; }
+  std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
 
   MultiHeadAttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
+  std::optional<LayerNorm> q_norm_, k_norm_;
   Dropout dropout_;
 };
 

@@ -10,14 +10,20 @@ namespace heed {
 /// same. The order of summation does not depend on the row's position in memory.
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
+/// Divides each row by its root mean square: (gamma + weight_offset) x / sqrt(mean(x^2) + eps) (Zhang, Sennrich 2019,
+/// arXiv:1910.07467). `weight` (gamma) is (E). x and output (T, E) may be the same; otherwise as layerNorm().
+void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output);
+
 struct LayerNormOptions {
   Index normalized_shape;
   float eps = 1e-5f;
   bool elementwise_affine = true;
   bool bias = true;
+  bool rms = false;         ///< rmsNorm() instead of layerNorm(): torch.nn.RMSNorm, which has no bias
+  float weight_offset = 0;  ///< added to the weights of an RMSNorm; 1 in Gemma, whose weights are stored around 0
 };
 
-/// torch.nn.LayerNorm over the last axis. Parameters: weight (E), bias (E).
+/// torch.nn.LayerNorm over the last axis, or torch.nn.RMSNorm. Parameters: weight (E), bias (E).
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const LayerNormOptions& options);

@@ -62,9 +62,9 @@ void DecoderLayer::blocks(ConstMatrixView target, const SelfAttention& self_atte
     feed_forward_.forward(in, out, context, residual);
   };
   const bool pre = options_.norm_first;
-  residualBlock(&norm1_, pre, dropout1_, target, output, context, self_attention);
-  residualBlock(&norm2_, pre, dropout2_, readOnly(output), output, context, cross_attention);
-  residualBlock(&norm3_, pre, dropout3_, readOnly(output), output, context, feed_forward);
+  residualBlock(&norm1_, nullptr, pre, dropout1_, target, output, context, self_attention);
+  residualBlock(&norm2_, nullptr, pre, dropout2_, readOnly(output), output, context, cross_attention);
+  residualBlock(&norm3_, nullptr, pre, dropout3_, readOnly(output), output, context, feed_forward);
 }
 
 void DecoderLayer::forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,

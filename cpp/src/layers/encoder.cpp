@@ -15,6 +15,10 @@ EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
       norm2_(normOptions(options)),
       dropout1_({.p = options.dropout}),
       dropout2_({.p = options.dropout}) {
+  if (options.output_norms) {
+    output_norm1_.emplace(normOptions(options));
+    output_norm2_.emplace(normOptions(options));
+  }
   seed(0);
 }
 
@@ -29,14 +33,16 @@ void EncoderLayer::forward(ConstMatrixView x, const Sequences& sequences, const 
 void EncoderLayer::selfAttentionBlock(ConstMatrixView x, const Sequences& sequences,
                                       const MultiHeadCallOptions& options, MatrixView output, float* weights,
                                       Context& context) {
-  residualBlock(options_.attention_norm ? &norm1_ : nullptr, options_.norm_first, dropout1_, x, output, context,
+  residualBlock(options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
+                options_.norm_first, dropout1_, x, output, context,
                 [&](auto in, auto out, auto residual) {
                   self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
                 });
 }
 
 void EncoderLayer::feedForwardBlock(MatrixView x, Context& context) {
-  residualBlock(&norm2_, options_.norm_first, dropout2_, readOnly(x), x, context,
+  residualBlock(&norm2_, output_norm2_ ? &*output_norm2_ : nullptr, options_.norm_first, dropout2_, readOnly(x), x,
+                context,
                 [&](auto in, auto out, auto residual) { feed_forward_.forward(in, out, context, residual); });
 }
 
@@ -44,6 +50,7 @@ std::vector<Module::Child> EncoderLayer::children() {
   std::vector<Child> all = {{"self_attn", &self_attn_}, {"", &feed_forward_}};
   if (options_.attention_norm) all.push_back({"norm1", &norm1_});
   all.insert(all.end(), {{"norm2", &norm2_}, {"", &dropout1_}, {"", &dropout2_}});
+  if (output_norm1_) all.insert(all.end(), {{"output_norm1", &*output_norm1_}, {"output_norm2", &*output_norm2_}});
   return all;
 }
 

@@ -9,7 +9,9 @@ LayerNormOptions checked(const LayerNormOptions& options) {
   requireAtLeast("normalizedShape", options.normalized_shape, 1);
   requireRoom("weight", {options.normalized_shape});
   requireEps(options.eps);
-  return options;
+  LayerNormOptions o = options;
+  o.bias = o.bias && !o.rms;
+  return o;
 }
 
 BatchNormOptions checked(const BatchNormOptions& options) {
@@ -23,14 +25,15 @@ BatchNormOptions checked(const BatchNormOptions& options) {
 
 LayerNorm::LayerNorm(const LayerNormOptions& options)
     : options_(checked(options)),
-      weight_(options.elementwise_affine ? static_cast<size_t>(options.normalized_shape) : 0, 1.0f),
-      bias_(options.elementwise_affine && options.bias ? static_cast<size_t>(options.normalized_shape) : 0) {}
+      weight_(options_.elementwise_affine ? static_cast<size_t>(options_.normalized_shape) : 0,
+              1.0f - options_.weight_offset),
+      bias_(options_.elementwise_affine && options_.bias ? static_cast<size_t>(options_.normalized_shape) : 0) {}
 
 void LayerNorm::forward(ConstMatrixView x, MatrixView output) const {
   requireColumns("x", x, options_.normalized_shape);
   requireShape("output", readOnly(output), x.rows(), options_.normalized_shape);
-  layerNorm(x, weight_.empty() ? nullptr : weight_.data(), bias_.empty() ? nullptr : bias_.data(), options_.eps,
-            output);
+  if (options_.rms) return rmsNorm(x, weight(), options_.weight_offset, options_.eps, output);
+  layerNorm(x, weight(), bias(), options_.eps, output);
 }
 
 std::vector<Parameter> LayerNorm::ownParameters() {
@@ -40,7 +43,7 @@ std::vector<Parameter> LayerNorm::ownParameters() {
     own.push_back(
         plainParameter(name, {options_.normalized_shape}, values.data(), kind, InitialValue::constant(start)));
   };
-  add("weight", weight_, ParameterKind::kWeight, 1);
+  add("weight", weight_, ParameterKind::kWeight, 1 - options_.weight_offset);
   add("bias", bias_, ParameterKind::kBias, 0);
   return own;
 }

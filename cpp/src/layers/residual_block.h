@@ -6,12 +6,25 @@
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
 
+inline LayerNormOptions normOptions(const EncoderLayerOptions& o, Index width) {
+  return {.normalized_shape = width,
+          .eps = o.eps,
+          .elementwise_affine = true,
+          .bias = o.norm_bias,
+          .rms = o.rms_norm,
+          .weight_offset = o.norm_weight_offset};
+}
+
+inline LayerNormOptions normOptions(const EncoderLayerOptions& o) { return normOptions(o, o.embed_dim); }
+
 inline MultiHeadAttentionOptions attentionOptions(const EncoderLayerOptions& o) {
   return {.embed_dim = o.embed_dim,
           .num_heads = o.num_heads,
+          .key_value_heads = o.key_value_heads,
           .key_dim = o.key_dim,
           .value_dim = o.value_dim,
           .bias = o.bias,
+          .qk_norm = o.qk_norm ? std::optional(normOptions(o, o.headWidth())) : std::nullopt,
           .dropout = o.dropout,
           .precision = o.precision};
 }
@@ -26,38 +39,35 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
           .precision = o.precision};
 }
 
-inline LayerNormOptions normOptions(const EncoderLayerOptions& o) {
-  return {.normalized_shape = o.embed_dim, .eps = o.eps, .elementwise_affine = true, .bias = o.norm_bias};
-}
-
 /// A block f with residual connection, norm and dropout.
 ///
-/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null. x and
-/// output (T, E) may be the same. `block(in, out, residual)` must write f(in) + residual to out, where residual is a
-/// matrix or null; in, residual and out may be the same.
+/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null, and so may
+/// `output_norm`, which follows f. x and output (T, E) may be the same. `block(in, out, residual)` must write f(in) +
+/// residual to out, where residual is a matrix or null; in, residual and out may be the same.
 template <class Block>
-void residualBlock(const LayerNorm* norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
+void residualBlock(const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
                    Context& context, const Block& block) {
   const Arena::Scope scope(context.arena);
-  const auto normalize = [&](ConstMatrixView from, MatrixView to) {
+  const auto normalize = [&](const LayerNorm& with, ConstMatrixView from, MatrixView to) {
     forRowParts(from.rows(), from.cols(), context,
-                [&](Index begin, Index end) { norm->forward(rowsOf(from, begin, end), rowsOf(to, begin, end)); });
+                [&](Index begin, Index end) { with.forward(rowsOf(from, begin, end), rowsOf(to, begin, end)); });
   };
   const auto normed = [&] {
     const MatrixView y = context.arena.matrix(x.rows(), x.cols());
-    normalize(x, y);
+    normalize(*norm, x, y);
     return readOnly(y);
   };
   const ConstMatrixView in = norm && norm_first ? normed() : x;
-  if (dropout.active()) {
+  if (dropout.active() || output_norm) {
     const MatrixView y = context.arena.matrix(x.rows(), x.cols());
     block(in, y, static_cast<const ConstMatrixView*>(nullptr));
+    if (output_norm) normalize(*output_norm, readOnly(y), y);
     dropout.forward(readOnly(y), y, context);
     output = x + y;
   } else {
     block(in, output, &x);  // the last product of the block adds x, which saves a pass over memory
   }
-  if (norm && !norm_first) normalize(readOnly(output), output);
+  if (norm && !norm_first) normalize(*norm, readOnly(output), output);
 }
 
 }  // namespace heed

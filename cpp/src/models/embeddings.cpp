@@ -70,6 +70,7 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidde
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
       const auto at = static_cast<size_t>(t);
       word_.weight().read(batch.ids[at], 1, x.row(t).data());
+      if (config_.embedding_scale != 1) x.row(t) *= config_.embedding_scale;
       if (!token_type_.empty()) add(t, token_type_, batch.token_types.empty() ? 0 : batch.token_types[at]);
       if (!position_.empty()) {
         add(t, position_,

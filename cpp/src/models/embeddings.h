@@ -7,10 +7,15 @@
 namespace heed {
 
 inline LayerNormOptions normOptions(const EncoderModelConfig& config, Index width) {
-  return {.normalized_shape = width, .eps = config.eps, .elementwise_affine = true, .bias = config.norm_bias};
+  return {.normalized_shape = width,
+          .eps = config.eps,
+          .elementwise_affine = true,
+          .bias = config.norm_bias,
+          .rms = config.rms_norm,
+          .weight_offset = config.norm_weight_offset};
 }
 
-/// LN(word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
+/// LN(scale word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
 ///
 /// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.
 /// Parameters word.weight (V, D), position.weight (P, D), token_type.weight (types, D), norm.*, projection.* (E, D).

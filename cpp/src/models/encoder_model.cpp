@@ -17,8 +17,8 @@ constexpr Index kMaxRows = 1 << 24;
 /// WebAssembly memory is limited to 4 GB. In native builds, the limit keeps absurd files from exhausting the machine.
 constexpr double kMaxBytes = 4.0 * 1024 * 1024 * 1024;
 
-/// Checks what the constructors of the parts do not check, and the total size.
-void validate(const EncoderModelConfig& c) {
+/// Fills in defaults, and checks what the constructors of the parts do not check and the total size.
+EncoderModelConfig completed(EncoderModelConfig c) {
   const auto require_range = [](const char* name, Index got, Index least, Index most) {
     requireRange(std::string("config.") + name, got, least, most);
   };
@@ -27,23 +27,39 @@ void validate(const EncoderModelConfig& c) {
   require_range("embeddingDim", c.embedding_dim, 0, kMaxWidth);
   require_range("numLayers", c.num_layers, 0, 1024);
   require_range("numHeads", c.num_heads, 1, c.embed_dim);
+  require_range("keyValueHeads", c.key_value_heads, 0, c.num_heads);
+  require_range("headDim", c.head_dim, 0, kMaxWidth);
+  if (c.key_value_heads == 0) c.key_value_heads = c.num_heads;
+  if (c.head_dim == 0) {
+    if (c.embed_dim % c.num_heads != 0) {
+      refuse(ErrorCode::kInvalidArgument, "config.numHeads",
+             "a divisor of embedDim (" + std::to_string(c.embed_dim) + ") unless headDim is given",
+             std::to_string(c.num_heads));
+    }
+    c.head_dim = c.embed_dim / c.num_heads;
+  }
   require_range("feedForwardDim", c.feed_forward_dim, 1,
                 c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
   require_range("maxPositions", c.max_positions, c.position_offset + 1, kMaxRows);
   require_range("typeVocabSize", c.type_vocab_size, 0, kMaxRows);
-  require_range("globalEvery", c.global_every, 1, 1024);
+  if (!c.local_layers.empty())
+    requireShape("config.localLayers", {static_cast<Index>(c.local_layers.size())}, {c.num_layers});
   if (!(c.eps > 0 && c.eps < 1))
     refuse(ErrorCode::kInvalidArgument, "config.eps", "a number between 0 and 1", numberText(c.eps));
   if (c.positions == Positions::kRelative) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
   }
-  if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.embed_dim / c.num_heads);
+  if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.head_dim);
+  for (const float scale : {c.attention_scale, c.embedding_scale, c.norm_weight_offset}) {
+    if (!std::isfinite(scale)) refuse(ErrorCode::kInvalidArgument, "config", "finite scales", numberText(scale));
+  }
 
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
   const double e = static_cast<double>(c.embed_dim);
-  const double layer = 4 * e * e + static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
+  const auto heads = static_cast<double>(c.num_heads + c.key_value_heads);
+  const double layer = 2 * e * heads * static_cast<double>(c.head_dim) + static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
   const double matrices =
       static_cast<double>(c.vocab_size) * width + layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers);
   const double tables = c.positions == Positions::kRotary
@@ -54,12 +70,16 @@ void validate(const EncoderModelConfig& c) {
     refuse(ErrorCode::kOutOfMemory, "config", "sizes that need less than 4096 MB",
            numberText(std::floor(bytes / 1048576)) + " MB");
   }
+  return c;
 }
 
 EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
   return {.embed_dim = c.embed_dim,
           .num_heads = c.num_heads,
           .feed_forward_dim = c.feed_forward_dim,
+          .key_dim = c.head_dim,
+          .value_dim = c.head_dim,
+          .key_value_heads = c.key_value_heads,
           .activation = c.activation,
           .norm_first = c.norm_first,
           .eps = c.eps,
@@ -68,6 +88,10 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .norm_bias = c.norm_bias,
           .gated = c.gated,
           .attention_norm = i > 0 || c.first_attention_norm,
+          .output_norms = c.output_norms,
+          .rms_norm = c.rms_norm,
+          .norm_weight_offset = c.norm_weight_offset,
+          .qk_norm = c.qk_norm,
           .precision = c.precision};
 }
 
@@ -80,10 +104,11 @@ struct EncoderModel::PositionTables {
   PositionBias relative;              // recomputed from the table after each write
 };
 
-EncoderModel::EncoderModel(const EncoderModelConfig& config)
-    : config_((validate(config), config)),
-      embeddings_(std::make_unique<Embeddings>(config)),
+EncoderModel::EncoderModel(const EncoderModelConfig& given)
+    : config_(completed(given)),
+      embeddings_(std::make_unique<Embeddings>(config_)),
       positions_(std::make_unique<PositionTables>()) {
+  const EncoderModelConfig& config = config_;
   const Index distinct_layers = config.shared_layers ? std::min<Index>(1, config.num_layers) : config.num_layers;
   for (Index i = 0; i < distinct_layers; ++i)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
@@ -124,6 +149,8 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
   }
   MultiHeadCallOptions options;
   options.head_mask = head_mask;
+  options.causal = config_.causal;
+  if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
   options.rotary = rotary(i);
   if (config_.positions == Positions::kRelative) options.bias = &positions_->relative;

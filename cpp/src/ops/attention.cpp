@@ -95,21 +95,31 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
   }
 }
 
+/// The number of heads of keys and values.
+Index keyHeads(Index num_heads, const AttentionOptions& options) {
+  return options.key_heads == 0 ? num_heads : options.key_heads;
+}
+
 void check(const AttentionInput& input, Index num_heads, const AttentionOptions& options, ConstMatrixView output) {
   const auto& [query, key, value, queries, keys] = input;
   requireAtLeast("numHeads", num_heads, 1);
-  const auto require_heads = [num_heads](const char* argument, Index width) {
-    if (width % num_heads != 0) {
-      refuse(ErrorCode::kShapeMismatch, argument, "a multiple of numHeads (" + std::to_string(num_heads) + ")",
+  const Index key_heads = keyHeads(num_heads, options);
+  if (key_heads < 1 || num_heads % key_heads != 0) {
+    refuse(ErrorCode::kInvalidArgument, "keyHeads", "a divisor of numHeads (" + std::to_string(num_heads) + ")",
+           std::to_string(key_heads));
+  }
+  const auto require_heads = [](const char* argument, Index width, Index heads) {
+    if (width % heads != 0) {
+      refuse(ErrorCode::kShapeMismatch, argument, "a multiple of numHeads (" + std::to_string(heads) + ")",
              "width " + std::to_string(width));
     }
   };
-  require_heads("query", query.cols());
-  require_heads("value", value.cols());
+  require_heads("query", query.cols(), num_heads);
+  require_heads("value", value.cols(), key_heads);
   requireRows("query", query, queries.totalRows());
-  requireShape("key", key, keys.totalRows(), query.cols());
+  requireShape("key", key, keys.totalRows(), query.cols() / num_heads * key_heads);
   requireRows("value", value, keys.totalRows());
-  requireShape("output", output, queries.totalRows(), value.cols());
+  requireShape("output", output, queries.totalRows(), value.cols() / key_heads * num_heads);
   if (keys.count() != queries.count()) {
     refuse(ErrorCode::kShapeMismatch, "key", "as many sequences as query (" + std::to_string(queries.count()) + ")",
            std::to_string(keys.count()));
@@ -152,7 +162,8 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
 void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                const AttentionOutput& result, Context& context) {
   check(input, num_heads, options, readOnly(result.output));
-  const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / num_heads;
+  const Index key_heads = keyHeads(num_heads, options);
+  const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
   const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
   const bool mask_per_sequence = static_cast<Index>(options.head_mask.size()) != num_heads;
   const auto head_mask = [&](Index n, Index h) {
@@ -172,14 +183,15 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
 
   context.executor.run(heads * parts, context, [&](Index i, Context& task) {
     const Index n = i / parts / num_heads, h = i / parts % num_heads, part = i % parts;
+    const Index key_head = h * key_heads / num_heads;
     const Index first = input.queries.begin(n), num_queries = input.queries.length(n), num_keys = input.keys.length(n);
     const Index blocks = queryBlocks(num_queries), begin_block = evenPart(blocks, parts, part),
                 end_block = evenPart(blocks, parts, part + 1);
     if (begin_block == end_block) return;
     const Arena::Scope task_scope(task.arena);
-    const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), h, key_width),
-                    headRows(input.value, input.keys.begin(n), input.keys.end(n), h, value_width), options, scale,
-                    head_mask(n, h), task.arena);
+    const Head head(n, h, headRows(input.key, input.keys.begin(n), input.keys.end(n), key_head, key_width),
+                    headRows(input.value, input.keys.begin(n), input.keys.end(n), key_head, value_width), options,
+                    scale, head_mask(n, h), task.arena);
     float* weights = result.weights ? all_weights[n] + h * num_queries * num_keys : nullptr;
     for (Index b = begin_block; b < end_block; ++b) {
       const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);

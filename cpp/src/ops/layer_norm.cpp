@@ -1,4 +1,5 @@
 /// Layer norm of each row: y_j = weight_j (x_j - mean) / sqrt(variance + eps) + bias_j.
+/// RMSNorm of each row: y_j = (weight_j + offset) x_j / sqrt(mean of x^2 + eps).
 #include <cmath>
 
 #include "gemm/simd.h"
@@ -56,7 +57,26 @@ void normalizeRow(const float* x, Index width, const float* weight, const float*
   }
 }
 
+void scaleRow(const float* x, Index width, const float* weight, float offset, float eps, float* output) {
+  const float squares = sum(x, width, [](v128_t four) { return wasm_f32x4_mul(four, four); });
+  const float scale = 1 / std::sqrt(squares / static_cast<float>(width) + eps);
+  const v128_t scales = simd::splat(scale), offsets = simd::splat(offset);
+  Index i = 0;
+  for (; i + 4 <= width; i += 4) {
+    const v128_t gamma = wasm_f32x4_add(simd::load(weight + i), offsets);
+    simd::store(output + i, wasm_f32x4_mul(wasm_f32x4_mul(simd::load(x + i), scales), gamma));
+  }
+  for (; i < width; ++i) output[i] = x[i] * scale * (weight[i] + offset);
+}
+
 }  // namespace
+
+void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output) {
+  for (Index t = 0; t < x.rows(); ++t) {
+    scaleRow(x.data() + t * x.outerStride(), x.cols(), weight, weight_offset, eps,
+             output.data() + t * output.outerStride());
+  }
+}
 
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output) {
   for (Index t = 0; t < x.rows(); ++t) {

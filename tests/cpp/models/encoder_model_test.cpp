@@ -69,7 +69,7 @@ std::vector<EncoderModelConfig> architectures() {
   rotary.rotary_dim = 8;
   rotary.local_rotary_base = 100;
   rotary.window = 2;
-  rotary.global_every = 3;
+  rotary.local_layers = {false, true, true};
   rotary.norm_first = rotary.final_norm = rotary.gated = true;
   rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
   EncoderModelConfig relative = tinyConfig();
@@ -128,7 +128,7 @@ TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
       std::vector<float> weights(expected.size());
       model.runLayer(i, batch.sequences, {}, matrix(x), expected.data(), context);
       AttentionOptions options;
-      if (config.window >= 0 && i % config.global_every != 0) options.window = config.window;
+      if (!config.local_layers.empty() && config.local_layers[static_cast<size_t>(i)]) options.window = config.window;
       attention({readOnly(matrix(q)), readOnly(matrix(k)), readOnly(matrix(v)), batch.sequences, batch.sequences},
                 heads, options, {matrix(output), weights.data()}, context);
       EXPECT_EQ(weights, expected) << "layer " << i;
@@ -158,6 +158,7 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.window = 2, c.local_layers = {true, false}; }), ErrorCode::kShapeMismatch);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(codeWith([](auto& c) {
               c.positions = Positions::kRotary, c.max_positions = 1 << 24, c.embed_dim = 1 << 10, c.num_heads = 1,

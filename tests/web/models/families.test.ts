@@ -12,7 +12,11 @@ const families = [
   'albert',
   'modernbert',
   'nomic_bert',
+  'qwen3',
+  'gemma3_text',
 ];
+/** Families whose fixtures have no heads. */
+const headless = ['nomic_bert', 'qwen3', 'gemma3_text'];
 const storages = ['bert-bare', 'bert-f16', 'bert-bf16', 'bert-i8'];
 
 describe.each([...families, ...storages])('%s', (name) => {
@@ -72,7 +76,7 @@ describe.each([...families, ...storages])('%s', (name) => {
 });
 
 const halves = storages.filter((name) => name !== 'bert-bare'); // heads in F16, BF16 and int8, too
-describe.each([...families.filter((name) => name !== 'nomic_bert'), ...halves])('heads of %s', (name) => {
+describe.each([...families.filter((name) => !headless.includes(name)), ...halves])('heads of %s', (name) => {
   const { folder, expected, input } = fixture(name);
   const heads = [
     ['sequence-classification', 'sequence'],
@@ -125,18 +129,59 @@ test('ModernBERT may list the kind of each layer instead of the period of its gl
   );
 });
 
-test.each(['mpnet', 'modernbert'])('%s refuses holes in a mask, which would shift distances', async (name) => {
+test('ModernBERT may have windows in any of its layers', async () => {
+  const { folder, expected, input } = fixture('modernbert-layers');
   const heed = await load();
-  using model = await heed.fromPretrained(fixture(name).folder);
-  const inputIds = [[5, 6, 7]];
-  await expect(model.encode({ inputIds, attentionMask: [[1, 0, 1]] })).rejects.toMatchObject({
-    code: 'UNSUPPORTED',
-    message: expect.stringContaining(
-      "attentionMask[0]: expected one run of ones, as this model's attention depends on distances, got zeros between ones",
-    ),
-  });
-  expect((await model.encode({ inputIds, attentionMask: [[0, 1, 1]] })).lastHiddenState.shape).toEqual([1, 3, 24]);
+  using model = await heed.fromPretrained(folder);
+  const { lastHiddenState, attentions } = await model.encode(input, { outputAttentions: true });
+  expectClose(lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
+  for (const i of [0, 2]) expectClose(attentions[i]!, expected.get(`attentions.${i}`), `attention ${i}`);
 });
+
+test('Qwen3 does not look ahead: the vectors of the first tokens do not depend on later ones', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('qwen3').folder);
+  const { lastHiddenState } = await model.encode({
+    inputIds: [
+      [5, 6, 7, 8, 9],
+      [5, 6, 7],
+    ],
+  });
+  const rows = (n: number) => lastHiddenState.data.slice(n * 5 * 24, (n * 5 + 3) * 24);
+  expect(rows(0)).toEqual(rows(1));
+});
+
+test("a folder like EmbeddingGemma's gives vectors with its Dense layers", async () => {
+  const { folder, expected, input } = fixture('embeddinggemma');
+  const heed = await load();
+  using model = await heed.fromPretrained(folder);
+  expectClose(await model.embed(input), expected.get('vectors'), 'vectors');
+});
+
+test('keys and values may have fewer heads than queries, of any width', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('qwen3').folder);
+  const { projections } = await model.encode({ inputIds: [[5, 6, 7]] }, { outputProjections: true });
+  expect(projections.queries[0]!.shape).toEqual([1, 4, 3, 10]);
+  expect(projections.keys[0]!.shape).toEqual([1, 2, 3, 10]);
+  expect(projections.values[0]!.shape).toEqual([1, 2, 3, 10]);
+});
+
+test.each(['mpnet', 'modernbert', 'qwen3', 'gemma3_text'])(
+  '%s refuses holes in a mask, which would shift distances',
+  async (name) => {
+    const heed = await load();
+    using model = await heed.fromPretrained(fixture(name).folder);
+    const inputIds = [[5, 6, 7]];
+    await expect(model.encode({ inputIds, attentionMask: [[1, 0, 1]] })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(
+        "attentionMask[0]: expected one run of ones, as this model's attention depends on distances, got zeros between ones",
+      ),
+    });
+    expect((await model.encode({ inputIds, attentionMask: [[0, 1, 1]] })).lastHiddenState.shape).toEqual([1, 3, 24]);
+  },
+);
 
 test('int8 arithmetic stays near fp32 in every family', async () => {
   const heed = await load();

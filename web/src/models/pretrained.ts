@@ -130,7 +130,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates, outputProjections } = read;
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
-    const { numLayers, numHeads, embedDim } = this.#core;
+    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
 
@@ -139,7 +139,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const last = new Float32Array(count * width * embedDim);
     const hidden = arrays(outputHiddenStates, last.length);
     const attentions = arrays(outputAttentions, count * numHeads * width * width);
-    const projections = [0, 1, 2].map(() => arrays(outputProjections, last.length));
+    const projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
+      heads,
+      layers: arrays(outputProjections, count * width * heads * headDim),
+    }));
     await this.#run(rows, count, read, pieceOptions, (piece, first) => {
       const copy = (encoding: RawEncoding, out: Float32Array) =>
         padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
@@ -148,11 +151,13 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
         ...(outputProjections && {
           beforeLayer(layer, encoding) {
             const all = encoding.project(layer);
-            projections.forEach((layers, i) => {
-              const rows = all.subarray((i * all.length) / 3);
-              const out = layers[layer]!.subarray(first * width * embedDim);
-              padHeads(rows, piece, width, numHeads, embedDim / numHeads, out);
-            });
+            const tokens = all.length / ((numHeads + 2 * keyValueHeads) * headDim);
+            let at = 0;
+            for (const { heads, layers } of projections) {
+              const out = layers[layer]!.subarray(first * width * heads * headDim);
+              padHeads(all.subarray(at), piece, width, heads, headDim, out);
+              at += tokens * heads * headDim;
+            }
           },
         }),
         onLayer(layer, encoding, weights) {
@@ -189,8 +194,9 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
       result.hiddenStates = hidden.map((data) => new Tensor(data, shape));
     }
     if (outputProjections) {
-      const heads = (data: Float32Array) => new Tensor(data, [count, numHeads, width, embedDim / numHeads]);
-      const [queries, keys, values] = projections.map((layers) => layers.map(heads));
+      const [queries, keys, values] = projections.map(({ heads, layers }) =>
+        layers.map((data) => new Tensor(data, [count, heads, width, headDim])),
+      );
       result.projections = { queries: queries!, keys: keys!, values: values! };
     }
     return result as EncodeResultFor<A, S, P>;

@@ -5,7 +5,7 @@
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
 import { allocating, formatShape, invalid, invalidFile } from '../error.js';
 import type { Settings } from './config.js';
-import { activation } from './families.js';
+import { activation } from './family.js';
 import type { HeadTensor } from './weights.js';
 
 /** The rows of hidden states that each head is applied to: one pooled row per text, those of all tokens, or those of mask tokens. */

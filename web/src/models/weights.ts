@@ -17,7 +17,8 @@ import {
 } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { type Family, type ParameterRows, parameterRowsOf } from './families.js';
+import { parameterRowsOf } from './families.js';
+import type { Family, ParameterRows } from './family.js';
 
 /** A tensor that is not the encoder's but a pooler's or a task head's. */
 export interface HeadTensor {
