@@ -13,6 +13,8 @@ Positions readPositions(const val& config) {
   const std::string name = readString(config, "positions");
   if (name == "rotary") return Positions::kRotary;
   if (name == "relative") return Positions::kRelative;
+  if (name == "alibi") return Positions::kAlibi;
+  if (name == "disentangled") return Positions::kDisentangled;
   return Positions::kAbsolute;
 }
 
@@ -39,7 +41,7 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.relative_distance, "relativeDistance"},
                           {&c.rotary_dim, "rotaryDim"},
                           {&c.window, "window"}});
-  read.operator()<double>({{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}});
+  read.operator()<double>({{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
   read.operator()<float>({{&c.attention_scale, "attentionScale"},
                           {&c.embedding_scale, "embeddingScale"},
                           {&c.norm_weight_offset, "normWeightOffset"}});
@@ -52,7 +54,10 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.rms_norm, "rmsNorm"},
                          {&c.qk_norm, "qkNorm"},
                          {&c.output_norms, "outputNorms"},
+                         {&c.relative_norm, "relativeNorm"},
                          {&c.gated, "gated"},
+                         {&c.gate_second, "gateSecond"},
+                         {&c.linear1_bias, "linear1Bias"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
                          {&c.shared_layers, "sharedLayers"}});
   if (const val local = config["localLayers"]; !local.isUndefined())

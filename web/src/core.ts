@@ -178,12 +178,14 @@ export interface RawEncoderModelConfig {
   typeVocabSize: number;
   activation: string;
   eps: number;
-  positions: 'absolute' | 'relative' | 'rotary';
+  positions: 'absolute' | 'relative' | 'rotary' | 'alibi' | 'disentangled';
   relativeBuckets?: number;
   relativeDistance?: number;
+  relativeNorm?: boolean;
   rotaryDim?: number;
   rotaryBase?: number;
   localRotaryBase?: number;
+  rotaryScale?: number;
   /** -1: none */
   window?: number;
   /** For each layer, whether its attention is limited to the window; absent: no layer. */
@@ -202,6 +204,8 @@ export interface RawEncoderModelConfig {
   qkNorm?: boolean;
   outputNorms?: boolean;
   gated?: boolean;
+  gateSecond?: boolean;
+  linear1Bias?: boolean;
   firstAttentionNorm?: boolean;
   sharedLayers?: boolean;
   int8: boolean;

@@ -24,7 +24,9 @@ struct EncoderLayerOptions {
   float dropout = 0.1f;
   bool bias = true;            ///< biases in the projections and the feed-forward
   bool norm_bias = true;       ///< biases in the layer norms
-  bool gated = false;          ///< gated feed-forward, see FeedForwardOptions
+  bool gated = false;          ///< gated feed-forward, see FeedForwardOptions, as are the next two
+  bool gate_second = false;
+  bool linear1_bias = true;
   bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
   bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
   bool rms_norm = false;       ///< RMSNorm, see LayerNormOptions, as is the next

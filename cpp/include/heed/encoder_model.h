@@ -17,6 +17,8 @@ enum class Positions {
   kAbsolute,  ///< learned embeddings, added to the tokens' (BERT)
   kRelative,  ///< MPNet: learned absolute embeddings and one bucketed score bias shared by all layers
   kRotary,    ///< queries and keys rotated in each layer (ModernBERT, NomicBERT)
+  kAlibi,     ///< a penalty on the scores that grows with the distance (JinaBERT)
+  kDisentangled,  ///< products of queries and keys with projected embeddings of their distance (DeBERTa v2 and v3)
 };
 
 /// Options that describe the published encoder architectures. The TypeScript API fills them in from config.json.
@@ -36,11 +38,14 @@ struct EncoderModelConfig {
   Activation activation = Activation::kGelu;
   float eps = 1e-12f;
   Positions positions = Positions::kAbsolute;
-  Index relative_buckets = 0;        ///< kRelative: the number of buckets
-  Index relative_distance = 128;     ///< kRelative: from which on all distances share the last bucket
+  Index relative_buckets = 0;        ///< kRelative: the number of buckets; kDisentangled: half of it, one side's
+  Index relative_distance = 128;     ///< from which on all distances share the last bucket; kDisentangled with as many
+                                     ///< buckets as distances: one bucket for each
+  bool relative_norm = false;        ///< kDisentangled: layer norm of the embeddings of distances
   Index rotary_dim = 0;              ///< kRotary: the number of rotated features per head
   double rotary_base = 10000;        ///< in layers with global attention
   double local_rotary_base = 10000;  ///< in layers with a window
+  double rotary_scale = 1;           ///< factor on all angles
   Index window = -1;                 ///< |i - j| <= window in local layers; -1: none
   std::vector<bool> local_layers;    ///< (num_layers) which layers are local; empty: none
   bool causal = false;
@@ -56,6 +61,8 @@ struct EncoderModelConfig {
   bool qk_norm = false;          ///< norms on the queries and keys of each head (Qwen3, Gemma 3)
   bool output_norms = false;     ///< norms on each block's output, before the residual connection (Gemma)
   bool gated = false;
+  bool gate_second = false;  ///< as in FeedForwardOptions, as is the next
+  bool linear1_bias = true;
   bool first_attention_norm = true;           ///< false: layer 0 has no norm before its attention (ModernBERT)
   bool shared_layers = false;                 ///< all layers share one set of weights (ALBERT)
   Precision precision = Precision::kFloat32;  ///< of the matrices and the word table
@@ -79,7 +86,7 @@ struct TokenBatch {
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
 /// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
-/// relative_attention_bias.weight (buckets, H), layers.<i>.* as in Encoder (only layers.0 if layers are shared),
+/// relative_attention_bias.weight (buckets, H), relative_embeddings.weight (2 buckets, E), relative_norm.*, layers.<i>.* as in Encoder (only layers.0 if layers are shared),
 /// norm.*.
 class EncoderModel : public Module {
  public:
@@ -120,6 +127,8 @@ class EncoderModel : public Module {
   bool isLocal(Index i) const {
     return config_.window >= 0 && !config_.local_layers.empty() && config_.local_layers[static_cast<size_t>(i)];
   }
+  /// PK and PQ of layer i, for sequences of at most `length` tokens.
+  DisentangledPositions disentangled(Index i, Index length, Context& context) const;
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
 

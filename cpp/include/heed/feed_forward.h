@@ -14,6 +14,8 @@ struct FeedForwardOptions {
   bool bias = true;
   bool gated = false;  ///< hidden layer phi(W_1a x) * (W_1b x) (Shazeer 2020, arXiv:2002.05202); linear1.weight is then
                        ///< (2F, E), the activated half first
+  bool gate_second = false;  ///< gated: the second half is activated
+  bool linear1_bias = true;  ///< false: no linear1.bias, whatever `bias` says
   Precision precision = Precision::kFloat32;
 };
 

@@ -61,9 +61,9 @@ class Rotary {
     kHalfSplit,    ///< features (k, k + D/2): GPT-NeoX, ModernBERT, NomicBERT
     kInterleaved,  ///< features (2k, 2k + 1): the paper, GPT-J
   };
-  /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. Throws kInvalidArgument if D is not even
-  /// and positive.
-  Rotary(Index dim, Index max_length, double base, Pairing pairing);
+  /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. All angles are multiplied by `scale`.
+  /// Throws kInvalidArgument if D is not even and positive.
+  Rotary(Index dim, Index max_length, double base, Pairing pairing, double scale = 1);
 
   Index dim() const { return dim_; }
   Index maxLength() const { return max_length_; }

@@ -20,7 +20,7 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
     : options_(checked(options)),
       linear1_({.in_features = options.embed_dim,
                 .out_features = (options.gated ? 2 : 1) * options.feed_forward_dim,
-                .bias = options.bias,
+                .bias = options.bias && options.linear1_bias,
                 .activation = options.gated ? Activation::kIdentity : options.activation,
                 .precision = options.precision}),
       linear2_({.in_features = options.feed_forward_dim,
@@ -37,9 +37,10 @@ void FeedForward::forward(ConstMatrixView x, MatrixView output, Context& context
   MatrixView inner = view(hidden.data(), x.rows(), width, hidden.outerStride());
   if (options_.gated) {
     forRowParts(x.rows(), width, context, [&](Index begin, Index end) {
-      MatrixView part = rowsOf(inner, begin, end);
-      activate(part, options_.activation);
-      part.array() *= rowsOf(hidden, begin, end).rightCols(width).array();
+      MatrixView left = rowsOf(inner, begin, end);
+      MatrixView right = view(left.data() + width, left.rows(), width, left.outerStride());
+      activate(options_.gate_second ? right : left, options_.activation);
+      left.array() *= right.array();
     });
   }
   dropout_.forward(readOnly(inner), inner, context);

@@ -36,6 +36,8 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
           .dropout = o.dropout,
           .bias = o.bias,
           .gated = o.gated,
+          .gate_second = o.gate_second,
+          .linear1_bias = o.linear1_bias,
           .precision = o.precision};
 }
 

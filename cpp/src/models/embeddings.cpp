@@ -33,7 +33,7 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
              .bias = false,
              .precision = config.precision,
              .lookup = true}) {
-  if (config.positions != Positions::kRotary)
+  if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative)
     allocate("embeddings.position.weight", {config.max_positions, width_}, position_);
   allocate("embeddings.token_type.weight", {config.type_vocab_size, width_}, token_type_);
   if (config.embedding_norm) norm_.emplace(normOptions(config, width_));

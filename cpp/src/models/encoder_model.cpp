@@ -51,8 +51,15 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     require_range("relativeBuckets", c.relative_buckets, 4, 1024);
     require_range("relativeDistance", c.relative_distance, c.relative_buckets / 4 + 1, kMaxRows);
   }
+  if (c.positions == Positions::kDisentangled) {
+    require_range("relativeBuckets", c.relative_buckets, 2, kMaxRows);
+    require_range("relativeDistance", c.relative_distance, c.relative_buckets, kMaxRows);
+    require_range("keyValueHeads", c.key_value_heads, c.num_heads, c.num_heads);
+    require_range("headDim", c.head_dim * c.num_heads, c.embed_dim, c.embed_dim);
+  }
   if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.head_dim);
-  for (const float scale : {c.attention_scale, c.embedding_scale, c.norm_weight_offset}) {
+  for (const double scale : {static_cast<double>(c.attention_scale), static_cast<double>(c.embedding_scale),
+                             static_cast<double>(c.norm_weight_offset), c.rotary_scale}) {
     if (!std::isfinite(scale)) refuse(ErrorCode::kInvalidArgument, "config", "finite scales", numberText(scale));
   }
 
@@ -62,9 +69,20 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const double layer = 2 * e * heads * static_cast<double>(c.head_dim) + static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
   const double matrices =
       static_cast<double>(c.vocab_size) * width + layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers);
-  const double tables = c.positions == Positions::kRotary
-                            ? 2.0 * static_cast<double>(c.max_positions) * static_cast<double>(c.rotary_dim)
-                            : static_cast<double>(c.max_positions + c.type_vocab_size) * width;
+  const auto positions = static_cast<double>(c.max_positions);
+  const auto position_table = [&] {
+    switch (c.positions) {
+      case Positions::kRotary:
+        return 2 * positions * static_cast<double>(c.rotary_dim);
+      case Positions::kAlibi:
+        return 2 * positions * static_cast<double>(c.num_heads);
+      case Positions::kDisentangled:
+        return 2 * positions + 2 * static_cast<double>(c.relative_buckets) * e;
+      default:
+        return positions * width;
+    }
+  };
+  const double tables = position_table() + static_cast<double>(c.type_vocab_size) * width;
   const double bytes = matrices * (c.precision == Precision::kInt8 ? 1 : 4) + tables * 4;
   if (bytes > kMaxBytes) {
     refuse(ErrorCode::kOutOfMemory, "config", "sizes that need less than 4096 MB",
@@ -87,6 +105,8 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .bias = c.bias,
           .norm_bias = c.norm_bias,
           .gated = c.gated,
+          .gate_second = c.gate_second,
+          .linear1_bias = c.linear1_bias,
           .attention_norm = i > 0 || c.first_attention_norm,
           .output_norms = c.output_norms,
           .rms_norm = c.rms_norm,
@@ -97,11 +117,13 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
 
 }  // namespace
 
-/// Rotary tables and relative position biases, shared by all layers except for ModernBERT's two rotary bases.
+/// Rotary tables, biases and embeddings of relative positions, shared by all layers except for two rotary bases.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
-  std::vector<float> relative_table;  // (buckets, H)
-  PositionBias relative;              // recomputed from the table after each write
+  std::vector<float> relative_table;       // kRelative: (buckets, H); kDisentangled: (2 buckets, E)
+  PositionBias bias;                       // kRelative: recomputed from the table after each write; kAlibi
+  std::optional<LayerNorm> relative_norm;  // kDisentangled
+  std::vector<Index> rows;                 // kDisentangled: (2 P - 1) the table's row for each distance
 };
 
 EncoderModel::EncoderModel(const EncoderModelConfig& given)
@@ -115,15 +137,28 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
   if (config.positions == Positions::kRotary) {
     positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base,
-                               Rotary::Pairing::kHalfSplit);
+                               Rotary::Pairing::kHalfSplit, config.rotary_scale);
     if (config.window >= 0 && config.local_rotary_base != config.rotary_base) {
       positions_->local_rotary.emplace(config.rotary_dim, config.max_positions, config.local_rotary_base,
-                                       Rotary::Pairing::kHalfSplit);
+                                       Rotary::Pairing::kHalfSplit, config.rotary_scale);
     }
   }
   if (config.positions == Positions::kRelative) {
     positions_->relative_table.resize(static_cast<size_t>(config.relative_buckets * config.num_heads));
     updateRelativeBias();
+  }
+  if (config.positions == Positions::kAlibi) positions_->bias = alibiBias(config.num_heads, config.max_positions - 1);
+  if (config.positions == Positions::kDisentangled) {
+    allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim},
+             positions_->relative_table);
+    if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
+    const Index buckets = config.relative_buckets;
+    for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
+      const Index bucket = buckets == config.relative_distance
+                               ? distance
+                               : logBucket(distance, buckets, config.relative_distance);
+      positions_->rows.push_back(std::clamp<Index>(bucket + buckets, 0, 2 * buckets - 1));
+    }
   }
 }
 
@@ -133,7 +168,7 @@ void EncoderModel::updateRelativeBias() {
   const ConstMatrixView table =
       view(static_cast<const float*>(positions_->relative_table.data()), config_.relative_buckets, config_.num_heads);
   // Distances from relative_distance on share the last bucket, and PositionBias clamps larger ones.
-  positions_->relative = relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
+  positions_->bias = relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
 }
 
 void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& context) const {
@@ -153,7 +188,14 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
   if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
   options.rotary = rotary(i);
-  if (config_.positions == Positions::kRelative) options.bias = &positions_->relative;
+  if (config_.positions == Positions::kRelative || config_.positions == Positions::kAlibi)
+    options.bias = &positions_->bias;
+  const Arena::Scope scope(context.arena);
+  std::optional<DisentangledPositions> positions;
+  if (config_.positions == Positions::kDisentangled && hidden.rows() > 0) {
+    positions.emplace(disentangled(i, sequences.maxLength(), context));
+    options.positions = &*positions;
+  }
   layer(i).forward(readOnly(hidden), sequences, options, hidden, weights, context);
 }
 
@@ -177,6 +219,22 @@ void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView 
   }
 }
 
+DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context& context) const {
+  // Only the rows that occur: for short texts, projecting all of them would take longer than the texts.
+  const Index most = config_.max_positions - 1, first = positions_->rows[static_cast<size_t>(most - (length - 1))];
+  const Index count = positions_->rows[static_cast<size_t>(most + (length - 1))] + 1 - first, width = config_.embed_dim;
+  const MatrixView key = context.arena.matrix(count, width), query = context.arena.matrix(count, width);
+  auto* rows = context.arena.take<Index>(2 * length - 1);
+  for (Index d = 0; d < 2 * length - 1; ++d) rows[d] = positions_->rows[static_cast<size_t>(most - (length - 1) + d)] - first;
+  const Arena::Scope scope(context.arena);
+  MatrixView table = context.arena.matrix(count, width);
+  table = view(static_cast<const float*>(positions_->relative_table.data()) + first * width, count, width);
+  if (positions_->relative_norm) positions_->relative_norm->forward(readOnly(table), table);
+  layer(i).selfAttention().keyProjection().forward(readOnly(table), key, context);
+  layer(i).selfAttention().queryProjection().forward(readOnly(table), query, context);
+  return {.key = readOnly(key), .query = readOnly(query), .max_distance = length - 1, .rows = rows};
+}
+
 const Rotary* EncoderModel::rotary(Index i) const {
   const std::optional<Rotary>& own =
       isLocal(i) && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
@@ -194,10 +252,15 @@ void EncoderModel::wordLogits(ConstMatrixView x, MatrixView output, Context& con
 std::vector<Module::Child> EncoderModel::children() {
   std::vector<Child> all = stackChildren(layers_, norm_);
   all.insert(all.begin(), {"embeddings", embeddings_.get()});
+  if (positions_->relative_norm) all.push_back({"relative_norm", &*positions_->relative_norm});
   return all;
 }
 
 std::vector<Parameter> EncoderModel::ownParameters() {
+  if (config_.positions == Positions::kDisentangled) {
+    return {plainParameter("relative_embeddings.weight", {2 * config_.relative_buckets, config_.embed_dim},
+                           positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
+  }
   if (config_.positions != Positions::kRelative) return {};
   Parameter table = plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.num_heads},
                                    positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal());

@@ -1,5 +1,6 @@
 /// Score biases that depend on the distance j - i: ALiBi, -slope |j - i|, and T5's learned buckets.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/check.h"
@@ -34,6 +35,22 @@ Index relativeBucket(Index distance, Index num_buckets, Index bucket_distance, b
   const float step = logarithm(ratio) / whole * static_cast<float>(side - exact);
   return first + std::min(side - 1, exact + static_cast<Index>(step));
 }
+
+}  // namespace
+
+Index logBucket(Index distance, Index buckets, Index max_distance) {
+  const Index middle = buckets / 2, steps = std::abs(distance);
+  if (steps <= middle) return distance;
+  // In fp32 and rounded as in make_log_bucket_position of transformers.
+  const auto logarithm = [](float x) { return static_cast<float>(elementary::log(static_cast<double>(x))); };
+  const float ratio = static_cast<float>(steps) / static_cast<float>(middle);
+  const double whole = static_cast<double>(max_distance - 1) / static_cast<double>(middle);
+  const float step = logarithm(ratio) / logarithm(static_cast<float>(whole)) * static_cast<float>(middle - 1);
+  const Index bucket = static_cast<Index>(std::ceil(step)) + middle;
+  return distance < 0 ? -bucket : bucket;
+}
+
+namespace {
 
 /// A bias without values, after checking that they fit into memory.
 PositionBias emptyBias(const char* what, Index num_heads, Index max_distance) {

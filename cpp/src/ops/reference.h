@@ -64,6 +64,12 @@ inline Matrix layerNorm(const Matrix& X, const RowVector& gamma, const RowVector
   return (normed * gamma.asDiagonal()).rowwise() + beta;
 }
 
+/// RMSNorm: gamma x / sqrt(mean of x^2 + eps) for each row (Zhang, Sennrich 2019).
+inline Matrix rmsNorm(const Matrix& X, const RowVector& gamma, double eps) {
+  const Eigen::VectorXd root = ((X.rowwise().squaredNorm() / double(X.cols())).array() + eps).sqrt();
+  return (X.array().colwise() / root.array()).matrix() * gamma.asDiagonal();
+}
+
 /// The activations phi of a time-distributed layer.
 inline double identity(double x) { return x; }
 inline double relu(double x) { return x > 0 ? x : 0; }

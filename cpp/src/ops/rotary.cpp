@@ -6,7 +6,7 @@
 
 namespace heed {
 
-Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
+Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing, double scale)
     : dim_(dim), max_length_(max_length), pairing_(pairing) {
   if (dim < 2 || dim % 2 != 0)
     refuse(ErrorCode::kInvalidArgument, "rotary.dim", "an even number > 0", std::to_string(dim));
@@ -18,7 +18,7 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing)
   const std::vector<double> w = sinusoidFrequencies(dim, base);
   for (size_t at = 0; at < cos_.size(); ++at) {
     const size_t position = at / w.size();
-    const double angle = static_cast<double>(position) * w[at % w.size()];
+    const double angle = static_cast<double>(position) * w[at % w.size()] * scale;
     cos_[at] = static_cast<float>(elementary::cos(angle));
     sin_[at] = static_cast<float>(elementary::sin(angle));
   }

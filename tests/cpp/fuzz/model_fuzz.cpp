@@ -24,7 +24,21 @@ EncoderModelConfig configOf(Choices& choose) {
   c.type_vocab_size = choose.byte() < 250 ? choose.length(2) : choose.extent(3);
   c.activation = choose.activation();
   if (choose.byte() < 20) c.eps = choose.number();
-  c.positions = static_cast<Positions>(choose.byte() % 3);
+  c.positions = static_cast<Positions>(choose.byte() % 5);
+  if (choose.byte() < 80) c.key_value_heads = choose.byte() < 200 ? 1 : choose.extent(4);
+  if (choose.byte() < 60) c.head_dim = choose.extent(9);
+  c.causal = choose.byte() < 60;
+  c.rms_norm = choose.byte() < 80;
+  c.qk_norm = choose.byte() < 80;
+  c.output_norms = choose.byte() < 80;
+  if (choose.byte() < 20) c.norm_weight_offset = choose.number();
+  if (choose.byte() < 20) c.attention_scale = choose.number();
+  if (choose.byte() < 20) c.embedding_scale = choose.number();
+  if (c.positions == Positions::kDisentangled) {
+    c.relative_buckets = choose.byte() < 240 ? 6 : choose.extent(40);
+    c.relative_distance = choose.byte() < 240 ? 9 : choose.extent(130);
+    c.relative_norm = choose.flag();
+  }
   if (c.positions == Positions::kRelative) {
     c.relative_buckets = choose.byte() < 240 ? 8 : choose.extent(40);
     if (choose.flag()) c.relative_distance = choose.extent(130);
@@ -46,6 +60,8 @@ EncoderModelConfig configOf(Choices& choose) {
   c.bias = choose.flag();
   c.norm_bias = choose.flag();
   c.gated = choose.flag();
+  c.gate_second = choose.flag();
+  c.linear1_bias = choose.byte() < 200;
   c.first_attention_norm = choose.byte() < 200;
   c.shared_layers = choose.byte() < 60;
   if (choose.byte() < 80) c.precision = Precision::kInt8;
@@ -159,7 +175,9 @@ void fuzzModel(Choices& choose, Context& context) {
   const EncoderModelConfig config = configOf(choose);
   EncoderModel model(config);
   // A norm that divides by a tiny number can turn finite numbers into infinities.
-  const bool tame = writeWeights(choose, model) && config.eps > 1e-13f;
+  const auto moderate = [](float scale) { return std::abs(scale) < 10; };
+  const bool tame = writeWeights(choose, model) && config.eps > 1e-13f && moderate(config.norm_weight_offset) &&
+                    moderate(config.attention_scale) && moderate(config.embedding_scale);
   const TokenBatch batch = batchOf(choose, config);
   std::vector<float> scale;
   if (choose.byte() < 60) {

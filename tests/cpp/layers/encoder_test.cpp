@@ -80,6 +80,27 @@ TEST(FeedForward, GatedMultipliesTheActivatedHalfByTheOther) {
   expectNear(y, inner * read(layer, "linear2.weight").transpose());
 }
 
+TEST(FeedForward, TheSecondHalfMayBeTheActivatedOne) {
+  FeedForwardOptions options{.embed_dim = 3, .feed_forward_dim = 5, .activation = Activation::kTanh, .gated = true};
+  options.linear1_bias = false;
+  FeedForward first(options);
+  options.gate_second = true;
+  FeedForward second(options);
+  fillRandomly(first, 1);
+  EXPECT_EQ(names(first), (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]",
+                                                    "linear2.bias [3]"}));
+  const RowMajorMatrix x = randomMatrix(4, 3, 2), w = read(first, "linear1.weight");
+  RowMajorMatrix swapped(10, 3), y(4, 3), z(4, 3);
+  swapped << w.bottomRows(5), w.topRows(5);
+  write(second, "linear1.weight", swapped);
+  write(second, "linear2.weight", read(first, "linear2.weight"));
+  write(second, "linear2.bias", read(first, "linear2.bias"));
+  Context context;
+  first.forward(window(x), window(y), context);
+  second.forward(window(x), window(z), context);
+  expectSame(y, z);
+}
+
 TEST(FeedForward, DropoutDrawsInTrainingOnly) {
   FeedForward layer({.embed_dim = 4, .feed_forward_dim = 20, .dropout = 0.5f});
   fillRandomly(layer, 1);

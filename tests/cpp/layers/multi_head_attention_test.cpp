@@ -138,6 +138,55 @@ TEST(MultiHeadAttention, HeadsMayHaveAnyWidth) {
                 1, 1e-5);
 }
 
+TEST(MultiHeadAttention, HeadsMayShareKeysAndValues) {
+  auto grouped = random({.embed_dim = 9, .num_heads = 4, .key_value_heads = 2, .key_dim = 3, .value_dim = 5});
+  MultiHeadAttention apart({.embed_dim = 9, .num_heads = 4, .key_dim = 3, .value_dim = 5});
+  EXPECT_EQ(names(grouped), (std::vector<std::string>{"q_proj_weight [12, 9]", "k_proj_weight [6, 9]",
+                                                      "v_proj_weight [10, 9]", "in_proj_bias [28]",
+                                                      "out_proj.weight [9, 20]", "out_proj.bias [9]"}));
+  // Each head of the keys and values twice in a row.
+  const auto twice = [](const RowMajorMatrix& rows, Index width) {
+    RowMajorMatrix all(2 * rows.rows(), rows.cols());
+    for (Index h = 0; h < 4; ++h) all.middleRows(h * width, width) = rows.middleRows(h / 2 * width, width);
+    return all;
+  };
+  const RowMajorMatrix bias = read(grouped, "in_proj_bias").reshaped(28, 1);
+  RowMajorMatrix all_biases(44, 1);
+  all_biases << bias.topRows(12), twice(bias.middleRows(12, 6), 3), twice(bias.bottomRows(10), 5);
+  write(apart, "q_proj_weight", read(grouped, "q_proj_weight"));
+  write(apart, "k_proj_weight", twice(read(grouped, "k_proj_weight"), 3));
+  write(apart, "v_proj_weight", twice(read(grouped, "v_proj_weight"), 5));
+  write(apart, "in_proj_bias", all_biases);
+  write(apart, "out_proj.weight", read(grouped, "out_proj.weight"));
+  write(apart, "out_proj.bias", read(grouped, "out_proj.bias"));
+  const RowMajorMatrix x = randomMatrix(6, 9, 3);
+  expectSame(run(grouped, x).output, run(apart, x).output);
+}
+
+TEST(MultiHeadAttention, NormalizesTheQueriesAndKeysOfEachHead) {
+  const LayerNormOptions norm{.normalized_shape = 5, .eps = 1e-6f, .rms = true};
+  auto mha = random({.embed_dim = 6, .num_heads = 2, .key_dim = 5, .value_dim = 3, .bias = false, .qk_norm = norm});
+  const RowMajorMatrix x = randomMatrix(4, 6, 3);
+  RowMajorMatrix q(4, 10), k(4, 10), v(4, 6);
+  Context context;
+  mha.project(window(x), window(x), window(x), window(q), window(k), window(v), context);
+  for (const auto& [projected, weight, gamma] :
+       {std::tuple{&q, "q_proj_weight", "q_norm.weight"}, {&k, "k_proj_weight", "k_norm.weight"}}) {
+    const reference::Matrix plain = x.cast<double>() * read(mha, weight).cast<double>().transpose();
+    const reference::RowVector scale = read(mha, gamma).cast<double>().reshaped().transpose();
+    for (Index h = 0; h < 2; ++h) {
+      const RowMajorMatrix head = projected->middleCols(5 * h, 5);
+      expectNear(head, reference::rmsNorm(plain.middleCols(5 * h, 5), scale, 1e-6).cast<float>());
+    }
+  }
+  expectError(ErrorCode::kShapeMismatch, "qkNorm: expected ", [&] {
+    MultiHeadAttention wrong({.embed_dim = 6, .num_heads = 2, .qk_norm = norm});
+  });
+  expectError(ErrorCode::kInvalidArgument, "keyValueHeads: expected a divisor of numHeads (4), got 3", [] {
+    MultiHeadAttention wrong({.embed_dim = 8, .num_heads = 4, .key_value_heads = 3});
+  });
+}
+
 TEST(MultiHeadAttention, PruningAHeadEqualsMaskingIt) {
   auto mha = random({.embed_dim = 8, .num_heads = 4});
   MultiHeadAttention pruned({.embed_dim = 8, .num_heads = 2, .key_dim = 2, .value_dim = 2});

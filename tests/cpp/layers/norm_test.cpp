@@ -70,6 +70,22 @@ TEST(LayerNorm, HasTheRequestedParameters) {
   expectSame(read(both, "weight"), RowMajorMatrix::Ones(3, 1));
 }
 
+TEST(RmsNorm, MatchesTheFormulaAtEveryWidth) {
+  for (const float offset : {0.0f, 1.0f}) {
+    for (Index width = 1; width <= 37; ++width) {
+      const RowMajorMatrix x = 10 * randomMatrix(3, width, 1), weight = randomMatrix(1, width, 2);
+      LayerNorm norm({.normalized_shape = width, .eps = 1e-6f, .rms = true, .weight_offset = offset});
+      EXPECT_EQ(norm.parameterCount(), width);
+      EXPECT_EQ(norm.weight()[0] + offset, 1);
+      write(norm, "weight", weight);
+      RowMajorMatrix y = x;
+      norm.forward(window(std::as_const(y)), window(y));
+      const RowMajorMatrix gamma = weight.array() + offset;
+      expectNear(y, reference::rmsNorm(x.cast<double>(), gamma.cast<double>(), 1e-6).cast<float>());
+    }
+  }
+}
+
 TEST(BatchNorm, MatchesHandComputedValues) {
   BatchNorm norm({.num_features = 2, .eps = 0});
   write(norm, "running_mean", matrix({{1, 2}}));

@@ -81,7 +81,27 @@ std::vector<EncoderModelConfig> architectures() {
   factored.shared_layers = true;
   EncoderModelConfig int8 = tinyConfig();
   int8.precision = Precision::kInt8;
-  return {tinyConfig(), rotary, relative, factored, int8};
+  EncoderModelConfig grouped = rotary;
+  grouped.num_heads = 4;
+  grouped.key_value_heads = 2;
+  grouped.head_dim = 10;
+  grouped.rms_norm = grouped.qk_norm = grouped.output_norms = true;
+  grouped.norm_weight_offset = 1;
+  grouped.embedding_scale = 2;
+  grouped.rotary_scale = 0.5;
+  EncoderModelConfig causal = grouped;
+  causal.causal = true;
+  EncoderModelConfig alibi = tinyConfig();
+  alibi.positions = Positions::kAlibi;
+  alibi.gated = alibi.gate_second = true;
+  alibi.linear1_bias = false;
+  EncoderModelConfig disentangled = tinyConfig();
+  disentangled.positions = Positions::kDisentangled;
+  disentangled.relative_buckets = 4;
+  disentangled.relative_distance = 20;
+  disentangled.relative_norm = true;
+  disentangled.attention_scale = 0.2f;
+  return {tinyConfig(), rotary, relative, factored, int8, grouped, causal, alibi, disentangled};
 }
 
 TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
@@ -113,13 +133,15 @@ TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
 // Attention over the projections gives the weights that the layer itself computes.
 TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
   for (const EncoderModelConfig& config : architectures()) {
-    if (config.positions == Positions::kRelative) continue;  // whose bias is not part of the projections
+    // Position terms are not part of the projections.
+    if (config.positions != Positions::kAbsolute && config.positions != Positions::kRotary) continue;
     EncoderModel model(config);
     fillRandomly(model, 5);
     const TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
     const Index rows = batch.sequences.totalRows(), width = config.embed_dim, heads = config.num_heads;
+    const Index wide = model.queryWidth(), narrow = model.keyWidth();
     Context context;
-    RowMajorMatrix x(rows, width), q(rows, width), k(rows, width), v(rows, width), output(rows, width);
+    RowMajorMatrix x(rows, width), q(rows, wide), k(rows, narrow), v(rows, narrow), output(rows, wide);
     const auto matrix = [](RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); };
     model.embed(batch, matrix(x), context);
     for (Index i = 0; i < model.numLayers(); ++i) {
@@ -128,6 +150,8 @@ TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
       std::vector<float> weights(expected.size());
       model.runLayer(i, batch.sequences, {}, matrix(x), expected.data(), context);
       AttentionOptions options;
+      options.causal = config.causal;
+      options.key_heads = config.key_value_heads;
       if (!config.local_layers.empty() && config.local_layers[static_cast<size_t>(i)]) options.window = config.window;
       attention({readOnly(matrix(q)), readOnly(matrix(k)), readOnly(matrix(v)), batch.sequences, batch.sequences},
                 heads, options, {matrix(output), weights.data()}, context);
@@ -158,6 +182,14 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.position_offset = 20; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.eps = 0; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.head_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) {
+              c.positions = Positions::kDisentangled, c.relative_buckets = 8, c.relative_distance = 7;
+            }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.window = 2, c.local_layers = {true, false}; }), ErrorCode::kShapeMismatch);
   EXPECT_EQ(codeWith([](auto& c) { c.vocab_size = 1 << 24, c.embed_dim = 3 << 14; }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(codeWith([](auto& c) {

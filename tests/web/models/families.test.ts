@@ -14,6 +14,9 @@ const families = [
   'nomic_bert',
   'qwen3',
   'gemma3_text',
+  'jina-bert-v2',
+  'deberta-v2',
+  'new',
 ];
 /** Families whose fixtures have no heads. */
 const headless = ['nomic_bert', 'qwen3', 'gemma3_text'];
@@ -92,12 +95,15 @@ describe.each([...families.filter((name) => !headless.includes(name)), ...halves
   });
 });
 
-test('MPNet counts distances in buckets up to where they end', async () => {
-  const { folder, expected, input } = fixture('mpnet-long');
-  const heed = await load();
-  using model = await heed.fromPretrained(folder);
-  expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
-});
+test.each(['mpnet-long', 'deberta-v2-long', 'deberta-v2-distances'])(
+  '%s counts distances in buckets up to where they end',
+  async (name) => {
+    const { folder, expected, input } = fixture(name);
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    expectClose((await model.encode(input)).lastHiddenState, expected.get('hidden_states.3'), 'last hidden state');
+  },
+);
 
 /** A fixture's files with a changed config.json. */
 function withConfig(name: string, change: object): Record<string, Uint8Array | string> {
@@ -167,7 +173,7 @@ test('keys and values may have fewer heads than queries, of any width', async ()
   expect(projections.values[0]!.shape).toEqual([1, 2, 3, 10]);
 });
 
-test.each(['mpnet', 'modernbert', 'qwen3', 'gemma3_text'])(
+test.each(['mpnet', 'modernbert', 'qwen3', 'gemma3_text', 'jina-bert-v2', 'deberta-v2', 'new'])(
   '%s refuses holes in a mask, which would shift distances',
   async (name) => {
     const heed = await load();

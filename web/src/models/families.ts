@@ -4,6 +4,7 @@
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
+import { invalid } from '../error.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -19,12 +20,16 @@ import {
   sizesOf,
   valueRows,
 } from './family.js';
-import { gemma3, modernBert, nomicBert, qwen3 } from './rotary-families.js';
+import { gemma3, gte, modernBert, nomicBert, qwen3 } from './rotary-families.js';
 
 function bertConfig(s: Settings, positionOffset = 0): Config {
-  const key = 'position_embedding_type';
+  const key = POSITION_KIND;
   const kind = s.text(key, 'absolute');
   if (kind !== 'absolute') throw s.unsupported(key, "'absolute'", `'${kind}'`);
+  return sharedBertConfig(s, positionOffset);
+}
+
+function sharedBertConfig(s: Settings, positionOffset = 0): Config {
   return {
     ...sizesOf(s, { maxPositions: 512, positionOffset }),
     typeVocabSize: s.count('type_vocab_size', 2),
@@ -32,6 +37,8 @@ function bertConfig(s: Settings, positionOffset = 0): Config {
     eps: s.between('layer_norm_eps', 0, 1, 1e-12),
   };
 }
+
+const POSITION_KIND = 'position_embedding_type';
 
 const bertModules = {
   'embeddings.word_embeddings': 'embeddings.word.',
@@ -60,10 +67,87 @@ const bert: Family = {
   pooler: 'pooler.dense',
 };
 
+/** JinaBERT v2, which has BERT's model_type: penalties that grow with the distance (ALiBi) instead of embeddings of positions, and a gated feed-forward. */
+const jinaBert: Family = {
+  ...bert,
+  config: (s) => {
+    if (JSON.stringify([s.get('auto_map'), s.get('_name_or_path')]).includes('qk-post-norm'))
+      throw s.unsupported('auto_map', 'the code jina-bert-implementation', 'jina-bert-v2-qk-post-norm');
+    const key = 'feed_forward_type';
+    const gate = s.text(key, 'original');
+    if (!Object.hasOwn(JINA_GATES, gate))
+      throw s.unsupported(key, `one of ${Object.keys(JINA_GATES).join(', ')}`, `'${gate}'`);
+    return {
+      ...sharedBertConfig(s),
+      activation: JINA_GATES[gate]!,
+      positions: 'alibi',
+      gated: true,
+      linear1Bias: false,
+    };
+  },
+  layer: {
+    ...bertLayer,
+    'mlp.gated_layers': 'linear1.',
+    'mlp.wo': 'linear2.',
+    'mlp.layernorm': 'norm2.',
+  },
+};
+
+/** The activation of JinaBERT's gate. */
+const JINA_GATES: Record<string, string> = { geglu: 'gelu', reglu: 'relu' };
+
 /** Positions start at padding_idx + 1. */
 const robertaConfig = (s: Settings) => bertConfig(s, s.count('pad_token_id', 1) + 1);
 
 const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
+
+/** DeBERTa v2, and v3, which has the same model_type. */
+const deberta: Family = {
+  prefix: 'deberta.',
+  config: (s) => {
+    const key = 'pos_att_type';
+    const given = s.get(key) ?? [];
+    const terms = (typeof given === 'string' ? given.toLowerCase().split('|') : [given].flat()).map(String).sort();
+    const refused = [
+      !s.flag('relative_attention', false) && 'relative_attention: false',
+      String(terms) !== 'c2p,p2c' && `${key}: ${JSON.stringify(given)}`,
+      !s.flag('share_att_key', false) && 'share_att_key: false',
+      s.flag('position_biased_input', true) && 'position_biased_input: true',
+      s.count('conv_kernel_size', 0) > 0 && 'a convolution',
+      s.count('embedding_size', s.count('hidden_size')) !== s.count('hidden_size') && 'embedding_size',
+    ].filter((each) => each !== false);
+    if (refused.length > 0) throw invalid(s.file, 'the layout of deberta-v3', refused.join(', '), 'UNSUPPORTED');
+    const config = sharedBertConfig(s);
+    // -1 stands for the default.
+    const positive = (key: string, fallback: number) => (s.get(key) === -1 ? fallback : s.count(key, fallback, 2));
+    const relativeDistance = positive('max_relative_positions', config.maxPositions);
+    const relativeBuckets = positive('position_buckets', relativeDistance);
+    if (relativeBuckets > relativeDistance)
+      throw s.wrong('position_buckets', `at most max_relative_positions (${relativeDistance})`, relativeBuckets);
+    return {
+      ...config,
+      typeVocabSize: s.count('type_vocab_size', 0),
+      eps: s.between('layer_norm_eps', 0, 1, 1e-7),
+      positions: 'disentangled',
+      relativeDistance,
+      relativeBuckets,
+      relativeNorm: s.text('norm_rel_ebd', 'none').includes('layer_norm'),
+      attentionScale: (3 * config.headDim) ** -0.5, // three terms
+    };
+  },
+  modules: {
+    ...bertModules,
+    'encoder.rel_embeddings': 'relative_embeddings.',
+    'encoder.LayerNorm': 'relative_norm.',
+  },
+  layerPrefix: 'encoder.layer.{i}.',
+  layer: {
+    ...bertLayer,
+    'attention.self.query_proj': queryRows,
+    'attention.self.key_proj': keyRows,
+    'attention.self.value_proj': valueRows,
+  },
+};
 
 /** MPNet's largest relative distance, which its configuration does not contain; on each side, half of the buckets hold one distance each. */
 const RELATIVE_DISTANCE = 128;
@@ -167,10 +251,14 @@ const FAMILIES: Record<string, Family> = {
     pooler: 'pooler',
   },
 
+  'deberta-v2': deberta,
+
   modernbert: modernBert,
   nomic_bert: nomicBert,
   qwen3,
   gemma3_text: gemma3,
+  new: gte,
+  gte,
 };
 
 /** The family that config.json's model_type names, and the core's options for the model. */
@@ -182,7 +270,8 @@ export function familyOf(settings: Settings): { type: string; family: Family; co
     const hint = typeof type === 'string' ? ` (nearest: ${nearest(type, known)})` : '';
     throw settings.unsupported(key, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
   }
-  const family = FAMILIES[type]!;
+  const isJina = type === 'bert' && settings.get(POSITION_KIND) === 'alibi';
+  const family = isJina ? jinaBert : FAMILIES[type]!;
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 

@@ -207,3 +207,56 @@ export const gemma3: Family = {
     post_feedforward_layernorm: 'output_norm2.',
   },
 };
+
+/** GTE v1.5 and multilingual, whose model_type is 'new', and Arctic Embed 2.0 M ('gte'). */
+export const gte: Family = {
+  prefix: 'new.',
+  config: (s) => {
+    const sizes = sizesOf(s, { maxPositions: 2048 });
+    const rotaryDim = rotaryDimOf(s, ['num_attention_heads'], sizes);
+    const kinds = { position_embedding_type: 'rope', layer_norm_type: 'layer_norm' };
+    for (const [key, only] of Object.entries(kinds)) {
+      const kind = s.text(key, only);
+      if (kind !== only) throw s.unsupported(key, `'${only}'`, `'${kind}'`);
+    }
+    for (const key of ['logn_attention_scale', 'logn_attention_clip1'])
+      if (s.flag(key, false)) throw s.unsupported(key, 'false', 'true');
+    const key = 'rope_scaling';
+    const scaling = s.record(key);
+    const type = scaling?.text('type', 'none') ?? 'ntk';
+    if (type !== 'ntk' || scaling?.get('mixed_b') !== undefined)
+      throw s.unsupported(key, "none, or type 'ntk' without mixed_b", JSON.stringify(s.get(key)));
+    const factor = scaling?.between('factor', 0, Infinity) ?? 1;
+    return {
+      ...sizes,
+      typeVocabSize: s.count('type_vocab_size', 1),
+      activation: activation(s, 'hidden_act', 'gelu'),
+      eps: s.between('layer_norm_eps', 0, 1, 1e-12),
+      positions: 'rotary',
+      rotaryDim,
+      rotaryBase: s.between('rope_theta', 1, Infinity, 10000) * factor,
+      rotaryScale: factor ** (-2 / rotaryDim),
+      gated: true,
+      gateSecond: true,
+      linear1Bias: false,
+    };
+  },
+  modules: {
+    'embeddings.word_embeddings': 'embeddings.word.',
+    'embeddings.token_type_embeddings': 'embeddings.token_type.',
+    'embeddings.LayerNorm': 'embeddings.norm.',
+  },
+  layerPrefix: 'encoder.layer.{i}.',
+  layer: {
+    'attention.qkv_proj': packedQkv, // or, if pack_qkv is false, the next three
+    'attention.q_proj': queryRows,
+    'attention.k_proj': keyRows,
+    'attention.v_proj': valueRows,
+    'attention.o_proj': 'self_attn.out_proj.',
+    attn_ln: 'norm1.',
+    'mlp.up_gate_proj': 'linear1.',
+    'mlp.down_proj': 'linear2.',
+    mlp_ln: 'norm2.',
+  },
+  pooler: 'pooler.dense',
+};

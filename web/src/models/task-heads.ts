@@ -36,16 +36,30 @@ const robertaLayout: Layout = {
 const modernHead: Step[] = [{ dense: 'head.dense', activationKey: 'classifier_activation' }, { norm: 'head.norm' }];
 const modernClassifier = [...modernHead, ...classifier];
 
+const bertLayout: Layout = {
+  ...tokenHeads,
+  'sequence-classification': [{ dense: 'pooler.dense', activation: 'tanh' }, ...classifier],
+  'fill-mask': [
+    { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' },
+    { norm: 'cls.predictions.transform.LayerNorm' },
+  ],
+  decoder: 'cls.predictions.decoder',
+};
+
+const gteLayout: Layout = {
+  ...bertLayout,
+  'fill-mask': [{ dense: 'lm_head.dense', activationKey: 'hidden_act' }, { norm: 'lm_head.norm' }],
+  decoder: 'lm_head.decoder',
+};
+
 const LAYOUTS: Record<string, Layout> = {
-  bert: {
-    ...tokenHeads,
-    'sequence-classification': [{ dense: 'pooler.dense', activation: 'tanh' }, ...classifier],
-    'fill-mask': [
-      { dense: 'cls.predictions.transform.dense', activationKey: 'hidden_act' },
-      { norm: 'cls.predictions.transform.LayerNorm' },
-    ],
-    decoder: 'cls.predictions.decoder',
+  bert: bertLayout,
+  'deberta-v2': {
+    ...bertLayout,
+    'sequence-classification': [{ dense: 'pooler.dense', activationKey: 'pooler_hidden_act' }, ...classifier],
   },
+  new: gteLayout,
+  gte: gteLayout,
   roberta: robertaLayout,
   'xlm-roberta': robertaLayout,
   camembert: robertaLayout,
