@@ -185,7 +185,7 @@ function halfToFloat(half: number): number {
 
 /** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
 export function writeSafetensors(
-  tensors: { name: string; dtype: Dtype; shape: number[]; data: ArrayBufferView }[],
+  tensors: { name: string; dtype: Dtype | 'U8'; shape: number[]; data: ArrayBufferView }[],
   metadata: Record<string, string> = {},
 ): Uint8Array<ArrayBuffer> {
   const header: Record<string, unknown> = { __metadata__: metadata };
