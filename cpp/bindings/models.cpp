@@ -46,7 +46,8 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.norm_bias, "normBias"},
                          {&c.gated, "gated"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
-                         {&c.shared_layers, "sharedLayers"}});
+                         {&c.shared_layers, "sharedLayers"},
+                         {&c.int4_table, "int4Table"}});
   c.activation = readActivation(config);
   c.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
