@@ -92,7 +92,7 @@ void EncoderModel::Embeddings::wordLogits(ConstMatrixView x, MatrixView output, 
   constexpr Index kRows = 1024;  // decoded at a time
   for (Index first = 0; first < int4_->rows(); first += kRows) {
     const Arena::Scope scope(context.arena);
-    const MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);
+    MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);
     int4_->read(first, rows.rows(), rows.data());
     linear(x, readOnly(rows), nullptr, Activation::kIdentity,
            view(output.data() + first, x.rows(), rows.rows(), output.outerStride()), context);

@@ -203,7 +203,7 @@ export class WeightLoader {
     if (scale === null || this.#scales.has(scale)) {
       const all = scalesOf();
       return reader.rows(size / rows, rows, (bytes, row) =>
-        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, all && all.subarray(row * scales)),
+        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, all ? all.subarray(row * scales) : null),
       );
     }
     const bytes = await reader.take(size, entry);
