@@ -59,7 +59,8 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.gate_second, "gateSecond"},
                          {&c.linear1_bias, "linear1Bias"},
                          {&c.first_attention_norm, "firstAttentionNorm"},
-                         {&c.shared_layers, "sharedLayers"}});
+                         {&c.shared_layers, "sharedLayers"},
+                         {&c.int4_table, "int4Table"}});
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
   c.activation = readActivation(config);

@@ -57,7 +57,7 @@ export interface RawModule {
     index: number,
     firstRow: number,
     bytes: Uint8Array,
-    dtype: 'F32' | 'F16' | 'BF16' | 'I8',
+    dtype: 'F32' | 'F16' | 'BF16' | 'I8' | 'U8',
     scales: Float32Array | null,
   ): void;
   setTraining(training: boolean): void;
@@ -208,6 +208,8 @@ export interface RawEncoderModelConfig {
   linear1Bias?: boolean;
   firstAttentionNorm?: boolean;
   sharedLayers?: boolean;
+  /** The word table is kept in 4 bits. */
+  int4Table?: boolean;
   int8: boolean;
 }
 

@@ -69,6 +69,7 @@ export type { ModelInput, TokenIds } from './models/input.js';
 export type { LoadProgress } from './models/load.js';
 export type {
   CallOptions,
+  EmbedCall,
   EmbedOptions,
   EncodeCall,
   EncodeOptions,
@@ -83,6 +84,8 @@ export type {
   TokenizeResult,
   Workers,
 } from './models/model.js';
+export type { Loss, Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
+export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export type { HeadName } from './models/task-heads.js';
 export {
@@ -90,6 +93,7 @@ export {
   type Answer,
   answerQuestion,
   attentionRollout,
+  type Corpus,
   classify,
   classifyTokens,
   type Entity,
@@ -98,6 +102,7 @@ export {
   type Hit,
   type Label,
   rerank,
+  type SearchOptions,
   semanticSearch,
   similarity,
   type TaskOptions,
@@ -125,6 +130,7 @@ export {
   type NestedMask,
   type NestedNumbers,
   Tensor,
+  type TensorData,
   type TensorInput,
   type TensorLike,
 } from './tensor.js';

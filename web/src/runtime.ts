@@ -20,6 +20,7 @@ import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { PretrainedModel } from './models/model.js';
+import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import {
   type Build,
   type Choice,
@@ -141,6 +142,21 @@ export class Heed extends Functions {
    */
   fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel> {
     return fromPretrained(this.#runtime, source, options);
+  }
+
+  /**
+   * A model's folder with int8 matrices and int8 or 4-bit embedding tables, a quarter of its bytes or less, which `fromPretrained` loads like any other folder. In Node, `out` names a new
+   * folder to write to.
+   *
+   * @example
+   * const { files, report } = await heed.quantize(source, { texts: ['a cat', 'a dog'] });
+   * const model = await heed.fromPretrained(files, { dtype: 'q8' });
+   * @throws HeedError INVALID_FILE for weights that are not finite or quantized already, INVALID_ARGUMENT for an `out` that exists, and as `fromPretrained`
+   */
+  async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
+    void this.#runtime.core;
+    const { quantize } = await import('./models/quantize.js');
+    return quantize(this.#runtime, source, options);
   }
 
   /**

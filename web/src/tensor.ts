@@ -4,6 +4,9 @@ import { describe, formatShape, guarded, invalid } from './error.js';
 /** Numbers in nested arrays; a number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
 
+/** What a tensor's values may be stored in. */
+export type TensorData = Float32Array | Uint8Array | Int8Array;
+
 /**
  * Numbers in row-major order and the extents of their axes, outermost first. Results of calls are such tensors; their `data` is a copy that JavaScript owns.
  *
@@ -14,7 +17,7 @@ export type NestedNumbers = number | NestedNumbers[];
  * x.slice(1).shape; // [1, 3]
  * for (const row of x) console.log(row); // two tensors of shape [3]
  */
-export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> implements Iterable<number | Tensor<Data>> {
+export class Tensor<Data extends TensorData = Float32Array> implements Iterable<number | Tensor<Data>> {
   // Minified classes keep this name in consoles.
   static {
     Object.defineProperty(Tensor, 'name', { value: 'Tensor' });
@@ -25,9 +28,8 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
 
   /** @throws HeedError `SHAPE_MISMATCH` if the product of the extents is not the number of values */
   constructor(data: Data, shape: readonly number[]) {
-    const kind = kindOf(data);
-    if (kind !== 'Float32Array' && kind !== 'Uint8Array')
-      throw invalid('Tensor: data', 'a Float32Array or a Uint8Array', describe(data));
+    const expected = 'a Float32Array, a Uint8Array or an Int8Array';
+    if (!expected.includes(kindOf(data) ?? '-')) throw invalid('Tensor: data', expected, describe(data));
     this.shape = guarded('Tensor: shape', () => checkShape('Tensor', data.length, shape));
     this.data = data;
   }
@@ -36,7 +38,7 @@ export class Tensor<Data extends Float32Array | Uint8Array = Float32Array> imple
    * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there. Negative indices count from the end.
    * @throws HeedError `INVALID_ARGUMENT` for an index outside its axis, or more indices than axes
    */
-  at<Result extends number | Tensor<Float32Array | Uint8Array> = number | Tensor<Data>>(...indices: number[]): Result {
+  at<Result extends number | Tensor<TensorData> = number | Tensor<Data>>(...indices: number[]): Result {
     const rank = this.shape.length;
     if (indices.length > rank) throw invalid('Tensor.at: indices', `at most ${rank} indices`, `${indices.length}`);
     let [first, size] = [0, this.data.length];
@@ -120,7 +122,7 @@ function firstExtent({ shape }: { shape: readonly number[] }): number {
 
 /** Combines the entries of a tensor axis by axis, the innermost axis first; of each axis, at most the first and last `edge` entries. */
 function nest<T>(
-  { data, shape }: Tensor<Float32Array | Uint8Array>,
+  { data, shape }: Tensor<TensorData>,
   leaf: (value: number) => T,
   join: (entries: T[], axis: number) => T,
   edge = Infinity,
@@ -207,7 +209,7 @@ interface Entries<Data> {
 }
 
 /** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
-export function read<Data extends Float32Array | Uint8Array | Int32Array>(
+export function read<Data extends TensorData | Int32Array>(
   argument: string,
   value: unknown,
   expected: string,
@@ -231,7 +233,7 @@ function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
-function checkedLength(argument: string, data: Float32Array | Uint8Array | Int32Array): number {
+function checkedLength(argument: string, data: TensorData | Int32Array): number {
   const { length, buffer } = data;
   // The array's own length may be stale: V8 before 12 keeps it in optimized code that has also seen arrays over resizable buffers.
   if (buffer.byteLength === 0 && (length > 0 || (buffer as { detached?: boolean }).detached)) {
@@ -259,7 +261,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
   return extents as number[];
 }
 
-function flatten<Data extends Float32Array | Uint8Array | Int32Array>(
+function flatten<Data extends TensorData | Int32Array>(
   argument: string,
   nested: readonly unknown[],
   { Store, entryOf, entries }: Entries<Data>,

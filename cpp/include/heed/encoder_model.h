@@ -66,6 +66,7 @@ struct EncoderModelConfig {
   bool first_attention_norm = true;           ///< false: layer 0 has no norm before its attention (ModernBERT)
   bool shared_layers = false;                 ///< all layers share one set of weights (ALBERT)
   Precision precision = Precision::kFloat32;  ///< of the matrices and the word table
+  bool int4_table = false;                    ///< the word table is kept in 4 bits (core/int4.h) instead
 };
 
 /// A batch of texts as concatenated tokens. T is the number of tokens of all texts.

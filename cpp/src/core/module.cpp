@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/int4.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -56,6 +57,13 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     part.storage->writeInt8(low, rows, in + before * row, scales + before);
+  });
+}
+
+void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {
+  const Index row = rowSize();
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    part.storage->writeInt4(low, rows, row, in + before * row / 2, scales + before * int4Scales(row));
   });
 }
 

@@ -27,12 +27,16 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
 
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
     : config_(config),
-      width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim),
-      word_({.in_features = width_,
-             .out_features = config.vocab_size,
-             .bias = false,
-             .precision = config.precision,
-             .lookup = true}) {
+      width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim) {
+  if (config.int4_table) {
+    int4_.emplace(config.vocab_size, width_);
+  } else {
+    word_.emplace(LinearOptions{.in_features = width_,
+                                .out_features = config.vocab_size,
+                                .bias = false,
+                                .precision = config.precision,
+                                .lookup = true});
+  }
   if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative)
     allocate("embeddings.position.weight", {config.max_positions, width_}, position_);
   allocate("embeddings.token_type.weight", {config.type_vocab_size, width_}, token_type_);
@@ -63,13 +67,14 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidde
   const Arena::Scope scope(context.arena);
   const Sequences& sequences = batch.sequences;
   MatrixView x = projection_ ? context.arena.matrix(sequences.totalRows(), width_) : hidden;
+  const RowStorage& words = int4_ ? static_cast<const RowStorage&>(*int4_) : word_->weight();
   const auto add = [&](Index t, const std::vector<float>& table, Index row) {
     x.row(t) += view(table.data() + row * width_, 1, width_).row(0);
   };
   for (Index n = 0; n < sequences.count(); ++n) {
     for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
       const auto at = static_cast<size_t>(t);
-      word_.weight().read(batch.ids[at], 1, x.row(t).data());
+      words.read(batch.ids[at], 1, x.row(t).data());
       if (config_.embedding_scale != 1) x.row(t) *= config_.embedding_scale;
       if (!token_type_.empty()) add(t, token_type_, batch.token_types.empty() ? 0 : batch.token_types[at]);
       if (!position_.empty()) {
@@ -82,8 +87,22 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidde
   if (projection_) projection_->forward(readOnly(x), hidden, context);
 }
 
+void EncoderModel::Embeddings::wordLogits(ConstMatrixView x, MatrixView output, Context& context) const {
+  if (word_) return word_->forward(x, output, context);
+  requireShape("output", readOnly(output), x.rows(), int4_->rows());
+  constexpr Index kRows = 1024;  // decoded at a time
+  for (Index first = 0; first < int4_->rows(); first += kRows) {
+    const Arena::Scope scope(context.arena);
+    MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);
+    int4_->read(first, rows.rows(), rows.data());
+    linear(x, readOnly(rows), nullptr, Activation::kIdentity,
+           view(output.data() + first, x.rows(), rows.rows(), output.outerStride()), context);
+  }
+}
+
 std::vector<Module::Child> EncoderModel::Embeddings::children() {
-  std::vector<Child> all = {{"word", &word_}};
+  std::vector<Child> all;
+  if (word_) all.push_back({"word", &*word_});
   if (norm_) all.push_back({"norm", &*norm_});
   if (projection_) all.push_back({"projection", &*projection_});
   return all;
@@ -96,6 +115,14 @@ std::vector<Parameter> EncoderModel::Embeddings::ownParameters() {
     own.push_back(plainParameter(name, {static_cast<Index>(table.size()) / width_, width_}, table.data(),
                                  ParameterKind::kWeight, InitialValue::normal()));
   };
+  if (int4_) {
+    own.push_back({"word.weight",
+                   {int4_->rows(), width_},
+                   ParameterKind::kWeight,
+                   InitialValue::normal(),
+                   {{int4_->rows(), nullptr, &*int4_}},
+                   {}});
+  }
   add("position.weight", position_);
   add("token_type.weight", token_type_);
   return own;

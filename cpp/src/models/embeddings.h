@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "core/int4.h"
 #include "heed/encoder_model.h"
+#include "heed/linear.h"
 
 namespace heed {
 
@@ -25,8 +27,8 @@ class EncoderModel::Embeddings : public Module {
 
   /// hidden (T, E).
   void forward(const TokenBatch& batch, MatrixView hidden, Context& context) const;
-  /// The word table as an output layer.
-  const Linear& word() const { return word_; }
+  /// output (rows, V) = x (rows, D) W^T: the word table as an output layer.
+  void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
 
  private:
   std::vector<Child> children() override;
@@ -35,7 +37,8 @@ class EncoderModel::Embeddings : public Module {
 
   const EncoderModelConfig config_;
   Index width_;                    // D
-  Linear word_;                    // packed like other weights, so that it can be int8 and serve as the output layer
+  std::optional<Linear> word_;     // packed like other weights, so that it can be int8 and serve as the output layer
+  std::optional<Int4Table> int4_;  // in its place if the table has 4 bits
   std::vector<float> position_;    // (P, D), or empty
   std::vector<float> token_type_;  // (types, D), or empty
   std::optional<LayerNorm> norm_;

@@ -246,7 +246,7 @@ void EncoderModel::applyFinalNorm(MatrixView hidden) const {
 }
 
 void EncoderModel::wordLogits(ConstMatrixView x, MatrixView output, Context& context) const {
-  embeddings_->word().forward(x, output, context);
+  embeddings_->wordLogits(x, output, context);
 }
 
 std::vector<Module::Child> EncoderModel::children() {

@@ -12,6 +12,12 @@ export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 const DTYPES = `one of ${Object.keys(DTYPE_BYTES).join(', ')}`;
 
+/** Columns that share a scale in a 4-bit row, see docs/quantization.md. */
+export const INT4_GROUP = 32;
+
+/** The number of scales of a 4-bit row. */
+export const int4Scales = (width: number) => Math.ceil(width / INT4_GROUP);
+
 /** Also of the types that may occur in tensors that heed does not use. */
 const ALL_DTYPE_BYTES: Record<string, number> = {
   ...DTYPE_BYTES,
@@ -183,22 +189,40 @@ function halfToFloat(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
-export function writeSafetensors(
-  tensors: { name: string; dtype: Dtype; shape: number[]; data: ArrayBufferView }[],
+/** A tensor to be written; `U8` holds bits or 4-bit rows. */
+export interface TensorHeader {
+  name: string;
+  dtype: string;
+  shape: number[];
+  /** The size of its values in bytes. */
+  byteLength: number;
+}
+
+/** The start of a safetensors file of these tensors, in their order, up to the first byte of the first of them. */
+export function safetensorsHeader(
+  tensors: readonly TensorHeader[],
   metadata: Record<string, string> = {},
 ): Uint8Array<ArrayBuffer> {
   const header: Record<string, unknown> = { __metadata__: metadata };
   let size = 0;
-  for (const { name, dtype, shape, data } of tensors) {
-    header[name] = { dtype, shape, data_offsets: [size, size + data.byteLength] };
-    size += data.byteLength;
+  for (const { name, dtype, shape, byteLength } of tensors) {
+    header[name] = { dtype, shape, data_offsets: [size, size + byteLength] };
+    size += byteLength;
   }
   let text = JSON.stringify(header);
   text += ' '.repeat(-new TextEncoder().encode(text).length & 7); // data starts at a multiple of 8
   const json = new TextEncoder().encode(text);
   const prefix = new Uint8Array(8);
   new DataView(prefix.buffer).setBigUint64(0, BigInt(json.length), true);
+  return concatenate(Uint8Array, [prefix, json]) as Uint8Array<ArrayBuffer>;
+}
+
+/** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
+export function writeSafetensors(
+  tensors: { name: string; dtype: Dtype | 'U8'; shape: number[]; data: ArrayBufferView }[],
+  metadata: Record<string, string> = {},
+): Uint8Array<ArrayBuffer> {
+  const sizes = tensors.map(({ data, ...tensor }) => ({ ...tensor, byteLength: data.byteLength }));
   const bytes = tensors.map(({ data }) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-  return concatenate(Uint8Array, [prefix, json, ...bytes]) as Uint8Array<ArrayBuffer>;
+  return concatenate(Uint8Array, [safetensorsHeader(sizes, metadata), ...bytes]) as Uint8Array<ArrayBuffer>;
 }

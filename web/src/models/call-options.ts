@@ -17,6 +17,7 @@ import {
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions } from './model.js';
+import { OUTPUTS } from './quantized.js';
 import { POOLINGS, type Pooling } from './sentence-transformers.js';
 
 const pooling = oneOf(POOLINGS);
@@ -45,6 +46,7 @@ export const encodeSchema = {
   outputHiddenStates: optional(flag, false),
   outputProjections: optional(flag, false),
 };
+export const outputOption = optional(oneOf(OUTPUTS), 'float32' as const);
 export const embedSchema = {
   ...callSchema,
   pooling: optional(poolings, undefined),
@@ -52,6 +54,7 @@ export const embedSchema = {
   dimensions: optional(size, undefined),
   prompt: optional(text, undefined),
   promptName: optional(text, undefined),
+  output: outputOption,
 };
 
 /** Refuses options for texts if the input is token ids, which are run as they are. */

@@ -82,6 +82,7 @@ export async function loadModel(
     const { type, family, config } = familyOf(settings);
     if (weights instanceof Error) throw weights;
     config.int8 = dtype === 'q8';
+    config.int4Table = config.int8 && hasInt4Table(settings);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
     const sentence = await sentenceRead;
     const tokenizer = tokenizerFile
@@ -110,6 +111,12 @@ export async function loadModel(
   } finally {
     unlink();
   }
+}
+
+/** Whether the checkpoint's embedding tables have 4 bits, as `quantize` notes in the format of compressed-tensors. */
+function hasInt4Table(settings: Settings): boolean {
+  const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
+  return groups.some(([, group]) => (group as { weights?: { num_bits?: unknown } } | null)?.weights?.num_bits === 4);
 }
 
 /** The core allocates all parameters at once; if it cannot, the message names the largest table or matrix. */

@@ -2,6 +2,7 @@
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { InputOptions, ModelInput } from './input.js';
+import type { VectorOutput, VectorsOf } from './quantized.js';
 import type { Pooling } from './sentence-transformers.js';
 import type { HeadName } from './task-heads.js';
 
@@ -80,6 +81,9 @@ export interface EmbedOptions extends CallOptions, InputOptions {
   /** The name of a prompt that the model's folder defines; not together with `prompt`. */
   promptName?: string;
 }
+
+/** The options of `embed`, and the form of its vectors: 'float32' (default), 'int8' with a scale per vector, or 'binary', the signs as bits. */
+export type EmbedCall<O extends VectorOutput> = EmbedOptions & { output?: O };
 
 export interface TokenizeOptions extends InputOptions, Pick<CallOptions, 'signal'> {}
 
@@ -162,8 +166,9 @@ export interface PretrainedModel {
    *
    * @example
    * const vectors = await model.embed(['a fox', 'a dog'], { normalize: true });
+   * const { data, scales } = await model.embed(texts, { output: 'int8' }); // a quarter of the bytes
    */
-  embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor>;
+  embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /** Tokens as the model would get them, special tokens included. */
   tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult>;
   /** The logits of a task's head. @throws HeedError UNSUPPORTED if the checkpoint has no such head */

@@ -21,7 +21,7 @@ import {
 } from './input.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
-  EmbedOptions,
+  EmbedCall,
   EncodeCall,
   EncodeResult,
   EncodeResultFor,
@@ -33,6 +33,7 @@ import type {
   TokenizeResult,
 } from './model.js';
 import { padHeads, padRows, padWeights } from './padding.js';
+import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
@@ -202,7 +203,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     return result as EncodeResultFor<A, S, P>;
   }
 
-  async embed(input: ModelInput, options: EmbedOptions = {}): Promise<Tensor> {
+  async embed<O extends VectorOutput = 'float32'>(
+    input: ModelInput,
+    options: EmbedCall<O> = {},
+  ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.#begin('embed', embedSchema, options);
     const { layers, pooling: configured, normalize: normalizes } = this.#sentence;
     const { pooling = configured, normalize = normalizes } = read;
@@ -229,7 +233,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
         }
       },
     }));
-    return new Tensor(out, [total, width]);
+    return quantized(new Tensor(out, [total, width]), read.output as O);
   }
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {

@@ -1,15 +1,26 @@
 /**
- * Texts and their vectors for semantic search: small enough for a web page (int8, one scale per vector), and exact, as every vector is compared.
+ * Texts and their vectors for semantic search, small enough for a web page: int8 with one scale per vector, or bits.
  *
- * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1), and `words.txt` with one text per line.
+ * As files: `index.safetensors` with `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1) or, for bits, `vectors` U8 [N, D / 8], and
+ * `words.txt` with one text per line.
  */
 import { formatShape, guarded, invalid, invalidFile } from '../error.js';
 import { readAll } from '../io/files.js';
-import { readTensors, widen, writeSafetensors } from '../io/safetensors.js';
+import { readTensors, writeSafetensors } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { readOptions } from '../options.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
-import { best, readRows, searchSchema } from './tasks/similarity.js';
+import { bitsOf, quantized } from './quantized.js';
+import {
+  bestRows,
+  type Corpus,
+  nearestBits,
+  normsOf,
+  type Rows,
+  readCorpus,
+  type SearchOptions,
+  searchSchema,
+} from './tasks/similarity.js';
 import { strings } from './tasks/task.js';
 
 export interface TextHit {
@@ -27,37 +38,35 @@ export class TextIndex {
   /** D; to be given as `dimensions` when queries are embedded. */
   readonly dimensions: number;
   readonly texts: readonly string[];
-  readonly #vectors: Int8Array;
-  readonly #scales: Float32Array;
+  readonly #rows: Rows;
+  /** The length of each row of integers; null for bits. */
+  readonly #norms: Float64Array | null;
+  /** The signs of all rows, once a search has needed them. */
+  #signs: Uint8Array | null = null;
 
-  private constructor(texts: readonly string[], vectors: Int8Array, scales: Float32Array) {
+  private constructor(texts: readonly string[], rows: Rows) {
     this.texts = texts;
-    this.#vectors = vectors;
-    this.#scales = scales;
-    this.dimensions = texts.length === 0 ? 0 : vectors.length / texts.length;
+    this.#rows = rows;
+    const { data, count, width, bits } = rows;
+    this.dimensions = count === 0 ? 0 : bits ? 8 * width : width;
+    this.#norms = bits ? null : normsOf(data, width);
+    if (bits) this.#signs = data as Uint8Array;
   }
 
-  /** An index of texts and their vectors [N,D], which are normalized and rounded to int8. */
-  static of(texts: readonly string[], vectors: TensorInput): TextIndex {
+  /**
+   * An index of texts and their vectors: fp32 [N,D], which are rounded to int8, or as `embed` returns them for the outputs 'int8' and 'binary' (D a multiple of 8), which are kept
+   * as they are, in D bytes or D / 8 bytes per text.
+   */
+  static of(texts: readonly string[], vectors: Corpus): TextIndex {
     const lines = strings(texts, 'texts');
-    const { data, shape } = readRows('vectors', vectors);
-    const [count, width] = shape as [number, number];
+    const rows = readCorpus('vectors', vectors);
+    const { data, count, width } = rows;
     const expected = `[${lines.length}, width], one row per text`;
-    if (count !== lines.length) throw invalid('vectors', expected, `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
-    const rounded = new Int8Array(count * width);
-    const scales = new Float32Array(count);
-    for (let n = 0; n < count; n++) {
-      const row = data.subarray(n * width, (n + 1) * width);
-      const largest = row.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
-      let squares = 0;
-      for (let i = 0; i < width; i++) {
-        const v = Math.round((row[i]! / largest) * 127);
-        rounded[n * width + i] = v;
-        squares += v * v;
-      }
-      scales[n] = squares > 0 ? 1 / Math.sqrt(squares) : 0; // of length 1 after rounding
-    }
-    return new TextIndex(lines, rounded, scales);
+    if (count !== lines.length)
+      throw invalid('vectors', expected, `shape ${formatShape([count, width])}`, 'SHAPE_MISMATCH');
+    const isFloat = data.BYTES_PER_ELEMENT === 4;
+    rows.data = isFloat ? quantized(new Tensor(data as Float32Array, [count, width]), 'int8').data : data.slice();
+    return new TextIndex(lines, rows);
   }
 
   /** Loads an index from a folder (URL, path or files) with `index.safetensors` and `words.txt`. */
@@ -74,57 +83,76 @@ export class TextIndex {
     const count = texts.length;
     const vectors = tensors.get('vectors');
     const scales = tensors.get('vectors_scale');
+    const bits = vectors?.dtype === 'U8';
     const fits =
-      vectors?.dtype === 'I8' &&
-      vectors.shape.length === 2 &&
+      vectors?.shape.length === 2 &&
       vectors.shape[0] === count &&
-      scales?.dtype === 'F32' &&
-      scales.bytes.length === 4 * count;
+      (bits || (vectors.dtype === 'I8' && scales?.dtype === 'F32' && scales.bytes.length === 4 * count));
     if (!fits) {
       const expected = `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row for each line of words.txt`;
       const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
       throw invalidFile(name, expected, got.join(' and '));
     }
-    return new TextIndex(texts, new Int8Array(vectors.bytes), widen(scales.bytes, 'F32'));
+    const data = bits ? vectors.bytes : new Int8Array(vectors.bytes);
+    return new TextIndex(texts, { data, count, width: vectors.shape[1]!, bits });
   }
 
   /** The file `index.safetensors`. */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    const count = this.texts.length;
+    const { data, count, width, bits } = this.#rows;
+    const shape = [count, width];
+    if (bits) return writeSafetensors([{ name: 'vectors', dtype: 'U8', shape, data }]);
     return writeSafetensors([
-      { name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: this.#scales },
-      { name: 'vectors', dtype: 'I8', shape: [count, this.dimensions], data: this.#vectors },
+      { name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: Float32Array.from(this.#norms!, inverse) },
+      { name: 'vectors', dtype: 'I8', shape, data },
     ]);
   }
 
-  /** The `topK` texts nearest to a vector [D] or [1,D], by cosine, best first. */
-  search(query: TensorInput | Float32Array, options?: { topK?: number }): TextHit[] {
-    const { topK } = readOptions('search', searchSchema, options);
+  /**
+   * The `topK` (default 10) texts nearest to a vector [D] or [1,D], by cosine, best first. All int8 vectors are compared, or with `rescoreMultiplier` only those of `topK` times as many texts whose signs
+   * differ least from the query's, which is faster and may miss some. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
+   */
+  search(query: TensorInput | Float32Array, options?: SearchOptions): TextHit[] {
+    const { topK, rescoreMultiplier } = readOptions('search', searchSchema, options);
     const isVector = guarded('query', () => query instanceof Float32Array);
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     const width = this.dimensions;
-    if (data.length !== width && this.texts.length > 0)
+    if (this.texts.length === 0) return [];
+    if (data.length !== width)
       throw invalid('query', `${width} entries`, `${data.length}`, 'SHAPE_MISMATCH', {
         hint: `Embed it with { dimensions: ${width} }`,
       });
-    const norm = Math.sqrt(data.reduce((sum, v) => sum + v * v, 0)) || 1;
-    const vectors = this.#vectors;
-    const scales = this.#scales;
-    const scores = new Float32Array(this.texts.length);
-    for (let n = 0, at = 0; n < scores.length; n++) {
-      let sum = 0;
-      for (let i = 0; i < width; i++, at++) sum += vectors[at]! * data[i]!;
-      scores[n] = (sum * scales[n]!) / norm;
-    }
-    return best(scores, topK).map(({ index, score }) => ({ index, text: this.texts[index]!, score }));
+    const rows = this.#rows;
+    const selects = rows.bits || rescoreMultiplier > 0;
+    const candidates = selects ? nearestBits(data, this.#allSigns(), topK * (rescoreMultiplier || 4)) : null;
+    return bestRows(data, rows, this.#norms, topK, candidates).map(({ index, score }) => ({
+      index,
+      text: this.texts[index]!,
+      score,
+    }));
   }
 
-  /** The vectors as they are stored, rounded: [N,D]. */
+  /** The vectors as they are stored, rounded and of length 1: [N,D]. */
   toTensor(): Tensor {
+    const { data, count, bits } = this.#rows;
     const width = this.dimensions;
-    return new Tensor(
-      Float32Array.from(this.#vectors, (v, i) => v * this.#scales[Math.floor(i / width)]!),
-      [this.texts.length, width],
+    const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
+    const values = Float32Array.from({ length: count * width }, (_, i) =>
+      bits ? bit(i) : data[i]! * inverse(this.#norms![Math.floor(i / width)]!),
     );
+    return new Tensor(values, [count, width]);
+  }
+
+  #allSigns(): Uint8Array {
+    const { data, count, width } = this.#rows;
+    if (this.#signs) return this.#signs;
+    const bytes = Math.ceil(width / 8);
+    const signs = new Uint8Array(count * bytes);
+    for (let n = 0; n < count; n++)
+      signs.set(bitsOf(data.subarray(n * width, (n + 1) * width) as Int8Array), n * bytes);
+    this.#signs = signs;
+    return signs;
   }
 }
+
+const inverse = (norm: number) => Math.fround(1 / norm);

@@ -8,6 +8,7 @@ import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/fi
 import { ByteReader } from '../io/reader.js';
 import {
   type Dtype,
+  int4Scales,
   parseHeader,
   readableDtype,
   readHeader,
@@ -35,10 +36,27 @@ export interface LoadedWeights {
   dtypes: string[];
 }
 
+/** The core's name of the table of words. */
+export const WORD_TABLE = 'embeddings.word.weight';
+
+/** A tensor's name without the family's prefix, and by today's names of a norm's parameters. */
+export function bareName(name: string, prefix: string): string {
+  const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
+  return bare.replace(/\.gamma$/, '.weight').replace(/\.beta$/, '.bias');
+}
+
 /** What to do with one tensor of the file; null: skip it. */
 type Plan =
-  /** Write its rows to a parameter; `scale` names the tensor with the rows' scales. */
-  | { kind: 'rows'; parameter: number; firstRow: number; rows: number; dtype: Dtype; scale: string | null }
+  /** Write its rows to a parameter; `scale` names the tensor with the rows' scales, `scales` to a row. */
+  | {
+      kind: 'rows';
+      parameter: number;
+      firstRow: number;
+      rows: number;
+      dtype: Dtype | 'U8';
+      scale: string | null;
+      scales: number;
+    }
   | { kind: 'keep'; name: string; dtype: Dtype }
   | null;
 
@@ -118,22 +136,23 @@ export class WeightLoader {
       const scale = `${name}_scale`;
       if (!this.#scales.has(scale)) continue;
       const [rows = 1] = shape;
-      const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`);
+      const scales = this.#scalesOf(scale, rows, 1, `tensor '${scale}'`);
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
     return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes] };
   }
 
-  #scalesOf(name: string, rows: number, tensor: string): Float32Array {
+  #scalesOf(name: string, rows: number, perRow: number, tensor: string): Float32Array {
+    const count = rows * perRow;
     const scales = this.#scales.get(name)!;
-    if (scales.length === rows) return scales;
-    throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
+    if (scales.length === count) return scales;
+    throw invalidFile(tensor, `${count} scales, one per ${perRow === 1 ? 'row' : '32 columns'}`, `${scales.length}`);
   }
 
   /** `names`: of all tensors in the file. */
   #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
     const tensor = tensorOf(file, name);
-    const bare = this.#bareName(name);
+    const bare = bareName(name, this.#prefix);
     const isScale = bare.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
     const target = this.#rows.get(bare);
     const parameter = target && this.#indices.get(target.parameter);
@@ -142,22 +161,29 @@ export class WeightLoader {
       this.#unused.push(name);
       return null;
     }
-    const known = readableDtype(dtype, tensor);
-    if (shape.length > 1) this.#dtypes.add(dtype);
     const { firstRow } = target!;
     const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
     const [rows = 1, ...given] = shape;
+    // The word table may have 4 bits, two columns to a byte.
+    const int4 = dtype === 'U8' && target!.parameter === WORD_TABLE;
+    const [columns = 0] = width;
+    if (int4) {
+      if (columns % 2 !== 0) throw invalidFile(tensor, 'other than 4-bit rows for an odd width', `width ${columns}`);
+      if (given.length === 1) given[0]! *= 2;
+    }
+    const known = int4 ? dtype : readableDtype(dtype, tensor);
+    if (shape.length > 1) this.#dtypes.add(dtype);
     if (shape.length !== width.length + 1 || String(given) !== String(width) || firstRow + rows > height) {
       const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));
       const expected = `${formatShape([end - firstRow, ...width])}, as config.json says`;
-      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
+      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}${int4 ? ' of two columns each' : ''}`);
     }
     this.#filled[parameter]!.push([firstRow, firstRow + rows]);
-    const scale = known === 'I8' ? `${bare}_scale` : null;
+    const scale = int4 || known === 'I8' ? `${bare}_scale` : null;
     if (scale && !names.has(`${name}_scale`))
-      throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, 'I8 without them');
-    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
+      throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, `${dtype} without them`);
+    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale, scales: int4 ? int4Scales(columns) : 1 };
   }
 
   /** `deferred` gets what can be written only after later tensors have been read. */
@@ -171,25 +197,18 @@ export class WeightLoader {
       else this.#heads.set(name, { shape: entry.shape, data });
       return;
     }
-    const { parameter, firstRow, rows, dtype, scale } = plan;
+    const { parameter, firstRow, rows, dtype, scale, scales } = plan;
     if (size === 0) return;
-    if (!scale)
+    const scalesOf = () =>
+      scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(reader.file.name, `${entry.name}_scale`));
+    if (scale === null || this.#scales.has(scale)) {
+      const all = scalesOf();
       return reader.rows(size / rows, rows, (bytes, row) =>
-        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, null),
+        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, all ? all.subarray(row * scales) : null),
       );
+    }
     const bytes = await reader.take(size, entry);
-    const write = () => {
-      const scales = this.#scalesOf(scale, rows, tensorOf(reader.file.name, `${entry.name}_scale`));
-      this.#model.writeParameter(parameter, firstRow, bytes, dtype, scales);
-    };
-    if (this.#scales.has(scale)) write();
-    else deferred.push(write);
-  }
-
-  /** The tensor's name without the family's prefix, and by today's names of a norm's parameters. */
-  #bareName(name: string): string {
-    const bare = name.startsWith(this.#prefix) ? name.slice(this.#prefix.length) : name;
-    return bare.replace(/\.gamma$/, '.weight').replace(/\.beta$/, '.bias');
+    deferred.push(() => this.#model.writeParameter(parameter, firstRow, bytes, dtype, scalesOf()));
   }
 
   /** Every row of every parameter is filled exactly once. */

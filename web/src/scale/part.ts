@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { HeedError } from '../index.js';
+import { bitsOf, int8Of } from '../models/quantized.js';
 import type { Line } from './corpus.js';
 import { publish, unwritable } from './files.js';
 import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
@@ -27,13 +28,7 @@ export interface Stored {
 
 export function storedOf(vector: Float32Array, output: VectorType): Stored {
   if (output === 'fp32') return { values: vector };
-  if (output === 'binary') {
-    const values = new Uint8Array(Math.ceil(vector.length / 8));
-    for (const [i, v] of vector.entries()) if (v > 0) values[i >> 3]! |= 128 >> (i & 7);
-    return { values };
-  }
-  const largest = vector.reduce((max, v) => Math.max(max, Math.abs(v)), 0) || 1;
-  return { values: Int8Array.from(vector, (v) => Math.round((v / largest) * 127)), scale: Math.fround(largest / 127) };
+  return output === 'binary' ? { values: bitsOf(vector) } : int8Of(vector);
 }
 
 /** The number of entries that a row stores. */

@@ -110,14 +110,14 @@ class PoolModel extends RemoteModel {
     return this.#run((model) => model.call(method, args, options));
   }
 
-  override async embed(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+  override async embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
     const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
     // About four shares per worker, so that all of them finish at about the same time.
     const shareSize = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
-    if (total <= shareSize) return this.#run((model) => model.embed(input, options));
+    if (total <= shareSize) return this.#run((model) => model.embedFloats(input, options));
     const { stop, unlink } = linkedAbort(signal);
     let data = new Float32Array();
     let width = 0;
@@ -129,7 +129,7 @@ class PoolModel extends RemoteModel {
         next += shareSize;
         const pairs = Array.isArray(textPairs) ? textPairs.slice(from, from + shareSize) : textPairs;
         const share = { ...rest, textPairs: pairs, signal: stop.signal };
-        const embed = this.#run((model) => model.embed(shareOf(input, from, from + shareSize), share));
+        const embed = this.#run((model) => model.embedFloats(shareOf(input, from, from + shareSize), share));
         const vectors = await embed.catch((error: Error) => {
           // The index of the text in the call instead of in the share.
           error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${+n + from}`);

@@ -1,7 +1,9 @@
 /** A model that runs elsewhere: each method is a call there. */
 
+import { outputOption } from '../models/call-options.js';
 import type { ModelInput } from '../models/input.js';
 import type {
+  EmbedCall,
   EmbedOptions,
   EncodeCall,
   EncodeResultFor,
@@ -13,7 +15,9 @@ import type {
   TokenizeResult,
   Workers,
 } from '../models/model.js';
+import { quantized, type VectorOutput, type VectorsOf } from '../models/quantized.js';
 import type { HeadName } from '../models/task-heads.js';
+import { plainOptions } from '../options.js';
 import { dispose } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';
@@ -34,7 +38,15 @@ export abstract class RemoteModel implements PretrainedModel {
     return this.call('encode', [input], options);
   }
 
-  embed(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+  /** The vectors are put into the requested form here, so that those of several workers are joined before. */
+  async embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
+    const { output, ...rest } = plainOptions('embed', options);
+    const form = outputOption(output, 'embed.output') as O;
+    return quantized(await this.embedFloats(input, options && rest), form);
+  }
+
+  /** `embed` with fp32 vectors. */
+  embedFloats(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
     return this.call('embed', [input], options);
   }
 

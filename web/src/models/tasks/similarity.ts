@@ -1,8 +1,9 @@
 /** Similarity of vectors, and the search for the most similar ones. */
 import type { RawTensor } from '../../core.js';
 import { formatShape, guarded, invalid } from '../../error.js';
-import { optional, readOptions } from '../../options.js';
-import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../../tensor.js';
+import { optional, readOptions, size } from '../../options.js';
+import { MAX_SIZE, read, readTensor, Tensor, type TensorInput } from '../../tensor.js';
+import { bitsOf } from '../quantized.js';
 import { topCount } from './task.js';
 
 /**
@@ -18,13 +19,11 @@ export function similarity(a: TensorInput, b: TensorInput = a): Tensor {
   const [m, other] = y.shape as [number, number];
   if (width !== other)
     throw invalid('similarity', 'vectors of the same width', `widths ${width} and ${other}`, 'SHAPE_MISMATCH');
-  const norms = ({ data }: RawTensor, rows: number) =>
-    Float64Array.from({ length: rows }, (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1);
   if (n * m > MAX_SIZE) throw invalid('similarity', 'at most 2^31 - 1 pairs', `${n} times ${m}`, 'OUT_OF_MEMORY');
-  const [na, nb] = [norms(x, n), norms(y, m)];
+  const [nx, ny] = [normsOf(x.data, width), normsOf(y.data, width)];
   const out = guarded('similarity', () => new Float32Array(n * m));
   for (let i = 0; i < n; i++)
-    for (let j = 0; j < m; j++) out[i * m + j] = dot(x.data, i, y.data, j, width) / (na[i]! * nb[j]!);
+    for (let j = 0; j < m; j++) out[i * m + j] = dot(x.data, i, y.data, j, width) / (nx[i]! * ny[j]!);
   return new Tensor(out, [n, m]);
 }
 
@@ -34,14 +33,123 @@ export interface Hit {
   score: number;
 }
 
-export const searchSchema = { topK: optional(topCount, 10) };
+/** Rows that a search compares with: fp32 [M,E], or what `embed` returns for the outputs 'int8' [M,E] and 'binary' [M, ceil(E / 8)]. */
+export type Corpus = TensorInput | { readonly data: Int8Array | Uint8Array; readonly shape: readonly number[] };
 
-/** For each query [N,E] the `topK` (default 10) most similar rows of the corpus [M,E], best first. The search is exact. */
-export function semanticSearch(queries: TensorInput, corpus: TensorInput, options?: { topK?: number }): Hit[][] {
-  const { topK } = readOptions('semanticSearch', searchSchema, options);
-  const { data, shape } = similarity(queries, corpus);
-  const [n, m] = shape as [number, number];
-  return Array.from({ length: n }, (_, i) => best(data.subarray(i * m, (i + 1) * m), topK));
+export interface SearchOptions {
+  /** The number of hits. Default 10. */
+  topK?: number;
+  /** Of how many times `topK` rows, those whose signs differ least from the query's, the scores are computed. Default 4 for bits; without bits, all rows are compared. */
+  rescoreMultiplier?: number;
+}
+
+export const searchSchema = { topK: optional(topCount, 10), rescoreMultiplier: optional(size, 0) };
+
+/**
+ * For each query [N,E] (fp32) the `topK` most similar rows of the corpus, best first, by cosine; bits count as +1 and -1.
+ * fp32 and int8 rows are all compared. Of a corpus of bits, the rows with the smallest Hamming distance are selected first and then compared with the fp32 query (Yamada et al. 2021,
+ * arXiv:2106.00882); `rescore`, the same rows as fp32 or int8, makes these scores more accurate.
+ *
+ * @example
+ * const bits = await model.embed(texts, { output: 'binary' });
+ * const rescore = await model.embed(texts, { output: 'int8' });
+ * const [hits] = semanticSearch(await model.embed('a fox'), bits, { topK: 3, rescore });
+ * @throws HeedError SHAPE_MISMATCH if the widths do not fit
+ */
+export function semanticSearch(
+  queries: TensorInput,
+  corpus: Corpus,
+  options?: SearchOptions & { rescore?: Corpus },
+): Hit[][] {
+  const rows = (value: unknown, name: string) => readCorpus(name, value);
+  const schema = { ...searchSchema, rescore: optional(rows, null) };
+  const { topK, rescoreMultiplier, rescore } = readOptions('semanticSearch', schema, options);
+  const { data, shape } = readRows('queries', queries);
+  const [count, width] = shape as [number, number];
+  const found = readCorpus('corpus', corpus);
+  requireWidth('corpus', found, width);
+  const exact = rescore ?? found;
+  requireWidth('semanticSearch.rescore', exact, width);
+  if (exact.count !== found.count)
+    throw invalid('semanticSearch.rescore', `${found.count} rows, as the corpus`, `${exact.count}`, 'SHAPE_MISMATCH');
+  const norms = exact.bits ? null : normsOf(exact.data, width);
+  return Array.from({ length: count }, (_, n) => {
+    const query = data.subarray(n * width, (n + 1) * width);
+    const candidates = found.bits ? nearestBits(query, found.data, topK * (rescoreMultiplier || 4)) : null;
+    return bestRows(query, exact, norms, topK, candidates);
+  });
+}
+
+/** Checked rows to search in. */
+export interface Rows {
+  data: Float32Array | Int8Array | Uint8Array;
+  count: number;
+  /** Entries of `data` per row. */
+  width: number;
+  bits: boolean;
+}
+
+export function readCorpus(name: string, value: unknown): Rows {
+  const kind = guarded(name, () => (value as { data?: Int8Array } | null)?.data?.[Symbol.toStringTag] as string);
+  if (kind !== 'Int8Array' && kind !== 'Uint8Array') {
+    const { data, shape } = readRows(name, value);
+    return { data, count: shape[0]!, width: shape[1]!, bits: false };
+  }
+  const entries = { Store: Int8Array, entryOf: () => null, entries: '' }; // of nested arrays, which it is not
+  const { data, shape } = read(name, value, `an ${kind} tensor`, `an ${kind}`, entries);
+  requireMatrix(name, shape);
+  return { data, count: shape[0]!, width: shape[1]!, bits: kind === 'Uint8Array' };
+}
+
+function requireWidth(name: string, { width, bits, count }: Rows, dimensions: number): void {
+  const expected = bits ? Math.ceil(dimensions / 8) : dimensions;
+  if (count > 0 && width !== expected)
+    throw invalid(
+      name,
+      `rows of ${expected} ${bits ? 'bytes' : 'entries'} for queries of ${dimensions}`,
+      `${width}`,
+      'SHAPE_MISMATCH',
+    );
+}
+
+/** The rows nearest to a query, best first: of all, or of `candidates`. `norms`: of the rows, null for bits. */
+export function bestRows(
+  query: Float32Array,
+  { data, count, width, bits }: Rows,
+  norms: ArrayLike<number> | null,
+  topK: number,
+  candidates: readonly Hit[] | null,
+): Hit[] {
+  const norm = normsOf(query, query.length)[0]!;
+  const rows = candidates && candidates.map(({ index }) => index).sort((a, b) => a - b);
+  const scores = new Float32Array(rows?.length ?? count);
+  for (let i = 0; i < scores.length; i++) {
+    const row = rows ? rows[i]! : i;
+    scores[i] = bits
+      ? signDot(query, data, row * width) / (norm * Math.sqrt(query.length))
+      : dot(query, 0, data, row, width) / (norm * norms![row]!);
+  }
+  const hits = best(scores, topK);
+  return rows ? hits.map(({ index, score }) => ({ index: rows[index]!, score })) : hits;
+}
+
+/** The number of ones in a byte. */
+const ONES = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length);
+
+/** The `count` rows of `codes` with the smallest Hamming distance to the signs of a query. */
+export function nearestBits(query: Float32Array, codes: ArrayLike<number>, count: number): Hit[] {
+  const bits = bitsOf(query);
+  const scores = new Int32Array(codes.length / bits.length || 0);
+  for (let n = 0, at = 0; n < scores.length; n++)
+    for (let i = 0; i < bits.length; i++, at++) scores[n]! -= ONES[bits[i]! ^ codes[at]!]!;
+  return best(scores, count);
+}
+
+/** The product with a row of bits, as +1 and -1. */
+function signDot(query: Float32Array, bits: ArrayLike<number>, at: number): number {
+  let sum = 0;
+  for (let i = 0; i < query.length; i++) sum += bits[at + (i >> 3)]! & (128 >> (i & 7)) ? query[i]! : -query[i]!;
+  return sum;
 }
 
 /** The `count` largest entries in descending order; equal ones in the order of their indices. */
@@ -61,13 +169,24 @@ export function best(scores: ArrayLike<number>, count: number): Hit[] {
 /** A matrix [rows, width]; refuses rows of width 0, whose number is arbitrary. */
 export function readRows(name: string, value: unknown): RawTensor {
   const rows = readTensor(name, value);
-  const { shape } = rows;
-  if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
-    throw invalid(name, '[rows, width]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+  requireMatrix(name, rows.shape);
   return rows;
 }
 
-function dot(a: Float32Array, i: number, b: Float32Array, j: number, width: number): number {
+function requireMatrix(name: string, shape: number[]): void {
+  if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
+    throw invalid(name, '[rows, width]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
+}
+
+/** The length of each row; 1 for a row of zeros. */
+export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
+  return Float64Array.from(
+    { length: data.length / width || 0 },
+    (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1,
+  );
+}
+
+function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
   let sum = 0;
   for (let k = 0; k < width; k++) sum += a[i * width + k]! * b[j * width + k]!;
   return sum;

@@ -1,0 +1,73 @@
+/** The files of a model's folder, as far as the source can tell: those that there are, of a URL those that are known to models. */
+import { guarded } from '../error.js';
+import { nodeModule } from '../platform.js';
+import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js';
+import { fs, statusOf } from './node.js';
+import type { ModelSource } from './source.js';
+
+/** Files that published folders have, besides those of the modules that modules.json lists. */
+const KNOWN = [
+  ...['config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'vocab.txt'],
+  ...['modules.json', 'sentence_bert_config.json', 'config_sentence_transformers.json', '1_Pooling/config.json'],
+  ...['artifact.metadata', 'README.md', 'LICENSE'],
+];
+
+/** The same weights for other programs. */
+const OTHER_WEIGHTS =
+  /(^|\/)(\.|onnx\/|openvino\/)|\.(bin|h5|msgpack|onnx|ot|pt|pth|ckpt|onnx_data|gguf|tflite|mlmodel)$/i;
+
+/** The paths of a folder's files, weights of other programs apart. `complete`: whether these are all files. */
+export async function listFiles(
+  source: ModelSource,
+  folder: ModelFolder,
+): Promise<{ paths: string[]; others: string[]; complete: boolean }> {
+  const all = (await listed(source)) ?? (await knownFiles(folder));
+  const isOther = (path: string) => OTHER_WEIGHTS.test(path);
+  return {
+    paths: all.filter((path) => !isOther(path)).sort(),
+    others: all.filter(isOther).sort(),
+    complete: all.length > 0,
+  };
+}
+
+async function listed(source: ModelSource): Promise<string[] | null> {
+  if (typeof source === 'string') {
+    if (!fs || !(await statusOf(source))?.isDirectory()) return null;
+    const { join, relative, sep } = nodeModule<typeof import('node:path')>('path')!;
+    const entries = await fs.readdir(source, { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) =>
+        relative(source, join(entry.parentPath ?? entry.path, entry.name))
+          .split(sep)
+          .join('/'),
+      );
+  }
+  const isRecord = guarded('source', () => !('href' in source) && !(Symbol.iterator in source));
+  return isRecord ? guarded('source', () => Object.keys(source)) : null;
+}
+
+/** The files among those that published folders have. */
+async function knownFiles(folder: ModelFolder): Promise<string[]> {
+  const paths = [...KNOWN];
+  const modules = await folder.open('modules.json', {});
+  if (modules) {
+    const list = parseJson(await readAll(modules), modules.name);
+    for (const { path } of Array.isArray(list) ? (list as { path?: string }[]) : [])
+      if (typeof path === 'string' && /^[\w-][\w. -]*$/.test(path))
+        paths.push(`${path}/config.json`, `${path}/model.safetensors`);
+  }
+  const found = await Promise.all(
+    [...new Set(paths)].map(async (path) => {
+      const file = await folder.open(path, {});
+      if (file) await discard(file);
+      return file ? [path] : [];
+    }),
+  );
+  return found.flat();
+}
+
+/** Ends the transfer of a file that is not read. */
+export async function discard(file: OpenFile): Promise<void> {
+  await file.chunks()[Symbol.asyncIterator]().return?.();
+}
