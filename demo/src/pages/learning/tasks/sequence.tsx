@@ -23,19 +23,17 @@ export function Sequence() {
   return (
     <section aria-labelledby="sequence-title">
       <h2 id="sequence-title">One sequence</h2>
-      <div class="scrolled" tabIndex={0} role="group" aria-labelledby="sequence-title">
-        <table class="sequence">
-          <tbody>
-            {row(
-              'The model reads',
-              ids,
-              ids.map(() => true),
-            )}
-            {row('Right answer', labels, asked)}
-            {row('Its answer', snapshot.answers, asked, true)}
-          </tbody>
-        </table>
-      </div>
+      <table class="sequence" aria-labelledby="sequence-title" style={{ '--tokens': ids.length }}>
+        <tbody>
+          {row(
+            'The model reads',
+            ids,
+            ids.map(() => true),
+          )}
+          {row('Right answer', labels, asked)}
+          {row('Its answer', snapshot.answers, asked, true)}
+        </tbody>
+      </table>
       <p class="timing">
         {right} of {plural(total, 'answer')} right
       </p>
