@@ -26,6 +26,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
+import { type FineTuning, fineTuningOf } from './fine-tuning.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
@@ -112,7 +113,8 @@ export interface TrainableLayers {
 export type TrainingHeed = TrainableLayers &
   DifferentiableFunctions &
   Operations &
-  Checkpoints & {
+  Checkpoints &
+  FineTuning & {
     readonly losses: Losses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
@@ -128,6 +130,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
+    ...fineTuningOf({ runtime, tape }),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };

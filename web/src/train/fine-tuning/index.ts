@@ -1,0 +1,2 @@
+/** What heed/train loads when it is first used. */
+export { evaluateClassifier, trainClassifier } from './classifier.js';
