@@ -134,11 +134,19 @@ const kNodeEntries = [
   { node: 'web/src/node.ts', 'embed-worker': 'web/src/scale/embed-worker.ts' },
 ];
 
-/** They import the API from index.js, and the command line heed/node from node.js, as any other user of the package. */
+/** They import the package's entries, as any other user of it: the API from index.js, the command line also heed/node and heed/train. */
+const kOtherEntries = {
+  'web/src/index.ts': './index.js',
+  'web/src/node.ts': './node.js',
+  'web/src/train/index.ts': './train.js',
+};
 const externalApiPlugin = {
   name: 'external-api',
   setup: ({ onResolve }) =>
-    onResolve({ filter: /^\.\.\/(index|node)\.js$/ }, ({ path }) => ({ path: path.slice(1), external: true })),
+    onResolve({ filter: /^\.{1,2}\/.*(index|node)\.js$/ }, ({ path, resolveDir }) => {
+      const source = relative(root, join(resolveDir, path)).replaceAll('\\', '/').replace(/\.js$/, '.ts');
+      return source in kOtherEntries ? { path: kOtherEntries[source], external: true } : undefined;
+    }),
 };
 
 // Runs Rolldown's minifier on esbuild's output: it drops unused functions inside other functions, and its names compress

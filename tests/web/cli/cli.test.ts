@@ -20,9 +20,11 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function heed(args: string[], input = ''): Promise<{ out: string; err: string; code: number | null }> {
+const heed = (args: string[], input = '') => run([...args, '--model', folder], input);
+
+function run(args: string[], input = ''): Promise<{ out: string; err: string; code: number | null }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [script, ...args, '--model', folder]);
+    const child = spawn(process.execPath, [script, ...args]);
     let [out, err] = ['', ''];
     child.stdout.on('data', (data) => (out += data));
     child.stderr.on('data', (data) => (err += data));
@@ -78,7 +80,7 @@ describe('heed embed', () => {
     const whole = readFileSync(out, 'utf8');
     truncateSync(out, whole.indexOf('\n') + 20); // within the second line
     const again = await heed(['embed', path('texts.txt'), '--out', out]);
-    expect(again.code).toBe(1);
+    expect(again.code).toBe(2);
     expect(again.err).toContain('--resume');
     expect((await heed(['embed', path('texts.txt'), '--out', out, '--resume'])).code).toBe(0);
     expect(readFileSync(out, 'utf8')).toBe(whole);
@@ -188,7 +190,7 @@ test.each([
   [['inspect', 'one', '--model', 'other'], '--model: expected only one of --model and a model'],
 ])('refuses %j', async (args, message) => {
   const { code, err } = await heed(args);
-  expect([code, err]).toEqual([1, `heed: ${message}, got both\n`]);
+  expect([code, err]).toEqual([2, `heed: ${message}, got both\n`]);
 });
 
 test('every command has its own help and options', async () => {
@@ -207,13 +209,31 @@ test('every command has its own help and options', async () => {
     expect(help.out).toContain(own);
     expect(help.out).not.toContain(foreign);
     const refused = await heed([command, foreign, ...needed]);
-    expect(refused.code).toBe(1);
+    expect(refused.code).toBe(2);
     expect(refused.err).toMatch(new RegExp(`^heed: unknown option '${foreign}'.*\`heed ${command} --help\``));
   }
 });
 
+test('`heed help` prints what --help does', async () => {
+  for (const [args, same] of [
+    [['help'], ['--help']],
+    [[], ['--help']],
+    [
+      ['help', 'embed'],
+      ['embed', '--help'],
+    ],
+  ] as const) {
+    const { out, code } = await run([...args]);
+    expect(code).toBe(0);
+    expect(out).toBe((await run([...same])).out);
+  }
+  expect(await run(['help', 'nope'])).toMatchObject({ code: 2, out: '', err: expect.stringContaining("got 'nope'") });
+});
+
 test.each([
-  [['nope'], "command: expected one of embed, search, classify, index, inspect, got 'nope'"],
+  [['nope'], "command: expected one of embed, search, classify, index, inspect, help, got 'nope'"],
+  [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
+  [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],
   [['embed', '--dtype', 'int4'], "--dtype: expected one of fp32, q8, got 'int4'"],
   [['embed', '--format', 'xml'], "--format: expected one of lines, jsonl, csv, got 'xml'"],
   [
@@ -227,28 +247,28 @@ test.each([
   ],
 ])('%j is refused with the legal values', async (args, message) => {
   const { code, err } = await heed(args);
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(err).toContain(message);
 });
 
-test('mistakes of the caller are reported in one line with exit code 1', async () => {
-  for (const args of [
-    ['nope'],
-    ['embed', '/no/such/file'],
-    ['embed', '--pooling', 'sum'],
-    ['embed', '--nope'],
-    ['search'],
-    ['embed', '--dimensions', '0'],
-    ['embed', path('texts.txt'), '--out', path('no/such/folder.jsonl')],
-    ['classify', path('texts.txt'), '--out', path('labels.npy')],
-    ['index'],
-    ['index', '-', '--out', path('x.safetensors')],
-    ['index', path('texts.txt'), path('texts.txt'), '--out', path('x.safetensors')],
-    ['index', path('texts.txt')],
-    ['index', path('texts.txt'), '--out', path('index.json')],
+test('mistakes of the caller are reported in one line, with exit code 2 for wrong usage and 1 for failures', async () => {
+  for (const [expected, ...args] of [
+    [2, 'nope'],
+    [1, 'embed', '/no/such/file'],
+    [2, 'embed', '--pooling', 'sum'],
+    [2, 'embed', '--nope'],
+    [2, 'search'],
+    [2, 'embed', '--dimensions', '0'],
+    [1, 'embed', path('texts.txt'), '--out', path('no/such/folder.jsonl')],
+    [2, 'classify', path('texts.txt'), '--out', path('labels.npy')],
+    [2, 'index'],
+    [2, 'index', '-', '--out', path('x.safetensors')],
+    [2, 'index', path('texts.txt'), path('texts.txt'), '--out', path('x.safetensors')],
+    [2, 'index', path('texts.txt')],
+    [2, 'index', path('texts.txt'), '--out', path('index.json')],
   ]) {
-    const { err, code } = await heed(args);
-    expect(code).toBe(1);
+    const { err, code } = await heed(args as string[]);
+    expect(code, args.join(' ')).toBe(expected);
     expect(err, args.join(' ')).toMatch(/^heed: [^\n]+\n$/);
   }
   expect(existsSync(path('labels.npy'))).toBe(false);

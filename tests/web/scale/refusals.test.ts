@@ -28,10 +28,10 @@ beforeEach(() => {
   fs.writeFileSync(file, corpus(100));
 });
 
-/** Expects exit code 1 and one line. */
-async function refuses(args: string[], message: string | RegExp): Promise<void> {
+/** Expects one line, and exit code 2 for wrong usage, 1 for failures. */
+async function refuses(args: string[], message: string | RegExp, expected: 1 | 2 = 2): Promise<void> {
   const { code, err, out: printed } = await embed(args);
-  expect({ code, printed }).toEqual({ code: 1, printed: '' });
+  expect({ code, printed, message }).toEqual({ code: expected, printed: '', message });
   expect(err).toMatch(message);
   expect(err).toMatch(/^heed: .*\n$/);
 }
@@ -61,16 +61,16 @@ describe('planning', () => {
   test('files and folders that cannot be used', async () => {
     await refuses(['--plan', '--out', out], 'files: expected at least one path of a file, got none');
     await refuses(['--plan', file], '--out: expected the folder of the plan, got none');
-    await refuses(['--plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)');
+    await refuses(['--plan', '/no/such', '--out', out], '/no/such: cannot be read (no such file)', 1);
     await refuses(['--plan', folder, '--out', out], /files: expected files, got .*, which is none/);
     await refuses(['--plan', '-', '--out', out], "'-' (standard input)");
     await refuses(['--plan', file, file, '--out', out], 'files: expected each file once');
-    await refuses(['--plan', `${file}.csv`, '--out', out], 'cannot be read');
+    await refuses(['--plan', `${file}.csv`, '--out', out], 'cannot be read', 1);
     fs.writeFileSync(`${file}.csv`, 'text\na\n');
-    await refuses(['--plan', `${file}.csv`, '--out', out], 'files: expected files of lines or JSON lines');
+    await refuses(['--plan', `${file}.csv`, '--out', out], 'files: expected files of lines or JSON lines', 1);
     await refuses(['--plan', file, '--out', file], `out: expected a folder, got '${file}', which is a file`);
-    await refuses(['--plan', file, '--out', join(file, 'below')], /cannot be written \(ENOTDIR/);
-    await refuses(['--plan', file, '--out', out, '--model', 'http://localhost/m'], '--model: expected a model');
+    await refuses(['--plan', file, '--out', join(file, 'below')], /cannot be written \(ENOTDIR/, 1);
+    await refuses(['--plan', file, '--out', out, '--model', 'http://localhost/m'], '--model: expected a model', 1);
     await refuses(['--plan', file, '--out', out, '--model', model, '--dimensions', '25'], /dimensions: expected/);
     expect(fs.existsSync(out)).toBe(false);
   });
@@ -101,7 +101,7 @@ describe('planning', () => {
 describe('working', () => {
   test('without a plan, or with one that cannot be read', async () => {
     for (const mode of ['--work', '--status', '--finish'])
-      await refuses([mode, out], /^heed: folder: expected the folder of a plan, with manifest.json, got .*--plan/);
+      await refuses([mode, out], /^heed: folder: expected the folder of a plan, with manifest.json, got .*--plan/, 1);
     fs.mkdirSync(out);
     for (const [text, message] of [
       ['{', 'expected a manifest of heed, got a file that is not JSON'],
@@ -123,9 +123,10 @@ describe('working', () => {
     await refuses(
       ['--work', out],
       /in-\d+\.jsonl: expected the file that was planned, got one of \d+ bytes instead of \d+\. Restore it/,
+      1,
     );
     fs.rmSync(file);
-    await refuses(['--work', out], /in-\d+\.jsonl: expected the file that was planned, got none/);
+    await refuses(['--work', out], /in-\d+\.jsonl: expected the file that was planned, got none/, 1);
     // Of the same length: only the chunk that changed fails, and what failed is tried again later.
     fs.writeFileSync(file, text.replace('id-30', 'id-99'));
     const { code, err, out: printed } = await embed(['--work', out]);
@@ -144,7 +145,7 @@ describe('working', () => {
     const manifest = await plan();
     const changed = async (change: Partial<Manifest>, message: RegExp) => {
       fs.writeFileSync(join(out, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
-      await refuses(['--work', out], message);
+      await refuses(['--work', out], message, 1);
     };
     await changed({ heed: '0.0.1' }, /^heed: heed: expected version 0\.0\.1, with which the plan was made, got \d/);
     await changed({ build: 'sse' as never }, /^heed: build: expected simd128 or relaxed-simd, got 'sse'/);

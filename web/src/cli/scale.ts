@@ -9,6 +9,7 @@ import {
   workEmbedding,
 } from '../node.js';
 import { invalid } from './error.js';
+import { choice, count, countOrAuto } from './options.js';
 import { ProgressLine } from './progress.js';
 
 const MODES = ['plan', 'work', 'status', 'finish'] as const;
@@ -50,16 +51,7 @@ function shardOf(value: string): { index: number; count: number } {
 }
 
 /** Adds the options to `heed embed`. */
-export function addScale(
-  command: Command,
-  choice: (flags: string, description: string, legal: readonly string[]) => Option,
-  count: (flags: string, description: string) => Option,
-): Command {
-  const workers = (value: string) => {
-    if (value === 'auto') return value;
-    if (/^[1-9]\d{0,2}$/.test(value)) return Number(value);
-    throw invalid('--workers', "'auto' or a whole number of at least 1", `'${value}'`);
-  };
+export function addScale(command: Command): Command {
   return command
     .optionsGroup('Corpora larger than one machine:')
     .option('--plan', 'only plan: write manifest.json to the folder --out, which workers share')
@@ -84,7 +76,7 @@ export function addScale(
     .option('--queue <url>', 'with --work: a queue that hands out chunks, redis:// or postgres:// (with bullmq)')
     .option('--retry', 'wait for a queue that is away, without a limit')
     .addOption(count('--lock <seconds>', 'seconds until the chunk of a dead process is handed out again (default: 30)'))
-    .addOption(new Option('--workers <n>', 'with --work: threads (default: auto, one per core)').argParser(workers))
+    .addOption(countOrAuto('--workers <n>', 'with --work: threads (default: auto, one per core)', 256))
     .option('--to <url>', 'with --work and --finish: also insert the rows into PostgreSQL with pgvector')
     .option('--table <name>', 'the table for --to (default: embeddings)');
 }

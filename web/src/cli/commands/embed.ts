@@ -1,0 +1,41 @@
+/** `heed embed`: a vector for each text. */
+import type { Command } from 'commander';
+import type { EmbeddingOptions, ModelOptions } from '../model.js';
+import { addEmbedding, addExamples, addInput, addModel, addOutput, refuseBoth } from '../options.js';
+import type { RecordOptions } from '../records.js';
+import { addScale, runScale, type ScaleOptions, scaleMode } from '../scale.js';
+import { type OutputOptions, writeRecords } from '../write-records.js';
+
+/** Of texts on one machine; those of plans are ScaleOptions. */
+type Options = ModelOptions & OutputOptions & RecordOptions & EmbeddingOptions & { normalize?: boolean };
+
+export function addEmbed(program: Command): void {
+  const command = program.command('embed [files...]').description('compute a vector for each text');
+  addModel(command);
+  addInput(command);
+  addEmbedding(command)
+    .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
+    .option('--no-normalize', 'leave vectors as they are');
+  addOutput(command);
+  addScale(command);
+  addExamples(
+    command,
+    'heed embed texts.txt --out vectors.npy',
+    'heed embed reviews.csv --field review --dtype q8 > vectors.jsonl',
+  ).action((files: string[], options: Options) => {
+    // commander keeps the last of the two.
+    const both = ['--normalize', '--no-normalize'].every((flag) => process.argv.includes(flag));
+    refuseBoth('--normalize', '--no-normalize', both);
+    const mode = scaleMode(command, files);
+    return mode === null ? embed(files, options) : runScale(mode, files, options as ScaleOptions);
+  });
+}
+
+function embed(files: string[], options: Options): Promise<void> {
+  const { pooling, dimensions, prompt, normalize } = options;
+  return writeRecords(files, options, 'vectors', 'texts embedded', async (model, texts) => {
+    const { data, shape } = await model.embed(texts, { pooling, dimensions, prompt, normalize });
+    const width = shape[1]!;
+    return texts.map((text, n) => [{ text }, data.subarray(n * width, (n + 1) * width)]);
+  });
+}

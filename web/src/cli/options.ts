@@ -1,0 +1,70 @@
+/** Options that several subcommands have, and the values that they take. */
+import { type Command, Option } from 'commander';
+import { POOLINGS } from '../models/sentence-transformers.js';
+import { invalid } from './error.js';
+import { FORMATS } from './records.js';
+
+/** An option whose value is one of `legal`, or with `separator` a list of them. */
+export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
+  const option = new Option(flags, description).choices(legal);
+  return option.argParser((value: string) => {
+    const values = separator ? value.split(separator) : [value];
+    const wrong = values.find((name) => !legal.includes(name));
+    if (wrong !== undefined) throw invalid(`--${option.name()}`, `one of ${legal.join(', ')}`, `'${wrong}'`);
+    return separator ? values : value;
+  });
+}
+
+/** An option whose value is a whole number of at least 1. */
+export function count(flags: string, description: string): Option {
+  const option = new Option(flags, description);
+  return option.argParser((value: string) => {
+    if (!/^[1-9]\d{0,8}$/.test(value))
+      throw invalid(`--${option.name()}`, 'a whole number of at least 1', `'${value}'`);
+    return Number(value);
+  });
+}
+
+/** An option whose value is a whole number from 1 to `most`, or 'auto'. */
+export function countOrAuto(flags: string, description: string, most: number): Option {
+  const option = new Option(flags, description);
+  return option.argParser((value: string) => {
+    if (value === 'auto') return value;
+    if (/^[1-9]\d{0,8}$/.test(value) && Number(value) <= most) return Number(value);
+    throw invalid(`--${option.name()}`, `'auto' or a whole number from 1 to ${most}`, `'${value}'`);
+  });
+}
+
+/** Throws if both of two exclusive arguments are given. */
+export function refuseBoth(first: string, second: string, both: boolean): void {
+  if (both) throw invalid(first, `only one of ${first} and ${second}`, 'both');
+}
+
+export const addModel = (command: Command): Command =>
+  command
+    .optionsGroup('Model:')
+    .option('--model <folder>', "a model's folder or URL (default: the model in the package)")
+    .addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']));
+
+export const addInput = (command: Command): Command =>
+  command
+    .optionsGroup('Input:')
+    .addOption(choice('--format <format>', "the files' format (default: by the file's ending, else lines)", FORMATS))
+    .option('--field <name>', 'the key (.jsonl) or column (.csv) with the text', 'text');
+
+export const addOutput = (command: Command): Command =>
+  command
+    .optionsGroup('Output:')
+    .option('--out <file>', 'a .jsonl file, or .npy for vectors (default: JSON lines on standard output)')
+    .option('--resume', 'continue an --out file that an earlier run left incomplete');
+
+export const addEmbedding = (command: Command): Command =>
+  command
+    .optionsGroup('Vectors:')
+    .addOption(choice('--pooling <mode>', 'one mode, or several joined by + (default: as in the model)', POOLINGS, '+'))
+    .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
+    .option('--prompt <text>', 'text to prepend to every text');
+
+/** Shows example command lines below the options. */
+export const addExamples = (command: Command, ...lines: string[]): Command =>
+  command.addHelpText('after', ['', 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n'));
