@@ -50,6 +50,9 @@ function sizes(): Plugin {
   };
 }
 
+/** Files of the page “Learning”: the service worker keeps them when they are first fetched. */
+const loadedLater = /learning|train/;
+
 /** Writes `sw.js` from src/offline/service-worker.js, with the list of the files that were built. */
 function offline(): Plugin {
   const source = here('src/offline/service-worker.js');
@@ -58,7 +61,11 @@ function offline(): Plugin {
     name: 'heed-offline',
     apply: 'build',
     generateBundle(_, bundle) {
-      const files = ['./', ...copied, ...Object.keys(bundle).filter((name) => !name.endsWith('.map'))];
+      const files = [
+        './',
+        ...copied,
+        ...Object.keys(bundle).filter((name) => !name.endsWith('.map') && !loadedLater.test(name)),
+      ];
       // The names of all files but index.html contain a hash of their contents.
       const version = createHash('sha256');
       for (const file of Object.values(bundle)) {

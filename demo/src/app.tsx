@@ -1,9 +1,11 @@
-/** The header, the four pages, and the status line. */
+/** The header, the pages, and the status line. */
 import { effect } from '@preact/signals';
 import { Choice, CopyButton } from './components/controls';
 import { complete, failure, heed, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
 import { HandPage } from './pages/hand/page';
+import { LearningPage } from './pages/learning/lazy';
+import { loaded as learningLoaded } from './pages/learning/state';
 import { ModelPage } from './pages/model/page';
 import { SpeedPage } from './pages/speed/page';
 import { TextPage } from './pages/text/page';
@@ -14,9 +16,10 @@ const names: [Page, string][] = [
   ['hand', 'By hand'],
   ['text', 'Your text'],
   ['model', 'Your model'],
+  ['learning', 'Learning'],
   ['speed', 'Speed'],
 ];
-const views = { hand: HandPage, text: TextPage, model: ModelPage, speed: SpeedPage };
+const views = { hand: HandPage, text: TextPage, model: ModelPage, learning: LearningPage, speed: SpeedPage };
 
 export function followTitle(): void {
   effect(() => {
@@ -95,6 +98,15 @@ function running(): string {
 
 function offline(): string {
   if (!online.value) return 'You are offline; the page still works.';
-  if (offlineReady.value) return 'Saved: the page now works offline.';
-  return complete.value ? 'Loaded: the page makes no further requests.' : '';
+  // “Learning” is loaded when it is opened.
+  const all = learningLoaded.value;
+  if (page.value === 'learning' && !all) return '';
+  if (offlineReady.value)
+    return all
+      ? 'Saved: the page now works offline.'
+      : 'Saved: the page now works offline, “Learning” once it has been opened.';
+  if (!complete.value) return '';
+  return all
+    ? 'Loaded: the page makes no further requests.'
+    : 'Loaded: the page makes no further requests. “Learning” is loaded when it is opened.';
 }

@@ -182,7 +182,9 @@ export function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, 
   return Object.defineProperty(Bound, 'name', { value: name });
 }
 
-for (const name of 'losses optim saveCheckpoint loadCheckpoint Embedding Sequential Module custom'.split(' ')) {
+for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier trainEmbedding Embedding Sequential Module custom'.split(
+  ' ',
+)) {
   Object.defineProperty(Heed.prototype, name, {
     get() {
       throw needsTraining(`heed.${name}`);

@@ -14,12 +14,14 @@ interface TokenAttentionProps {
   weights: Float32Array;
   view: 'lines' | 'map';
   pinned: Signal<number | null>;
+  /** The weights change all the time; screen readers do not announce them then. */
+  changing?: boolean;
 }
 
 /** Smaller weights are not drawn as lines. */
 const minDrawnWeight = 0.04;
 
-export function TokenAttention({ tokens, weights, view, pinned }: TokenAttentionProps) {
+export function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
   const column = useSignal<number | null>(null);
   const length = tokens.length;
@@ -52,7 +54,7 @@ export function TokenAttention({ tokens, weights, view, pinned }: TokenAttention
 
   return (
     <div class="token-attention">
-      <p class="readout" aria-live="polite">
+      <p class="readout" aria-live={changing ? 'off' : 'polite'}>
         {query === null
           ? 'Point at a token or move to it with the Tab key to see what it attends to. Click it to keep it selected.'
           : inWords(tokens, query, row(query))}

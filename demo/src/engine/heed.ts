@@ -14,11 +14,9 @@ import indexUrl from 'heed/model/dictionary/index.safetensors?url';
 import wordsUrl from 'heed/model/dictionary/words.txt?url';
 import { choice } from '../state/codecs';
 import { urlState } from '../state/url';
+import { asFailure, type Failure } from './failure';
 
-export interface Failure {
-  message: string;
-  code?: string;
-}
+export { asFailure, type Failure };
 
 export interface OpenModel {
   model: PretrainedModel;
@@ -90,11 +88,6 @@ export function followBuild(): void {
     // The address has to change first.
     if (build.value !== running) setTimeout(() => location.reload(), 400);
   });
-}
-
-export function asFailure(reason: unknown): Failure {
-  const { message, code } = reason as Partial<Failure>;
-  return { message: message ?? String(reason), ...(code !== undefined && { code }) };
 }
 
 /** The loaded part of all bytes, 0 to 1. */

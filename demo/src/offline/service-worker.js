@@ -1,4 +1,4 @@
-/** Caches all files of the page for offline use. Each version of the page has a cache of its own. */
+/** Caches the files of the page for offline use, those of the page “Learning” when they are first fetched. Each version has a cache of its own. */
 const files = __FILES__;
 const name = `heed-${__VERSION__}`;
 
@@ -19,5 +19,17 @@ addEventListener('activate', (event) => {
 addEventListener('fetch', (event) => {
   const { method, url } = event.request;
   if (method !== 'GET' || new URL(url).origin !== location.origin) return;
-  event.respondWith(caches.match(event.request, { ignoreSearch: true }).then((kept) => kept ?? fetch(event.request)));
+  event.respondWith(
+    caches.match(event.request, { ignoreSearch: true }).then((kept) => kept ?? fetchAndKeep(event.request)),
+  );
 });
+
+/** The names of files in assets/ contain a hash of their contents, so they never change. */
+async function fetchAndKeep(request) {
+  const response = await fetch(request);
+  if (response.ok && new URL(request.url).pathname.includes('/assets/')) {
+    const cache = await caches.open(name);
+    await cache.put(request, response.clone());
+  }
+  return response;
+}

@@ -1,6 +1,6 @@
 /** How errors end the command: one line on standard error, and the exit code. */
 import { type Command, CommanderError } from 'commander';
-import { HeedError } from '../index.js';
+import type { HeedError } from '../index.js';
 
 /** Something went wrong. */
 const FAILURE = 1;
@@ -17,7 +17,8 @@ export function report(error: unknown, program: Command): void {
 /** One line for a mistake of the caller or an error of the system; the stack for any other error. */
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
-  if (error instanceof HeedError || (error as NodeJS.ErrnoException).syscall)
+  // By its name: heed/train has a class of its own.
+  if ((error as Error).name === 'HeedError' || (error as NodeJS.ErrnoException).syscall)
     return (error as Error).message.replace(/\s*[\r\n]+\s*/g, ' ');
   return (error as Error).stack ?? String(error);
 }

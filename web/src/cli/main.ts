@@ -4,10 +4,12 @@ import { Command, CommanderError } from 'commander';
 import { version } from '../version.js';
 import { addClassify } from './commands/classify.js';
 import { addEmbed } from './commands/embed.js';
+import { addEvaluate } from './commands/evaluate.js';
 import { addHelp } from './commands/help.js';
 import { addInspect } from './commands/inspect.js';
 import { addIndex } from './commands/make-index.js';
 import { addSearch } from './commands/search.js';
+import { addTrain } from './commands/train.js';
 import { report } from './failure.js';
 
 const program = new Command('heed')
@@ -25,7 +27,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   .configureOutput({ outputError: () => {} })
   .exitOverride();
 
-for (const add of [addEmbed, addSearch, addClassify, addIndex, addInspect, addHelp]) add(program);
+for (const add of [addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addHelp])
+  add(program);
 
 // A reader that closes standard output early (`| head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

@@ -51,7 +51,9 @@ export async function loadPretrained(
   const loaded = await loadModel(runtime.core, source, options, folder);
   const parts = new Parts(loaded.raw);
   try {
-    parts.vectorLayers = await loadVectorLayers(runtime.core, loaded, options.signal);
+    const [layers, classifier] = await loadVectorLayers(runtime.core, loaded, options.signal);
+    parts.vectorLayers = layers!;
+    if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
     loaded.integrity.requireAllFound();
     return new LocalModel(runtime, loaded, parts, options.dtype);
   } catch (error) {
@@ -81,13 +83,16 @@ class Parts {
   }
 }
 
-class LocalModel extends Owned<Parts> implements PretrainedModel {
+/** A model in this thread. */
+export class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly config: ModelConfig;
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
   readonly #core: RawEncoderModelConfig;
-  readonly #sentence: SentenceConfig;
+  /** @internal */
+  readonly sentence: SentenceConfig;
   readonly #context: InputContext;
-  readonly #headContext: HeadContext;
+  /** @internal */
+  readonly headContext: HeadContext;
   readonly #classPooling: Pooling;
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, dtype: 'fp32' | 'q8' = 'fp32') {
@@ -95,13 +100,13 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { config, settings, tokenizer, sentence, family, type, heads: tensors, storage, unused } = loaded;
     const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim, positionOffset, eps } = config;
     this.#core = config;
-    this.#sentence = sentence;
+    this.sentence = sentence;
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
     const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
     this.#context = { tokenizer, config, maxLength, padId };
-    this.#headContext = { core: runtime.core, tensors, settings, type, eps };
+    this.headContext = { core: runtime.core, tensors, settings, type, eps };
     this.#classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
-    parts.pooler = makePooler(family.pooler, this.#headContext);
+    parts.pooler = makePooler(family.pooler, this.headContext);
     this.config = {
       family: type,
       dtype,
@@ -208,7 +213,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     options: EmbedCall<O> = {},
   ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.#begin('embed', embedSchema, options);
-    const { layers, pooling: configured, normalize: normalizes } = this.#sentence;
+    const { layers, pooling: configured, normalize: normalizes } = this.sentence;
     const { pooling = configured, normalize = normalizes } = read;
     if (layers.length > 0 && pooling.length !== configured.length) {
       const expected = `a list of ${configured.length}, as the layers after the pooling require`;
@@ -226,11 +231,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const rows = rowsOf(given, { ...read, prompt }, this.#context);
     await this.#run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
-        const { data } = this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped));
-        for (let n = 0; n < piece.length; n++) {
-          const vector = data.subarray(n * full, n * full + width);
-          out.set(normalize ? normalized(vector) : vector, (first + n) * width);
-        }
+        out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
       },
     }));
     return quantized(new Tensor(out, [total, width]), read.output as O);
@@ -251,8 +252,11 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     const [read, pieceOptions] = this.#begin('predict', callSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
-    const { chain, isTied, bias } = this.#head(name);
-    const rows = await this.#allRows(readInput(input), read, pieceOptions);
+    const { chain, isTied, bias, takesVectors } = this.#head(name);
+    const { pooling, normalize } = this.sentence;
+    const prompt = takesVectors ? this.#prompt() : '';
+    const skipped = this.#tokensOf(prompt);
+    const rows = await this.#allRows(readInput(input), read, pieceOptions, prompt);
     const { embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
@@ -261,7 +265,10 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     let labels = 0;
     /** The rows of each kind of head. */
     const inputs = {
-      pooled: (encoding: RawEncoding, piece: Row[]) => this.#pool(encoding, piece, [this.#classPooling]),
+      pooled: (encoding: RawEncoding, piece: Row[]) =>
+        takesVectors
+          ? this.#vectors(encoding, piece, pooling, normalize, skipped)
+          : this.#pool(encoding, piece, [this.#classPooling]),
       tokens(encoding: RawEncoding) {
         const data = encoding.hidden();
         return { data, shape: [data.length / embedDim, embedDim] };
@@ -325,6 +332,26 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
     }
   }
 
+  /** The first `width` entries of the vectors as `embed` returns them, [N, width]; default: all. */
+  #vectors(
+    encoding: RawEncoding,
+    piece: Row[],
+    pooling: readonly Pooling[],
+    normalize: boolean,
+    skipped: number,
+    width?: number,
+  ): RawTensor {
+    const { data, shape } = this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped));
+    const [count, full] = shape as [number, number];
+    const kept = width ?? full;
+    const out = new Float32Array(count * kept);
+    for (let n = 0; n < count; n++) {
+      const vector = data.subarray(n * full, n * full + kept);
+      out.set(normalize ? normalized(vector) : vector, n * kept);
+    }
+    return { data: out, shape: [count, kept] };
+  }
+
   /** [N, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
   #pool(encoding: RawEncoding, piece: Row[], pooling: readonly Pooling[], skipped = 0): RawTensor {
     const count = piece.length;
@@ -343,26 +370,31 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
   /** The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */
   #tokensOf(prompt: string): number {
     const { tokenizer } = this.#context;
-    if (this.#sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
+    if (this.sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
     const { tokens } = tokenizer.tokenize(prompt, undefined, Infinity);
     return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
   }
 
-  async #allRows(input: ModelInput, options: InputOptions, { yieldToEventLoop }: PieceOptions): Promise<Row[]> {
+  async #allRows(
+    input: ModelInput,
+    options: InputOptions,
+    { yieldToEventLoop }: PieceOptions,
+    prompt = '',
+  ): Promise<Row[]> {
     requireTexts(input, options);
     const rows: Row[] = [];
-    for (const row of rowsOf(input, options, this.#context)) {
+    for (const row of rowsOf(input, { ...options, prompt }, this.#context)) {
       rows.push(row);
       await yieldToEventLoop();
     }
     return rows;
   }
 
-  #prompt({ prompt, promptName }: { prompt: string | undefined; promptName: string | undefined }): string {
+  #prompt({ prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
     if (prompt !== undefined && promptName !== undefined)
       throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
     if (prompt !== undefined) return prompt;
-    const { prompts, defaultPrompt } = this.#sentence;
+    const { prompts, defaultPrompt } = this.sentence;
     const name = promptName ?? defaultPrompt;
     if (name === null) return '';
     if (Object.hasOwn(prompts, name)) return prompts[name]!;
@@ -372,7 +404,7 @@ class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   #head(name: HeadName): Head {
     const { heads } = this.raw;
-    const head = heads.get(name) ?? makeHead(name, this.#headContext);
+    const head = heads.get(name) ?? makeHead(name, this.headContext);
     heads.set(name, head);
     return head;
   }

@@ -27,6 +27,8 @@ export interface SentenceConfig {
   poolsPrompt: boolean;
   normalize: boolean;
   layers: VectorLayer[];
+  /** The layer from vectors to logits: the module that modules.json names 'classifier', as `save()` of heed/train writes it. It is no part of the vectors. */
+  classifier: VectorLayer | null;
   maxLength: number;
   /** Whether texts are lower-cased before they are tokenized. */
   lowerCase: boolean;
@@ -45,6 +47,9 @@ const POOLING_KEYS: Record<string, Pooling> = {
   pooling_mode_lasttoken: 'last',
 };
 
+/** The name in modules.json of the module with the classifier. */
+export const CLASSIFIER = 'classifier';
+
 const DENSE_ACTIVATIONS = ['Identity', 'Tanh', 'ReLU', 'GELU', 'Sigmoid', 'SiLU'];
 
 /** Reads the folder's configuration. A folder without modules.json uses the mean and does not normalize, as in sentence-transformers. */
@@ -54,6 +59,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     poolsPrompt: true,
     normalize: false,
     layers: [],
+    classifier: null,
     maxLength: Infinity,
     lowerCase: false,
     prompts: {},
@@ -94,13 +100,13 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
-  entry: { type?: unknown; path?: unknown } | null,
+  entry: { type?: unknown; path?: unknown; name?: unknown } | null,
   config: SentenceConfig,
   folder: ModelFolder,
   file: string,
   signal?: SignalLike,
 ): Promise<void> {
-  const { type, path } = entry ?? {};
+  const { type, path, name } = entry ?? {};
   if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
@@ -113,12 +119,15 @@ async function readModule(
     const expected = 'a module Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize';
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
-  if (config.normalize && kind !== 'Pooling')
+  const isClassifier = name === CLASSIFIER;
+  if (config.normalize && kind !== 'Pooling' && !isClassifier)
     throw invalid(file, 'Normalize as the last module', `${kind} after it`, 'UNSUPPORTED');
   const opened = await folder.open(`${path}/config.json`, { required: true, signal });
   const settings = Settings.parse(await readAll(opened), opened.name);
-  if (kind === 'Pooling') readPooling(settings, config);
-  else config.layers.push({ ...layerOf(kind, settings), weights: `${path}/model.safetensors` });
+  if (kind === 'Pooling') return readPooling(settings, config);
+  const layer = { ...layerOf(kind, settings), weights: `${path}/model.safetensors` };
+  if (isClassifier) config.classifier = layer;
+  else config.layers.push(layer);
 }
 
 function readPooling(settings: Settings, config: SentenceConfig): void {

@@ -18,7 +18,7 @@ export const HEADS = {
 export type HeadName = keyof typeof HEADS;
 
 /** A dense layer or a layer norm, by its name in the checkpoint. `activationKey`: the key of config.json that names its activation. */
-type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
+export type Step = { dense: string; activation?: string; activationKey?: string } | { norm: string };
 
 /** The layers of each head. Fill-mask ends with `decoder`, whose weight is the word table if the two are tied. */
 type Layout = Record<HeadName, Step[]> & { decoder: string };
@@ -52,7 +52,7 @@ const gteLayout: Layout = {
   decoder: 'lm_head.decoder',
 };
 
-const LAYOUTS: Record<string, Layout> = {
+export const LAYOUTS: Record<string, Layout> = {
   bert: bertLayout,
   'deberta-v2': {
     ...bertLayout,
@@ -193,8 +193,10 @@ export interface Head {
   /** From the head's rows to its logits, or (fill-mask with a tied decoder) to what the word table is multiplied by. */
   chain: Chain;
   /** The logits are the product with the word table, plus `bias`. */
-  isTied: boolean;
-  bias: Float32Array | undefined;
+  isTied?: boolean;
+  bias?: Float32Array | undefined;
+  /** It takes the vectors of `embed`, each text's with the default prompt. */
+  takesVectors?: boolean;
 }
 
 export function makeHead(head: HeadName, context: HeadContext): Head {
@@ -205,7 +207,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
   }
   const { [head]: steps, decoder } = LAYOUTS[type]!;
   const makers = steps.map((step) => () => makeStep(step, context));
-  if (HEADS[head] !== 'masks') return { chain: Chain.of(makers), isTied: false, bias: undefined };
+  if (HEADS[head] !== 'masks') return { chain: Chain.of(makers) };
   // Next to the decoder, or part of it.
   const bias = tensors.get(`${decoder.replace(/\.?decoder$/, '')}.bias`) ?? tensors.get(`${decoder}.bias`);
   const weight = tensors.get(`${decoder}.weight`);

@@ -12,14 +12,15 @@ import type { HeadTensor } from './weights.js';
 /** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
 const EPS = 1e-5;
 
+/** The layers of the vectors, and the classifier if there is one. */
 export async function loadVectorLayers(
   core: Core,
   { sentence, folder, config }: LoadedModel,
   signal: SignalLike | undefined,
-): Promise<Chain> {
+): Promise<Chain[]> {
   const steps: (() => RawTensorLayer)[] = [];
   let width = sentence.pooling.length * config.embedDim;
-  for (const layer of sentence.layers) {
+  for (const layer of [...sentence.layers, ...(sentence.classifier ? [sentence.classifier] : [])]) {
     const { kind, weights, inFeatures, outFeatures, activation } = layer;
     const [weight, bias] = await readLayer(layer, folder, signal);
     const expected = `a layer for vectors of ${width}, the width of what precedes it`;
@@ -31,7 +32,9 @@ export async function loadVectorLayers(
         : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS),
     );
   }
-  return Chain.of(steps);
+  const classifiers = steps.splice(sentence.layers.length);
+  const chains = [Chain.of(steps)];
+  return classifiers.length > 0 ? [...chains, Chain.of(classifiers)] : chains;
 }
 
 /** The layer's weight, and its bias if it has one. */

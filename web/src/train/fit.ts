@@ -104,7 +104,11 @@ export interface History {
 
 const patienceSchema = { patience: size } satisfies Schema<NonNullable<FitOptions['earlyStopping']>>;
 
-const fraction = legal<number>(
+/** @internal */
+export const patience = (value: unknown, name: string) => readOptions(name, patienceSchema, value);
+
+/** @internal The part of the examples that is kept for validation. */
+export const fraction = legal<number>(
   'a number above 0 and below 1, or data',
   (value) => typeof value === 'number' && value > 0 && value < 1,
 );
@@ -132,7 +136,7 @@ const fitSchema = {
     (value, name) => (typeof value === 'number' ? fraction(value, name) : readData(name, value)),
     null,
   ),
-  earlyStopping: optional((value, name) => readOptions(name, patienceSchema, value), null),
+  earlyStopping: optional(patience, null),
   seed,
   signal,
   onStep: callback<(progress: FitProgress) => void>,

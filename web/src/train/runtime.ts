@@ -8,6 +8,7 @@ import type {
   LinearFunctionOptions,
   RotaryFunctionOptions,
 } from '../functions.js';
+import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
 import type { Dropout, DropoutOptions } from '../layers/dropout.js';
@@ -19,6 +20,8 @@ import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/mu
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
+import type { FromPretrainedOptions } from '../models/from-pretrained.js';
+import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import type { Runtime } from '../owned.js';
 import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
@@ -26,6 +29,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
+import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
@@ -112,7 +116,10 @@ export interface TrainableLayers {
 export type TrainingHeed = TrainableLayers &
   DifferentiableFunctions &
   Operations &
-  Checkpoints & {
+  Checkpoints &
+  FineTuning & {
+    /** As in heed; the model can be saved. */
+    fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
@@ -128,9 +135,11 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
+    ...fineTuningOf({ runtime, tape }),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
+  members.fromPretrained = savable((source, options) => Heed.prototype.fromPretrained.call(heed, source, options));
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }

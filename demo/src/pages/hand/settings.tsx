@@ -2,13 +2,13 @@
 import { computed, type Signal } from '@preact/signals';
 import { Choice, Slider, Stepper, Toggle } from '../../components/controls';
 import { decimal, percent } from '../../components/numbers';
-import { shuffled } from './random';
+import { shuffled, uniform } from '../../engine/random';
 import { hand, input, limits, setWords } from './state';
 
 export function Settings() {
   const keys = input.value.order.length;
   const shuffle = () => {
-    hand.order.value = shuffled(keys, Date.now());
+    hand.order.value = shuffled(keys, uniform(Date.now()));
   };
   const renew = () => {
     for (const weight of [hand.queryWeight, hand.keyWeight, hand.valueWeight, hand.outputWeight]) weight.value = null;

@@ -2,9 +2,9 @@
 import { batch, computed, type Signal } from '@preact/signals';
 import { type Focus, focusCodec, focusState } from '../../components/focus';
 import type { Matrix, StepsInput } from '../../engine/hand';
+import { hash, randomMatrix } from '../../engine/random';
 import { choice, flag, integer, list, matrix, number, optional, text } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
-import { hash, randomMatrix } from './random';
 
 export const limits = { words: 8, features: 6, width: 8, heads: 4, entry: 1000 };
 

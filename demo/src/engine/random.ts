@@ -1,8 +1,8 @@
 /** Pseudorandom numbers from a seed that is part of the link, so that everyone sees the same numbers. */
-import type { Matrix } from '../../engine/hand';
+import type { Matrix } from './hand';
 
 /** mulberry32: uniform in [0, 1). */
-function uniform(seed: number): () => number {
+export function uniform(seed: number): () => number {
   let state = seed | 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -19,8 +19,8 @@ export function randomMatrix(rows: number, columns: number, seed: number): Matri
   return Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.round(10 * normal()) / 10));
 }
 
-export function shuffled(length: number, seed: number): number[] {
-  const next = uniform(seed);
+/** The numbers from 0 to length - 1 in random order (Fisher-Yates); `next` draws uniformly from [0, 1). */
+export function shuffled(length: number, next: () => number): number[] {
   const order = Array.from({ length }, (_, i) => i);
   for (let i = length - 1; i > 0; i--) {
     const j = Math.floor(next() * (i + 1));

@@ -1,0 +1,129 @@
+/** Trains the small transformer step by step, measures it, and goes back to earlier steps. */
+import type { Optimizer, Tensor, TrainingHeed } from 'heed/train';
+import { gradientNorms, type ModelSettings, makeModel, type Transformer } from './model';
+import { type Batch, drawBatch, noAnswer, symbols, type Task, type TaskName, tasks } from './tasks';
+
+export interface TrainerSettings extends ModelSettings {
+  task: TaskName;
+  seed: number;
+  learningRate: number;
+}
+
+/** What the page shows of one moment of the training. */
+export interface Snapshot {
+  /** Number of steps done. */
+  step: number;
+  /** The model's answer to each token of the fixed sequence. */
+  answers: number[];
+  /** Per layer and head: [L, L], row-major. */
+  weights: Float32Array[][];
+  /** The mean over queries of the largest weight, in the fixed sequence: 1 / L if the weights are equal, 1 if each query attends to one key. */
+  sharpness: number;
+}
+
+/** Loss and accuracy after some steps. */
+export interface Measure {
+  step: number;
+  loss: number;
+  accuracy: number;
+}
+
+export const batchSize = 32;
+/** Number of sequences that are not trained on, for the accuracy. */
+export const heldOut = 100;
+const heldOutStep = -2;
+const fixedStep = -3;
+
+export class Trainer {
+  readonly task: Task;
+  /** The sequence whose attention the page shows, with its answer. */
+  readonly fixed: { ids: number[]; labels: number[] };
+  readonly #heed: TrainingHeed;
+  readonly #settings: TrainerSettings;
+  readonly #model: Transformer;
+  readonly #optimizer: Optimizer;
+  readonly #test: Batch;
+  #step = 0;
+
+  constructor(heed: TrainingHeed, settings: TrainerSettings) {
+    this.#heed = heed;
+    this.#settings = settings;
+    this.task = tasks[settings.task];
+    const { length, causal } = this.task;
+    this.#model = makeModel(heed, settings, { symbols, length, causal }, settings.seed);
+    this.#optimizer = new heed.optim.AdamW(this.#model.parameters(), { lr: settings.learningRate });
+    this.#test = drawBatch(this.task, heldOut, settings.seed, heldOutStep);
+    const { ids, labels } = drawBatch(this.task, 1, settings.seed, fixedStep);
+    this.fixed = { ids: ids[0]!, labels: labels[0]! };
+  }
+
+  /** Number of steps done. */
+  get step(): number {
+    return this.#step;
+  }
+
+  /** One step of training on a new batch. `look` is called between the backward pass and the optimizer's step, while there are gradients. */
+  train(look: () => void = () => {}): void {
+    const { ids, labels } = drawBatch(this.task, batchSize, this.#settings.seed, this.#step);
+    this.#optimizer.zeroGrad();
+    this.#heed.losses.crossEntropy(this.#model.train().forward(ids).logits, labels).backward();
+    look();
+    this.#heed.optim.clipGradNorm(this.#model.parameters(), 1);
+    this.#optimizer.step();
+    this.#step++;
+  }
+
+  /** The norms of the gradients of the last `train`; call it from `look`. */
+  gradientNorms(): { name: string; norm: number }[] {
+    return gradientNorms(this.#model);
+  }
+
+  /** Loss and accuracy on sequences that are not trained on, without dropout. */
+  measure(): Measure {
+    const { ids, labels } = this.#test;
+    const { logits } = this.#model.eval().forward(ids);
+    const loss = this.#heed.losses.crossEntropy(logits, labels).item();
+    const asked = labels.flat();
+    const answers = largest(logits);
+    const right = asked.filter((label, i) => label === answers[i]).length;
+    return { step: this.#step, loss, accuracy: right / asked.filter((label) => label !== noAnswer).length };
+  }
+
+  snapshot(): Snapshot {
+    const { logits, weights } = this.#model.eval().forward([this.fixed.ids], true);
+    const maps = weights.map((heads) => heads.map(({ data }) => data));
+    const { length } = this.task;
+    const rows = maps
+      .flat()
+      .flatMap((map) => Array.from({ length }, (_, i) => map.subarray(i * length, (i + 1) * length)));
+    const sharpness = rows.reduce((sum, row) => sum + Math.max(...row), 0) / rows.length;
+    return { step: this.#step, answers: largest(logits), weights: maps, sharpness };
+  }
+
+  /** The model and the optimizer's state, from which `restore` goes on bit for bit. */
+  save(): { step: number; bytes: Uint8Array<ArrayBuffer> } {
+    return {
+      step: this.#step,
+      bytes: this.#heed.saveCheckpoint({ model: this.#model, optimizer: this.#optimizer }),
+    };
+  }
+
+  restore({ step, bytes }: { step: number; bytes: Uint8Array<ArrayBuffer> }): void {
+    this.#heed.loadCheckpoint(bytes, { model: this.#model, optimizer: this.#optimizer });
+    this.#step = step;
+  }
+
+  dispose(): void {
+    this.#optimizer.dispose();
+    this.#model.dispose();
+  }
+}
+
+/** The index of the largest entry of each row of the last axis. */
+function largest({ data, shape }: Tensor): number[] {
+  const width = shape.at(-1)!;
+  return Array.from({ length: data.length / width }, (_, row) => {
+    const entries = data.subarray(row * width, (row + 1) * width);
+    return entries.indexOf(Math.max(...entries));
+  });
+}

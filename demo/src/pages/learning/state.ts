@@ -1,0 +1,66 @@
+/** The settings of the page “Learning”. They are part of the link, so they are known before the rest of the page has loaded. */
+import { batch, computed, type Signal, signal } from '@preact/signals';
+import { type TaskName, taskNames } from '../../engine/learning/tasks';
+import type { TrainerSettings } from '../../engine/learning/trainer';
+import { choice, flag, integer, number, optional, text } from '../../state/codecs';
+import { type Codec, reset, urlState } from '../../state/url';
+
+const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('learning', name, initial, codec);
+
+/** Which part of the page is shown. */
+export const part = state<'tasks' | 'labels'>('part', 'tasks', choice('tasks', 'labels'));
+
+export const widths = ['32', '64', '128'] as const;
+export const headCounts = ['1', '2', '4'] as const;
+
+export const lesson = {
+  preset: state('preset', 'reverse', text),
+  task: state<TaskName>('task', 'reverse', choice(...taskNames)),
+  heads: state<(typeof headCounts)[number]>('heads', '2', choice(...headCounts)),
+  width: state<(typeof widths)[number]>('width', '32', choice(...widths)),
+  positions: state('positions', true, flag),
+  scale: state('scale', true, flag),
+  layerNorm: state('norm', true, flag),
+  dropout: state('dropout', 0, number(0, 0.5)),
+  rate: state('rate', 0.003, number(0.0001, 0.1)),
+  seed: state('seed', 1, integer(0, 9999)),
+};
+type Lesson = typeof lesson;
+export type LessonSettings = { [Name in keyof Lesson]: Lesson[Name] extends Signal<infer T> ? T : never };
+
+/** Draw each step, at most as many per second as the display shows; otherwise train as fast as possible. */
+export const everyStep = state('every', true, flag);
+
+/** The head that is shown large. */
+export const shownHead = {
+  layer: state('layer', 1, integer(0, 1)),
+  head: state('head', 0, integer(0, 3)),
+  view: state<'lines' | 'map'>('view', 'map', choice('lines', 'map')),
+  token: state<number | null>('token', null, optional(integer(0, 99))),
+};
+
+/** Sets all settings to their initial values, except those given. */
+export function setLesson(settings: Partial<LessonSettings>): void {
+  batch(() => {
+    reset([...Object.values(lesson), shownHead.layer, shownHead.head, shownHead.token] as Signal<unknown>[]);
+    for (const [name, value] of Object.entries(settings))
+      (lesson[name as keyof Lesson] as Signal<unknown>).value = value;
+  });
+}
+
+export const trainerSettings = computed(
+  (): TrainerSettings => ({
+    task: lesson.task.value,
+    heads: Number(lesson.heads.value),
+    width: Number(lesson.width.value),
+    positions: lesson.positions.value,
+    scale: lesson.scale.value,
+    layerNorm: lesson.layerNorm.value,
+    dropout: lesson.dropout.value,
+    learningRate: lesson.rate.value,
+    seed: lesson.seed.value,
+  }),
+);
+
+/** Whether everything that the page needs has been loaded; until then opening it makes requests. */
+export const loaded = signal(false);

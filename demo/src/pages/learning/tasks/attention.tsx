@@ -1,0 +1,72 @@
+/** The attention weights of every head on the sequence, and one of them large. */
+import { Choice } from '../../../components/controls';
+import { HeatMap } from '../../../components/heat-map';
+import { TokenAttention } from '../../../components/token-attention';
+import { symbol } from '../../../engine/learning/tasks';
+import { shownHead } from '../state';
+import { frame, training } from './session';
+
+export function Attention() {
+  const { snapshot, ids } = frame.value!;
+  const { weights } = snapshot;
+  const l = Math.min(shownHead.layer.value, weights.length - 1);
+  const h = Math.min(shownHead.head.value, weights[l]!.length - 1);
+  return (
+    <section class="panel" aria-labelledby="attention-title">
+      <header>
+        <h2 id="attention-title">Attention in this sequence</h2>
+      </header>
+      <p class="learn">One row per query, one column per key; stronger colours are larger weights.</p>
+      <div class="attention">
+        <fieldset class="head-grid" aria-label="Heads of both layers">
+          {weights.map((heads, layer) => (
+            <div class="head-row" key={layer} style={{ '--heads': heads.length }}>
+              <span class="layer-name">Layer {layer + 1}</span>
+              {heads.map((map, head) => (
+                <div class="head" key={head}>
+                  <button
+                    type="button"
+                    aria-pressed={layer === l && head === h}
+                    aria-label={`Show layer ${layer + 1}, head ${head + 1}`}
+                    onClick={() => {
+                      shownHead.layer.value = layer;
+                      shownHead.head.value = head;
+                    }}
+                  >
+                    <HeatMap weights={map} length={ids.length} />
+                  </button>
+                </div>
+              ))}
+            </div>
+          ))}
+        </fieldset>
+        <div>
+          <div class="bar">
+            <h3>
+              Layer {l + 1}, head {h + 1}
+            </h3>
+            <Choice
+              label="View"
+              state={shownHead.view}
+              options={[
+                ['lines', 'lines'],
+                ['map', 'heat map'],
+              ]}
+            />
+          </div>
+          <TokenAttention
+            tokens={ids.map((id, position) => symbol(id) + subscript(position + 1))}
+            weights={weights[l]![h]!}
+            view={shownHead.view.value}
+            pinned={shownHead.token}
+            changing={training.value}
+          />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+/** Digits occur several times, so tokens show their positions. */
+const subscript = (position: number): string =>
+  [...String(position)].map((digit) => '₀₁₂₃₄₅₆₇₈₉'[Number(digit)]).join('');

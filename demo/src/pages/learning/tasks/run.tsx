@@ -1,0 +1,74 @@
+/** Run, pause, single steps, going back; and the loss and the accuracy so far. */
+import { Slider, Toggle } from '../../../components/controls';
+import { count, decimal, percent } from '../../../components/numbers';
+import { lastStep } from '../../../engine/learning/session';
+import { heldOut } from '../../../engine/learning/trainer';
+import { everyStep } from '../state';
+import { frame, measured, pause, restart, rewind, step, train, training } from './session';
+
+export function RunControls() {
+  const current = frame.value!;
+  const { saved, snapshot } = current;
+  const at = saved.filter((one) => one <= snapshot.step).length - 1;
+  return (
+    <section class="run" aria-label="Training">
+      <div class="buttons">
+        <button
+          type="button"
+          class="first"
+          disabled={!training.value && snapshot.step >= lastStep}
+          onClick={training.value ? pause : train}
+        >
+          {training.value ? 'Pause' : snapshot.step ? 'Go on' : 'Train'}
+        </button>
+        <button type="button" onClick={step}>
+          One step
+        </button>
+        <button type="button" disabled={snapshot.step === 0 && !training.value} onClick={restart}>
+          Start over
+        </button>
+      </div>
+      <Slider
+        label="Go back to step"
+        min={0}
+        max={Math.max(1, saved.length - 1)}
+        value={at}
+        shown={count(saved[at]!)}
+        disabled={saved.length < 2}
+        onChange={(index) => rewind(saved[index]!)}
+      />
+      <Toggle label="Draw every step" state={everyStep} hint="off: train as fast as possible" />
+    </section>
+  );
+}
+
+/** Figures of the present step. Only where training stops is announced by screen readers. */
+export function Progress() {
+  const { snapshot, milliseconds } = frame.value!;
+  const { loss, accuracy, step: measuredAt } = measured.value!;
+  const facts = [
+    ['Step', count(snapshot.step), `${decimal(milliseconds / 1000, 1)} s of training`],
+    ['Accuracy', percent(accuracy, 1), `of ${heldOut} other sequences, step ${count(measuredAt)}`],
+    ['Loss', decimal(loss, 3), 'cross entropy on these'],
+    ['Largest weight', percent(snapshot.sharpness), 'of a query, on average'],
+  ] as const;
+  return (
+    <>
+      <dl class="figures">
+        {facts.map(([name, value, note]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <strong>{value}</strong>
+              <span>{note}</span>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <p class="unseen" role="status">
+        {training.value ? 'Training.' : `Step ${count(snapshot.step)}, accuracy ${percent(accuracy, 1)}.`}
+      </p>
+      {snapshot.step >= lastStep && <p class="facts">Training stops after {count(lastStep)} steps.</p>}
+    </>
+  );
+}

@@ -1,0 +1,96 @@
+/** The worker that trains, and what the page knows of it. */
+import { computed, effect, signal } from '@preact/signals';
+import type { Failure } from '../../../engine/failure';
+import { build } from '../../../engine/heed';
+import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-worker';
+import type { Frame } from '../../../engine/learning/session';
+import type { TrainerSettings } from '../../../engine/learning/trainer';
+import { everyStep, loaded, trainerSettings } from '../state';
+
+export const frame = signal<Frame | null>(null);
+/** Training has failed, for example because the loss is not finite. */
+export const failure = signal<Failure | null>(null);
+/** The worker could not be started. */
+export const unavailable = signal<Failure | null>(null);
+export const training = computed(() => frame.value?.training ?? false);
+/** The latest measurement that is not after the step that is shown. */
+export const measured = computed(() => {
+  const { measures, snapshot } = frame.value ?? { measures: [] };
+  return measures.filter(({ step }) => step <= snapshot!.step).at(-1);
+});
+
+let worker: Worker | undefined;
+let run = 0;
+
+const send = (command: WorkerCommand): void => worker?.postMessage(command);
+
+/** Starts the worker with the first call. Training starts over when a setting changes. */
+export function follow(): void {
+  if (followed) return;
+  followed = true;
+  startWorker();
+  effect(() => reset(trainerSettings.value));
+  effect(() => send({ type: 'pace', everyStep: everyStep.value }));
+}
+
+let followed = false;
+
+function reset(settings: TrainerSettings): void {
+  failure.value = null;
+  send({ type: 'reset', run: ++run, settings });
+}
+
+export function retry(): void {
+  startWorker();
+  send({ type: 'pace', everyStep: everyStep.peek() });
+  restart();
+}
+
+function startWorker(): void {
+  unavailable.value = null;
+  worker = new Worker(new URL('../../../engine/learning/learning-worker.ts', import.meta.url), { type: 'module' });
+  worker.onmessage = ({ data }: MessageEvent<WorkerReport>) => receive(data);
+  worker.onerror = (event) => {
+    event.preventDefault();
+    stopWorker({ message: event.message || 'The script of the worker could not be loaded.' });
+  };
+  send({ type: 'start', build: build.peek() });
+}
+
+function stopWorker(reason: Failure): void {
+  worker?.terminate();
+  worker = undefined;
+  frame.value = null;
+  unavailable.value = reason;
+}
+
+function receive(report: WorkerReport): void {
+  if (report.type === 'ready') loaded.value = true;
+  else if (report.type === 'unavailable') stopWorker(report.failure);
+  else if (report.type === 'failed') {
+    if (report.run === run) failure.value = report.failure;
+  } else if (report.type === 'frame') {
+    if (report.frame.run === run) frame.value = report.frame;
+    afterDrawing(() => send({ type: 'drawn' }));
+  }
+}
+
+const calm = matchMedia('(prefers-reduced-motion: reduce)');
+/** Milliseconds between frames for those who prefer reduced motion. */
+const calmInterval = 500;
+
+/** Calls `then` once the browser has drawn, which it does not while the page is in the background. */
+function afterDrawing(then: () => void): void {
+  const next = () => requestAnimationFrame(then);
+  if (calm.matches && training.value) setTimeout(next, calmInterval);
+  else next();
+}
+
+export const restart = (): void => reset(trainerSettings.peek());
+export const train = (): void => send({ type: 'train' });
+export const pause = (): void => send({ type: 'pause' });
+export const step = (): void => send({ type: 'step' });
+export function rewind(target: number): void {
+  failure.value = null;
+  send({ type: 'rewind', step: target });
+}

@@ -1,0 +1,271 @@
+/** The page “Learning”: its tasks, its trainer, and what its examples say. In Node; learning.browser.test.ts tests the page. */
+import { load, type TrainingHeed } from 'heed/train';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Session, type SessionCommand, type SessionReport } from '../../demo/src/engine/learning/session';
+import { drawBatch, noAnswer, type TaskName, taskNames, tasks } from '../../demo/src/engine/learning/tasks';
+import { Trainer, type TrainerSettings } from '../../demo/src/engine/learning/trainer';
+
+const initial: TrainerSettings = {
+  task: 'reverse',
+  heads: 2,
+  width: 32,
+  positions: true,
+  scale: true,
+  layerNorm: true,
+  dropout: 0,
+  learningRate: 0.003,
+  seed: 1,
+};
+
+let heed: TrainingHeed;
+beforeAll(async () => {
+  heed = await load();
+});
+afterAll(() => heed?.dispose());
+
+describe('tasks', () => {
+  const [ARROW, QUESTION] = [10, 11];
+  const check: Record<TaskName, (ids: number[], labels: number[]) => void> = {
+    reverse: (ids, labels) => ids.forEach((id, i) => expect(labels[ids.length - 1 - i]).toBe(id)),
+    sort(ids, labels) {
+      expect(labels.every((label, i) => i === 0 || labels[i - 1]! <= label)).toBe(true);
+      for (let digit = 0; digit < 10; digit++)
+        expect(labels.filter((label) => label === digit)).toHaveLength(ids.filter((id) => id === digit).length);
+    },
+    copy(ids, labels) {
+      const arrow = ids.indexOf(ARROW);
+      expect(labels.slice(0, arrow).every((label) => label === noAnswer)).toBe(true);
+      expect(labels.slice(arrow)).toEqual(ids.slice(0, arrow));
+      expect([...ids.slice(arrow + 1), labels.at(-1)]).toEqual(ids.slice(0, arrow));
+    },
+    repeated(ids, labels) {
+      const occurs = (id: number) => ids.filter((other) => other === id).length;
+      expect(ids[0]).toBe(QUESTION);
+      expect(occurs(labels[0]!)).toBe(2);
+      expect(new Set(ids).size).toBe(ids.length - 1);
+      expect(labels.slice(1).every((label) => label === noAnswer)).toBe(true);
+    },
+  };
+
+  it.each(taskNames)('%s has the right answers', (name) => {
+    const { ids, labels } = drawBatch(tasks[name], 200, 1, 0);
+    for (const [i, row] of ids.entries()) {
+      expect(row).toHaveLength(tasks[name].length);
+      check[name](row, labels[i]!);
+    }
+  });
+
+  it('draws the same batch for the same seed and step, and others otherwise', () => {
+    const draw = (seed: number, step: number) => drawBatch(tasks.reverse, 8, seed, step).ids.join();
+    expect(draw(1, 5)).toBe(draw(1, 5));
+    expect(new Set([draw(1, 5), draw(2, 5), draw(1, 6), draw(2, 4), draw(0, 0)]).size).toBe(5);
+  });
+});
+
+/** Trains until `steps`, and returns what the page shows then. */
+function trained(settings: Partial<TrainerSettings>, steps: number) {
+  const trainer = new Trainer(heed, { ...initial, ...settings });
+  let gradients: Record<string, number> = {};
+  const fresh = trainer.snapshot();
+  for (let i = 0; i < steps; i++)
+    trainer.train(() => {
+      if (i === steps - 1)
+        gradients = Object.fromEntries(trainer.gradientNorms().map(({ name, norm }) => [name, norm]));
+    });
+  const result = { ...trainer.measure(), fresh, ...trainer.snapshot(), gradients, fixed: trainer.fixed };
+  trainer.dispose();
+  return result;
+}
+
+/** The mean weight from query i to key `key(i)`, over the queries in [first, L). */
+function weightOn(map: Float32Array, length: number, key: (query: number) => number, first = 0): number {
+  let sum = 0;
+  for (let i = first; i < length; i++) sum += map[i * length + key(i)]!;
+  return sum / (length - first);
+}
+
+// The builds round differently, so the figures have some margin; on one build they are reproducible bit for bit.
+describe('what the examples say', () => {
+  it('reverse: which digits occur first, then 99 %, and the other diagonal in layer 2', () => {
+    expect(trained({}, 50).accuracy).toBeLessThan(0.4);
+    const { accuracy, weights, fixed, answers } = trained({}, 170);
+    expect(accuracy).toBeGreaterThan(0.985);
+    expect(answers).toEqual(fixed.labels);
+    for (const head of weights[1]!) expect(weightOn(head, 10, (i) => 9 - i)).toBeGreaterThan(0.5);
+  });
+
+  it('without positions it stays at the most frequent of the other digits', () => {
+    expect(trained({ positions: false }, 200).accuracy).toBeLessThan(0.32);
+  });
+
+  it('without 1/√d the softmax saturates and gradients vanish', () => {
+    const wide = { heads: 1, width: 128 };
+    const unscaled = trained({ ...wide, scale: false }, 60);
+    expect(unscaled.accuracy).toBeLessThan(0.2);
+    expect(unscaled.sharpness).toBeGreaterThan(0.95);
+    const scaled = trained({ ...wide }, 60);
+    expect(scaled.fresh.sharpness).toBeLessThan(0.3);
+    expect(scaled.accuracy).toBeGreaterThan(0.9);
+    for (const name of ['query', 'key'])
+      for (const layer of [0, 1])
+        expect(unscaled.gradients[`layers.${layer}.${name}`]!).toBeLessThan(
+          scaled.gradients[`layers.${layer}.${name}`]! / 3,
+        );
+  });
+
+  it('without layer norm it learns as well, at a higher rate better', () => {
+    expect(trained({ layerNorm: false }, 180).accuracy).toBeGreaterThan(0.98);
+    expect(trained({ layerNorm: false, learningRate: 0.03 }, 110).accuracy).toBeGreaterThan(0.97);
+    expect(trained({ learningRate: 0.03 }, 110).accuracy).toBeLessThan(0.2);
+  });
+
+  it('with dropout it takes longer', () => {
+    expect(trained({ dropout: 0.2 }, 100).accuracy).toBeLessThan(trained({}, 100).accuracy);
+    expect(trained({ dropout: 0.2 }, 220).accuracy).toBeGreaterThan(0.985);
+  });
+
+  it('one head is enough', () => {
+    const { accuracy, weights } = trained({ heads: 1 }, 160);
+    expect(accuracy).toBeGreaterThan(0.98);
+    expect(weights[1]).toHaveLength(1);
+  });
+
+  it('sort: 90 % early, and weights on several keys', () => {
+    const { accuracy, sharpness } = trained({ task: 'sort' }, 120);
+    expect(accuracy).toBeGreaterThan(0.88);
+    expect(sharpness).toBeLessThan(0.5);
+  });
+
+  it('copy: nothing above the diagonal, a second diagonal eight positions back', () => {
+    const { accuracy, weights } = trained({ task: 'copy' }, 180);
+    expect(accuracy).toBeGreaterThan(0.98);
+    for (const map of weights.flat())
+      for (let i = 0; i < 16; i++)
+        expect([...map.subarray(i * 16 + i + 1, (i + 1) * 16)].every((w) => w === 0)).toBe(true);
+    for (const map of weights[1]!) expect(weightOn(map, 16, (i) => i - 8, 8)).toBeGreaterThan(0.6);
+  });
+
+  it('repeated: without positions it is learned as well', () => {
+    for (const positions of [true, false])
+      expect(trained({ task: 'repeated', positions }, 160).accuracy).toBeGreaterThan(0.96);
+  });
+});
+
+describe('a session', () => {
+  /** A session, and all that it has reported. */
+  function begin(settings: Partial<TrainerSettings> = {}) {
+    const reports: SessionReport[] = [];
+    let waiting: (() => void)[] = [];
+    const session = new Session(heed, (report) => {
+      reports.push(structuredClone(report));
+      for (const wake of waiting.splice(0)) wake();
+    });
+    const handle = (command: SessionCommand) => session.handle(command);
+    handle({ type: 'reset', run: 1, settings: { ...initial, ...settings } });
+    const frame = () => {
+      const last = reports.filter((report) => report.type === 'frame').at(-1)!;
+      return (last as Extract<SessionReport, { type: 'frame' }>).frame;
+    };
+    /** Acknowledges frames until one fulfils the condition. */
+    const until = async (condition: () => boolean) => {
+      while (!condition()) {
+        const next = new Promise<void>((resolve) => waiting.push(resolve));
+        handle({ type: 'drawn' });
+        if (!condition()) await next;
+      }
+      waiting = [];
+    };
+    return { session, handle, reports, frame, until };
+  }
+
+  it('trains only when asked to, measures, and takes single steps', async () => {
+    const { session, handle, frame, until } = begin();
+    expect(frame().snapshot.step).toBe(0);
+    expect(frame().gradients).toBeNull();
+    handle({ type: 'drawn' });
+    handle({ type: 'step' });
+    expect(frame().snapshot.step).toBe(1);
+    expect(frame().training).toBe(false);
+    expect(frame().measures.map(({ step }) => step)).toEqual([0, 1]);
+    expect(frame().gradients!.every(({ norm }) => norm > 0)).toBe(true);
+    handle({ type: 'train' });
+    await until(() => frame().snapshot.step >= 12);
+    handle({ type: 'pause' });
+    await until(() => !frame().training);
+    expect(
+      frame()
+        .measures.map(({ step }) => step)
+        .slice(0, 3),
+    ).toEqual([0, 1, 10]);
+    session.dispose();
+  });
+
+  it('goes back to a saved step and repeats itself bit for bit', async () => {
+    const { session, handle, frame, until } = begin({ dropout: 0.1 });
+    handle({ type: 'train' });
+    await until(() => frame().snapshot.step >= 20);
+    handle({ type: 'pause' });
+    await until(() => !frame().training);
+    const end = frame();
+    handle({ type: 'drawn' });
+    handle({ type: 'rewind', step: 15 });
+    expect(frame().snapshot.step).toBe(10);
+    expect(frame().saved).toContain(20);
+    while (frame().snapshot.step < end.snapshot.step) {
+      handle({ type: 'drawn' });
+      handle({ type: 'step' });
+    }
+    expect(frame().snapshot).toEqual(end.snapshot);
+    session.dispose();
+  });
+
+  it('posts one frame per drawing, and waits for it when every step is to be drawn', async () => {
+    const { session, handle, frame, reports, until } = begin();
+    handle({ type: 'pace', everyStep: true });
+    handle({ type: 'train' });
+    const before = reports.length;
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(reports).toHaveLength(before); // the first frame has not been drawn
+    await until(() => frame().snapshot.step >= 3);
+    const steps = reports.flatMap((report) => (report.type === 'frame' ? [report.frame.snapshot.step] : []));
+    expect(steps.filter((step) => step > 0)).toEqual([1, 2, 3]);
+    session.dispose();
+  });
+
+  it('thins out what it has saved', () => {
+    const { session, handle, frame } = begin({ width: 32, heads: 1 });
+    for (let i = 0; i < 45; i++) {
+      handle({ type: 'drawn' });
+      handle({ type: 'step' });
+    }
+    expect(frame().saved).toEqual([0, 10, 20, 30, 40]);
+    session.dispose();
+  });
+
+  it('reports a failure and can start over', () => {
+    const { session, handle, reports, frame } = begin({ learningRate: 1e30 });
+    handle({ type: 'drawn' });
+    for (let i = 0; i < 5; i++) {
+      handle({ type: 'step' });
+      handle({ type: 'drawn' });
+    }
+    const failed = reports.find((report) => report.type === 'failed');
+    expect(failed).toMatchObject({ run: 1, failure: { code: 'DIVERGED' } });
+    handle({ type: 'reset', run: 2, settings: initial });
+    handle({ type: 'drawn' });
+    expect(frame()).toMatchObject({ run: 2, training: false });
+    session.dispose();
+  });
+
+  it('frees what it has made', () => {
+    const run = () => {
+      const { session, handle } = begin();
+      handle({ type: 'step' });
+      session.dispose();
+    };
+    for (let i = 0; i < 3; i++) run();
+    const before = heed.info.memoryBytes;
+    for (let i = 0; i < 30; i++) run();
+    expect(heed.info.memoryBytes).toBe(before);
+  });
+});

@@ -1,0 +1,233 @@
+/** Saved folders: what they hold, and that they load with the same results. tests/fixtures/saved/check.py compares them with PyTorch. */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { type Heed, load as loadPlain } from 'heed';
+import { load, type SavedFiles, type TrainingHeed } from 'heed/train';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { headerEnd, metadataOf, parseHeader } from '../../../web/src/io/safetensors.js';
+import { quantize } from '../../../web/src/train/fine-tuning/quantize.js';
+import { bytesOf, fixtures } from '../models/fixtures.js';
+import { tinyModel } from '../models/tiny.js';
+
+let heed: TrainingHeed;
+let plain: Heed;
+beforeAll(async () => {
+  heed = await load({ build: 'simd128' });
+  plain = await loadPlain({ build: 'simd128' });
+});
+
+const examples = ['apple fruit', 'pear fruit', 'cat animal', 'dog animal'].map((line) => {
+  const [text, label] = line.split(' ') as [string, string];
+  return { text, label };
+});
+const texts = ['a ripe melon', 'a lion'];
+
+function entriesOf(bytes: Uint8Array) {
+  const end = headerEnd(bytes, 'file', bytes.length);
+  const json = bytes.subarray(8, end);
+  expect(metadataOf(json, 'file')).toEqual({ format: 'pt' });
+  return new Map(
+    parseHeader(json, 'file', bytes.length).map(({ name, dtype, shape, begin, end: last }) => [
+      name,
+      { dtype, shape, bytes: Buffer.from(bytes.subarray(end + begin, end + last)).toString('base64') },
+    ]),
+  );
+}
+
+const textOf = (files: SavedFiles, name: string) => new TextDecoder().decode(files[name]);
+const jsonOf = (files: SavedFiles, name: string) => JSON.parse(textOf(files, name));
+const original = (name: string) => fs.readFileSync(new URL(`../../../web/model/${name}`, import.meta.url));
+
+describe('save', () => {
+  it('copies what has not changed', async () => {
+    const model = await heed.fromPretrained();
+    const files = await model.save();
+    const names = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'modules.json', '1_Pooling/config.json'];
+    expect(Object.keys(files).sort()).toEqual([...names, 'sentence_bert_config.json', 'model.safetensors'].sort());
+    for (const name of names) expect(textOf(files, name)).toBe(original(name).toString());
+    expect(Object.fromEntries(entriesOf(files['model.safetensors']!))).toEqual(Object.fromEntries(entriesOfShipped()));
+  });
+
+  it.each([undefined, 'fp32', 'q8'] as const)('writes a classifier on sentence vectors, dtype %s', async (dtype) => {
+    const model = await heed.fromPretrained();
+    const vectors = await model.embed(texts);
+    const { labels } = await heed.trainClassifier(model, examples, { seed: 1 });
+    const files = await model.save(dtype ? { dtype } : {});
+    expect(jsonOf(files, 'modules.json').at(-1)).toEqual({
+      idx: 3,
+      name: 'classifier',
+      path: '3_Dense',
+      type: 'sentence_transformers.models.Dense',
+    });
+    expect(jsonOf(files, '3_Dense/config.json')).toEqual({
+      in_features: 256,
+      out_features: 2,
+      bias: true,
+      activation_function: 'torch.nn.modules.linear.Identity',
+    });
+    expect([...entriesOf(files['3_Dense/model.safetensors']!)]).toMatchObject([
+      ['linear.weight', { dtype: 'F32', shape: [2, 256] }],
+      ['linear.bias', { dtype: 'F32', shape: [2] }],
+    ]);
+    const config = jsonOf(files, 'config.json');
+    expect(config).toMatchObject({
+      id2label: { 0: 'animal', 1: 'fruit' },
+      label2id: { animal: 0, fruit: 1 },
+      problem_type: 'single_label_classification',
+    });
+    expect('quantization_config' in config).toBe(dtype !== 'fp32');
+    const again = await plain.fromPretrained(files);
+    expect(again.config).toMatchObject({ labels, problemType: 'single_label_classification', unusedTensors: [] });
+    expect(again.config.storage).toEqual([dtype === 'fp32' ? 'F32' : 'I8']);
+    expect((await again.embed(texts)).data).toEqual(vectors.data);
+    const logits = (await model.predict('sequence-classification', texts)).logits.data;
+    expect((await again.predict('sequence-classification', texts)).logits.data).toEqual(logits);
+    again.dispose();
+  });
+
+  it('replaces a classifier that the folder has', async () => {
+    const model = await heed.fromPretrained();
+    await heed.trainClassifier(model, examples, { seed: 1 });
+    const again = await heed.fromPretrained(await model.save());
+    await heed.trainClassifier(again, [...examples, { text: 'trumpet', label: 'instrument' }], { seed: 1 });
+    const files = await again.save();
+    expect(jsonOf(files, 'modules.json')).toHaveLength(4);
+    expect(jsonOf(files, '3_Dense/config.json')).toMatchObject({ out_features: 3 });
+    const third = await plain.fromPretrained(files);
+    expect(third.config.labels).toEqual(['animal', 'fruit', 'instrument']);
+    expect((await third.predict('sequence-classification', texts)).logits.shape).toEqual([2, 3]);
+    third.dispose();
+  });
+
+  it("writes the family's head under the checkpoint's names", async () => {
+    const files = tinyModel();
+    const model = await heed.fromPretrained(files);
+    const before = entriesOf(await fileOf(files));
+    const own = ['x', 'y', 'z'].map((text, i) => ({ text, label: model.config.labels[i] ?? `LABEL_${i}` }));
+    await heed.trainClassifier(model, own, { seed: 1, head: 'family', epochs: 5 });
+    const saved = await model.save();
+    const after = entriesOf(saved['model.safetensors']!);
+    expect([...after.keys()]).toEqual([...before.keys()]);
+    const changed = [...after].filter(([name, { bytes }]) => bytes !== before.get(name)!.bytes).map(([name]) => name);
+    expect(changed.sort()).toEqual([
+      'bert.pooler.dense.bias',
+      'bert.pooler.dense.weight',
+      'classifier.bias',
+      'classifier.weight',
+    ]);
+    expect(saved['modules.json']).toBeUndefined();
+    const again = await plain.fromPretrained(saved);
+    const { logits } = await again.predict('sequence-classification', ['x', 'y z']);
+    expect(logits.data).toEqual((await model.predict('sequence-classification', ['x', 'y z'])).logits.data);
+    again.dispose();
+  });
+
+  it('keeps the layers after the pooling, and adds the list of modules where there is none', async () => {
+    const sentence = await heed.fromPretrained(bytesOf(join(fixtures, 'sentence')));
+    const files = await sentence.save();
+    for (const name of ['2_LayerNorm/model.safetensors', '3_Dense/config.json', '4_Dense/model.safetensors'])
+      expect(files[name]).toEqual(new Uint8Array(fs.readFileSync(join(fixtures, 'sentence', name))));
+    const model = await heed.fromPretrained(tinyModel());
+    await heed.trainClassifier(
+      model,
+      [
+        { text: 'x', label: 'a' },
+        { text: 'y', label: 'b' },
+      ],
+      { epochs: 1 },
+    );
+    const saved = await model.save();
+    expect(jsonOf(saved, 'modules.json').map(({ path }: { path: string }) => path)).toEqual([
+      '',
+      '1_Pooling',
+      '2_Dense',
+    ]);
+    const again = await plain.fromPretrained(saved);
+    expect((await again.embed('x y')).data).toEqual((await model.embed('x y')).data);
+    again.dispose();
+  });
+
+  it('keeps F16 and BF16', async () => {
+    for (const [name, dtype] of [
+      ['bert-f16', 'F16'],
+      ['bert-bf16', 'BF16'],
+    ] as const) {
+      const model = await heed.fromPretrained(bytesOf(join(fixtures, name)));
+      const entries = entriesOf((await model.save())['model.safetensors']!);
+      expect(entries.get('bert.encoder.layer.0.output.dense.weight')!.dtype).toBe(dtype);
+      const all = entriesOf((await model.save({ dtype: 'fp32' }))['model.safetensors']!);
+      expect(new Set([...all.values()].map((entry) => entry.dtype))).toEqual(new Set(['F32']));
+    }
+  });
+
+  it('quantizes as the core does: a q8 model has the same vectors from either file', async () => {
+    const files = bytesOf(join(fixtures, 'bert'));
+    const model = await heed.fromPretrained(files);
+    const saved = await model.save({ dtype: 'q8' });
+    const entries = entriesOf(saved['model.safetensors']!);
+    expect(entries.get('bert.encoder.layer.0.output.dense.weight')).toMatchObject({ dtype: 'I8', shape: [24, 40] });
+    expect(entries.get('bert.encoder.layer.0.output.dense.weight_scale')).toMatchObject({
+      dtype: 'F32',
+      shape: [24, 1],
+    });
+    expect(entries.get('bert.embeddings.LayerNorm.weight')!.dtype).toBe('F32');
+    expect(jsonOf(saved, 'config.json').quantization_config.ignore).toContain('bert.pooler.dense');
+    const ids = {
+      inputIds: [
+        [2, 7, 9, 3],
+        [2, 30, 12, 61, 3],
+      ],
+    };
+    const [fromFloat, fromInt] = [
+      await plain.fromPretrained(files, { dtype: 'q8' }),
+      await plain.fromPretrained(saved, { dtype: 'q8' }),
+    ];
+    expect((await fromInt.embed(ids)).data).toEqual((await fromFloat.embed(ids)).data);
+    fromFloat.dispose();
+    fromInt.dispose();
+  });
+
+  it('refuses a model that is being trained, a disposed one, and a source that is gone', async () => {
+    const model = await heed.fromPretrained();
+    const training = heed.trainClassifier(model, examples, { epochs: 2 });
+    await expect(model.save()).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('a model that is not being trained'),
+    });
+    await training;
+    await expect(model.save({ dtype: 'q4' } as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    model.dispose();
+    await expect(model.save()).rejects.toMatchObject({ code: 'DISPOSED' });
+    const folder = fs.mkdtempSync(join(fs.realpathSync('/tmp'), 'heed-save-'));
+    for (const [name, bytes] of Object.entries(bytesOf(join(fixtures, 'bert'))))
+      fs.writeFileSync(join(folder, name), bytes);
+    const other = await heed.fromPretrained(folder);
+    fs.rmSync(folder, { recursive: true });
+    await expect(other.save()).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('quantize', () => {
+  it('gives rows of zeros and of infinities a scale', () => {
+    const { integers, scales } = quantize(new Float32Array([0, 0, 1, Infinity, 254, -127]), 3, true);
+    expect([...scales]).toEqual([0, NaN, 2]);
+    expect([...integers]).toEqual([0, 0, 0, 0, 127, -64]); // -63.5 to the even integer
+  });
+});
+
+/** The tensors of the package's model. */
+function entriesOfShipped() {
+  const bytes = new Uint8Array(original('model.safetensors'));
+  const end = headerEnd(bytes, 'file', bytes.length);
+  return new Map(
+    parseHeader(bytes.subarray(8, end), 'file', bytes.length).map(({ name, dtype, shape, begin, end: last }) => [
+      name,
+      { dtype, shape, bytes: Buffer.from(bytes.subarray(end + begin, end + last)).toString('base64') },
+    ]),
+  );
+}
+
+async function fileOf(files: Record<string, Uint8Array | string>): Promise<Uint8Array> {
+  const model = await heed.fromPretrained(files);
+  return (await model.save())['model.safetensors']!;
+}

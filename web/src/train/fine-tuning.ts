@@ -1,0 +1,78 @@
+/** Teaching a pretrained model. The code is in a chunk of its own, which is loaded when it is first used. */
+import { type ModelSource, sourceForWorker } from '../io/source.js';
+import type { FromPretrainedOptions } from '../models/from-pretrained.js';
+import type { PretrainedModel } from '../models/model.js';
+import { LocalModel } from '../models/pretrained.js';
+import type { SignalLike } from '../platform.js';
+import { shippedModel } from '../shipped.js';
+import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
+import type { ClassifierExample } from './fine-tuning/examples.js';
+import type { Kit } from './fine-tuning/head.js';
+import type { ClassifierMetrics } from './fine-tuning/metrics.js';
+import type { Origin, SavedFiles, SaveOptions } from './fine-tuning/save.js';
+
+/** Functions that teach a pretrained model. */
+export interface FineTuning {
+  /**
+   * Teaches a model to label texts. Afterwards `model.predict('sequence-classification', texts)` and `classify(model, texts)` use the classifier, and `model.config.labels` are the
+   * labels. Every text is embedded once; a softmax layer is then trained on the vectors (with several labels per text, a sigmoid for each).
+   *
+   * @example
+   * const model = await heed.fromPretrained();
+   * await heed.trainClassifier(model, [{ text: 'a red apple', label: 'fruit' }, { text: 'a loud trumpet', label: 'instrument' }], { seed: 1 });
+   * const [[best]] = await classify(model, 'a ripe pear'); // { label: 'fruit', score: 0.9 }
+   * @throws HeedError `INVALID_ARGUMENT` for examples of one label only, empty texts, a text with two labels, or a label with one example where a part is kept for validation;
+   * `DIVERGED` if a loss is not finite. If it rejects, the model is as the last whole step left it
+   */
+  trainClassifier(
+    model: PretrainedModel,
+    examples: readonly ClassifierExample[],
+    options?: ClassifierOptions,
+  ): Promise<ClassifierResult>;
+  /** Compares the labels that a model predicts with those of examples. @throws HeedError `UNSUPPORTED` for a model without a classifier */
+  evaluateClassifier(
+    model: PretrainedModel,
+    examples: readonly ClassifierExample[],
+    options?: { signal?: SignalLike },
+  ): Promise<ClassifierMetrics>;
+}
+
+/** A model that can be saved: what `fromPretrained` of heed/train returns, except for a pool of workers. */
+export interface Savable {
+  /**
+   * The files of the model's folder with the current weights, by their paths: heed loads them, transformers loads the weights, and sentence-transformers the vectors; with a
+   * classifier on sentence vectors, its `encode` returns the logits. Files that have not changed are copied from the model's source, which is read again.
+   *
+   * @example
+   * const files = await model.save();
+   * const again = await heed.fromPretrained(files);
+   * @throws HeedError `INVALID_ARGUMENT` while the model is being trained; as `fromPretrained` if its source can no longer be read
+   */
+  save(options?: SaveOptions): Promise<SavedFiles>;
+}
+
+type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
+
+/** `fromPretrained` whose models can be saved. */
+export function savable(load: Load): Load {
+  return async (given, options) => {
+    const model = await load(given, options);
+    if (model instanceof LocalModel) {
+      const { remoteHost, revision, cache, integrity } = options ?? {};
+      const source = sourceForWorker(given ?? shippedModel(), remoteHost); // a copy, with absolute URLs
+      const origin: Origin = { source, options: { remoteHost, revision, cache, integrity } as Origin['options'] };
+      const save: Savable['save'] = async (options) =>
+        (await import('./fine-tuning/index.js')).save(model, origin, options);
+      Object.defineProperty(model, 'save', { value: save });
+    }
+    return model;
+  };
+}
+
+export function fineTuningOf(kit: Kit): FineTuning {
+  const loading = () => import('./fine-tuning/index.js');
+  return {
+    trainClassifier: async (...args) => (await loading()).trainClassifier(kit, ...args),
+    evaluateClassifier: async (...args) => (await loading()).evaluateClassifier(...args),
+  };
+}

@@ -1,0 +1,151 @@
+/** The examples of `trainClassifier`: reading, checking and splitting them. */
+import { describe, guarded, type HeedError, invalid } from '../../error.js';
+import { lengthOf, listOf, requireKnown, text } from '../../options.js';
+import { shuffled } from '../batches.js';
+
+/** A text, or with `pair` a pair of texts, and its label, or with `labels` those of its labels that hold. */
+export interface ClassifierExample {
+  readonly text: string;
+  /** The second text of a pair; all examples have one, or none has. */
+  readonly pair?: string;
+  /** One label per text. */
+  readonly label?: string;
+  /** Any number of labels per text; all examples have `labels`, or all have `label`. */
+  readonly labels?: readonly string[];
+}
+
+/** Checked examples. */
+export interface ExampleSet {
+  readonly texts: readonly string[];
+  readonly textPairs: readonly string[] | undefined;
+  /** The labels of each text; exactly one unless `isMultiLabel`. */
+  readonly labels: readonly (readonly string[])[];
+  readonly isMultiLabel: boolean;
+}
+
+const labelList = listOf(text, 'an array of labels');
+
+function fault(at: string, expected: string, got: string, hint?: string): HeedError {
+  return invalid(at, expected, got, 'INVALID_ARGUMENT', hint === undefined ? {} : { hint });
+}
+
+/**
+ * Reads examples. `isMultiLabel` and `hasPairs`: those of other examples of the same call, which these must be like.
+ * @throws HeedError `INVALID_ARGUMENT` for empty texts, for a text with two labels, and for examples that differ in what they have
+ */
+export function readExamples(argument: string, given: unknown, like?: ExampleSet): ExampleSet {
+  return guarded(argument, () => {
+    const form = '[{ text, label }, ...]';
+    if (!Array.isArray(given)) throw invalid(argument, form, describe(given));
+    const count = lengthOf(given, argument);
+    if (count === 0) throw fault(argument, 'at least one example', 'none');
+    const read = Array.from({ length: count }, (_, i) => readExample(given[i], `${argument}[${i}]`));
+    const first = like
+      ? { isMultiLabel: like.isMultiLabel, hasPair: like.textPairs !== undefined }
+      : { isMultiLabel: read[0]!.isMultiLabel, hasPair: read[0]!.pair !== undefined };
+    const known = new Map<string, { labels: readonly string[]; at: string }>();
+    for (const [i, { text, pair, labels, isMultiLabel }] of read.entries()) {
+      const at = `${argument}[${i}]`;
+      const others = like ? 'the examples to train on' : 'the first example';
+      if ((pair !== undefined) !== first.hasPair)
+        throw fault(`${at}.pair`, first.hasPair ? `a text, as in ${others}` : `none, as in ${others}`, describe(pair));
+      if (isMultiLabel !== first.isMultiLabel) {
+        const [expected, got] = first.isMultiLabel ? ['labels', 'label'] : ['label', 'labels'];
+        throw fault(at, `\`${expected}\`, as in ${others}`, `\`${got}\``);
+      }
+      const key = JSON.stringify([text, pair]);
+      const before = known.get(key);
+      const sorted = [...labels].sort();
+      if (before && JSON.stringify(before.labels) !== JSON.stringify(sorted)) {
+        const shown = (list: readonly string[]) => list.map((label) => `'${label}'`).join(', ') || 'none';
+        const expected = `${shown(before.labels)}, as ${before.at} says of the same text`;
+        throw fault(at, expected, `${shown(sorted)} for ${describe(text)}`, 'Remove one of the two');
+      }
+      known.set(key, { labels: sorted, at: `[${i}]` });
+    }
+    return {
+      texts: read.map(({ text }) => text),
+      textPairs: first.hasPair ? read.map(({ pair }) => pair!) : undefined,
+      labels: read.map(({ labels }) => labels),
+      isMultiLabel: first.isMultiLabel,
+    };
+  });
+}
+
+function readExample(value: unknown, at: string) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid(at, '{ text, label }', describe(value));
+  const example = { ...value } as Record<string, unknown>;
+  requireKnown(at, Object.keys(example), ['text', 'pair', 'label', 'labels']);
+  const hasLabels = example.labels !== undefined;
+  if (hasLabels === (example.label !== undefined))
+    throw fault(at, 'either `label` or `labels`', hasLabels ? 'both' : 'none');
+  const labels = hasLabels
+    ? labelList(example.labels, `${at}.labels`)
+    : [readText(example.label, `${at}.label`, 'a label that is not empty')];
+  if (new Set(labels).size < labels.length)
+    throw fault(`${at}.labels`, 'each label once', labels.map((label) => `'${label}'`).join(', '));
+  return {
+    text: readText(example.text, `${at}.text`),
+    pair: example.pair === undefined ? undefined : readText(example.pair, `${at}.pair`),
+    labels,
+    isMultiLabel: hasLabels,
+  };
+}
+
+/** A text with something to learn from. */
+export function readText(value: unknown, at: string, expected = 'a text that is not empty'): string {
+  const read = text(value, at);
+  if (read.trim() === '') throw fault(at, expected, describe(read));
+  return read;
+}
+
+/** Some of the examples. */
+export function subset(set: ExampleSet, indices: readonly number[]): ExampleSet {
+  return {
+    texts: indices.map((i) => set.texts[i]!),
+    textPairs: set.textPairs && indices.map((i) => set.textPairs![i]!),
+    labels: indices.map((i) => set.labels[i]!),
+    isMultiLabel: set.isMultiLabel,
+  };
+}
+
+/** The labels that occur, in the order of their UTF-16 units, as scikit-learn's encoder orders classes. */
+export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string): string[] {
+  const found = [...new Set(labels.flat())].sort();
+  const least = isMultiLabel ? 1 : 2;
+  if (found.length >= least) return found;
+  throw fault(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
+}
+
+/** The stream of random draws that chooses the examples for validation. */
+const SPLIT = 2 ** 31 - 1;
+
+/**
+ * Indices of examples to train on, and of those that are kept for validation: the part `fraction` of each label's examples, at least one; of examples with several labels, of all.
+ * @throws HeedError `INVALID_ARGUMENT` for a label with one example only
+ */
+export function split(
+  { labels, isMultiLabel }: ExampleSet,
+  fraction: number,
+  seed: number,
+  argument: string,
+): { trained: number[]; held: number[] } {
+  const groups = new Map<string, number[]>();
+  for (const i of shuffled(labels.length, seed, SPLIT)) {
+    const key = isMultiLabel ? '' : labels[i]![0]!;
+    groups.set(key, [...(groups.get(key) ?? []), i]);
+  }
+  const [trained, held]: number[][] = [[], []];
+  for (const [label, indices] of groups) {
+    if (indices.length < 2) {
+      const got = isMultiLabel ? 'one example' : `one example of '${label}'`;
+      throw fault(argument, 'at least two examples of each label, one of them to validate with', got);
+    }
+    const kept = Math.min(indices.length - 1, Math.max(1, Math.round(indices.length * fraction)));
+    held!.push(...indices.slice(0, kept));
+    trained!.push(...indices.slice(kept));
+  }
+  const order = (a: number, b: number) => a - b;
+  return { trained: trained!.sort(order), held: held!.sort(order) };
+}

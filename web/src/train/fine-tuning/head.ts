@@ -1,0 +1,156 @@
+/** Classifiers of texts: their layers while they are trained, and as the head of a model. */
+import { invalid } from '../../error.js';
+import { activation } from '../../models/families.js';
+import type { EmbedOptions } from '../../models/model.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import { Chain, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';
+import type { HeadTensor } from '../../models/weights.js';
+import type { Runtime } from '../../owned.js';
+import { buildModel, type Description } from '../description.js';
+import type { Sequential } from '../module.js';
+import type { Tape } from '../tape.js';
+
+/** The parts of heed that training runs on. */
+export interface Kit {
+  readonly runtime: Runtime;
+  readonly tape: Tape;
+}
+
+/** A dense layer, or a layer norm if `activation` is null, by its name in the checkpoint. */
+interface HeadLayer {
+  readonly name: string;
+  readonly activation: string | null;
+  readonly weight: HeadTensor;
+  readonly bias: HeadTensor | undefined;
+}
+
+/**
+ * A classifier. 'sentence': one dense layer on the vectors that `embed` returns; 'family': the layers that the published models of the family have, on the hidden states of one
+ * token or their mean.
+ */
+export interface ClassifierHead {
+  readonly kind: 'sentence' | 'family';
+  readonly layers: readonly HeadLayer[];
+}
+
+/** What `trainClassifier` has given a model, for `save`. */
+export interface Installed extends ClassifierHead {
+  readonly labels: readonly string[];
+  readonly problemType: 'single_label_classification' | 'multi_label_classification';
+}
+
+/** The heads of models that were trained here. */
+export const installed = new WeakMap<LocalModel, Installed>();
+
+const TASK = 'sequence-classification';
+
+/** The layers of the family's head in the checkpoint; null if it lacks any. */
+export function familyLayers({ type, tensors, settings }: HeadContext): HeadLayer[] | null {
+  const steps = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]![TASK] : [];
+  const layers = steps.map((step) => {
+    const name = 'dense' in step ? step.dense : step.norm;
+    const weight = tensors.get(`${name}.weight`);
+    if (!weight) return null;
+    const chosen = 'norm' in step ? null : step.activationKey;
+    return {
+      name,
+      weight,
+      bias: tensors.get(`${name}.bias`),
+      activation:
+        'norm' in step ? null : chosen ? activation(settings, chosen, 'gelu') : (step.activation ?? 'identity'),
+    };
+  });
+  return layers.length > 0 && !layers.includes(null) ? (layers as HeadLayer[]) : null;
+}
+
+/** The options of `embed` that make the rows which the head takes. */
+export function inputOf(model: LocalModel, { kind }: ClassifierHead): EmbedOptions {
+  if (kind === 'sentence') return {};
+  const pooling = model.headContext.settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
+  return { pooling, normalize: false, prompt: '' };
+}
+
+/** The head that a classifier of `labels` gets: see `ClassifierOptions.head`. Its last layer is new if the labels are. */
+export function chooseHead(
+  model: LocalModel,
+  wanted: 'auto' | 'sentence' | 'family',
+  labels: readonly string[],
+): ClassifierHead {
+  const { raw, sentence, headContext, config } = model;
+  const width = sentence.layers.at(-1)?.outFeatures ?? sentence.pooling.length * config.embedDim;
+  const zeros = (...shape: number[]): HeadTensor => ({
+    shape,
+    data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
+  });
+  const isFamily = !raw.heads.get(TASK)?.takesVectors && sentence.layers.length === 0;
+  const family = isFamily ? familyLayers(headContext) : null;
+  const agree = String([...config.labels].sort()) === String([...labels].sort());
+  if (wanted === 'family' && !family) {
+    const hint = "Leave `head` out: a linear layer on the model's sentence vectors is trained";
+    const got = 'one without it';
+    throw invalid('trainClassifier.head', "a checkpoint with its family's classifier", got, 'UNSUPPORTED', { hint });
+  }
+  if (wanted === 'sentence' || !family || (wanted === 'auto' && !agree)) {
+    const [weight, bias] = [zeros(labels.length, width), zeros(labels.length)];
+    return { kind: 'sentence', layers: [{ name: 'linear', activation: 'identity', weight, bias }] };
+  }
+  const last = family.at(-1)!;
+  if (agree && last.weight.shape[0] === labels.length) return { kind: 'family', layers: family };
+  const fresh = { ...last, weight: zeros(labels.length, last.weight.shape[1]!), bias: zeros(labels.length) };
+  return { kind: 'family', layers: [...family.slice(0, -1), fresh] };
+}
+
+/** The head as a model that can be trained. */
+export function trainableHead({ tape, runtime }: Kit, { layers }: ClassifierHead, eps: number): Sequential {
+  const parts = layers.map(({ activation, weight, bias }): Description => {
+    const [outFeatures, inFeatures] = weight.shape;
+    return activation === null
+      ? { layer: 'LayerNorm', options: { normalizedShape: outFeatures, eps, seed: 0 } }
+      : { layer: 'Linear', options: { inFeatures, outFeatures, bias: bias !== undefined, activation, seed: 0 } };
+  });
+  const module = buildModel(tape, runtime, { parts }) as Sequential;
+  const state = layers.flatMap(({ weight, bias, activation }, i) => {
+    const zeros = { shape: weight.shape.slice(0, 1), data: new Float32Array(weight.shape[0]!) };
+    const values = bias ?? (activation === null ? zeros : undefined);
+    return [[`${i}.weight`, weight] as const, ...(values ? [[`${i}.bias`, values] as const] : [])];
+  });
+  return module.loadStateDict(Object.fromEntries(state)) as Sequential;
+}
+
+/** The head with the values that training has given it. */
+export function trainedHead({ kind, layers }: ClassifierHead, module: Sequential): ClassifierHead {
+  const state = module.stateDict();
+  const tensor = (name: string): HeadTensor | undefined =>
+    state[name] && { shape: [...state[name].shape], data: state[name].data };
+  return {
+    kind,
+    layers: layers.map((layer, i) => ({ ...layer, weight: tensor(`${i}.weight`)!, bias: tensor(`${i}.bias`) })),
+  };
+}
+
+/** Makes it the head of the model for 'sequence-classification'. */
+export function install({ runtime }: Kit, model: LocalModel, head: Installed): void {
+  const { kind, layers, labels, problemType } = head;
+  const { raw, headContext, config } = model;
+  const { core } = runtime;
+  const chain = Chain.of(
+    layers.map(
+      ({ name, activation, weight, bias }) =>
+        () =>
+          activation === null
+            ? makeNorm(core, { name, weight, bias }, headContext.eps)
+            : makeDense(core, { name, weight, bias }, activation),
+    ),
+  );
+  raw.heads.get(TASK)?.chain.delete();
+  raw.heads.set(TASK, { chain, takesVectors: kind === 'sentence' });
+  if (kind === 'family') {
+    for (const { name, weight, bias } of layers) {
+      headContext.tensors.set(`${name}.weight`, weight);
+      if (bias) headContext.tensors.set(`${name}.bias`, bias);
+    }
+  }
+  config.labels = [...labels];
+  config.problemType = problemType;
+  installed.set(model, head);
+}

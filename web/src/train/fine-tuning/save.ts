@@ -1,0 +1,320 @@
+/** `model.save()`: a model's folder with its current weights, as heed, transformers and sentence-transformers read it. */
+
+import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
+import { Integrity } from '../../io/integrity.js';
+import { type Dtype, readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
+import { familyOf, parameterRowsOf } from '../../models/families.js';
+import type { LocalModel } from '../../models/pretrained.js';
+import { CLASSIFIER } from '../../models/sentence-transformers.js';
+import type { HeadTensor } from '../../models/weights.js';
+import { openWeights } from '../../models/weights.js';
+import { oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
+import type { SignalLike } from '../../platform.js';
+import type { Parameter } from '../parameters.js';
+import { requireIdle } from './busy.js';
+import { type Installed, installed } from './head.js';
+import { quantize } from './quantize.js';
+
+/** Options of `save`. */
+export interface SaveOptions {
+  /**
+   * How weights are stored. 'fp32': all in single precision. 'q8': matrices as int8 with a scale per row (X.weight_scale), in the layout that compressed-tensors calls
+   * int-quantized. Default: tensors that have not changed as they were in the file, others in single precision; if any has changed, none in int8.
+   */
+  dtype?: 'fp32' | 'q8';
+  signal?: SignalLike;
+}
+
+/** The files of a folder, by their paths. */
+export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
+
+/** Where a model came from. */
+export interface Origin {
+  readonly source: ModelSource;
+  readonly options: RemoteOptions;
+}
+
+const schema = {
+  dtype: optional(oneOf(['fp32', 'q8']), null),
+  signal,
+} satisfies Schema<SaveOptions>;
+
+/** The files that are copied as they are, where the folder has them. */
+const COPIED = [
+  'config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'added_tokens.json',
+  'vocab.txt',
+  'vocab.json',
+  'merges.txt',
+  'sentencepiece.bpe.model',
+  'spiece.model',
+  'modules.json',
+  'sentence_bert_config.json',
+  'config_sentence_transformers.json',
+  '1_Pooling/config.json',
+];
+
+/** @internal See `Savable.save`. */
+export async function save(model: LocalModel, { source, options }: Origin, given?: SaveOptions): Promise<SavedFiles> {
+  const { dtype, signal } = readOptions('save', schema, given);
+  void model.raw; // throws after dispose()
+  requireIdle('save', model);
+  const { integrity, ...remote } = options;
+  const folder = await openFolder(source, { ...remote, signal, integrity: new Integrity(integrity) });
+  try {
+    const files: SavedFiles = {};
+    const copy = async (path: string) => {
+      const file = await folder.open(path, { signal });
+      if (file) files[path] = (await readAll(file)) as Uint8Array<ArrayBuffer>;
+    };
+    await Promise.all(COPIED.map(copy));
+    const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
+    for (const { path } of modules ?? []) {
+      if (path !== '') await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
+    }
+    const stored = await readStored(folder, signal);
+    // From here on nothing is awaited: the weights are those of one moment.
+    requireIdle('save', model);
+    const writer = new WeightWriter(model, stored, dtype);
+    files['model.safetensors'] = writer.bytes();
+    writeLayers(files, writer);
+    const head = installed.get(model);
+    files['config.json'] = configOf(files['config.json']!, writer, head);
+    if (head?.kind === 'sentence') addClassifier(files, modules, head);
+    return files;
+  } catch (error) {
+    await folder.failed?.(error);
+    throw error;
+  }
+}
+
+/** A tensor as the file has it. */
+interface Stored {
+  readonly dtype: Dtype;
+  readonly shape: number[];
+  readonly bytes: Uint8Array;
+}
+
+/** The tensors of all files with weights, by name. */
+async function readStored(folder: ModelFolder, signal: SignalLike | undefined): Promise<Map<string, Stored>> {
+  const all = new Map<string, Stored>();
+  for (const open of (await openWeights(folder, signal)).files) {
+    const file = await open();
+    for (const [name, tensor] of await readTensors(file))
+      all.set(name, { ...tensor, dtype: readableDtype(tensor.dtype, tensorOf(file.name, name)) });
+    signal?.throwIfAborted();
+  }
+  return all;
+}
+
+type Module = { idx?: unknown; name?: unknown; path: string; type: string };
+
+function modulesOf(bytes: Uint8Array): Module[] {
+  return parseJson(bytes, 'modules.json') as Module[]; // checked when the model was loaded
+}
+
+const json = (value: unknown) => new TextEncoder().encode(`${JSON.stringify(value, null, 2)}\n`);
+
+/** A tensor of the new file. */
+interface Written {
+  name: string;
+  dtype: Dtype;
+  shape: number[];
+  data: ArrayBufferView;
+}
+
+/** Decides how each tensor is stored. */
+class WeightWriter {
+  readonly #stored: ReadonlyMap<string, Stored>;
+  readonly #dtype: 'fp32' | 'q8' | null;
+  /** Current values by the names of the file. */
+  readonly values: ReadonlyMap<string, () => HeadTensor>;
+  /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
+  readonly #matrices: ReadonlyMap<string, boolean>;
+  /** Values that are not those of the file. */
+  readonly #changed: ReadonlyMap<string, HeadTensor>;
+  #tensors: Written[] | null = null;
+
+  constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
+    this.#stored = stored;
+    this.#dtype = dtype;
+    const { family, config } = familyOf(model.headContext.settings);
+    const bareOf = (name: string) =>
+      (name.startsWith(family.prefix) ? name.slice(family.prefix.length) : name)
+        .replace(/\.gamma$/, '.weight')
+        .replace(/\.beta$/, '.bias');
+    const rows = parameterRowsOf(family, config);
+    const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {
+      const parameter = rows.get(bareOf(name))?.parameter ?? '';
+      const isWords = parameter === 'embeddings.word.weight';
+      const isLinear = /^(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
+        parameter,
+      );
+      return shape.length === 2 && (isWords || isLinear) ? [[name, isWords]] : [];
+    });
+    this.#matrices = new Map(matrices);
+    this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
+    const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
+    this.#changed = new Map(changed.filter((entry): entry is [string, HeadTensor] => entry[1] !== null));
+  }
+
+  /** Whether the matrices are stored in int8. */
+  get isQuantized(): boolean {
+    if (this.#dtype !== null) return this.#dtype === 'q8';
+    return this.#changed.size === 0 && [...this.#stored.values()].some(({ dtype }) => dtype === 'I8');
+  }
+
+  /** Modules with a matrix that is not in int8. */
+  get ignored(): string[] {
+    return this.#all()
+      .filter(({ name, dtype, shape }) => shape.length === 2 && dtype !== 'I8' && name.endsWith('.weight'))
+      .map(({ name }) => name.slice(0, -'.weight'.length));
+  }
+
+  bytes(): Uint8Array<ArrayBuffer> {
+    return writeSafetensors(this.#all(), { format: 'pt' });
+  }
+
+  #all(): Written[] {
+    this.#tensors ??= [...this.#stored]
+      .filter(([name]) => !(name.endsWith('_scale') && this.#stored.has(name.slice(0, -'_scale'.length))))
+      .flatMap(([name, tensor]) => this.#write(name, tensor));
+    return this.#tensors;
+  }
+
+  #write(name: string, tensor: Stored): Written[] {
+    const { dtype, shape, bytes } = tensor;
+    const isInt8 = dtype === 'I8';
+    const current = this.#changed.get(name);
+    if (!current) {
+      const keeps = isInt8 ? this.isQuantized : this.#dtype === null || (this.#dtype === 'fp32' && dtype === 'F32');
+      const scale = `${name}_scale`;
+      const scales = this.#stored.get(scale);
+      if (keeps && isInt8)
+        return [
+          { name, dtype, shape, data: bytes },
+          { name: scale, dtype: scales!.dtype, shape: scales!.shape, data: scales!.bytes },
+        ];
+      if (keeps) return [{ name, dtype, shape, data: bytes }];
+    }
+    const value = current ?? { shape, data: this.#file(name, tensor) };
+    if (!this.isQuantized || !this.#matrices.has(name)) return [{ name, dtype: 'F32', ...value }];
+    const [count = 1] = value.shape;
+    const { integers, scales } = quantize(value.data, count, this.#matrices.get(name)!);
+    return [
+      { name, dtype: 'I8', shape: value.shape, data: integers },
+      { name: `${name}_scale`, dtype: 'F32', shape: [count, 1], data: scales },
+    ];
+  }
+
+  /** The current value of a tensor, if it is not that of the file. */
+  #changeOf(name: string, tensor: Stored): HeadTensor | null {
+    const value = this.values.get(name)?.();
+    if (!value) return null;
+    if (String(value.shape) !== String(tensor.shape)) return value;
+    const before = this.#file(name, tensor);
+    return value.data.every((entry, i) => Object.is(entry, before[i])) ? null : value;
+  }
+
+  /** The value of a tensor in the file. */
+  #file(name: string, { bytes, dtype, shape }: Stored): Float32Array {
+    const data = widened(bytes, dtype, { name, shape });
+    const scale = dtype === 'I8' ? this.#stored.get(`${name}_scale`) : undefined;
+    if (!scale) return data;
+    const scales = widened(scale.bytes, scale.dtype, { name, shape: scale.shape });
+    const width = data.length / scales.length;
+    return data.map((value, i) => value * scales[Math.floor(i / width)]!);
+  }
+}
+
+/** The values that may have changed: those of parameters, and of a head that was trained. `names`: of tensors in the file by those without the family's prefix. */
+function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => HeadTensor> {
+  const values = new Map<string, () => HeadTensor>();
+  for (const parameter of (model as { parameters?(): Parameter[] }).parameters?.() ?? []) {
+    values.set(parameter.name, () => {
+      const { data, shape } = parameter.value;
+      return { data, shape: [...shape] };
+    });
+  }
+  const head = installed.get(model);
+  for (const { name, weight, bias } of head?.kind === 'family' ? head.layers : []) {
+    for (const [part, tensor] of Object.entries({ weight, bias }))
+      if (tensor) values.set(names.get(`${name}.${part}`) ?? `${name}.${part}`, () => tensor);
+  }
+  return values;
+}
+
+/** Writes the layers after the pooling, of a model whose parameters they are. */
+function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
+  for (const path of Object.keys(files)) {
+    const folder = /^(.+)\/model\.safetensors$/.exec(path)?.[1];
+    if (folder === undefined) continue;
+    const tensors = ['linear', 'norm'].flatMap((layer) =>
+      ['weight', 'bias'].flatMap((part): Written[] => {
+        const value = values.get(`${folder.replaceAll('/', '.')}.${layer}.${part}`)?.();
+        return value ? [{ name: `${layer}.${part}`, dtype: 'F32', ...value }] : [];
+      }),
+    );
+    if (tensors.length > 0) files[path] = writeSafetensors(tensors, { format: 'pt' });
+  }
+}
+
+/** compressed-tensors' description of int8 weights with a scale per row. */
+const quantization = (ignore: string[]) => ({
+  quant_method: 'compressed-tensors',
+  format: 'int-quantized',
+  quantization_status: 'compressed',
+  config_groups: {
+    group_0: {
+      targets: ['Linear', 'Embedding'],
+      weights: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
+    },
+  },
+  ignore,
+});
+
+/** config.json: as it was, unless labels or the storage have changed. */
+function configOf(bytes: Uint8Array<ArrayBuffer>, writer: WeightWriter, head: Installed | undefined) {
+  const config = parseJson(bytes, 'config.json') as Record<string, unknown>;
+  const changes: Record<string, unknown> = {};
+  if (writer.isQuantized !== (config.quantization_config !== undefined))
+    changes.quantization_config = writer.isQuantized ? quantization(writer.ignored) : undefined;
+  if (head) {
+    changes.id2label = Object.fromEntries(head.labels.map((label, i) => [i, label]));
+    changes.label2id = Object.fromEntries(head.labels.map((label, i) => [label, i]));
+    changes.problem_type = head.problemType;
+  }
+  return Object.keys(changes).length === 0 ? bytes : json({ ...config, ...changes });
+}
+
+const modulePath = (type: string) => `sentence_transformers.models.${type}`;
+
+/** Adds the classifier as the last module: a Dense layer without activation, so that sentence-transformers' `encode` returns the logits. */
+function addClassifier(files: SavedFiles, given: Module[] | null, { layers }: Installed): void {
+  const [{ weight, bias }] = layers as [Installed['layers'][number]];
+  const [outFeatures, inFeatures] = weight.shape as [number, number];
+  const modules = given ?? [
+    { idx: 0, name: '0', path: '', type: modulePath('Transformer') },
+    { idx: 1, name: '1', path: '1_Pooling', type: modulePath('Pooling') },
+  ];
+  files['1_Pooling/config.json'] ??= json({ word_embedding_dimension: inFeatures, pooling_mode_mean_tokens: true });
+  const others = modules.filter(({ name }) => name !== CLASSIFIER);
+  const old = modules.find(({ name }) => name === CLASSIFIER);
+  const path = old?.path ?? `${others.length}_Dense`;
+  const module = { idx: others.length, name: CLASSIFIER, path, type: modulePath('Dense') };
+  files['modules.json'] = json([...others, module]);
+  files[`${path}/config.json`] = json({
+    in_features: inFeatures,
+    out_features: outFeatures,
+    bias: true,
+    activation_function: 'torch.nn.modules.linear.Identity',
+  });
+  const tensors = Object.entries({ weight, bias: bias! }).map(
+    ([part, { shape, data }]): Written => ({ name: `linear.${part}`, dtype: 'F32', shape, data }),
+  );
+  files[`${path}/model.safetensors`] = writeSafetensors(tensors, { format: 'pt' });
+}
