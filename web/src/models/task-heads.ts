@@ -137,7 +137,7 @@ export interface HeadContext {
 }
 
 /** The layer with these values for its parameters. */
-function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
+export function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
   values.forEach((value, index) => {
     if (!value) return;
     const { buffer, byteOffset, byteLength } = value.data;

@@ -4,6 +4,15 @@ export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
+export type {
+  EmbeddingExamples,
+  EmbeddingResult,
+  EmbeddingTrainingOptions,
+  LabelledText,
+  PairExample,
+  TripletExample,
+} from './fine-tuning/embedding.js';
+export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
 export type { ClassifierMetrics, LabelMetrics } from './fine-tuning/metrics.js';
 export type { SavedFiles, SaveOptions } from './fine-tuning/save.js';

@@ -48,6 +48,13 @@ export class Parameter {
     this.gradients.setRequiresGradient(this.index, required);
   }
 
+  /** @internal Sets its value. */
+  write({ data }: Tensor): void {
+    const { buffer, byteOffset, byteLength } = data;
+    const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+    calling(this.name, () => this.#layer.raw.writeParameter(this.index, 0, bytes, 'F32', null));
+  }
+
   /** @internal The gradients of its layer. @throws HeedError `DISPOSED` */
   get gradients() {
     void this.#layer.raw;
