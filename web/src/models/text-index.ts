@@ -37,7 +37,14 @@ export class TextIndex {
     this.dimensions = texts.length === 0 ? 0 : vectors.length / texts.length;
   }
 
-  /** An index of texts and their vectors [N,D], which are normalized and rounded to int8. */
+  /**
+   * An index of texts and their vectors [N,D], which are normalized and rounded to int8.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.search([[1, 1e-3]], { topK: 1 })[0].text; // "east"
+   * index.dimensions; // 2
+   */
   static of(texts: readonly string[], vectors: TensorInput): TextIndex {
     const lines = strings(texts, 'texts');
     const { data, shape } = readRows('vectors', vectors);
@@ -60,7 +67,13 @@ export class TextIndex {
     return new TextIndex(lines, rounded, scales);
   }
 
-  /** Loads an index from a folder (URL, path or files) with `index.safetensors` and `words.txt`. */
+  /**
+   * Loads an index from a folder (URL, path or files) with `index.safetensors` and `words.txt`.
+   *
+   * @example
+   * const index = await TextIndex.load({ 'index.safetensors': bytes, 'words.txt': new TextEncoder().encode('north\neast\n') });
+   * index.texts; // ["north", "east"]
+   */
   static async load(source: ModelSource): Promise<TextIndex> {
     const folder = await openFolder(source);
     const open = (name: string) => folder.open(name, { required: true });
@@ -88,7 +101,13 @@ export class TextIndex {
     return new TextIndex(texts, new Int8Array(vectors.bytes), widen(scales.bytes, 'F32'));
   }
 
-  /** The file `index.safetensors`. */
+  /**
+   * The file `index.safetensors`.
+   *
+   * @example
+   * const bytes = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
+   * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
+   */
   toSafetensors(): Uint8Array<ArrayBuffer> {
     const count = this.texts.length;
     return writeSafetensors([
@@ -119,7 +138,12 @@ export class TextIndex {
     return best(scores, topK).map(({ index, score }) => ({ index, text: this.texts[index]!, score }));
   }
 
-  /** The vectors as they are stored, rounded: [N,D]. */
+  /**
+   * The vectors as they are stored, rounded: [N,D].
+   *
+   * @example
+   * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
+   */
   toTensor(): Tensor {
     const width = this.dimensions;
     return new Tensor(

@@ -36,7 +36,14 @@ export interface Hit {
 
 export const searchSchema = { topK: optional(topCount, 10) };
 
-/** For each query [N,E] the `topK` (default 10) most similar rows of the corpus [M,E], best first. The search is exact. */
+/**
+ * For each query [N,E] the `topK` (default 10) most similar rows of the corpus [M,E], best first. The search is exact.
+ *
+ * @example
+ * const corpus = await model.embed(['a fox', 'interest rates']);
+ * const [hits] = semanticSearch(await model.embed('an animal'), corpus, { topK: 1 });
+ * hits[0].index; // 0
+ */
 export function semanticSearch(queries: TensorInput, corpus: TensorInput, options?: { topK?: number }): Hit[][] {
   const { topK } = readOptions('semanticSearch', searchSchema, options);
   const { data, shape } = similarity(queries, corpus);
