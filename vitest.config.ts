@@ -47,7 +47,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'node',
-          include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts'],
+          include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts', 'tests/demo/*.test.ts'],
           exclude: browser,
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage

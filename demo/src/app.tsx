@@ -96,5 +96,5 @@ function running(): string {
 function offline(): string {
   if (!online.value) return 'You are offline; the page still works.';
   if (offlineReady.value) return 'Saved: the page now works offline.';
-  return complete.value ? 'Loaded: the page makes no further requests.' : '';
+  return complete.value ? 'Loaded: the page makes no further requests of its own.' : '';
 }

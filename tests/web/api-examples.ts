@@ -48,7 +48,11 @@ export function publicItems(): Item[] {
     seen.add(symbol);
     items.push({ name, examples: examplesOf(symbol), around });
   };
-  const basesOf = (type: ts.Type): ts.Type[] => (type.getBaseTypes() ?? []).flatMap((base) => [base, ...basesOf(base)]);
+  const basesOf = (type: ts.Type): ts.Type[] => {
+    // Of Layer<RawLinear>, the bases are those of Layer.
+    const bases = ((type as ts.TypeReference).target ?? type).getBaseTypes() ?? [];
+    return bases.flatMap((base) => [base, ...basesOf(base)]);
+  };
 
   for (const entry of entries) {
     const source = program.getSourceFile(`${root}web/src/${entry}.ts`)!;

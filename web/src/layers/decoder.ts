@@ -71,6 +71,7 @@ const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;
  * decoder.step([target[1]], branch);
  * branch.length; // 2
  * cache.length; // 1
+ * branch.dispose();
  */
 export class DecoderCache extends Owned<RawDecoderCache> {
   /** @internal */
@@ -147,6 +148,7 @@ function decode<W extends boolean>(
  * const { output, weights } = layer.forward(target, memory, { causal: true, returnWeights: true });
  * weights.self.shape; // [2, 2, 2], from target [2, 8]
  * weights.memory.shape; // [2, 2, 3], from memory [3, 8]
+ * const cache = layer.makeCache(memory); // then `step`, row by row
  */
 export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
   /** @internal */

@@ -151,7 +151,7 @@ export interface Losses {
    * pair j is no negative of i if its rows equal those of i, or by `groups`.
    *
    * @example
-   * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { temperature: 1 }).item(); // 0.313
+   * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313
    */
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
 }

@@ -95,6 +95,7 @@ export type Kind = keyof typeof kinds;
  * heed.losses.mse(layer.forward(x), [[1], [2], [3]]).backward();
  * optimizer.step();
  * optimizer.paramGroups[0].lr = 1e-4;
+ * optimizer.dispose();
  */
 export class Optimizer extends Owned<RawOptimizer> {
   /** The parameters in groups. */
