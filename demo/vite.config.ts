@@ -4,12 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
+import { policy } from './policy.mjs';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-
-/** The same policy as in index.html; as a header, it applies to the worker, too. */
-const policy =
-  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; base-uri 'none'; form-action 'none'";
 
 export default defineConfig({
   root: here('.'),

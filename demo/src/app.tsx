@@ -107,6 +107,6 @@ function offline(): string {
       : 'Saved: the page now works offline, “Learning” once it has been opened.';
   if (!complete.value) return '';
   return all
-    ? 'Loaded: the page makes no further requests.'
-    : 'Loaded: the page makes no further requests. “Learning” is loaded when it is opened.';
+    ? 'Loaded: the page makes no further requests of its own.'
+    : 'Loaded: the page makes no further requests of its own. “Learning” is loaded when it is opened.';
 }

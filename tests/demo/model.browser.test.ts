@@ -112,7 +112,7 @@ describe('the page “Your model”', () => {
     const elsewhere = new URL('/model/', site.url.replace('localhost', '127.0.0.1')).href;
     const { page } = await site.open(`#model?url=${encodeURIComponent(elsewhere)}`);
     await page.getByRole('button', { name: 'Open', exact: true }).click();
-    await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*Save these files/s);
+    await expect.poll(() => alert(page)).toMatch(/cannot be fetched.*save the files/s);
     const links = await page
       .getByRole('alert')
       .getByRole('link')
@@ -123,7 +123,7 @@ describe('the page “Your model”', () => {
   it('opens a folder by its URL', async () => {
     const url = new URL('/model/', site.url).href;
     const { page } = await site.open(`#model?${written}&url=${encodeURIComponent(url)}`);
-    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
     expect(largestDifference(await shownMatrix(page, 'own-cosines'), await cosines('fp32'))).toBeLessThan(shownWithin);
   });
@@ -164,8 +164,8 @@ describe('the page “Your model”', () => {
       ['not a url at all:::', /not a URL|status 404|config\.json/],
       [new URL('/nowhere/', site.url).href, /config\.json|404/],
     ] as const) {
-      await page.getByLabel('Or enter the folder’s URL').fill(url);
-      await page.getByRole('button', { name: 'Open' }).click();
+      await page.getByLabel('Or enter the address').fill(url);
+      await page.getByRole('button', { name: 'Open', exact: true }).click();
       await expect.poll(() => alert(page)).toMatch(says);
     }
 

@@ -24,7 +24,7 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
 /** Links to the pages, each with the elements that appear last. */
 const pages: [hash: string, ...shown: string[]][] = [
   ['#hand?positions=add&heads=2', '#mixed td', '.plots svg'],
-  ['#text', '.words li', '#shipped-cosines td', '.plot svg'],
+  ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
   ['#text?view=map', '.map-area canvas', '.plot svg'],
   ['#model', '.drop'],
   ['#speed', '.plot svg'],
@@ -127,7 +127,7 @@ describe('the page', () => {
     const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
     await giveOwnClock(context);
     await page.reload();
-    await page.getByText('Loaded: the page makes no further requests.').waitFor();
+    await page.getByText('Loaded: the page makes no further requests of its own.').waitFor();
     await context.setOffline(true);
     const requests: string[] = [];
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));

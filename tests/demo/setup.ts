@@ -7,10 +7,9 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
+import { policy } from '../../demo/policy.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** As a header, the policy applies to the worker, too. */
-const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
 const types: Record<string, string> = {
   '.html': 'text/html',
   '.js': 'text/javascript',

@@ -27,7 +27,17 @@ export type HeedErrorCode =
   /** a bug in heed; please report it */
   | 'INTERNAL';
 
-/** The one error that heed throws. Its message reads `argument: expected Y, got X`, and may end with what to do. */
+/**
+ * The one error that heed throws. Its message reads `argument: expected Y, got X`, and may end with what to do.
+ *
+ * @example
+ * try {
+ *   heed.softmax('no numbers');
+ * } catch (error) {
+ *   error instanceof HeedError; // true
+ *   error.code; // "INVALID_ARGUMENT"
+ * }
+ */
 export class HeedError extends Error {
   /** Stable; for programs to tell errors apart. */
   readonly code: HeedErrorCode;

@@ -221,32 +221,58 @@ export abstract class Functions {
     );
   }
 
-  /** exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E]. */
+  /**
+   * exp(x_i) / sum_j exp(x_j) over the last axis, without overflow. x [...,E] -> [...,E].
+   *
+   * @example
+   * heed.softmax([0, 0, Math.log(2)]).toArray(); // [0.25, 0.25, 0.5]
+   */
   softmax(x: TensorInput): Tensor;
   softmax(x: TensorInput, options?: object): Tensor {
     return run('softmax', { x }, {}, options, ([raw]) => toTensor(this.#core.softmax(raw!)));
   }
 
-  /** The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out]. */
+  /**
+   * The time-distributed layer phi(x W^T + b). x [...,in], weight [out,in], bias [out] -> [...,out].
+   *
+   * @example
+   * heed.linear([[1, 2]], { weight: [[3, 4], [0, -1]], bias: [1, 0], activation: 'relu' }).toArray(); // [[12, 0]]
+   */
   linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
     return run('linear', { x }, linearSchema, options, ([raw], read) => toTensor(this.#core.linear(raw!, read)));
   }
 
-  /** gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E]. */
+  /**
+   * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). x [...,E] -> [...,E].
+   *
+   * @example
+   * heed.layerNorm([1, 2, 3, 4]).toArray(); // [-1.3416, -0.4472, 0.4472, 1.3416]
+   */
   layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
     return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
       toTensor(this.#core.layerNorm(raw!, read)),
     );
   }
 
-  /** Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape. */
+  /**
+   * Z * x, where each entry of Z is zero with probability p (Srivastava et al. 2014). x of any shape -> the same shape.
+   *
+   * @example
+   * heed.dropout([1, 1, 1, 1], { p: 0.5, seed: 1 }); // some entries are 0, the others 2
+   * heed.dropout([1, 1, 1, 1], { p: 0.5, training: false }).toArray(); // [1, 1, 1, 1]
+   */
   dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
     return run('dropout', { x }, dropoutSchema, options, ([raw], { training, ...read }) =>
       toTensor(this.#core.dropout(raw!, training ? read : { ...read, p: 0 })),
     );
   }
 
-  /** Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim]. */
+  /**
+   * Sine on even columns and cosine on odd ones of i base^(-2k/dim) (Vaswani et al. 2017, section 3.5). -> [length, dim].
+   *
+   * @example
+   * heed.positionalEncoding(2, 4).toArray(); // [[0, 1, 0, 1], [0.8415, 0.5403, 0.01, 1]]
+   */
   positionalEncoding(length: number, dim: number, options?: PositionalEncodingFunctionOptions): Tensor {
     const rows = integer(length, 'positionalEncoding: length', 0);
     const columns = integer(dim, 'positionalEncoding: dim', 1);
@@ -255,7 +281,12 @@ export abstract class Functions {
     );
   }
 
-  /** Rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates pair k of row i by i base^(-2k/dim). x [...,L,D] -> [...,L,D]. */
+  /**
+   * Rotary embedding (Su et al. 2021, arXiv:2104.09864): rotates pair k of row i by i base^(-2k/dim). x [...,L,D] -> [...,L,D].
+   *
+   * @example
+   * heed.rotary([[1, 0], [1, 0]]).toArray(); // [[1, 0], [0.5403, 0.8415]]: row 1 is rotated by 1 radian
+   */
   rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
     return run('rotary', { x }, rotaryFunctionSchema, options, ([raw], read) =>
       toTensor(this.#core.rotary(raw!, read)),

@@ -76,15 +76,33 @@ function and(a: MaskInput, b: MaskInput): BooleanMask | Tensor {
 
 /** Makes and combines masks without a runtime. */
 export interface BooleanMasks {
-  /** Query i may attend to keys 0..i: [length, keys]; `keys` default `length`. */
+  /**
+   * Query i may attend to keys 0..i: [length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.causal(3).toArray(); // [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+   */
   causal(length: number, keys?: number): BooleanMask;
-  /** Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`. */
+  /**
+   * Query i may attend to the keys j with |i - j| <= radius: [length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.window(3, 1).toArray(); // [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+   */
   window(length: number, radius: number, keys?: number): BooleanMask;
-  /** Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length. */
+  /**
+   * Of sequence n the first `lengths[n]` keys may be attended to: [N, 1, 1, keys]; `keys` default: the longest length.
+   *
+   * @example
+   * heed.masks.padding([1, 3]).toArray(); // [[[[1, 0, 0]]], [[[1, 1, 1]]]]
+   */
   padding(lengths: readonly number[], keys?: number): BooleanMask;
   /**
    * Allows what both masks allow; their shapes broadcast against each other. Two boolean masks give a boolean one. If one is additive so is the result: the sum, and -Infinity
    * for what a boolean mask forbids.
+   *
+   * @example
+   * heed.masks.and(heed.masks.causal(3), heed.masks.window(3, 1)).toArray(); // [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
    */
   and(a: BooleanMaskInput, b: BooleanMaskInput): BooleanMask;
   and(a: MaskInput, b: MaskInput): BooleanMask | Tensor;
@@ -100,11 +118,20 @@ export const masks: BooleanMasks = { causal, window, padding, and };
 
 /** Makes and combines masks. */
 export interface Masks extends BooleanMasks {
-  /** ALiBi (Press et al. 2021, arXiv:2108.12409): -slope_h |i - j| as an additive mask [numHeads, length, keys]; `keys` default `length`. */
+  /**
+   * ALiBi (Press et al. 2021, arXiv:2108.12409): -slope_h |i - j| as an additive mask [numHeads, length, keys]; `keys` default `length`.
+   *
+   * @example
+   * heed.masks.alibi(2, 3).shape; // [2, 3, 3]
+   */
   alibi(numHeads: number, length: number, keys?: number): Tensor;
   /**
    * T5's relative bias (Raffel et al. 2019, arXiv:1910.10683) as an additive mask [H, length, keys]: distances fall into logarithmic buckets, whose scores `table`
    * [numBuckets, H] holds. `keys` default `length`.
+   *
+   * @example
+   * const table = Array.from({ length: 32 }, () => [0, 0]); // learned: 32 buckets, 2 heads
+   * heed.masks.relative(table, 3).shape; // [2, 3, 3]
    */
   relative(table: TensorInput, length: number, keys?: number, options?: RelativeBiasOptions): Tensor;
 }

@@ -103,10 +103,22 @@ export class Heed extends Functions {
   declare readonly Decoder: LayerClass<Decoder, DecoderOptions>;
   declare readonly Transformer: LayerClass<Transformer, TransformerOptions>;
 
-  /** Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package. */
+  /**
+   * Compares what attention, a dense, a convolutional and a recurrent layer of the same width cost; also an export of the package.
+   *
+   * @example
+   * heed.flops(100, { dim: 64 }).attention.flops; // 5017600
+   */
   readonly flops = flops;
 
-  /** Ranks heads by how much the result changes when each is masked; also an export of the package. */
+  /**
+   * Ranks heads by how much the result changes when each is masked; also an export of the package.
+   *
+   * @example
+   * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2, seed: 1 });
+   * const ranked = await heed.headImportance(2, (headMask) => attention.forward(x, { headMask }).output);
+   * ranked.length; // 2
+   */
   readonly headImportance = headImportance;
 
   /** @internal */
@@ -162,6 +174,10 @@ export class Heed extends Functions {
   /**
    * Ends this caller's use of the module: frees the layers and models made through this object and ends their workers. Calling it again does nothing; any other use of
    * this object, its layers or its models throws `DISPOSED`. Objects that other calls of `load()` returned go on working; the module's memory is freed with the last of them.
+   *
+   * @example
+   * const heed = await load();
+   * heed.dispose(); // or `using heed = await load();`
    */
   dispose(): void {
     this.#runtime.dispose();

@@ -73,7 +73,13 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     for (let i = 0, extent = firstExtent(this); i < extent; i++) yield this.at(i);
   }
 
-  /** The numbers in arrays, one level per axis: `number` for a tensor without axes, `number[]` with one, `number[][]` with two. Name the type that fits: `x.toArray<number[][]>()`. */
+  /**
+   * The numbers in arrays, one level per axis: `number` for a tensor without axes, `number[]` with one, `number[][]` with two. Name the type that fits: `x.toArray<number[][]>()`.
+   *
+   * @example
+   * const x = new Tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
+   * x.toArray(); // [[1, 2], [3, 4]]
+   */
   toArray<Result extends NestedNumbers = NestedNumbers>(): Result {
     return nest<NestedNumbers>(
       this,
@@ -85,6 +91,9 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   /**
    * The numbers as text, aligned in columns: four decimal places, for masks none. Of more than 1000 numbers, only the first and last three entries of each axis are
    * shown, as in NumPy.
+   *
+   * @example
+   * String(new Tensor(Float32Array.of(1, -0.5), [2])); // "[ 1.0000, -0.5000]"
    */
   toString(): string {
     const textOf = (value: number) =>

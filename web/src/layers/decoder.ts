@@ -60,7 +60,19 @@ export interface DecoderCacheOptions {
 
 const cacheSchema = { keyMask } satisfies Schema<DecoderCacheOptions>;
 
-/** Keys and values of a sequence or a batch, kept between the steps of decoding it. Only the layer that made it can use it. */
+/**
+ * Keys and values of a sequence or a batch, kept between the steps of decoding it. Only the layer that made it can use it.
+ *
+ * @example
+ * const cache = decoder.makeCache(memory);
+ * decoder.step([target[0]], cache);
+ * cache.length; // 1
+ * const branch = cache.clone();
+ * decoder.step([target[1]], branch);
+ * branch.length; // 2
+ * cache.length; // 1
+ * branch.dispose();
+ */
 export class DecoderCache extends Owned<RawDecoderCache> {
   /** @internal */
   readonly maker: IncrementalDecoder;
@@ -130,6 +142,13 @@ function decode<W extends boolean>(
 /**
  * Self-attention over the target, attention to the memory, feed-forward, each with its residual and norm: `torch.nn.TransformerDecoderLayer` with `batch_first`.
  * Parameters `self_attn.*`, `multihead_attn.*` (see `MultiHeadAttention`), `linear1.*`, `linear2.*`, `norm1.*`, `norm2.*`, `norm3.*`.
+ *
+ * @example
+ * const layer = new heed.DecoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
+ * const { output, weights } = layer.forward(target, memory, { causal: true, returnWeights: true });
+ * weights.self.shape; // [2, 2, 2], from target [2, 8]
+ * weights.memory.shape; // [2, 2, 3], from memory [3, 8]
+ * const cache = layer.makeCache(memory); // then `step`, row by row
  */
 export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
   /** @internal */
@@ -154,7 +173,15 @@ export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
   }
 }
 
-/** Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`. */
+/**
+ * Decoder layers one after the other: `torch.nn.TransformerDecoder`. Parameters `layers.0.*`, ... (see `DecoderLayer`), and `norm.*` with `finalNorm`.
+ *
+ * @example
+ * const decoder = new heed.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });
+ * const { output } = decoder.forward(target, memory, { causal: true });
+ * const cache = decoder.makeCache(memory);
+ * decoder.step(target, cache); // the same rows; the next call goes on from here
+ */
 export class Decoder extends IncrementalDecoder<RawDecoder> {
   /** @internal */
   declare protected readonly options: Read<typeof encoderSchema>;

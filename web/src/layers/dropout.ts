@@ -14,6 +14,11 @@ export interface DropoutOptions extends LayerOptions {
 /**
  * z(x) = Z * x with new Bernoulli draws Z on each call in training, the identity in evaluation (Srivastava et al. 2014).
  * x of any shape -> the same shape. No parameters.
+ *
+ * @example
+ * const dropout = new heed.Dropout({ p: 0.5, seed: 1 });
+ * dropout.forward([1, 1, 1, 1]).toArray(); // [1, 1, 1, 1]
+ * dropout.train().forward([1, 1, 1, 1]); // some are 0, the others 2
  */
 export class Dropout extends TensorLayer {
   /** @internal */

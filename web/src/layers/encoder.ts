@@ -74,7 +74,13 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
     );
   }
 
-  /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is. */
+  /**
+   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has all other weights of this layer, which stays as it is.
+   *
+   * @example
+   * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 4, feedForwardDim: 16 });
+   * const smaller = layer.prune([0, 3]); // two heads are left
+   */
   prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('EncoderLayer.prune: heads', heads, numHeads);
@@ -159,6 +165,10 @@ export class Encoder extends Layer<RawEncoder> {
   /**
    * A smaller encoder without `heads`, a list per layer, whose output equals that of this encoder with them masked. It has all other weights of this encoder, which stays as
    * it is.
+   *
+   * @example
+   * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 4, feedForwardDim: 16, numLayers: 2 });
+   * const smaller = encoder.prune([[0, 3], [1]]); // two heads are left in the first layer, three in the second
    * @throws HeedError `INVALID_ARGUMENT` for heads that do not exist, or all of a layer
    */
   prune(heads: readonly (readonly number[])[]): this {

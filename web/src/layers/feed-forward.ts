@@ -23,6 +23,10 @@ export interface FeedForwardOptions extends LayerOptions {
 /**
  * W_2 Dropout(phi(W_1 x + b_1)) + b_2 at every position (Vaswani et al. 2017, section 3.3). x [..., E] -> [..., E].
  * Parameters `linear1.weight` [F, E], `linear1.bias` [F], `linear2.weight` [E, F], `linear2.bias` [E].
+ *
+ * @example
+ * const feedForward = new heed.FeedForward({ embedDim: 8, feedForwardDim: 32, activation: 'gelu' });
+ * feedForward.forward(x).shape; // [3, 8]
  */
 export class FeedForward extends TensorLayer {
   /** @internal */

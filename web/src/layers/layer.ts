@@ -24,6 +24,17 @@ export interface UnboundLayer<Made, Options> {
  * the same result.
  *
  * Calls throw a HeedError: `SHAPE_MISMATCH` for tensors that do not fit, `INVALID_ARGUMENT` for other illegal arguments, `OUT_OF_MEMORY`, and `DISPOSED` after `dispose()`.
+ *
+ * @example
+ * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 2, seed: 1 });
+ * layer.parameterCount; // 18
+ * layer.flops(10); // 320
+ * console.log(layer.summary());
+ * const other = new heed.Linear({ inFeatures: 8, outFeatures: 2 });
+ * other.loadStateDict(layer.stateDict()); // names and shapes are PyTorch's
+ * other.train().training; // true
+ * other.eval().training; // false
+ * other.dispose(); // frees its memory; `using other = ...` does so at the end of a block
  */
 export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw> {
   /** @internal The constructor's options as its schema read them, every one present; subclasses declare which. */

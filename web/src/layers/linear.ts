@@ -19,6 +19,10 @@ export interface LinearOptions extends LayerOptions {
 /**
  * The time-distributed layer z(x)_u = phi(w_0 + W x_u): the same weights at every position. `torch.nn.Linear`, then phi.
  * x [..., inFeatures] -> [..., outFeatures]. Parameters `weight` [out, in], `bias` [out].
+ *
+ * @example
+ * const linear = new heed.Linear({ inFeatures: 8, outFeatures: 2, activation: 'relu' });
+ * linear.forward(x).shape; // [3, 2], from x [3, 8]
  */
 export class Linear extends TensorLayer {
   /** @internal */

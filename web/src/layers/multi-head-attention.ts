@@ -136,7 +136,13 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
     });
   }
 
-  /** A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is. */
+  /**
+   * A smaller layer without `heads`, whose output equals that of this layer with them masked. It has this layer's weights for the other heads; this layer stays as it is.
+   *
+   * @example
+   * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 4 });
+   * const smaller = attention.prune([0, 3]); // two heads are left
+   */
   prune(heads: readonly number[]): this {
     const { numHeads } = this.options;
     const kept = remainingHeads('MultiHeadAttention.prune: heads', heads, numHeads);

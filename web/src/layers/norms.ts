@@ -13,6 +13,10 @@ export interface LayerNormOptions extends LayerOptions {
 /**
  * gamma (x - mean) / sqrt(variance + eps) + beta over the last axis, variance with 1/E (Ba, Kiros, Hinton 2016, arXiv:1607.06450). `torch.nn.LayerNorm`.
  * x [..., E] -> [..., E]. Parameters `weight` [E], `bias` [E].
+ *
+ * @example
+ * const norm = new heed.LayerNorm({ normalizedShape: 4 });
+ * norm.forward([[1, 2, 3, 4]]).toArray(); // [[-1.3416, -0.4472, 0.4472, 1.3416]]
  */
 export class LayerNorm extends TensorLayer {
   /** @internal */
@@ -34,6 +38,11 @@ export interface BatchNormOptions extends LayerOptions {
 /**
  * Each feature normalized by its moving averages over the batch (Ioffe, Szegedy 2015, arXiv:1502.03167): `torch.nn.BatchNorm1d` in inference, features last.
  * For comparison with `LayerNorm`. x [..., E] -> [..., E]. Parameters `weight`, `bias` and buffers `running_mean`, `running_var`, all [E].
+ *
+ * @example
+ * const norm = new heed.BatchNorm({ numFeatures: 2 });
+ * norm.loadStateDict({ ...norm.stateDict(), running_mean: [1, 2], running_var: [4, 1] });
+ * norm.forward([[3, 2]]).toArray(); // [[1, 0]]
  */
 export class BatchNorm extends TensorLayer {
   /** @internal */

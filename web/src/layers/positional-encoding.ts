@@ -21,6 +21,10 @@ export interface PositionalEncodingOptions extends LayerOptions {
 /**
  * Encodes each position i: sin(i base^(-2k/E)) on even and cos on odd features (Vaswani et al. 2017, section 3.5), or a learned vector.
  * x [..., L, E] -> the same shape; with mode 'concat', x [..., L, D] of any width -> [..., L, D + E].
+ *
+ * @example
+ * const encoding = new heed.PositionalEncoding({ embedDim: 4 });
+ * encoding.forward([[0, 0, 0, 0], [0, 0, 0, 0]]).toArray(); // [[0, 1, 0, 1], [0.8415, 0.5403, 0.01, 1]]
  */
 export class PositionalEncoding extends TensorLayer {
   /** @internal */

@@ -7,6 +7,9 @@ import { Layer } from './layer.js';
 export abstract class TensorLayer extends Layer<RawTensorLayer> {
   /**
    * Applies the layer to `x`; the class says which shapes it takes and returns.
+   *
+   * @example
+   * new heed.Linear({ inFeatures: 3, outFeatures: 2 }).forward([[1, 2, 3]]).shape; // [1, 2]
    * @throws HeedError `SHAPE_MISMATCH` for an `x` that does not fit
    */
   forward(x: TensorInput): Tensor;

@@ -47,6 +47,7 @@ export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWe
  * @example
  * const transformer = new heed.Transformer({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numEncoderLayers: 2, numDecoderLayers: 2 });
  * const { output } = transformer.forward(source, target, { sourceKeyMask, causal: true });
+ * const cache = transformer.makeCache(source, { keyMask: sourceKeyMask }); // then `step`, row by row
  */
 export class Transformer extends IncrementalDecoder<RawTransformer> {
   /** @internal */

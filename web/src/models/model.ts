@@ -169,13 +169,38 @@ export interface PretrainedModel {
    * const { data, scales } = await model.embed(texts, { output: 'int8' }); // a quarter of the bytes
    */
   embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
-  /** Tokens as the model would get them, special tokens included. */
+  /**
+   * Tokens as the model would get them, special tokens included.
+   *
+   * @example
+   * const { tokens, inputIds } = await model.tokenize('a fox');
+   * tokens[0]; // ["[CLS]", "a", "fox", "[SEP]"]
+   */
   tokenize(texts: string | readonly string[], options?: TokenizeOptions): Promise<TokenizeResult>;
-  /** The logits of a task's head. @throws HeedError UNSUPPORTED if the checkpoint has no such head */
+  /**
+   * The logits of a task's head.
+   *
+   * @example
+   * const { logits } = await classifier.predict('sequence-classification', ['a fox', 'a dog']);
+   * logits.shape; // [2, labels]
+   * @throws HeedError UNSUPPORTED if the checkpoint has no such head
+   */
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
-  /** The text of token ids, without special tokens. */
+  /**
+   * The text of token ids, without special tokens.
+   *
+   * @example
+   * const { inputIds } = await model.tokenize('a fox');
+   * await model.decode(inputIds[0]); // "a fox"
+   */
   decode(ids: readonly number[]): Promise<string>;
-  /** Frees the model's memory, or ends its workers. */
+  /**
+   * Frees the model's memory, or ends its workers.
+   *
+   * @example
+   * const model = await heed.fromPretrained(); // or `using model = ...`
+   * model.dispose();
+   */
   dispose(): void;
   [Symbol.dispose](): void;
 }

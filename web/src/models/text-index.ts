@@ -56,6 +56,11 @@ export class TextIndex {
   /**
    * An index of texts and their vectors: fp32 [N,D], which are rounded to int8, or as `embed` returns them for the outputs 'int8' and 'binary' (D a multiple of 8), which are kept
    * as they are, in D bytes or D / 8 bytes per text.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.search([[1, 1e-3]], { topK: 1 })[0].text; // "east"
+   * index.dimensions; // 2
    */
   static of(texts: readonly string[], vectors: Corpus): TextIndex {
     const lines = strings(texts, 'texts');
@@ -69,7 +74,13 @@ export class TextIndex {
     return new TextIndex(lines, rows);
   }
 
-  /** Loads an index from a folder (URL, path or files) with `index.safetensors` and `words.txt`. */
+  /**
+   * Loads an index from a folder (URL, path or files) with `index.safetensors` and `words.txt`.
+   *
+   * @example
+   * const index = await TextIndex.load({ 'index.safetensors': bytes, 'words.txt': new TextEncoder().encode('north\neast\n') });
+   * index.texts; // ["north", "east"]
+   */
   static async load(source: ModelSource): Promise<TextIndex> {
     const folder = await openFolder(source);
     const open = (name: string) => folder.open(name, { required: true });
@@ -97,7 +108,13 @@ export class TextIndex {
     return new TextIndex(texts, { data, count, width: vectors.shape[1]!, bits });
   }
 
-  /** The file `index.safetensors`. */
+  /**
+   * The file `index.safetensors`.
+   *
+   * @example
+   * const bytes = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).toSafetensors();
+   * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
+   */
   toSafetensors(): Uint8Array<ArrayBuffer> {
     const { data, count, width, bits } = this.#rows;
     const shape = [count, width];
@@ -132,7 +149,16 @@ export class TextIndex {
     }));
   }
 
+<<<<<<< HEAD
   /** The vectors as they are stored, rounded and of length 1: [N,D]. */
+=======
+  /**
+   * The vectors as they are stored, rounded: [N,D].
+   *
+   * @example
+   * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
+   */
+>>>>>>> wt-demo
   toTensor(): Tensor {
     const { data, count, bits } = this.#rows;
     const width = this.dimensions;

@@ -46,6 +46,8 @@ const SUCCESS = '_SUCCESS';
 /**
  * Counts the rows of a plan's parts. If none is missing, writes `_SUCCESS` and deletes temporary files of processes that died; otherwise says what is missing.
  *
+ * @example
+ * const { complete, rows, missing } = await finishEmbedding('vectors');
  * @throws HeedError as `workEmbedding`
  */
 export async function finishEmbedding(folder: string, options: FinishOptions = {}): Promise<FinishResult> {
@@ -211,7 +213,12 @@ export interface EmbeddingStatus {
 /** Parts from whose times the rate is computed. */
 const RECENT = 100;
 
-/** How far a plan is, over all its workers. */
+/**
+ * How far a plan is, over all its workers.
+ *
+ * @example
+ * const status = embeddingStatus('vectors');
+ */
 export function embeddingStatus(folder: string): EmbeddingStatus {
   const manifest = readManifest(folder);
   const { done, failed } = findParts(folder, manifest);

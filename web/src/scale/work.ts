@@ -52,6 +52,8 @@ const schema = { ...queueSchema, lock: number(1) };
 /**
  * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other processes, and takes over those of processes that die.
  *
+ * @example
+ * const { done, failed } = await workEmbedding('vectors', { workers: 4 });
  * @throws HeedError UNSUPPORTED or INVALID_FILE if this machine, its heed or the files are not those of the plan; NETWORK if the queue is away; the signal's reason
  */
 export async function workEmbedding(folder: string, options: WorkOptions = {}): Promise<WorkResult> {

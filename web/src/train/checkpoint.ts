@@ -51,6 +51,9 @@ export interface Checkpoints {
    * Puts parts that were made as those of the checkpoint into its state; training then goes on as it would have without the interruption, bit for bit on the same build of the
    * module. The optimizer and the schedule may be left out. A load that fails changes nothing.
    *
+   * @example
+   * const bytes = heed.saveCheckpoint({ model, optimizer });
+   * heed.loadCheckpoint(bytes, { model, optimizer }); // made in the same way, in this process or a later one
    * @throws HeedError `INVALID_FILE` for bytes that are no checkpoint; `INVALID_ARGUMENT` or `SHAPE_MISMATCH` for the checkpoint of another model, optimizer or schedule
    */
   loadCheckpoint(bytes: Uint8Array | ArrayBuffer, parts: CheckpointParts): void;

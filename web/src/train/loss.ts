@@ -2,7 +2,14 @@ import type { RawTensor } from '../core.js';
 import { Tensor } from '../tensor.js';
 import type { Tape } from './tape.js';
 
-/** A tensor without axes that can be differentiated: a loss, or a sum or multiple of losses. */
+/**
+ * A tensor without axes that can be differentiated: a loss, or a sum or multiple of losses.
+ *
+ * @example
+ * const loss = heed.losses.mse(new heed.Linear({ inFeatures: 8, outFeatures: 1 }).train().forward(x), [[1], [2], [3]]);
+ * loss.backward();
+ * loss.item(); // its value
+ */
 export class Loss extends Tensor {
   readonly #tape: Tape;
 

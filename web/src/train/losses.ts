@@ -111,19 +111,47 @@ export interface Losses {
    * heed.losses.crossEntropy([[2, 0], [0, 2]], [0, 1]).item(); // 0.1269
    */
   crossEntropy(logits: TensorInput, labels: IndexInput, options?: CrossEntropyOptions): Loss;
-  /** (input - target)^2 of two tensors of one shape. */
+  /**
+   * (input - target)^2 of two tensors of one shape.
+   *
+   * @example
+   * heed.losses.mse([1, 2], [1, 4]).item(); // 2
+   */
   mse(input: TensorInput, target: TensorInput): Loss;
-  /** Binary cross entropy of logits and targets in [0, 1] of one shape [..., C]. */
+  /**
+   * Binary cross entropy of logits and targets in [0, 1] of one shape [..., C].
+   *
+   * @example
+   * heed.losses.bceWithLogits([[0, 2]], [[1, 1]]).item(); // 0.41
+   */
   bceWithLogits(logits: TensorInput, target: TensorInput, options?: BceWithLogitsOptions): Loss;
-  /** Negative log-likelihood of counts `target` under Poisson distributions, of two tensors of one shape. */
+  /**
+   * Negative log-likelihood of counts `target` under Poisson distributions, of two tensors of one shape.
+   *
+   * @example
+   * heed.losses.poisson([0, 1], [1, 2]).item(); // 0.859
+   */
   poisson(input: TensorInput, target: TensorInput, options?: PoissonOptions): Loss;
-  /** a, b [..., E], labels [...] of 1 or -1: 1 - cos(a, b) for 1, max(0, cos(a, b) - margin) for -1. */
+  /**
+   * a, b [..., E], labels [...] of 1 or -1: 1 - cos(a, b) for 1, max(0, cos(a, b) - margin) for -1.
+   *
+   * @example
+   * heed.losses.cosineEmbedding([[1, 0], [1, 0]], [[1, 0], [1, 1]], [1, -1]).item(); // 0.354
+   */
   cosineEmbedding(a: TensorInput, b: TensorInput, labels: TensorInput, options?: CosineEmbeddingOptions): Loss;
-  /** max(0, |anchor - positive| - |anchor - negative| + margin) of tensors [..., E] of one shape. */
+  /**
+   * max(0, |anchor - positive| - |anchor - negative| + margin) of tensors [..., E] of one shape.
+   *
+   * @example
+   * heed.losses.triplet([[0, 0]], [[0, 1]], [[3, 0]], { margin: 3 }).item(); // 1
+   */
   triplet(anchor: TensorInput, positive: TensorInput, negative: TensorInput, options?: TripletOptions): Loss;
   /**
    * In-batch negatives: a [N, E], b [M, E], M >= N. Row i of b belongs to row i of a; the other rows of b are its negatives (van den Oord et al. 2018, arXiv:1807.03748). A
    * pair j is no negative of i if its rows equal those of i, or by `groups`.
+   *
+   * @example
+   * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313
    */
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
 }

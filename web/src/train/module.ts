@@ -28,6 +28,11 @@ const isChild = (value: unknown): value is Child => value instanceof Layer || va
  *     return this.head.forward(heed.mean(this.encoder.forward(x).output));
  *   }
  * }
+ * const classifier = new Classifier();
+ * classifier.train(); // ... and train it, then
+ * classifier.eval().forward(x).shape; // [3]
+ * new Classifier().loadStateDict(classifier.stateDict());
+ * classifier.dispose();
  */
 export abstract class Module implements Trainable {
   readonly #tape: Tape;

@@ -64,19 +64,49 @@ const meanSchema = { mask: optional(booleanMask, null) } satisfies Schema<MeanOp
  * Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`.
  */
 export interface Operations {
-  /** a + b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes. */
+  /**
+   * a + b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes.
+   *
+   * @example
+   * heed.add([[1, 2], [3, 4]], [10, 20]).toArray(); // [[11, 22], [13, 24]]
+   */
   add(a: Loss, b: Loss | number): Loss;
   add(a: TensorInput | number, b: TensorInput | number): Tensor;
-  /** a * b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes. */
+  /**
+   * a * b, entry by entry; shapes broadcast as in NumPy, and numbers stand for tensors without axes.
+   *
+   * @example
+   * heed.multiply([[1, 2], [3, 4]], 2).toArray(); // [[2, 4], [6, 8]]
+   */
   multiply(a: Loss, b: Loss | number): Loss;
   multiply(a: TensorInput | number, b: TensorInput | number): Tensor;
-  /** The tensors one after the other along an axis; elsewhere their extents are the same. */
+  /**
+   * The tensors one after the other along an axis; elsewhere their extents are the same.
+   *
+   * @example
+   * heed.concatenate([[[1], [2]], [[3], [4]]], { axis: -1 }).toArray(); // [[1, 3], [2, 4]]
+   */
   concatenate(tensors: readonly TensorInput[], options?: ConcatenateOptions): Tensor;
-  /** The entries of an axis from `start` up to, but not including, `end`. `Tensor.slice`, in contrast, returns a constant. */
+  /**
+   * The entries of an axis from `start` up to, but not including, `end`. `Tensor.slice`, in contrast, returns a constant.
+   *
+   * @example
+   * heed.slice([[1, 2, 3]], { axis: -1, start: 1 }).toArray(); // [[2, 3]]
+   */
   slice(x: TensorInput, options?: SliceOptions): Tensor;
-  /** The same entries in another shape. */
+  /**
+   * The same entries in another shape.
+   *
+   * @example
+   * heed.reshape([[1, 2], [3, 4]], [4]).toArray(); // [1, 2, 3, 4]
+   */
   reshape(x: TensorInput, shape: readonly number[]): Tensor;
-  /** The mean over the tokens, x [..., L, E] -> [..., E]. */
+  /**
+   * The mean over the tokens, x [..., L, E] -> [..., E].
+   *
+   * @example
+   * heed.mean([[1, 2], [3, 4]]).toArray(); // [2, 3]
+   */
   mean(x: TensorInput, options?: MeanOptions): Tensor;
   /**
    * A function of tensors that JavaScript computes, and whose gradient it knows.

@@ -18,6 +18,10 @@ export interface Optim {
   /**
    * Scales all gradients so that their norm, taken together, is at most `maxNorm`; returns the norm before: `torch.nn.utils.clip_grad_norm_`. If that is not finite, the
    * gradients stay as they are.
+   *
+   * @example
+   * heed.losses.mse(layer.forward(x), target).backward();
+   * const norm = heed.optim.clipGradNorm(layer.parameters(), 1); // before optimizer.step()
    */
   clipGradNorm(params: Iterable<Parameter>, maxNorm: number): number;
   /** Learning rates that change from step to step. */

@@ -85,7 +85,18 @@ const kinds = {
 
 export type Kind = keyof typeof kinds;
 
-/** Base of the optimizers. Their state is kept until `dispose()` or until they are collected. */
+/**
+ * Base of the optimizers. Their state is kept until `dispose()` or until they are collected.
+ *
+ * @example
+ * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 1 }).train();
+ * const optimizer = new heed.optim.AdamW(layer.parameters(), { lr: 1e-3 });
+ * optimizer.zeroGrad();
+ * heed.losses.mse(layer.forward(x), [[1], [2], [3]]).backward();
+ * optimizer.step();
+ * optimizer.paramGroups[0].lr = 1e-4;
+ * optimizer.dispose();
+ */
 export class Optimizer extends Owned<RawOptimizer> {
   /** The parameters in groups. */
   readonly paramGroups: readonly OptimizerGroup[];

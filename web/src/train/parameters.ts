@@ -6,7 +6,15 @@ import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
-/** A parameter of a layer or module. Several objects may stand for the same parameter. */
+/**
+ * A parameter of a layer or module. Several objects may stand for the same parameter.
+ *
+ * @example
+ * const [weight, bias] = new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters();
+ * weight.name; // "weight"
+ * weight.value.shape; // [2, 8]
+ * bias.requiresGrad = false; // as `freeze('bias')`
+ */
 export class Parameter {
   /** Its name in the state dict of the layer or module that listed it. */
   readonly name: string;

@@ -171,6 +171,9 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
 /**
  * Loads the WebAssembly module with training; otherwise as `load` of heed.
  *
+ * @example
+ * const heed = await load();
+ * const layer = new heed.Linear({ inFeatures: 8, outFeatures: 2 }).train();
  * @throws HeedError `LOAD_FAILED`, `UNSUPPORTED`, `INVALID_ARGUMENT`
  */
 export function load(options?: LoadOptions): Promise<TrainingHeed> {

@@ -56,7 +56,15 @@ const factors = {
 
 export type ScheduleKind = keyof typeof factors;
 
-/** Sets the learning rates of an optimizer's groups: their rates when the schedule was made, times a factor. */
+/**
+ * Sets the learning rates of an optimizer's groups: their rates when the schedule was made, times a factor.
+ *
+ * @example
+ * const optimizer = new heed.optim.SGD(model.parameters(), { lr: 0.1 });
+ * const schedule = heed.optim.schedules.linear(optimizer, { warmup: 0, steps: 10 });
+ * schedule.step(); // after each optimizer.step()
+ * optimizer.paramGroups[0].lr; // 0.09
+ */
 export class Schedule {
   /** @internal */
   readonly kind: ScheduleKind;
@@ -114,13 +122,33 @@ export class Schedule {
 
 /** Makes schedules. The factor of the first step is 0 if there is a warmup. */
 export interface Schedules {
-  /** Rises to 1 in `warmup` steps, then falls linearly to 0 at `steps`. */
+  /**
+   * Rises to 1 in `warmup` steps, then falls linearly to 0 at `steps`.
+   *
+   * @example
+   * const schedule = heed.optim.schedules.linear(optimizer, { warmup: 100, steps: 1000 });
+   */
   linear(optimizer: Optimizer, options: ScheduleOptions): Schedule;
-  /** Rises to 1 in `warmup` steps, then falls to 0 at `steps` by half a cosine. */
+  /**
+   * Rises to 1 in `warmup` steps, then falls to 0 at `steps` by half a cosine.
+   *
+   * @example
+   * const schedule = heed.optim.schedules.cosine(optimizer, { warmup: 100, steps: 1000 });
+   */
   cosine(optimizer: Optimizer, options: ScheduleOptions): Schedule;
-  /** Rises to 1 in `warmup` steps and stays there. */
+  /**
+   * Rises to 1 in `warmup` steps and stays there.
+   *
+   * @example
+   * const schedule = heed.optim.schedules.constant(optimizer, { warmup: 100 });
+   */
   constant(optimizer: Optimizer, options: ConstantScheduleOptions): Schedule;
-  /** embedDim^-0.5 min(n^-0.5, n warmup^-1.5) for the n-th step, from 1 (Vaswani et al. 2017, arXiv:1706.03762, section 5.3). */
+  /**
+   * embedDim^-0.5 min(n^-0.5, n warmup^-1.5) for the n-th step, from 1 (Vaswani et al. 2017, arXiv:1706.03762, section 5.3).
+   *
+   * @example
+   * const schedule = heed.optim.schedules.noam(optimizer, { embedDim: 64, warmup: 100 });
+   */
   noam(optimizer: Optimizer, options: NoamOptions): Schedule;
 }
 

@@ -29,11 +29,27 @@ export type Differentiated<Result, Inputs extends string> = Result & {
 
 /** Members of every layer and module. */
 export interface Trainable {
-  /** Its parameters and those of the layers inside it, without buffers. */
+  /**
+   * Its parameters and those of the layers inside it, without buffers.
+   *
+   * @example
+   * new heed.Linear({ inFeatures: 8, outFeatures: 2 }).parameters().map(({ name }) => name); // ["weight", "bias"]
+   */
   parameters(): Parameter[];
-  /** Excludes the parameters whose names match from training; without a pattern, all. @throws HeedError `INVALID_ARGUMENT` for a pattern that matches none */
+  /**
+   * Excludes the parameters whose names match from training; without a pattern, all.
+   *
+   * @example
+   * model.freeze('*.bias').parameters().filter(({ requiresGrad }) => requiresGrad); // all but the biases
+   * @throws HeedError `INVALID_ARGUMENT` for a pattern that matches none
+   */
   freeze(pattern?: NamePattern): this;
-  /** Includes them again. */
+  /**
+   * Includes them again.
+   *
+   * @example
+   * model.freeze().unfreeze(/weight$/); // only weights are trained
+   */
   unfreeze(pattern?: NamePattern): this;
 }
 

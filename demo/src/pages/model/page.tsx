@@ -1,12 +1,12 @@
 /** Opens a Hugging Face encoder from a folder or a URL, lists its contents, and shows the same views as for the shipped model. */
-import { useEffect, useState } from 'preact/hooks';
-import { Choice, Notice } from '../../components/controls';
-import { bytes, count, milliseconds, percent, plural } from '../../components/numbers';
+import { Notice } from '../../components/controls';
+import { bytes, count, milliseconds, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
+import { DocumentSection } from '../text/document/section';
 import { Sentences, Views } from '../text/explorer';
-import { chosenFiles, droppedFiles } from './drop';
-import { dtype, explorer, failure, files, opened, openFiles, openUrl, progress, url } from './state';
+import { Source } from './source';
+import { documentSearch, explorer, failure, files, opened, progress, stop, stopped } from './state';
 
 export function ModelPage() {
   const config = opened.value?.model.config;
@@ -15,25 +15,20 @@ export function ModelPage() {
       <header class="page-head">
         <h1>Your model</h1>
         <p class="lede">
-          Open a BERT, RoBERTa, DistilBERT, MPNet or ALBERT model in the Hugging Face format: config.json,
-          tokenizer.json and model.safetensors. The files are read in this tab and are not uploaded.
+          Open an encoder in the Hugging Face format: a folder with config.json, tokenizer.json and model.safetensors.
+          It runs in this tab, and nothing is uploaded.
         </p>
       </header>
       {ready.value ? <Source /> : <Waiting what="The form to open a model" />}
+      <Loading />
+      {stopped.value && <Notice>You cancelled the download. Nothing of it was opened.</Notice>}
       {failure.value && (
         <Notice kind="alert" title="The model could not be opened. ">
           {failure.value.message}
           {opened.value && ' The previous model is still open.'}
+          {failure.value.advice && <p>{failure.value.advice}</p>}
           {failure.value.download && <Downloads of={failure.value.download} />}
         </Notice>
-      )}
-      {progress.value && (
-        <p role="status">
-          <label>
-            Loading {progress.value.file} {percent(progress.value.share)}
-            <progress value={progress.value.share} max={1} />
-          </label>
-        </p>
       )}
       <Contents />
       {config?.hasTokenizer === false && (
@@ -45,6 +40,7 @@ export function ModelPage() {
       {config?.hasTokenizer && (
         <>
           <Sentences explorer={explorer} />
+          <DocumentSection search={documentSearch} />
           <Views explorer={explorer} />
         </>
       )}
@@ -52,113 +48,37 @@ export function ModelPage() {
   );
 }
 
-/** Links to the files, for hosts that this page cannot read from. */
-function Downloads({ of }: { of: string[] }) {
+function Loading() {
+  if (!progress.value) return null;
+  const { from, file, loaded, total } = progress.value;
+  const part = total ? { value: loaded, max: total } : {};
   return (
-    <>
-      <p>
-        The host may not allow other sites to read its files, or this page may not be allowed to read from other hosts.
-        Save these files into one folder instead, then drop it here.
+    <div class="loading">
+      <p role="status">Loading the model from {from} …</p>
+      <progress aria-label={`The model from ${from}`} {...part} />
+      <p class="timing">
+        {total ? `${bytes(loaded)} of ${bytes(total)}` : bytes(loaded)}
+        {file && `, ${file}`}
       </p>
-      <ul>
-        {of.map((href) => (
-          <li key={href}>
-            <a href={href} target="_blank" rel="noreferrer" download>
-              {href.split('/').at(-1)}
-            </a>
-          </li>
-        ))}
-      </ul>
-    </>
+      <button type="button" onClick={stop}>
+        Cancel
+      </button>
+    </div>
   );
 }
 
-const noFiles =
-  'The browser passed on no files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
-
-function Source() {
-  const [over, setOver] = useState(false);
-  // On the whole window: if a folder were dropped next to the target, the browser would leave the page.
-  useEffect(() => {
-    const listeners = {
-      dragover: (event: DragEvent) => {
-        event.preventDefault();
-        setOver(true);
-      },
-      dragleave: (event: DragEvent) => {
-        if (!event.relatedTarget) setOver(false);
-      },
-      drop: (event: DragEvent) => {
-        event.preventDefault();
-        setOver(false);
-        if (!event.dataTransfer) return;
-        void droppedFiles(event.dataTransfer).then((dropped) => {
-          if (dropped) openFiles(dropped);
-          else failure.value = { message: noFiles };
-        });
-      },
-    };
-    const stop = new AbortController();
-    for (const [name, listener] of Object.entries(listeners))
-      addEventListener(name, listener as EventListener, { signal: stop.signal });
-    return () => stop.abort();
-  }, []);
+/** Links to the files, for hosts that this page cannot read from. */
+function Downloads({ of }: { of: string[] }) {
   return (
-    <section class={`drop ${over ? 'over' : ''}`} aria-label="Model source">
-      <h2>{over ? 'Drop the folder to open it' : 'Drop a model folder on this page'}</h2>
-      <div class="row">
-        <label class="button first">
-          Choose a folder
-          <input
-            class="unseen"
-            type="file"
-            {...{ webkitdirectory: true }}
-            multiple
-            onChange={(event) => {
-              const input = event.currentTarget;
-              if (input.files?.length) openFiles(chosenFiles(input.files));
-              input.value = '';
-            }}
-          />
-        </label>
-        <Choice
-          label="Precision"
-          state={dtype}
-          options={[
-            ['fp32', 'fp32: full precision'],
-            ['q8', 'int8: smaller, faster'],
-          ]}
-        />
-      </div>
-      <form
-        class="row"
-        onSubmit={(event) => {
-          event.preventDefault();
-          openUrl();
-        }}
-      >
-        <label class="field">
-          Or enter the folder’s URL; its host must allow other sites to read the files
-          <input
-            type="text"
-            inputMode="url"
-            autocomplete="off"
-            placeholder="https://…/my-encoder/"
-            value={url.value}
-            onInput={(event) => (url.value = event.currentTarget.value)}
-          />
-        </label>
-        <button type="submit" class={url.value && !opened.value ? 'first' : ''} disabled={progress.value !== null}>
-          Open
-        </button>
-      </form>
-      {!opened.value && (
-        <p class="learn">
-          No model yet? Go to the “Files” tab of a small encoder on Hugging Face, such as all-MiniLM-L6-v2 (90 MB), and
-          save config.json, tokenizer.json and model.safetensors into one folder.
-        </p>
-      )}
-    </section>
+    <ul>
+      {of.map((href) => (
+        <li key={href}>
+          <a href={href} target="_blank" rel="noreferrer" download>
+            {href.split('/').at(-1)}
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }
 

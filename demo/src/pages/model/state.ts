@@ -1,10 +1,12 @@
 /** The reader's own model: its source, the progress of loading it, and its views. */
 import { effect, signal } from '@preact/signals';
 import type { ModelSource } from 'heed';
-import { asFailure, type Failure, inTurn, type OpenModel, openModel, share } from '../../engine/heed';
+import { asFailure, type Failure, inTurn, type OpenModel, openModel } from '../../engine/heed';
 import { choice, text } from '../../state/codecs';
 import { urlState } from '../../state/url';
+import { followDocument, makeDocumentSearch } from '../text/document/state';
 import { followExplorer, makeExplorer } from '../text/state';
+import { addressOf, type Checkpoint, foldersOf } from './address';
 import type { LocalFile } from './drop';
 
 export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('fp32', 'q8'));
@@ -12,10 +14,31 @@ export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('f
 export const url = urlState('model', 'url', '', text);
 export const files = signal<LocalFile[]>([]);
 export const opened = signal<OpenModel | undefined>(undefined);
-export const progress = signal<{ share: number; file: string } | null>(null);
-export const failure = signal<(Failure & { download?: string[] }) | null>(null);
+export interface Progress {
+  /** What is being opened. */
+  from: string;
+  file: string;
+  loaded: number;
+  /** Bytes of all files; null until the host has reported their sizes. */
+  total: number | null;
+}
+
+export const progress = signal<Progress | null>(null);
+/** Whether the reader stopped the last download. */
+export const stopped = signal(false);
+export const failure = signal<ModelFailure | null>(null);
+/** Whether files of models that were downloaded earlier are kept in this browser. */
+export const kept = signal(false);
+
+interface ModelFailure extends Failure {
+  advice?: string;
+  /** The URLs of files to be saved by hand. */
+  download?: string[];
+}
+
 /** What was opened last. */
-let last: { source: ModelSource; dtype: 'fp32' | 'q8' } | undefined;
+let last: { sources: ModelSource[]; dtype: 'fp32' | 'q8' } | undefined;
+let loading: AbortController | undefined;
 
 export const explorer = makeExplorer(
   'model',
@@ -28,38 +51,98 @@ export const explorer = makeExplorer(
   ].join('\n'),
 );
 
+export const documentSearch = makeDocumentSearch('model');
+
 export function followModel(): void {
   followExplorer(explorer, 'model');
+  followDocument(documentSearch, 'model', opened);
+  void followKept();
   effect(() => {
     const chosen = dtype.value;
-    if (progress.value === null && last && chosen !== last.dtype) void open(last.source);
+    if (progress.value === null && last && chosen !== last.dtype) void open(last.sources);
   });
 }
 
-/** Loads a model. If that fails, the previous model stays open. */
-async function open(source: ModelSource): Promise<void> {
+/** The cache storage in which the library keeps files (its option `cache: true`). */
+const cacheName = 'heed';
+
+export async function followKept(): Promise<void> {
+  kept.value = typeof caches !== 'undefined' && (await caches.has(cacheName).catch(() => false));
+}
+
+export async function deleteKept(): Promise<void> {
+  await caches.delete(cacheName);
+  await followKept();
+}
+
+export function stop(): void {
+  loading?.abort();
+}
+
+/** Loads a model from the first of the sources that has one. If that fails, the previous model stays open. */
+async function open(sources: ModelSource[]): Promise<void> {
   if (progress.value) return;
-  last = { source, dtype: dtype.value };
+  last = { sources, dtype: dtype.value };
   failure.value = null;
-  progress.value = { share: 0, file: '' };
+  stopped.value = false;
+  loading = new AbortController();
+  const { signal } = loading;
+  let source = sources[0]!;
   try {
-    const next = await openModel(source, {
-      dtype: dtype.value,
-      onProgress: (state) => {
-        progress.value = { share: share(state), file: state.file };
-      },
-    });
-    replace(next);
+    for (const [i, candidate] of sources.entries()) {
+      source = candidate;
+      try {
+        replace(await openFrom(candidate, signal));
+        break;
+      } catch (reason) {
+        if (i === sources.length - 1 || asFailure(reason).code !== 'NOT_FOUND') throw reason;
+      }
+    }
   } catch (reason) {
-    const found = asFailure(reason);
-    const blocked =
-      found.code === 'NETWORK' && typeof source === 'string' && new URL(source).origin !== location.origin;
-    failure.value = blocked
-      ? { ...found, download: required.map((name) => new URL(name, source.replace(/\/?$/, '/')).href) }
-      : found;
+    if (signal.aborted) stopped.value = true;
+    else failure.value = explained(asFailure(reason), source);
   } finally {
     progress.value = null;
+    void followKept();
   }
+}
+
+function openFrom(source: ModelSource, signal: AbortSignal): Promise<OpenModel> {
+  const isUrl = typeof source === 'string';
+  const from = isUrl ? new URL(source).host : 'your files';
+  progress.value = { from, file: '', loaded: 0, total: null };
+  return openModel(source, {
+    dtype: dtype.value,
+    signal,
+    // Revisions of a hub; files in other folders may change from one visit to the next.
+    cache: isUrl && source.includes('/resolve/'),
+    onProgress: ({ file, loaded, total }) => {
+      progress.value = { from, file: file.split('/').at(-1)!, loaded, total };
+    },
+  });
+}
+
+/** Adds what the reader can do about a folder on a host that cannot be opened. */
+function explained(found: Failure, source: ModelSource): ModelFailure {
+  if (typeof source !== 'string') return found;
+  const { host, origin } = new URL(source);
+  if (found.code === 'NOT_FOUND')
+    return { ...found, advice: `${host} answered, but has no model at this address. Check its spelling.` };
+  // Offline, the script of the model's worker may be out of reach as well.
+  if (!navigator.onLine && (found.code === 'NETWORK' || found.code === 'WORKER_FAILED'))
+    return { ...found, advice: 'You are offline. Connect to the network, then open it again.' };
+  if (found.code !== 'NETWORK') return found;
+  if (/got (401|403) /.test(found.message))
+    return {
+      ...found,
+      advice: `${host} refuses access: there may be no model of this name, or it may be private or need an agreement to its terms.`,
+    };
+  if (origin === location.origin || /got \d/.test(found.message)) return found;
+  return {
+    ...found,
+    advice: `${host} may be out of reach, or may not allow other sites to read its files. If you can open these links, save the files into one folder and drop it here.`,
+    download: required.map((name) => new URL(name, source.replace(/\/?$/, '/')).href),
+  };
 }
 
 function replace(next: OpenModel | undefined): void {
@@ -72,16 +155,26 @@ function replace(next: OpenModel | undefined): void {
 /** The files that an encoder needs. */
 const required = ['config.json', 'tokenizer.json', 'model.safetensors'];
 
-/** Turns the address of a folder's page on a model hub into that of its files. */
-const filesOf = (url: string): string => url.replace(/\/(?:tree|blob)\/([^/?#]+)\/?$/, '/resolve/$1/');
-
 export function openUrl(): void {
   const given = url.value.trim();
   if (given === '') return;
   files.value = [];
-  if (URL.canParse(given, document.baseURI)) void open(new URL(filesOf(given), document.baseURI).href);
+  // The library's name for a model on a hub; here the reader names the host.
+  if (/^[\w-]+\/[\w.-]+$/.test(given)) {
+    failure.value = {
+      message: `“${given}” names no host. For a model on Hugging Face, enter https://huggingface.co/${given}.`,
+    };
+    return;
+  }
+  const folders = foldersOf(given, document.baseURI);
+  if (folders) void open(folders);
   else
     failure.value = { message: `“${given}” is not a URL. Enter one such as https://example.org/models/my-encoder/.` };
+}
+
+export function openCheckpoint(checkpoint: Checkpoint): void {
+  url.value = addressOf(checkpoint);
+  openUrl();
 }
 
 export function openFiles(chosen: LocalFile[]): void {
@@ -91,7 +184,7 @@ export function openFiles(chosen: LocalFile[]): void {
   const message = problemOf(chosen, found);
   files.value = message ? [] : found;
   if (message) failure.value = { message };
-  else void open(Object.fromEntries(found.map(({ path, file }) => [path, file])));
+  else void open([Object.fromEntries(found.map(({ path, file }) => [path, file]))]);
 }
 
 /** Checks what can be checked before the files are read. */

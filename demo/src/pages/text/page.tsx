@@ -2,7 +2,10 @@
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { shipped } from '../../engine/heed';
+import { links } from '../../state/url';
 import { followDictionary, ReverseDictionary } from './dictionary';
+import { DocumentSection } from './document/section';
+import { followDocument, makeDocumentSearch } from './document/state';
 import { Sentences, Views } from './explorer';
 import { followExplorer, makeExplorer } from './state';
 
@@ -14,10 +17,12 @@ const sample = [
 ].join('\n');
 
 const explorer = makeExplorer('text', 'shipped', shipped, sample);
+const documentSearch = makeDocumentSearch('text');
 
 export function followText(): void {
   followExplorer(explorer, 'text');
   followDictionary(explorer);
+  followDocument(documentSearch, 'text', shipped);
 }
 
 export function TextPage() {
@@ -38,6 +43,11 @@ export function TextPage() {
         <Sentences explorer={explorer} />
         {config && <ReverseDictionary />}
       </div>
+      {config && (
+        <DocumentSection search={documentSearch} takesDrops>
+          This small model is for trying it out; <a href={links.model.value}>your model</a> can be a better one.
+        </DocumentSection>
+      )}
       {config ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
     </>
   );

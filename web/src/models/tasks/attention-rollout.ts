@@ -10,6 +10,10 @@ const EXPECTED = 'tensors [N,H,L,L] of one shape, one per layer, as encode retur
  * (A + I) / 2, where A is the mean of the layer's heads and I stands for the residual connection.
  *
  * `attentions`: one tensor [N,H,L,L] per layer, as `encode` returns them with `outputAttentions`. Returns [N,L,L]; rows of tokens sum to one, those of padding are zero.
+ *
+ * @example
+ * const { attentions } = await model.encode('a fox', { outputAttentions: true });
+ * attentionRollout(attentions).shape; // [1, 4, 4]
  */
 export function attentionRollout(attentions: readonly TensorInput[]): Tensor {
   const layers = listOf((value, name) => readTensor(name, value), 'an array of tensors')(attentions, 'attentions');

@@ -13,6 +13,10 @@ export interface Label {
 /**
  * The labels of each text, best first. Scores are the softmax over the labels; the sigmoid of each if config.json's problem type is multi-label or there is only one label;
  * the logit itself for regression.
+ *
+ * @example
+ * const [labels] = await classify(classifier, 'What a day!', { topK: 2 });
+ * labels[0]; // { label, score }
  */
 export async function classify(
   model: PretrainedModel,
@@ -34,7 +38,13 @@ export async function classify(
   );
 }
 
-/** Documents in descending order of a cross-encoder's score for (query, document). The score is the logit; `activation: 'sigmoid'` maps it to [0, 1]. */
+/**
+ * Documents in descending order of a cross-encoder's score for (query, document). The score is the logit; `activation: 'sigmoid'` maps it to [0, 1].
+ *
+ * @example
+ * const hits = await rerank(crossEncoder, 'What do cats eat?', ['Cats eat fish.', 'It rains.'], { topK: 1 });
+ * hits[0]; // { index, score }
+ */
 export async function rerank(
   model: PretrainedModel,
   query: string,

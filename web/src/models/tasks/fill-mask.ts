@@ -14,7 +14,13 @@ export interface Filling {
   sequence: string;
 }
 
-/** The `topK` (default 5) most probable words for each text's mask, best first. Every text must have exactly one mask token. */
+/**
+ * The `topK` (default 5) most probable words for each text's mask, best first. Every text must have exactly one mask token.
+ *
+ * @example
+ * const [fillings] = await fillMask(maskedModel, 'The cat [MASK] on the sofa.', { topK: 3 });
+ * fillings[0]; // { score, token, word, sequence }
+ */
 export async function fillMask(
   model: PretrainedModel,
   input: string | readonly string[],

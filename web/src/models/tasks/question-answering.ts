@@ -15,6 +15,10 @@ export interface Answer {
 /**
  * The spans of `context` that answer `question`, best first. The score is the product of the probabilities of the span's start and end. A context that is too long for the model
  * is processed in overlapping windows, with probabilities per window.
+ *
+ * @example
+ * const [best] = await answerQuestion(answerer, 'Where is the cat?', 'The cat sleeps on the sofa.');
+ * best; // { answer, score, start, end }
  */
 export async function answerQuestion(
   model: PretrainedModel,

@@ -23,6 +23,10 @@ export type Aggregation = (typeof AGGREGATIONS)[number];
 /**
  * The labels of each text's tokens, or with `aggregation` those of spans. 'simple' joins neighbouring tokens of one group; 'first', 'average' and 'max' give each word one label
  * before that: its first token's, that of its mean scores, or that of its token with the highest score.
+ *
+ * @example
+ * const [entities] = await classifyTokens(tagger, 'Ada lives in London.', { aggregation: 'simple' });
+ * entities[0]; // { label, score, word, start, end, index }
  */
 export async function classifyTokens(
   model: PretrainedModel,

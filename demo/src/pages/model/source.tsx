@@ -1,0 +1,114 @@
+/** Where the model comes from: public checkpoints, a folder of the reader's, or an address. */
+import { Choice } from '../../components/controls';
+import { useDrop } from '../../components/drop';
+import { bytes } from '../../components/numbers';
+import { addressOf, checkpoints, hostOf } from './address';
+import { chosenFiles, droppedFiles } from './drop';
+import { deleteKept, dtype, failure, kept, openCheckpoint, openFiles, openUrl, progress, url } from './state';
+
+const noFiles =
+  'The browser passed on no files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
+
+export function Source() {
+  const over = useDrop(true, (transfer) => {
+    void droppedFiles(transfer).then((dropped) => {
+      if (dropped) openFiles(dropped);
+      else failure.value = { message: noFiles };
+    });
+  });
+  return (
+    <section class={`drop ${over ? 'over' : ''}`} aria-label="Model source">
+      <h2>{over ? 'Drop the folder to open it' : 'Drop a model folder on this page'}</h2>
+      <div class="row">
+        <label class="button first">
+          Choose a folder
+          <input
+            class="unseen"
+            type="file"
+            {...{ webkitdirectory: true }}
+            multiple
+            onChange={(event) => {
+              const input = event.currentTarget;
+              if (input.files?.length) openFiles(chosenFiles(input.files));
+              input.value = '';
+            }}
+          />
+        </label>
+        <Choice
+          label="Precision"
+          state={dtype}
+          options={[
+            ['fp32', 'fp32: full precision'],
+            ['q8', 'int8: smaller, faster'],
+          ]}
+        />
+      </div>
+      <Checkpoints />
+      <Address />
+      {kept.value && (
+        <p class="timing">
+          Models that you download from a hub are kept in this browser, so that the next visit need not download them
+          again.{' '}
+          <button type="button" onClick={() => void deleteKept()}>
+            Delete them
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Checkpoints() {
+  return (
+    <div class="checkpoints">
+      <h3>Or download a public model</h3>
+      <ul>
+        {checkpoints.map((checkpoint) => (
+          <li key={checkpoint.id}>
+            <p>
+              <a href={addressOf(checkpoint)} target="_blank" rel="noreferrer">
+                {checkpoint.id.split('/')[1]}
+              </a>
+              <span class="timing">{checkpoint.about}</span>
+            </p>
+            <button
+              type="button"
+              disabled={progress.value !== null}
+              aria-label={`Download ${bytes(checkpoint.bytes)} from ${hostOf(addressOf(checkpoint))}: ${checkpoint.id.split('/')[1]}`}
+              onClick={() => openCheckpoint(checkpoint)}
+            >
+              Download {bytes(checkpoint.bytes)} from {hostOf(addressOf(checkpoint))}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Address() {
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        openUrl();
+      }}
+    >
+      <label class="field">
+        Or enter the address of a model’s page on a hub, or of a folder whose host allows other sites to read it
+        <input
+          type="text"
+          inputMode="url"
+          autocomplete="off"
+          placeholder="https://huggingface.co/owner/name"
+          value={url.value}
+          onInput={(event) => (url.value = event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" class={url.value ? 'first' : ''} disabled={progress.value !== null}>
+        Open
+      </button>
+    </form>
+  );
+}

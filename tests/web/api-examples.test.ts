@@ -1,0 +1,134 @@
+/** Every public function, class and method has an example in its documentation, and the examples run. */
+import * as heed from 'heed';
+import * as heedDraw from 'heed/draw';
+import * as heedTrain from 'heed/train';
+import { afterAll, describe, expect, it } from 'vitest';
+import { publicItems } from './api-examples.js';
+import { tinyModel } from './models/tiny.js';
+
+const items = publicItems();
+
+it('every public function, class and method has an example, of its own or in that of its class', () => {
+  expect(items.length).toBeGreaterThan(100);
+  const without = items.filter(({ name, examples, around }) => {
+    const call = `.${name.split('.').at(-1)}(`;
+    return examples.length === 0 && !(name.includes('.') && around.some((example) => example.includes(call)));
+  });
+  expect(without.map(({ name }) => name)).toEqual([]);
+});
+
+/** Those that need what the tests here do not have. */
+const runElsewhere: [name: RegExp, where: string][] = [
+  [/^adapters\//, 'with the packages that the adapters are for: tests/adapters'],
+  [/^node: /, 'a corpus in a folder: tests/web/scale'],
+  [/^draw: /, 'a canvas: tests/web/draw.browser.test.ts'],
+];
+
+/** A line `expression; // [1, 2]` says what it is; numbers as exactly as they are written. */
+const claim = /^([^\s/].*); \/\/ ([[\-\d"tf].*)$/gm;
+
+/** The JSON at the start of a comment; undefined if there is none, or if it leaves something out. */
+function jsonAt(comment: string): string | undefined {
+  for (let end = comment.length; end > 0; end--) {
+    const text = comment.slice(0, end);
+    try {
+      JSON.parse(text);
+      return text;
+    } catch {}
+  }
+  return undefined;
+}
+
+/** Compares with the value that a comment names, each number to the decimals that it is written with. */
+function expectAs(value: unknown, json: string): void {
+  const written = json.match(/-?\d+(\.\d+)?/g) ?? [];
+  const expected: unknown = JSON.parse(json);
+  let next = 0;
+  const compare = (got: unknown, want: unknown) => {
+    if (Array.isArray(want)) {
+      expect(got).toHaveLength(want.length);
+      for (const [i, entry] of want.entries()) compare((got as unknown[])[i], entry);
+    } else if (typeof want === 'number') {
+      const decimals = written[next++]!.split('.')[1]?.length ?? 0;
+      expect(got).toBeCloseTo(want, decimals || 3);
+    } else expect(got).toBe(want);
+  };
+  compare(value, expected);
+}
+
+describe('the examples run', async () => {
+  const training = await heedTrain.load();
+  const model = await training.fromPretrained();
+  const withHeads = await training.fromPretrained(tinyModel());
+  const crossEncoder = await training.fromPretrained(tinyModel('bert-one-label'));
+  afterAll(() => {
+    training.dispose();
+  });
+  const rows = (count: number, width: number) =>
+    Array.from({ length: count }, (_, i) => Array.from({ length: width }, (_, j) => Math.sin(i * width + j)));
+
+  /** What examples use without making it. */
+  function scope(): Record<string, unknown> {
+    const layer = new training.Linear({ inFeatures: 8, outFeatures: 1 }).train();
+    const decoder = new training.Decoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 1 });
+    const optimizer = new training.optim.AdamW(layer.parameters(), { lr: 1e-3 });
+    const sequential = new training.Sequential([layer]).train();
+    return {
+      ...heed,
+      ...heedDraw,
+      heed: training,
+      load: heedTrain.load,
+      masks: training.masks,
+      model,
+      classifier: withHeads,
+      tagger: withHeads,
+      maskedModel: withHeads,
+      answerer: withHeads,
+      crossEncoder,
+      source: rows(3, 8),
+      inputs: rows(10, 8),
+      labels: new Array(10).fill(0),
+      texts: ['a fox', 'a dog'],
+      text: 'a fox',
+      x: rows(3, 8),
+      keyMask: [1, 1, 0],
+      sourceKeyMask: [1, 1, 0],
+      memory: rows(3, 8),
+      target: rows(2, 8),
+      outputs: [],
+      numHeads: 2,
+      attention: new training.MultiHeadAttention({ embedDim: 8, numHeads: 2 }),
+      layer,
+      decoder,
+      optimizer,
+      schedule: training.optim.schedules.constant(optimizer, { warmup: 0 }),
+      sequential,
+      bytes: heed.TextIndex.of(
+        ['north', 'east'],
+        [
+          [0, 1],
+          [1, 0],
+        ],
+      ).toSafetensors(),
+      writeFile: () => {},
+      console: { log: () => {} },
+      expectAs,
+    };
+  }
+
+  const examples = items
+    .filter(({ name }) => !runElsewhere.some(([pattern]) => pattern.test(name)))
+    .flatMap(({ name, examples }) => examples.map((code) => ({ name, code })));
+
+  it.each(examples)('$name', async ({ name, code }) => {
+    const script = code.replaceAll(claim, (line, expression: string, comment: string) => {
+      const json = jsonAt(comment);
+      return json === undefined ? line : `expectAs(${expression}, ${JSON.stringify(json)});`;
+    });
+    const names = scope();
+    // Modules of heed/train are trained; heed's `model` is a pretrained encoder.
+    if (name === 'index: pipeline') names.source = tinyModel();
+    if (name.startsWith('train/')) Object.assign(names, { model: names.sequential, target: [[0], [0], [0]] });
+    await new Function(...Object.keys(names), `return (async () => {${script}\n})()`)(...Object.values(names));
+  });
+});

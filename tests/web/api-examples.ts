@@ -1,0 +1,73 @@
+/** The public API as the TypeScript compiler sees it: what is exported, and the examples in its documentation. */
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const adapters = ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'];
+const entries = ['index', 'train/index', 'node', 'draw', ...adapters.map((name) => `adapters/${name}`)];
+
+/** Interfaces of objects whose methods users call. Other interfaces are types of options and of results, or for callers to implement. */
+const calledInterfaces = new Set(
+  'Checkpoints Losses Masks Operations Optim PretrainedModel Schedules Trainable'.split(' '),
+);
+
+/** A function, a class or a method. */
+export interface Item {
+  /** For example 'train/index: Loss.item'. */
+  name: string;
+  examples: string[];
+  /** Those of the classes that declare or inherit it, which may show it as well. */
+  around: string[];
+}
+
+/** Everything that users call, from all entries of the package. */
+export function publicItems(): Item[] {
+  const { options } = ts.parseJsonConfigFileContent(
+    ts.readConfigFile(`${root}tsconfig.build.json`, ts.sys.readFile).config,
+    ts.sys,
+    root,
+  );
+  const program = ts.createProgram(
+    entries.map((entry) => `${root}web/src/${entry}.ts`),
+    options,
+  );
+  const checker = program.getTypeChecker();
+  const examplesOf = (symbol: ts.Symbol): string[] =>
+    symbol
+      .getJsDocTags(checker)
+      .filter(({ name }) => name === 'example')
+      .map(({ text }) => ts.displayPartsToString(text));
+  const isInternal = (symbol: ts.Symbol) => symbol.getJsDocTags(checker).some(({ name }) => name === 'internal');
+  const isOurs = (symbol: ts.Symbol) => symbol.declarations?.[0]?.getSourceFile().fileName.includes('/web/src/');
+  const isMethod = (symbol: ts.Symbol) =>
+    (symbol.flags & ts.SymbolFlags.Method) !== 0 && isOurs(symbol) && /^[a-zA-Z]/.test(symbol.name);
+  const items: Item[] = [];
+  const seen = new Set<ts.Symbol>();
+  const add = (name: string, symbol: ts.Symbol, around: string[] = []) => {
+    if (isInternal(symbol) || seen.has(symbol)) return;
+    seen.add(symbol);
+    items.push({ name, examples: examplesOf(symbol), around });
+  };
+  const basesOf = (type: ts.Type): ts.Type[] => {
+    // Of Layer<RawLinear>, the bases are those of Layer.
+    const bases = ((type as ts.TypeReference).target ?? type).getBaseTypes() ?? [];
+    return bases.flatMap((base) => [base, ...basesOf(base)]);
+  };
+
+  for (const entry of entries) {
+    const source = program.getSourceFile(`${root}web/src/${entry}.ts`)!;
+    for (const exported of checker.getExportsOfModule(checker.getSymbolAtLocation(source)!)) {
+      const symbol = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+      const name = `${entry}: ${exported.name}`;
+      if (symbol.flags & (ts.SymbolFlags.Function | ts.SymbolFlags.Variable | ts.SymbolFlags.Class)) add(name, symbol);
+      const isClass = (symbol.flags & ts.SymbolFlags.Class) !== 0;
+      if (!isClass && !calledInterfaces.has(symbol.name)) continue;
+      const type = checker.getDeclaredTypeOfSymbol(symbol);
+      const around = [type, ...basesOf(type)].flatMap(({ symbol }) => (symbol ? examplesOf(symbol) : []));
+      const statics = isClass ? checker.getPropertiesOfType(checker.getTypeOfSymbol(symbol)) : [];
+      for (const member of [...checker.getPropertiesOfType(type), ...statics])
+        if (isMethod(member)) add(`${name}.${member.name}`, member, around);
+    }
+  }
+  return items;
+}
