@@ -1,6 +1,7 @@
 /** How errors end the command: one line on standard error, and the exit code. */
 import { type Command, CommanderError } from 'commander';
 import type { HeedError } from '../index.js';
+import { inOneLine, paint } from './terminal.js';
 
 /** Something went wrong. */
 const FAILURE = 1;
@@ -9,7 +10,7 @@ const WRONG_USAGE = 2;
 
 /** Prints an error and sets the exit code. */
 export function report(error: unknown, program: Command): void {
-  process.stderr.write(`heed: ${messageOf(error, program)}\n`);
+  process.stderr.write(`${paint('red', 'heed:', process.stderr)} ${messageOf(error, program)}\n`);
   const isUsage = error instanceof CommanderError || (error as HeedError).code === 'INVALID_ARGUMENT';
   process.exitCode = isUsage ? WRONG_USAGE : FAILURE;
 }
@@ -19,7 +20,7 @@ function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
   // By its name: heed/train has a class of its own.
   if ((error as Error).name === 'HeedError' || (error as NodeJS.ErrnoException).syscall)
-    return (error as Error).message.replace(/\s*[\r\n]+\s*/g, ' ');
+    return inOneLine((error as Error).message);
   return (error as Error).stack ?? String(error);
 }
 

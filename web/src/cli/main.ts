@@ -11,10 +11,19 @@ import { addIndex } from './commands/make-index.js';
 import { addSearch } from './commands/search.js';
 import { addTrain } from './commands/train.js';
 import { report } from './failure.js';
+import { hasColors, paint, settings } from './terminal.js';
 
 const program = new Command('heed')
   .description('Embed, search and classify texts with transformer encoders.')
   .version(version, '-v, --version')
+  .option('-q, --quiet', 'show no progress')
+  .option('--no-color', 'use no colors; NO_COLOR and FORCE_COLOR are honoured as well')
+  .on('option:quiet', () => {
+    settings.quiet = true;
+  })
+  .on('option:no-color', () => {
+    settings.color = false;
+  })
   .addHelpText(
     'after',
     `
@@ -24,7 +33,11 @@ are read from standard input. \`heed help <command>\` lists the options of a com
 Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   )
   // Errors are reported below, once, in one line.
-  .configureOutput({ outputError: () => {} })
+  .configureOutput({
+    outputError: () => {},
+    getOutHasColors: () => hasColors(process.stdout),
+  })
+  .configureHelp({ showGlobalOptions: true, styleTitle: (text) => paint('bold', text) })
   .exitOverride();
 
 for (const add of [addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addHelp])

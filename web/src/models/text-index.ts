@@ -149,16 +149,12 @@ export class TextIndex {
     }));
   }
 
-<<<<<<< HEAD
-  /** The vectors as they are stored, rounded and of length 1: [N,D]. */
-=======
   /**
-   * The vectors as they are stored, rounded: [N,D].
+   * The vectors as they are stored, rounded and of length 1: [N,D].
    *
    * @example
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
->>>>>>> wt-demo
   toTensor(): Tensor {
     const { data, count, bits } = this.#rows;
     const width = this.dimensions;
