@@ -29,6 +29,8 @@ const coverage = process.env.NODE_V8_COVERAGE
       server: { deps: { external: [/\/dist\//] } },
     }
   : {};
+// `npm run test:arm64`: Vitest starts its workers with this Node, which is one under an emulator.
+if (process.env.HEED_TEST_NODE) process.execPath = process.env.HEED_TEST_NODE;
 const browser = ['tests/**/*.browser.test.ts'];
 const bundlers = ['tests/package/bundlers.test.ts'];
 const packaged = ['tests/package/*.test.ts'];
@@ -51,6 +53,25 @@ export default defineConfig({
           exclude: browser,
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage
+        },
+      },
+      // What depends on the processor's arithmetic, with Node for ARM64 under QEMU: `npm run test:arm64`.
+      {
+        extends: true,
+        test: {
+          name: 'arm64',
+          globalSetup: 'tests/arm64/setup.ts',
+          include: [
+            'tests/arm64/*.test.ts',
+            'tests/web/layers/{fixtures,properties,decoding}.test.ts',
+            'tests/web/{functions,masks,dropout}.test.ts',
+            'tests/web/models/{families,encode,int8,sentence,tasks}.test.ts',
+            'tests/web/train/{gradients,operations,trajectories}.test.ts',
+          ],
+          execArgv: ['--expose-gc'],
+          maxWorkers: 2,
+          testTimeout: 1_800_000,
+          hookTimeout: 1_800_000,
         },
       },
       // The tests run in Node; each opens a Chromium through playwright-core.

@@ -50,23 +50,55 @@ export function agreement(a, b) {
   return { worst, cosine: ab / Math.sqrt(aa * bb) };
 }
 
+/** The time of day of this engine, in milliseconds. */
+const timeOfDay = () => performance.now();
+
+/** Milliseconds between two values of the time of day, which browsers round. */
+function clockTick() {
+  let tick = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 5; i++) {
+    const before = timeOfDay();
+    let after = before;
+    while (after === before) after = timeOfDay();
+    tick = Math.min(tick, after - before);
+  }
+  return tick;
+}
+
 /**
- * Times the contestants on one batch.
+ * Times the contestants on one batch. A sample is as many calls as take at least 50 ticks of the clock.
  * @param {Contestant[]} contestants
  * @param {number[][]} batch
- * @param {{ seconds?: number, minRounds?: number }} options
- * @returns {Promise<Timing[]>}
+ * @param {object} [options]
+ * @param {number} [options.seconds]
+ * @param {number} [options.minRounds]
+ * @param {number} [options.warmup] seconds for which each contestant runs first; at least three calls
+ * @param {() => number | Promise<number>} [options.clock] what is measured, in milliseconds; the time of day by default
+ * @param {number} [options.tick] the resolution of `clock`
+ * @returns {Promise<Timing[]>} milliseconds per call
  */
-export async function race(contestants, batch, { seconds = 8, minRounds = 7 } = {}) {
+export async function race(
+  contestants,
+  batch,
+  { seconds = 8, minRounds = 7, warmup = 0, clock = timeOfDay, tick = clockTick() } = {},
+) {
   const timings = contestants.map(({ name }) => ({ name, ms: [] }));
-  for (const c of contestants) for (let k = 0; k < 3; k++) await c.run(batch); // warm-up: engines recompile hot code between calls
-  const start = performance.now();
-  for (let round = 0; round < minRounds || performance.now() - start < seconds * 1000; round++) {
+  let fastest = Number.POSITIVE_INFINITY;
+  for (const c of contestants) {
+    // Engines recompile hot code between calls.
+    const start = await clock();
+    let [count, now] = [0, start];
+    for (; count < 3 || now - start < warmup * 1000; count++, now = await clock()) await c.run(batch);
+    fastest = Math.min(fastest, (now - start) / count);
+  }
+  const calls = Math.max(1, Math.ceil((50 * tick) / fastest));
+  const start = timeOfDay();
+  for (let round = 0; round < minRounds || timeOfDay() - start < seconds * 1000; round++) {
     for (let k = 0; k < contestants.length; k++) {
       const at = (k + round) % contestants.length;
-      const before = performance.now();
-      await contestants[at].run(batch);
-      timings[at].ms.push(performance.now() - before);
+      const before = await clock();
+      for (let i = 0; i < calls; i++) await contestants[at].run(batch);
+      timings[at].ms.push(((await clock()) - before) / calls);
     }
   }
   return timings;

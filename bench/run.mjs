@@ -1,10 +1,11 @@
 /**
  * `npm run bench`: compares heed with other libraries in Node 20, Node 24 and Chromium: speed, download size and cold start. Measures also how
- * responsive the demo page is, and training steps.
+ * responsive the demo page is, and training steps; and heed beside onnxruntime-web on one and two threads in every engine that it finds.
  *
- *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,training,page]
+ *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,training,page,engines]
+ *     node bench/run.mjs --only engines [--engines node22,node24,node26,chromium,firefox,webkit] [--threads 1,2] [--shapes 1x16,1x128,8x128,1x512] [--note 'a busy machine']
  *
- * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end. The first run needs a Python with numpy and onnx, which makes
+ * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx, which makes
  * the other libraries' graphs.
  */
 
@@ -14,6 +15,7 @@ import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { shippedBytes } from './bytes.mjs';
+import { ENGINE_NAMES, measureEngines } from './engines.mjs';
 import { median } from './harness.mjs';
 import { report } from './report.mjs';
 
@@ -21,7 +23,11 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
-    only: { type: 'string', default: 'node20,node24,chromium,start,training,page' },
+    only: { type: 'string', default: 'node20,node24,chromium,start,training,page,engines' },
+    engines: { type: 'string', default: ENGINE_NAMES.join() },
+    threads: { type: 'string', default: '1,2' },
+    shapes: { type: 'string' },
+    note: { type: 'string' },
   },
 });
 const wanted = new Set(options.only.split(','));
@@ -118,6 +124,17 @@ if (wanted.has('page')) {
   const { measurePageResponsiveness } = await import('./page-responsiveness.mjs');
   await save('page', await measurePageResponsiveness());
 }
+if (wanted.has('engines')) {
+  await measureEngines({
+    names: options.engines.split(','),
+    threads: options.threads.split(',').map(Number),
+    shapes: options.shapes?.split(','),
+    note: options.note,
+    seconds: Number(options.seconds),
+  });
+  wanted.delete('engines');
+}
+if (wanted.size === 0) process.exit(0);
 await save('date', new Date().toISOString().slice(0, 10));
 await writeFile(here('RESULTS.md'), report(results));
 console.log('wrote bench/RESULTS.md');

@@ -6,5 +6,6 @@ import { ensurePackages } from './setup.mjs';
 await runMain(async () => {
   await build();
   await ensurePackages('bench');
+  await ensurePackages('tests/browsers'); // the drivers of Firefox and WebKit
   await run([process.execPath, 'bench/run.mjs', ...process.argv.slice(2)]);
 });

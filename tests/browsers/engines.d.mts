@@ -11,3 +11,5 @@ export interface Engine {
 }
 
 export const engines: Record<'Firefox' | 'WebKit', () => Promise<Engine>>;
+
+export function firefoxPath(): string | undefined;

@@ -1,7 +1,7 @@
 // Firefox (by puppeteer-core, over WebDriver BiDi) and WebKit (Debian's MiniBrowser, by selenium-webdriver) behind one interface.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 
@@ -20,11 +20,15 @@ function unwrap(text) {
   return result;
 }
 
+/** The Firefox that the variable FIREFOX names, or Debian's. Undefined if there is none. */
+export const firefoxPath = () =>
+  [process.env.FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox'].find((path) => path && existsSync(path));
+
 async function openFirefox() {
   const { launch } = await import('puppeteer-core');
   const browser = await launch({
     browser: 'firefox',
-    executablePath: '/usr/bin/firefox-esr',
+    executablePath: firefoxPath(),
     headless: true,
     protocolTimeout: 280_000,
   });

@@ -29,6 +29,16 @@ inline v128_t load(const void* from) { return wasm_v128_load(from); }
 inline void store(void* to, v128_t x) { wasm_v128_store(to, x); }
 inline v128_t splat(float x) { return wasm_f32x4_splat(x); }
 
+/// Four times the 4 bytes at `from`. In the SIMD128 build, whose engine is mostly JavaScriptCore, the address is
+/// computed in a register, which the asm statement forces: with a constant offset, that engine takes three instructions
+/// to load and to broadcast, two of them on one port. V8 is slower that way.
+inline v128_t loadSplat(const void* from) {
+#if !defined(HEED_RELAXED_SIMD)
+  asm("" : "+r"(from));
+#endif
+  return wasm_v128_load32_splat(from);
+}
+
 /// a b + c: one rounding in the relaxed build if the CPU has FMA, two otherwise.
 inline v128_t multiplyAdd(v128_t a, v128_t b, v128_t c) {
 #if defined(__wasm_relaxed_simd__)

@@ -54,7 +54,7 @@ inline void addGroup(const Step& step, const uint32_t* left, const std::byte* ri
     for (int i = 0; i < 2 * P; ++i) columns[i] = step.loadHalf(right + n * Step::kBytes + i / 2 * panel_bytes, i % 2);
     HEED_UNROLL
     for (int r = 0; r < R; ++r) {
-      const v128_t word = wasm_v128_load32_splat(left + Step::kGroup * r + n);
+      const v128_t word = simd::loadSplat(left + Step::kGroup * r + n);
       HEED_UNROLL
       for (int i = 0; i < 2 * P; ++i) sums[r][i] = step.add(sums[r][i], word, columns[i]);
     }

@@ -13,7 +13,7 @@ template <size_t N>
 class Table {
  public:
   explicit Table(const float (&values)[N]) : values_(values) { asm("" : "+r"(values_)); }
-  v128_t operator[](size_t i) const { return wasm_v128_load32_splat(values_ + i); }
+  v128_t operator[](size_t i) const { return loadSplat(values_ + i); }
 
  private:
   const float* values_;

@@ -56,7 +56,7 @@ inline void addGroup(const NarrowDotStep& step, const uint32_t* left, const std:
       v128_t pairs[2];
       HEED_UNROLL
       for (int n = 0; n < step.kGroup; ++n) {
-        const v128_t word = wasm_v128_load32_splat(left + step.kGroup * r + n);
+        const v128_t word = simd::loadSplat(left + step.kGroup * r + n);
         HEED_UNROLL
         for (int i = 0; i < 2; ++i) {
           const v128_t products = simd::dot2(step.loadHalf(right + p * panel_bytes + n * step.kBytes, i), word);

@@ -1,0 +1,65 @@
+/** An encoder of MiniLM's shape with random weights, made where it is needed. */
+
+import { writeSafetensors } from './safetensors.mjs';
+
+/** config.json and model.safetensors of the encoder that models.py describes, with a smaller vocabulary. */
+export function encoderFiles(layers = 6) {
+  const [width, inner, vocab, positions] = [384, 1536, 3000, 512];
+  let state = 12345;
+  const next = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32 - 0.5;
+  };
+  const tensors = {};
+  // Sums of four uniform draws are nearly normal; their deviation is that of models.py.
+  const tensor = (name, shape, mean = 0) => {
+    const data = new Float32Array(shape.reduce((a, b) => a * b));
+    for (let i = 0; i < data.length; i++) data[i] = mean + 0.06 * Math.sqrt(3) * (next() + next() + next() + next());
+    tensors[name] = { shape, data };
+  };
+  const norm = (name) => {
+    tensor(`${name}.weight`, [width], 1);
+    tensor(`${name}.bias`, [width]);
+  };
+  tensor('embeddings.word_embeddings.weight', [vocab, width]);
+  tensor('embeddings.position_embeddings.weight', [positions, width]);
+  tensor('embeddings.token_type_embeddings.weight', [2, width]);
+  norm('embeddings.LayerNorm');
+  for (let i = 0; i < layers; i++) {
+    const layer = `encoder.layer.${i}`;
+    for (const [name, out, inputs] of [
+      ['attention.self.query', width, width],
+      ['attention.self.key', width, width],
+      ['attention.self.value', width, width],
+      ['attention.output.dense', width, width],
+      ['intermediate.dense', inner, width],
+      ['output.dense', width, inner],
+    ]) {
+      tensor(`${layer}.${name}.weight`, [out, inputs]);
+      tensor(`${layer}.${name}.bias`, [out]);
+    }
+    norm(`${layer}.attention.output.LayerNorm`);
+    norm(`${layer}.output.LayerNorm`);
+  }
+  const config = {
+    architectures: ['BertModel'],
+    model_type: 'bert',
+    hidden_act: 'gelu',
+    hidden_size: width,
+    intermediate_size: inner,
+    layer_norm_eps: 1e-12,
+    max_position_embeddings: positions,
+    num_attention_heads: 12,
+    num_hidden_layers: layers,
+    pad_token_id: 0,
+    type_vocab_size: 2,
+    vocab_size: vocab,
+  };
+  return {
+    vocab,
+    files: {
+      'config.json': new TextEncoder().encode(JSON.stringify(config)),
+      'model.safetensors': writeSafetensors(tensors),
+    },
+  };
+}
