@@ -1,0 +1,285 @@
+/**
+ * The form of published checkpoints: the settings of config.json that matter, and the names and shapes of the encoder's tensors. Written after the files themselves or, where
+ * docs/pretrained.md says so, after the code that reads them; not after heed's description of the families.
+ */
+
+type Shapes = Record<string, number[]>;
+
+export interface Published {
+  /** The number of parameters that the model's card or name gives, in millions. */
+  millions: number;
+  config: { model_type: string; vocab_size: number; num_hidden_layers: number; layer_types?: string[] };
+  /** The word table's name; its rows are the vocabulary. */
+  words: string;
+  width: number;
+  /** Tensors besides the word table and the layers. */
+  others: Shapes;
+  layerPrefix: string;
+  layer: Shapes;
+}
+
+/** A weight [out, in] and, unless `bias` is false, a bias. */
+const dense = (name: string, out: number, inputs: number, bias = true): Shapes => ({
+  [`${name}.weight`]: [out, inputs],
+  ...(bias && { [`${name}.bias`]: [out] }),
+});
+const norm = (name: string, width: number): Shapes => ({ [`${name}.weight`]: [width], [`${name}.bias`]: [width] });
+const rms = (names: string[], width: number): Shapes =>
+  Object.fromEntries(names.map((name) => [`${name}.weight`, [width]]));
+
+/** Heads of queries, of keys and their width. */
+const groupedAttention = (width: number, heads: number, keyHeads: number, headDim: number): Shapes => ({
+  ...dense('self_attn.q_proj', heads * headDim, width, false),
+  ...dense('self_attn.k_proj', keyHeads * headDim, width, false),
+  ...dense('self_attn.v_proj', keyHeads * headDim, width, false),
+  ...dense('self_attn.o_proj', width, heads * headDim, false),
+  ...rms(['self_attn.q_norm', 'self_attn.k_norm'], headDim),
+});
+const gatedMlp = (width: number, inner: number): Shapes => ({
+  ...dense('mlp.gate_proj', inner, width, false),
+  ...dense('mlp.up_proj', inner, width, false),
+  ...dense('mlp.down_proj', width, inner, false),
+});
+
+const qwen3 = {
+  model_type: 'qwen3',
+  attention_bias: false,
+  head_dim: 128,
+  hidden_act: 'silu',
+  hidden_size: 1024,
+  intermediate_size: 3072,
+  max_position_embeddings: 32768,
+  max_window_layers: 28,
+  num_attention_heads: 16,
+  num_hidden_layers: 28,
+  num_key_value_heads: 8,
+  rms_norm_eps: 1e-6,
+  rope_scaling: null,
+  rope_theta: 1000000,
+  sliding_window: null,
+  tie_word_embeddings: true,
+  use_sliding_window: false,
+  vocab_size: 151669,
+};
+
+const gemma3 = {
+  model_type: 'gemma3_text',
+  _sliding_window_pattern: 6,
+  attention_bias: false,
+  attn_logit_softcapping: null,
+  final_logit_softcapping: null,
+  head_dim: 256,
+  hidden_activation: 'gelu_pytorch_tanh',
+  hidden_size: 768,
+  intermediate_size: 1152,
+  layer_types: Array.from({ length: 24 }, (_, i) => (i % 6 === 5 ? 'full_attention' : 'sliding_attention')),
+  max_position_embeddings: 2048,
+  num_attention_heads: 3,
+  num_hidden_layers: 24,
+  num_key_value_heads: 1,
+  query_pre_attn_scalar: 256,
+  rms_norm_eps: 1e-6,
+  rope_local_base_freq: 10000,
+  rope_scaling: null,
+  rope_theta: 1000000,
+  sliding_window: 512,
+  use_bidirectional_attention: true,
+  vocab_size: 262144,
+};
+
+const deberta = {
+  model_type: 'deberta-v2',
+  attention_head_size: 64,
+  hidden_act: 'gelu',
+  hidden_size: 768,
+  intermediate_size: 3072,
+  layer_norm_eps: 1e-7,
+  max_position_embeddings: 512,
+  max_relative_positions: -1,
+  norm_rel_ebd: 'layer_norm',
+  num_attention_heads: 12,
+  num_hidden_layers: 12,
+  pos_att_type: 'p2c|c2p',
+  position_biased_input: false,
+  position_buckets: 256,
+  relative_attention: true,
+  share_att_key: true,
+  type_vocab_size: 0,
+  vocab_size: 128100,
+};
+
+const jina = {
+  model_type: 'bert',
+  emb_pooler: 'mean',
+  feed_forward_type: 'geglu',
+  hidden_act: 'gelu',
+  hidden_size: 768,
+  intermediate_size: 3072,
+  layer_norm_eps: 1e-12,
+  max_position_embeddings: 8192,
+  num_attention_heads: 12,
+  num_hidden_layers: 12,
+  position_embedding_type: 'alibi',
+  type_vocab_size: 2,
+  vocab_size: 30528,
+};
+
+const gte = {
+  model_type: 'new',
+  hidden_act: 'gelu',
+  hidden_size: 768,
+  intermediate_size: 3072,
+  layer_norm_eps: 1e-12,
+  layer_norm_type: 'layer_norm',
+  logn_attention_clip1: false,
+  logn_attention_scale: false,
+  max_position_embeddings: 8192,
+  num_attention_heads: 12,
+  num_hidden_layers: 12,
+  pack_qkv: true,
+  position_embedding_type: 'rope',
+  rope_scaling: { factor: 8, type: 'ntk' },
+  rope_theta: 20000,
+  type_vocab_size: 1,
+  vocab_size: 250048,
+};
+
+const bertAttention = (self: string[], width: number): Shapes => ({
+  ...Object.assign({}, ...self.map((name) => dense(`attention.self.${name}`, width, width))),
+  ...dense('attention.output.dense', width, width),
+  ...norm('attention.output.LayerNorm', width),
+});
+
+export const PUBLISHED: Record<string, Published> = {
+  'Qwen3-Embedding-0.6B': {
+    millions: 596,
+    config: qwen3,
+    words: 'embed_tokens.weight',
+    width: 1024,
+    others: rms(['norm'], 1024),
+    layerPrefix: 'layers.{i}.',
+    layer: {
+      ...rms(['input_layernorm', 'post_attention_layernorm'], 1024),
+      ...groupedAttention(1024, 16, 8, 128),
+      ...gatedMlp(1024, 3072),
+    },
+  },
+  'embeddinggemma-300m': {
+    millions: 303, // 308 with its two Dense layers
+    config: gemma3,
+    words: 'embed_tokens.weight',
+    width: 768,
+    others: rms(['norm'], 768),
+    layerPrefix: 'layers.{i}.',
+    layer: {
+      ...rms(
+        ['input_layernorm', 'post_attention_layernorm', 'pre_feedforward_layernorm', 'post_feedforward_layernorm'],
+        768,
+      ),
+      ...groupedAttention(768, 3, 1, 256),
+      ...gatedMlp(768, 1152),
+    },
+  },
+  'deberta-v3-base': {
+    millions: 184,
+    config: deberta,
+    words: 'deberta.embeddings.word_embeddings.weight',
+    width: 768,
+    others: {
+      ...norm('deberta.embeddings.LayerNorm', 768),
+      'deberta.encoder.rel_embeddings.weight': [512, 768],
+      ...norm('deberta.encoder.LayerNorm', 768),
+    },
+    layerPrefix: 'deberta.encoder.layer.{i}.',
+    layer: {
+      ...bertAttention(['query_proj', 'key_proj', 'value_proj'], 768),
+      ...dense('intermediate.dense', 3072, 768),
+      ...dense('output.dense', 768, 3072),
+      ...norm('output.LayerNorm', 768),
+    },
+  },
+  'jina-embeddings-v2-base-en': {
+    millions: 137,
+    config: jina,
+    words: 'embeddings.word_embeddings.weight',
+    width: 768,
+    others: { 'embeddings.token_type_embeddings.weight': [2, 768], ...norm('embeddings.LayerNorm', 768) },
+    layerPrefix: 'encoder.layer.{i}.',
+    layer: {
+      ...bertAttention(['query', 'key', 'value'], 768),
+      ...dense('mlp.gated_layers', 6144, 768, false),
+      ...dense('mlp.wo', 768, 3072),
+      ...norm('mlp.layernorm', 768),
+    },
+  },
+  'gte-multilingual-base': {
+    millions: 305,
+    config: gte,
+    words: 'new.embeddings.word_embeddings.weight',
+    width: 768,
+    others: { 'new.embeddings.token_type_embeddings.weight': [1, 768], ...norm('new.embeddings.LayerNorm', 768) },
+    layerPrefix: 'new.encoder.layer.{i}.',
+    layer: {
+      ...dense('attention.qkv_proj', 2304, 768),
+      ...dense('attention.o_proj', 768, 768),
+      ...norm('attn_ln', 768),
+      ...dense('mlp.up_gate_proj', 6144, 768, false),
+      ...dense('mlp.down_proj', 768, 3072),
+      ...norm('mlp_ln', 768),
+    },
+  },
+};
+
+/** All tensors, with another number of layers and of words if they are given. */
+export function shapesOf(
+  { config, words, width, others, layerPrefix, layer }: Published,
+  { layers = config.num_hidden_layers, vocab = config.vocab_size } = {},
+): Shapes {
+  const shapes: Shapes = { [words]: [vocab, width], ...others };
+  for (let i = 0; i < layers; i++) {
+    for (const [name, shape] of Object.entries(layer)) shapes[layerPrefix.replace('{i}', String(i)) + name] = shape;
+  }
+  return shapes;
+}
+
+/** The checkpoint with fewer layers and words and with random weights of the spread that training starts from. */
+export function filesOf(model: Published, layers: number, vocab: number): Record<string, Uint8Array | string> {
+  const { config } = model;
+  const { layer_types: types, model_type: family } = config;
+  const header: Record<string, object> = {};
+  const shapes = Object.entries(shapesOf(model, { layers, vocab }));
+  let size = 0;
+  for (const [name, shape] of shapes) {
+    const bytes = 4 * shape.reduce((a, b) => a * b);
+    header[name] = { dtype: 'F32', shape, data_offsets: [size, size + bytes] };
+    size += bytes;
+  }
+  let json = JSON.stringify(header);
+  json += ' '.repeat(-json.length & 7);
+  const file = new Uint8Array(8 + json.length + size);
+  new DataView(file.buffer).setBigUint64(0, BigInt(json.length), true);
+  file.set(new TextEncoder().encode(json), 8);
+  const values = new Float32Array(file.buffer, 8 + json.length);
+  let state = 12345;
+  const draw = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32 - 0.5;
+  };
+  let at = 0;
+  for (const [name, shape] of shapes) {
+    const isGain = shape.length === 1 && name.endsWith('weight') && family !== 'gemma3_text';
+    // A sum of four is near enough to a normal distribution; its deviation is 0.02, or 0.1 for biases and gains.
+    const spread = 0.02 * Math.sqrt(3) * (shape.length === 1 ? 5 : 1);
+    const end = at + shape.reduce((a, b) => a * b);
+    for (; at < end; at++) values[at] = (isGain ? 1 : 0) + spread * (draw() + draw() + draw() + draw());
+  }
+  return {
+    'config.json': JSON.stringify({
+      ...config,
+      vocab_size: vocab,
+      num_hidden_layers: layers,
+      ...(types && { layer_types: types.slice(-layers) }),
+    }),
+    'model.safetensors': file,
+  };
+}
