@@ -8,6 +8,7 @@ import type {
   LinearFunctionOptions,
   RotaryFunctionOptions,
 } from '../functions.js';
+import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
 import type { Dropout, DropoutOptions } from '../layers/dropout.js';
@@ -19,7 +20,9 @@ import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/mu
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
+import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { Choice } from '../module.js';
+import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
@@ -31,6 +34,7 @@ import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
+import { loadTrainable, type TrainableModel, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { Tape } from './tape.js';
 import {
@@ -113,6 +117,16 @@ export type TrainingHeed = TrainableLayers &
   DifferentiableFunctions &
   Operations &
   Checkpoints & {
+    /**
+     * A pretrained encoder that can be trained.
+     *
+     * @example
+     * const model = await heed.fromPretrained(source, { trainable: true });
+     * const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 2e-5 });
+     * const loss = heed.losses.infoNCE(model.train().sentenceVectors(queries), model.sentenceVectors(answers));
+     * @throws HeedError as without `trainable`
+     */
+    fromPretrained(source: ModelSource | undefined, options: TrainableOptions): Promise<TrainableModel>;
     readonly losses: Losses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
@@ -130,6 +144,13 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     ...checkpointsOf(tape),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
+  };
+  const plainFromPretrained = heed.fromPretrained.bind(heed);
+  members.fromPretrained = async (source?: ModelSource, options?: FromPretrainedOptions | TrainableOptions) => {
+    const read = options && plainOptions<Partial<TrainableOptions>>('fromPretrained', options);
+    if (read?.trainable) return loadTrainable(runtime, tape, source, read as TrainableOptions);
+    const { trainable: _, ...rest } = read ?? {};
+    return plainFromPretrained(source, rest);
   };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
