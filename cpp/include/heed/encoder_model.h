@@ -10,6 +10,12 @@
 
 #include "heed/encoder.h"
 
+namespace heed::train {
+
+class TrainableEncoder;
+
+}  // namespace heed::train
+
 namespace heed {
 
 /// How an encoder represents positions.
@@ -118,6 +124,7 @@ class EncoderModel : public Module {
   const EncoderModelConfig& config() const { return config_; }  ///< with defaults filled in
 
  private:
+  friend class train::TrainableEncoder;
   class Embeddings;
   struct PositionTables;
   std::vector<Child> children() override;
@@ -132,6 +139,9 @@ class EncoderModel : public Module {
   DisentangledPositions disentangled(Index i, Index length, Context& context) const;
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
+  /// kRelative: the table (buckets, H), and the biases that follow from it.
+  const float* relativeTable() const;
+  const PositionBias& relativeBias() const;
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;

@@ -34,6 +34,8 @@ export interface LoadedWeights {
   unused: string[];
   /** Types in which the encoder's matrices are stored: 'F32', 'F16', ... */
   dtypes: string[];
+  /** The names of all tensors in the file, by the names without the family's prefix. */
+  names: Map<string, string>;
 }
 
 /** The core's name of the table of words. */
@@ -95,6 +97,7 @@ export class WeightLoader {
   readonly #filled: [number, number][][];
   readonly #heads = new Map<string, HeadTensor>();
   readonly #unused: string[] = [];
+  readonly #names = new Map<string, string>();
   readonly #dtypes = new Set<string>();
   readonly #scales = new Map<string, Float32Array>();
 
@@ -139,7 +142,7 @@ export class WeightLoader {
       const scales = this.#scalesOf(scale, rows, 1, `tensor '${scale}'`);
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
-    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes] };
+    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
   }
 
   #scalesOf(name: string, rows: number, perRow: number, tensor: string): Float32Array {
@@ -153,6 +156,7 @@ export class WeightLoader {
   #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
     const tensor = tensorOf(file, name);
     const bare = bareName(name, this.#prefix);
+    this.#names.set(bare, name);
     const isScale = bare.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
     const target = this.#rows.get(bare);
     const parameter = target && this.#indices.get(target.parameter);
