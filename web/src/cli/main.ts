@@ -3,6 +3,8 @@
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.js';
 import { addClassify } from './commands/classify.js';
+import { addCompletion } from './commands/completion.js';
+import { addDoctor } from './commands/doctor.js';
 import { addEmbed } from './commands/embed.js';
 import { addHelp } from './commands/help.js';
 import { addInspect } from './commands/inspect.js';
@@ -38,7 +40,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   .configureHelp({ showGlobalOptions: true, styleTitle: (text) => paint('bold', text) })
   .exitOverride();
 
-for (const add of [addEmbed, addSearch, addClassify, addIndex, addInspect, addHelp]) add(program);
+for (const add of [addEmbed, addSearch, addClassify, addIndex, addInspect, addDoctor, addCompletion, addHelp])
+  add(program);
 
 // A reader that closes standard output early (`| head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
