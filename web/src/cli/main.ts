@@ -17,7 +17,7 @@ const program = new Command('heed')
   .description('Embed, search and classify texts with transformer encoders.')
   .version(version, '-v, --version')
   .option('-q, --quiet', 'show no progress')
-  .option('--no-color', 'use no colors; NO_COLOR and FORCE_COLOR are honoured as well')
+  .option('--no-color', 'print without colors, as with NO_COLOR=1; FORCE_COLOR=1 prints colors to pipes, too')
   .on('option:quiet', () => {
     settings.quiet = true;
   })
