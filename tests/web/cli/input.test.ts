@@ -1,5 +1,6 @@
 /** What the commands read and print: input that is empty, broken or has byte order marks, --json, workers and threads, signals. */
 import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeFolder, run, start } from './support.js';
@@ -119,8 +120,14 @@ describe('--json has the documented keys', () => {
     expect(JSON.parse((await heed(['inspect', '--json'])).out)).toMatchObject({ family: 'bert', embedDim: 24 });
   });
 
+  function temporaryFolder() {
+    const path = fs.mkdtempSync(join(tmpdir(), 'heed-plan-'));
+    return { path, [Symbol.dispose]: () => fs.rmSync(path, { recursive: true }) };
+  }
+
   test('plans', async () => {
-    const out = path('plan');
+    using elsewhere = temporaryFolder(); // the model's folder must not change
+    const { path: out } = elsewhere;
     const json = async (args: string[]) => JSON.parse((await run(['embed', ...args, '--json'])).out);
     const planned = await json(['--plan', path('texts.txt'), '--out', out, '--model', folder, '--chunk', '2']);
     expect(planned).toEqual({ folder: out, rows: 3, chunks: 2, build: expect.any(String) });
