@@ -1,6 +1,7 @@
 /** How errors end the command: one line on standard error, and the exit code. */
 import { type Command, CommanderError } from 'commander';
 import type { HeedError } from '../index.js';
+import { subcommandsOf } from './complete.js';
 import { inOneLine, paint } from './terminal.js';
 
 /** Something went wrong. */
@@ -26,7 +27,7 @@ function messageOf(error: unknown, program: Command): string {
 
 function usageMessage({ code, message }: CommanderError, program: Command): string {
   const [problem, ...hints] = message.replace(/^error: /, '').split(/\s*\n\s*/); // "(Did you mean ...?)"
-  const names = program.commands.map((command) => command.name());
+  const names = subcommandsOf(program).map(({ value }) => value);
   const [command] = program.args;
   const hint = hints.map((text) => ` ${text}`).join('');
   if (code === 'commander.unknownCommand')

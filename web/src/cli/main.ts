@@ -3,6 +3,8 @@
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.js';
 import { addClassify } from './commands/classify.js';
+import { addCompletion } from './commands/completion.js';
+import { addDoctor } from './commands/doctor.js';
 import { addEmbed } from './commands/embed.js';
 import { addEvaluate } from './commands/evaluate.js';
 import { addHelp } from './commands/help.js';
@@ -17,7 +19,7 @@ const program = new Command('heed')
   .description('Embed, search and classify texts with transformer encoders.')
   .version(version, '-v, --version')
   .option('-q, --quiet', 'show no progress')
-  .option('--no-color', 'use no colors; NO_COLOR and FORCE_COLOR are honoured as well')
+  .option('--no-color', 'print without colors, as with NO_COLOR=1; FORCE_COLOR=1 prints colors to pipes, too')
   .on('option:quiet', () => {
     settings.quiet = true;
   })
@@ -40,8 +42,11 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   .configureHelp({ showGlobalOptions: true, styleTitle: (text) => paint('bold', text) })
   .exitOverride();
 
-for (const add of [addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addHelp])
-  add(program);
+const subcommands = [
+  ...[addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addDoctor],
+  ...[addCompletion, addHelp],
+];
+for (const add of subcommands) add(program);
 
 // A reader that closes standard output early (`| head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

@@ -54,7 +54,8 @@ export class Progress {
       bar = `[${'#'.repeat(filled).padEnd(BAR, '.')}] `;
       parts.unshift(`${Math.floor(100 * Math.min(1, fraction))} %`);
       const own = fraction - this.#skipped.fraction;
-      if (own > 0) parts.push(`${clock((seconds / own) * Math.max(0, 1 - fraction))} left`);
+      // Too early, it is a guess.
+      if (own > 0 && seconds > 1) parts.push(`${clock((seconds / own) * Math.max(0, 1 - fraction))} left`);
     }
     const width = widthOf(process.stderr) - 1; // a line that fills the last column would wrap
     const text = `${this.#what} ${parts.join(', ')}`;
