@@ -34,7 +34,6 @@ import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
-import { loadTrainable, type TrainableModel, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { Tape } from './tape.js';
 import {
@@ -53,6 +52,7 @@ import {
   type TransformerForward,
   trainable,
 } from './trainable.js';
+import type { TrainableModel, TrainableOptions } from './trainable-model.js';
 
 /** Functions that take `backward: true`, and their numbers of tensors. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
@@ -148,7 +148,11 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const plainFromPretrained = heed.fromPretrained.bind(heed);
   members.fromPretrained = async (source?: ModelSource, options?: FromPretrainedOptions | TrainableOptions) => {
     const read = options && plainOptions<Partial<TrainableOptions>>('fromPretrained', options);
-    if (read?.trainable) return loadTrainable(runtime, tape, source, read as TrainableOptions);
+    if (read?.trainable) {
+      // A chunk of its own: training layers does not need it.
+      const { loadTrainable } = await import('./pretrained.js');
+      return loadTrainable(runtime, tape, source, read as TrainableOptions);
+    }
     const { trainable: _, ...rest } = read ?? {};
     return plainFromPretrained(source, rest);
   };
