@@ -69,7 +69,9 @@ export default defineConfig({
             'tests/web/train/{gradients,operations,trajectories}.test.ts',
           ],
           execArgv: ['--expose-gc'],
-          maxWorkers: 2,
+          // One worker for all files: starting one takes most of the minute that Vitest waits for it.
+          isolate: false,
+          maxWorkers: 1,
           testTimeout: 1_800_000,
           hookTimeout: 1_800_000,
         },
