@@ -20,6 +20,7 @@ export type { FineTuning, Savable } from './fine-tuning.js';
 export type { FitOptions, FitProgress, History } from './fit.js';
 export type { FitLoss } from './fit-losses.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
+export type { Lora, LoraOptions } from './lora.js';
 export { Loss } from './loss.js';
 export type {
   BceWithLogitsOptions,
@@ -42,6 +43,7 @@ export type {
   SGDOptions,
 } from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
+export type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './pretrained.js';
 export { type DifferentiableFunctions, load, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
 export type { Gradients } from './tape.js';

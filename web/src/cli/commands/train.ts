@@ -117,7 +117,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions): Pro
     ...{ epochs, batchSize, lr, seed, head, validation },
     ...(patience !== undefined && { earlyStopping: { patience } }),
     ...(balanced && { classWeight: 'balanced' as const }),
-    onStep: ({ step }) => progress.update(step),
+    onStep: ({ step }: { step: number }) => progress.update(step),
   } as object);
   progress.end();
   const files_ = await model.save(options.saveAs ? { dtype: options.saveAs } : {});

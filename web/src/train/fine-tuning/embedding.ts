@@ -7,7 +7,6 @@ import {
   optional,
   positive,
   type Read,
-  type Reader,
   readOptions,
   requireKnown,
   type Schema,
@@ -140,7 +139,7 @@ export async function trainEmbedding(
         isUnchanged = false;
         read.onStep?.(progress);
       };
-      const history = await fit(kit, module, trained, held, { ...read, onStep });
+      const history = await fitRows(kit, module, trained, held, { ...read, onStep });
       return { history, truncated: truncated.filter((cut) => cut > 0).length };
     } finally {
       if (!model.disposed) restore(isUnchanged);
@@ -150,7 +149,7 @@ export async function trainEmbedding(
 
 const isLora = (train: EncoderTraining) => typeof train === 'object' && 'lora' in train;
 
-async function fit(
+async function fitRows(
   { tape, runtime }: Kit,
   module: SimilarityModule,
   trained: Rows,
@@ -242,7 +241,7 @@ class SimilarityModule extends EncoderModule {
       const part = gradient.data.slice(first * width, (first + texts.length) * width);
       first += texts.length;
       const vectors = this.#embed(texts);
-      const pass = custom({
+      const pass = custom<[Tensor]>({
         forward: () => ({ data: Float32Array.of(0), shape: [] }),
         backward: () => ({ data: part, shape: vectors.shape }),
       });
