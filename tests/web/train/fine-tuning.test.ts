@@ -147,6 +147,37 @@ describe('trainClassifier with the encoder', () => {
     expect(fresh.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
   });
 
+  it('continues from a checkpoint as if it had not been interrupted', async () => {
+    const dropping = () => heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0.2, seed: 1 });
+    for (const train of ['full', { lora: { rank: 2, seed: 1 } }] as const) {
+      const options = { train, head: 'sentence', epochs: 4, batchSize: 4, lr: 1e-3, seed: 1 } as const;
+      const checkpoints: Uint8Array[] = [];
+      const whole = await dropping();
+      const onCheckpoint = (bytes: Uint8Array) => checkpoints.push(bytes);
+      const { history } = await heed.trainClassifier(whole, examples, { ...options, onCheckpoint });
+      expect(checkpoints).toHaveLength(4);
+      const again = await dropping();
+      const steps: number[] = [];
+      const resumed = await heed.trainClassifier(again, examples, {
+        ...options,
+        resume: checkpoints[1]!,
+        onStep: ({ step }) => steps.push(step),
+      });
+      expect(steps).toEqual([7, 8, 9, 10, 11, 12]);
+      expect(resumed.history.loss).toEqual(history.loss.slice(2));
+      expect(stateOf(again)).toEqual(stateOf(whole));
+      const [a, b] = [
+        await again.predict('sequence-classification', 'x'),
+        await whole.predict('sequence-classification', 'x'),
+      ];
+      expect(a.logits.data).toEqual(b.logits.data);
+    }
+    const model = await tiny();
+    const bad = heed.trainEmbedding(model, pairs, { resume: new Uint8Array(20), train: { lora: { rank: 2 } } });
+    await expect(bad).rejects.toMatchObject({ code: 'INVALID_FILE' });
+    expect(model.lora).toBeNull();
+  });
+
   it('refuses models that cannot be trained, with the reason', async () => {
     const plain = await heed.fromPretrained(tinyModel());
     const quantized = await heed.fromPretrained(tinyModel(), { dtype: 'q8' });
