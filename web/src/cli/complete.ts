@@ -22,7 +22,7 @@ export function candidates(program: Command, words: readonly string[]): (Candida
   const [prefix, start] = assigned ? [assigned[1]!, assigned[2]!] : ['', current];
   if (assigned || named) return named ? matching(valuesOf(program, named.flags, named.argChoices), start, prefix) : [];
   if (current.startsWith('-')) return matching(optionsOf(program, command), current);
-  if (command === program) return matching(subcommandsOf(program), current);
+  if (command.commands.length > 0) return matching(subcommandsOf(command), current);
   const args = command.registeredArguments;
   const argument: Argument | undefined = args[operands] ?? (args.at(-1)?.variadic ? args.at(-1) : undefined);
   if (!argument) return [];
@@ -40,8 +40,8 @@ function contextOf(program: Command, words: readonly string[]) {
     } else if (word.startsWith('-')) {
       const found = word.includes('=') ? undefined : optionOf(program, command, word);
       if (found?.required) option = found;
-    } else if (command === program) {
-      command = program.commands.find((each) => each.name() === word) ?? program;
+    } else if (command.commands.length > 0) {
+      command = command.commands.find((each) => each.name() === word) ?? command;
     } else {
       operands++;
     }

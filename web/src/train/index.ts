@@ -14,6 +14,7 @@ export type {
 } from './fine-tuning/embedding.js';
 export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
+export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { ClassifierMetrics, LabelMetrics } from './fine-tuning/metrics.js';
 export type { SavedFiles, SaveOptions } from './fine-tuning/save.js';
 export type { FineTuning, Savable } from './fine-tuning.js';

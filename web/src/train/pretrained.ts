@@ -27,13 +27,15 @@ import { setRequired } from './trainable.js';
 import type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-const schema = {
-  ...loadSchema,
+/** The options beyond those of `fromPretrained` in heed. */
+export const trainingSchema = {
   trainable: flag,
   recompute: optional(flag, false),
   dropout: optional(rate, null),
   seed,
 };
+
+const schema = { ...loadSchema, ...trainingSchema };
 
 const forwardSchema = {
   textPairs: callSchema.textPairs,

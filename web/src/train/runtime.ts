@@ -25,6 +25,7 @@ import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
+import type { WorkerLike } from '../platform.js';
 import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
@@ -134,6 +135,11 @@ export type TrainingHeed = TrainableLayers &
       source: ModelSource | undefined,
       options: TrainableOptions,
     ): Promise<TrainableModel & Savable & Adaptable>;
+    /** The same in a worker: `trainClassifier`, `trainEmbedding` and `save` run there, and so do the calls of a model. */
+    fromPretrained(
+      source: ModelSource | undefined,
+      options: TrainableOptions & { worker: true | WorkerLike },
+    ): Promise<PretrainedModel & Savable>;
     /** As in heed; the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses;

@@ -24,15 +24,15 @@ import type { Sequential } from '../module.js';
 import { Optimizer } from '../optimizer.js';
 import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../pretrained.js';
-import { schedules } from '../schedules.js';
 import { trainingOf } from './busy.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';
+import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { type ClassifierMetrics, measure, predictedLabels } from './metrics.js';
 
 /** Options of `trainClassifier`. */
-export interface ClassifierOptions {
+export interface ClassifierOptions extends CheckpointOptions {
   /**
    * What is trained. 'head' (the default): the classifier on the frozen vectors of the model, which takes seconds. Otherwise the encoder is trained, too, after the classifier: 'full':
    * all parameters; names of parameters (globs or regular expressions): those; `{ lora }`: low-rank updates, see `addLora`. That takes a model loaded with `trainable: true`.
@@ -109,6 +109,7 @@ const schema = {
   validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
   earlyStopping: optional(patience, null),
   classWeight: optional(classWeights, null),
+  ...checkpointSchema,
   seed,
   signal,
   onStep: callback<(progress: ClassifierProgress) => void>,
@@ -224,7 +225,7 @@ async function trainEncoder(
   const { all, held } = data;
   const { train, lr, weightDecay } = options;
   const restore = prepare(`${NAME}.train`, trainable, train);
-  let isUnchanged = true;
+  let isDone = false;
   let module: Sequential | null = null;
   try {
     const frozen = await embedAll(kit, model, data, options);
@@ -243,36 +244,26 @@ async function trainEncoder(
       },
     );
     const encoder = new EncoderModule(tape, trainable, inputOf(model, frozen.head), module);
-    const onStep = (progress: ClassifierProgress) => {
-      isUnchanged = false;
-      options.onStep?.(progress);
-    };
-    return await fitTo(
-      kit,
-      model,
-      frozen,
-      data,
-      { ...options, onStep },
-      {
-        module: encoder,
-        part: (indices) => indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
-        groups: encoder.groups(rate, weightDecay ?? ENCODER.weightDecay),
-        epochs: options.epochs ?? ENCODER.epochs,
-        warms: true,
-        measured: () => {
-          const some = subset(all, held);
-          return model.embed(some.texts, { ...inputOf(model, frozen.head), textPairs: some.textPairs });
-        },
+    const result = await fitTo(kit, model, frozen, data, options, {
+      module: encoder,
+      part: (indices) => indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
+      groups: encoder.groups(rate, weightDecay ?? ENCODER.weightDecay),
+      epochs: options.epochs ?? ENCODER.epochs,
+      measured: () => {
+        const some = subset(all, held);
+        return model.embed(some.texts, { ...inputOf(model, frozen.head), textPairs: some.textPairs });
       },
-    );
+    });
+    isDone = true;
+    return result;
   } finally {
     module?.dispose();
-    if (!model.disposed) restore(isUnchanged);
+    if (!model.disposed) restore(isDone);
   }
 }
 
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
-const ENCODER = { epochs: 10, lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2, warmup: 0.1, clipNorm: 1 };
+const ENCODER = { epochs: 10, lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
 /** What is fitted, and to what. */
 interface Fitting {
@@ -281,8 +272,6 @@ interface Fitting {
   part(indices: readonly number[]): ExampleValues;
   readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
   readonly epochs: number;
-  /** Whether the learning rate rises and falls, and gradients are clipped. */
-  readonly warms?: boolean;
   readonly isValidated?: boolean;
 }
 
@@ -296,13 +285,13 @@ async function fitTo(
   fitting: Fitting & { measured(): Promise<TensorLike> },
 ): Promise<ClassifierResult> {
   const { all, labels, held } = data;
-  let steps = 0;
+  let isTrained = options.resume !== null;
   const onStep = (progress: ClassifierProgress) => {
-    steps++;
+    isTrained = true;
     options.onStep?.(progress);
   };
   const history = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
-    if (steps > 0 && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
+    if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
   });
   void model.raw; // throws if it was disposed of meanwhile
   const measured = subset(all, held);
@@ -323,8 +312,8 @@ const labelling = ({ labels, all }: Data) => ({
 async function fitModule(
   kit: Kit,
   { all, labels, trained, held }: Data,
-  { classWeight, batchSize, seed, signal, earlyStopping, onStep }: OptionsRead,
-  { module, part, groups, epochs, warms = false, isValidated = held.length > 0 }: Fitting,
+  { classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
+  { module, part, groups, epochs, isValidated = held.length > 0 }: Fitting,
 ): Promise<History> {
   const { tape, runtime } = kit;
   const loss = lossOf(kit, subset(all, trained), labels, classWeight);
@@ -332,20 +321,21 @@ async function fitModule(
     inputs: part(indices),
     labels: targetsOf(subset(all, indices), labels),
   });
+  const options = {
+    loss: loss.of,
+    ...{ epochs, batchSize, seed, signal },
+    ...(isValidated && { validation: examples(held) }),
+    ...(earlyStopping && { earlyStopping }),
+    onStep: ({ steps, ...progress }: FitProgress) =>
+      onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
+  };
+  if (module instanceof EncoderModule) {
+    const job = { ...options, groups, count: trained.length, resume, onCheckpoint } as const;
+    return fitEncoder(kit, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[3]);
+  }
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   try {
-    const steps = epochs * Math.ceil(trained.length / batchSize);
-    const warmup = Math.ceil(ENCODER.warmup * steps);
-    return await startFit(tape, module, examples(trained), {
-      loss: loss.of,
-      optimizer,
-      ...(warms && { schedule: schedules.linear(optimizer, { warmup, steps }), clipNorm: ENCODER.clipNorm }),
-      ...{ epochs, batchSize, seed, signal },
-      ...(isValidated && { validation: examples(held) }),
-      ...(earlyStopping && { earlyStopping }),
-      onStep: ({ steps, ...progress }: FitProgress) =>
-        onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
-    });
+    return await startFit(tape, module, examples(trained), { ...options, optimizer });
   } finally {
     optimizer.dispose();
   }

@@ -7,7 +7,6 @@ import {
   optional,
   positive,
   type Read,
-  type Reader,
   readOptions,
   requireKnown,
   type Schema,
@@ -18,17 +17,16 @@ import {
 import type { SignalLike } from '../../platform.js';
 import { Tensor, type TensorLike } from '../../tensor.js';
 import type { Batch } from '../batches.js';
-import { type FitProgress, fraction, type History, patience, startFit } from '../fit.js';
+import { type FitProgress, fraction, type History, patience } from '../fit.js';
 import { Loss } from '../loss.js';
 import { lossesOf } from '../losses.js';
 import { operationsOf } from '../operations.js';
-import { Optimizer } from '../optimizer.js';
-import { schedules } from '../schedules.js';
 import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ExampleSet, labelsOf, randomOf, readExamples, readText, split, subset } from './examples.js';
+import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
 
 /** Two texts that belong together. */
@@ -54,7 +52,7 @@ export interface LabelledText {
 export type EmbeddingExamples = readonly PairExample[] | readonly TripletExample[] | readonly LabelledText[];
 
 /** Options of `trainEmbedding`. */
-export interface EmbeddingTrainingOptions {
+export interface EmbeddingTrainingOptions extends CheckpointOptions {
   /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
   train?: EncoderTraining;
   /** How often all examples are gone through. Default 1. */
@@ -92,7 +90,6 @@ export interface EmbeddingResult {
 }
 
 const NAME = 'trainEmbedding';
-const WARMUP = 0.1;
 
 const schema = {
   train: optional(readTraining, 'full' as const),
@@ -105,6 +102,7 @@ const schema = {
   weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), 1e-2),
   validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
   earlyStopping: optional(patience, null),
+  ...checkpointSchema,
   seed,
   signal,
   onStep: callback<(progress: FitProgress) => void>,
@@ -131,51 +129,42 @@ export async function trainEmbedding(
   read.signal?.throwIfAborted();
   return trainingOf(NAME, model, async () => {
     const restore = prepare(`${NAME}.train`, trainable, read.train);
-    let isUnchanged = true;
+    let isDone = false;
     try {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
       const module = new SimilarityModule(kit.tape, trainable, read, trained.targets !== null);
-      const onStep = (progress: FitProgress) => {
-        isUnchanged = false;
-        read.onStep?.(progress);
-      };
-      const history = await fit(kit, module, trained, held, { ...read, onStep });
+      const history = await fitRows(kit, module, trained, held, read);
+      isDone = true;
       return { history, truncated: truncated.filter((cut) => cut > 0).length };
     } finally {
-      if (!model.disposed) restore(isUnchanged);
+      if (!model.disposed) restore(isDone);
     }
   });
 }
 
 const isLora = (train: EncoderTraining) => typeof train === 'object' && 'lora' in train;
 
-async function fit(
-  { tape, runtime }: Kit,
+async function fitRows(
+  kit: Kit,
   module: SimilarityModule,
   trained: Rows,
   held: Rows | null,
-  { train, lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping, onStep }: OptionsRead,
+  { train, lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
 ): Promise<History> {
   const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   const data = ({ texts, targets }: Rows) => ({ inputs: texts, ...(targets && { labels: targets }) });
-  try {
-    const steps = epochs * Math.ceil(trained.texts.length / batchSize);
-    return await startFit(tape, module, data(trained), {
-      loss: (output: Tensor, targets: readonly number[] | undefined, batch: Batch) =>
-        module.loss(output, targets ?? null, batch.inputs as string[][]),
-      optimizer,
-      schedule: schedules.linear(optimizer, { warmup: Math.ceil(WARMUP * steps), steps }),
-      clipNorm: 1,
-      ...{ epochs, batchSize, seed, signal },
-      ...(held && { validation: data(held) }),
-      ...(earlyStopping && { earlyStopping }),
-      ...(onStep && { onStep }),
-    });
-  } finally {
-    optimizer.dispose();
-  }
+  return fitEncoder(kit, module, data(trained), {
+    loss: (output: Tensor, targets: readonly number[] | undefined, batch: Batch) =>
+      module.loss(output, targets ?? null, batch.inputs as string[][]),
+    groups,
+    count: trained.texts.length,
+    ...{ epochs, batchSize, seed, resume, onCheckpoint },
+    ...(signal && { signal }),
+    ...(held && { validation: data(held) }),
+    ...(earlyStopping && { earlyStopping }),
+    ...(onStep && { onStep }),
+  });
 }
 
 /** From rows of texts to vectors: those of the first texts of all rows, then those of the second, ... [columns * N, E]. */
@@ -242,7 +231,7 @@ class SimilarityModule extends EncoderModule {
       const part = gradient.data.slice(first * width, (first + texts.length) * width);
       first += texts.length;
       const vectors = this.#embed(texts);
-      const pass = custom({
+      const pass = custom<[Tensor]>({
         forward: () => ({ data: Float32Array.of(0), shape: [] }),
         backward: () => ({ data: part, shape: vectors.shape }),
       });

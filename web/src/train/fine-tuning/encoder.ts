@@ -49,8 +49,8 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
   });
 }
 
-/** Chooses what is trained; returns the function that restores what was before, and gives up low-rank updates that are still zeros if `isFailed`. */
-export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isUnchanged: boolean) => void {
+/** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
+export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
   const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
   const restore = () => {
     for (const parameter of model.parameters())
@@ -58,8 +58,9 @@ export function prepare(call: string, model: TrainableModel, what: EncoderTraini
   };
   if (typeof what === 'object' && 'lora' in what) {
     model.addLora(what.lora);
-    return (isUnchanged) => {
-      if (!isUnchanged) return;
+    return (isDone) => {
+      const updates = model.parameters().filter(({ name }) => name.endsWith('.lora_B.weight'));
+      if (isDone || updates.some(({ value }) => value.data.some((entry) => entry !== 0))) return;
       model.mergeLora(); // adds zeros
       restore();
     };
