@@ -108,10 +108,7 @@ function TakeAway() {
   return (
     <section aria-labelledby="take-title">
       <h2 id="take-title">Take it with you</h2>
-      <p class="learn">
-        The encoder with your labels as a folder, for heed and for sentence-transformers in Python. Your examples are
-        not in it.
-      </p>
+      <p class="learn">The encoder with your labels, as a folder that heed opens. Your examples are not in it.</p>
       <div class="buttons">
         <button type="button" disabled={saving.value} onClick={() => void download()}>
           {saving.value ? 'Preparing …' : `Download ${folderName}.zip`}

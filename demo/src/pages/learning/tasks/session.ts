@@ -31,7 +31,7 @@ export function follow(): void {
   isFollowed = true;
   start();
   effect(() => reset(trainerSettings.value));
-  effect(() => send({ type: 'pace', everyStep: everyStep.value }));
+  effect(sendPace);
 }
 
 function start(): void {
@@ -50,7 +50,7 @@ function reset(settings: TrainerSettings): void {
 
 export function retry(): void {
   start();
-  send({ type: 'pace', everyStep: everyStep.peek() });
+  sendPace();
   restart();
 }
 
@@ -64,9 +64,13 @@ function receive(report: WorkerReport): void {
   }
 }
 
-const calm = matchMedia('(prefers-reduced-motion: reduce)');
-/** Milliseconds between frames for those who prefer reduced motion. */
+/** Those who prefer reduced motion see two frames per second, and training does not wait for them. */
+export const calm = matchMedia('(prefers-reduced-motion: reduce)');
 const calmInterval = 500;
+
+function sendPace(): void {
+  send({ type: 'pace', everyStep: everyStep.value && !calm.matches });
+}
 
 /** Calls `then` before the browser draws next, which it does not do while the page is in the background. */
 function afterDrawing(then: () => void): void {
