@@ -223,7 +223,7 @@ export interface Core {
 
   // The options of a layer are those that its schema has read, every one present.
   Linear: RawClass<RawTensorLayer, { inFeatures: number; outFeatures: number; bias: boolean; activation: string }>;
-  LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number }>;
+  LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string }>;
   BatchNorm: RawClass<RawTensorLayer>;
   Dropout: RawClass<RawTensorLayer>;
   PositionalEncoding: RawClass<RawTensorLayer>;

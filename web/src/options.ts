@@ -3,7 +3,7 @@
  * found, and its type must cover the public interface (`satisfies Schema<...>`).
  */
 import type { RawMask, RawTensor } from './core.js';
-import { describe, guarded, HeedError, invalid, needsTraining } from './error.js';
+import { describe, guarded, invalid, needsTraining } from './error.js';
 import type { SignalLike, WorkerLike } from './platform.js';
 import { MAX_SIZE, readMask, readTensor } from './tensor.js';
 
@@ -39,12 +39,7 @@ function requireObject(owner: string, given: unknown): asserts given is Record<s
 export function requireKnown(owner: string, given: readonly string[], known: readonly string[]): void {
   const name = given.find((each) => !known.includes(each));
   if (name === undefined) return;
-  if (name === 'backward') throw needsTraining(`${owner}.${name}`);
-  if (name === 'trainable')
-    throw new HeedError(
-      'UNSUPPORTED',
-      `${owner}.${name}: pretrained encoders cannot be trained yet; 'heed/train' trains layers`,
-    );
+  if (name === 'backward' || name === 'trainable') throw needsTraining(`${owner}.${name}`);
   const expected = known.length === 0 ? 'no options' : `${nearest(name, known)} (all: ${known.join(', ')})`;
   throw invalid(owner, expected, `the unknown option '${name}'`);
 }

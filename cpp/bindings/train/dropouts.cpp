@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "../module.h"
+#include "heed/train/encoder_model.h"
 #include "heed/transformer.h"
 
 /// The draws of the dropout inside layers, for checkpoints. Without run-time type information, the dropouts of a module
@@ -46,6 +47,12 @@ void visitDropouts(const std::string& name, Module& module, const Visit& visit) 
   if (name == "Encoder") visitStack(static_cast<Encoder&>(module), visit);
   if (name == "DecoderLayer") visitDropouts(static_cast<DecoderLayer&>(module), visit);
   if (name == "Decoder") visitStack(static_cast<Decoder&>(module), visit);
+  if (name == "TrainableEncoder") {
+    for (Dropout* dropout : static_cast<train::TrainableEncoder&>(module).dropouts()) visit(*dropout);
+  }
+  if (name == "Lora") {
+    for (Dropout* dropout : static_cast<train::Lora&>(module).dropouts()) visit(*dropout);
+  }
   if (name == "Transformer") {
     visitStack(static_cast<Transformer&>(module).encoder(), visit);
     visitStack(static_cast<Transformer&>(module).decoder(), visit);

@@ -137,7 +137,7 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
     }
     std::vector<Index> extents = leading.extents();
     extents.push_back(shape[-1]);
-    return made(Shape(std::move(extents)), train::meanOverRows(graph.graph(), rows, sequences));
+    return made(Shape(std::move(extents)), train::pool(graph.graph(), rows, sequences, {}, Pooling::kMean));
   });
 }
 

@@ -10,6 +10,12 @@
 
 #include "heed/encoder.h"
 
+namespace heed::train {
+
+class TrainableEncoder;
+
+}  // namespace heed::train
+
 namespace heed {
 
 /// How an encoder represents positions.
@@ -97,6 +103,7 @@ class EncoderModel : public Module {
   const EncoderModelConfig& config() const { return config_; }
 
  private:
+  friend class train::TrainableEncoder;
   class Embeddings;
   struct PositionTables;
   std::vector<Child> children() override;
@@ -107,6 +114,9 @@ class EncoderModel : public Module {
   bool isLocal(Index i) const { return config_.window >= 0 && i % config_.global_every != 0; }
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
+  /// kRelative: the table (buckets, H), and the biases that follow from it.
+  const float* relativeTable() const;
+  const PositionBias& relativeBias() const;
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;

@@ -58,11 +58,9 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   }
 }
 
-void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidden, Context& context) const {
+void EncoderModel::Embeddings::lookUp(const TokenBatch& batch, MatrixView x) const {
   check(batch);
-  const Arena::Scope scope(context.arena);
   const Sequences& sequences = batch.sequences;
-  MatrixView x = projection_ ? context.arena.matrix(sequences.totalRows(), width_) : hidden;
   const auto add = [&](Index t, const std::vector<float>& table, Index row) {
     x.row(t) += view(table.data() + row * width_, 1, width_).row(0);
   };
@@ -71,12 +69,15 @@ void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidde
       const auto at = static_cast<size_t>(t);
       word_.weight().read(batch.ids[at], 1, x.row(t).data());
       if (!token_type_.empty()) add(t, token_type_, batch.token_types.empty() ? 0 : batch.token_types[at]);
-      if (!position_.empty()) {
-        add(t, position_,
-            batch.positions.empty() ? config_.position_offset + (t - sequences.begin(n)) : batch.positions[at]);
-      }
+      if (!position_.empty()) add(t, position_, positionRow(batch, n, t));
     }
   }
+}
+
+void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidden, Context& context) const {
+  const Arena::Scope scope(context.arena);
+  MatrixView x = projection_ ? context.arena.matrix(batch.sequences.totalRows(), width_) : hidden;
+  lookUp(batch, x);
   if (norm_) norm_->forward(readOnly(x), x);
   if (projection_) projection_->forward(readOnly(x), hidden, context);
 }

@@ -20,8 +20,21 @@ class EncoderModel::Embeddings : public Module {
 
   /// hidden (T, E).
   void forward(const TokenBatch& batch, MatrixView hidden, Context& context) const;
+  /// x (T, D): the sum of each token's rows, before the norm.
+  void lookUp(const TokenBatch& batch, MatrixView x) const;
+  /// The row of the position table of token t of text n.
+  Index positionRow(const TokenBatch& batch, Index n, Index t) const {
+    return batch.positions.empty() ? config_.position_offset + (t - batch.sequences.begin(n))
+                                   : batch.positions[static_cast<size_t>(t)];
+  }
   /// The word table as an output layer.
   const Linear& word() const { return word_; }
+  /// Null if there is none.
+  const float* position() const { return position_.empty() ? nullptr : position_.data(); }
+  const float* tokenType() const { return token_type_.empty() ? nullptr : token_type_.data(); }
+  const LayerNorm* norm() const { return norm_ ? &*norm_ : nullptr; }
+  const Linear* projection() const { return projection_ ? &*projection_ : nullptr; }
+  Index width() const { return width_; }
 
  private:
   std::vector<Child> children() override;

@@ -108,7 +108,7 @@ void EncoderModel::updateRelativeBias() {
   const ConstMatrixView table =
       view(static_cast<const float*>(positions_->relative_table.data()), config_.relative_buckets, config_.num_heads);
   // Distances from relative_distance on share the last bucket, and PositionBias clamps larger ones.
-  positions_->relative = relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
+  positions_->relative = heed::relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
 }
 
 void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& context) const {
@@ -155,6 +155,9 @@ const Rotary* EncoderModel::rotary(Index i) const {
       isLocal(i) && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
   return own ? &*own : nullptr;
 }
+
+const float* EncoderModel::relativeTable() const { return positions_->relative_table.data(); }
+const PositionBias& EncoderModel::relativeBias() const { return positions_->relative; }
 
 void EncoderModel::applyFinalNorm(MatrixView hidden) const {
   if (norm_) norm_->forward(readOnly(hidden), hidden);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 
 #include "core/check.h"
@@ -17,17 +18,65 @@ Matrix::Matrix(Index rows, Index columns) : rows_(rows), columns_(columns) {
 
 Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { view() = values; }
 
+namespace {
+
+/// All slices: without run-time type information, the only way to know that a part is one.
+std::vector<const RowSlice*>& slices() {
+  static std::vector<const RowSlice*> all;
+  return all;
+}
+
+}  // namespace
+
+RowSlice::RowSlice(const Parameter::Part& whole, Index first, Index row_size)
+    : whole_(whole), first_(first), row_size_(row_size) {
+  slices().push_back(this);
+}
+
+RowSlice::~RowSlice() { std::erase(slices(), this); }
+
+void RowSlice::write(Index first, Index count, const float* rows) {
+  if (whole_.plain) {
+    std::copy_n(rows, count * row_size_, whole_.plain + (first_ + first) * row_size_);
+  } else {
+    whole_.storage->write(first_ + first, count, rows);
+  }
+}
+
+void RowSlice::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
+  whole_.storage->writeInt8(first_ + first, count, rows, scales);
+}
+
+void RowSlice::read(Index first, Index count, float* rows) const {
+  if (whole_.plain) {
+    std::copy_n(whole_.plain + (first_ + first) * row_size_, count * row_size_, rows);
+  } else {
+    whole_.storage->read(first_ + first, count, rows);
+  }
+}
+
+RowSlice::Place RowSlice::placeOf(const Parameter::Part& part) {
+  if (part.plain) return {part.plain, 0};
+  for (const RowSlice* slice : slices()) {
+    if (slice == part.storage) return {placeOf(slice->whole_).key, slice->first_};
+  }
+  return {part.storage, 0};
+}
+
 ParameterGradients::ParameterGradients(Module& module)
     : parameters_(module.parameters()), entries_(parameters_.size()) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     entries_[i].required = parameters_[i].kind != ParameterKind::kBuffer;
     Index first = 0;
     for (const Parameter::Part& part : parameters_[i].parts) {
-      const void* key = part.plain ? static_cast<const void*>(part.plain) : part.storage;
-      locations_.insert(locations_.begin() + placeOf(key), {key, Location{i, first, part.rows}});
+      const RowSlice::Place place = RowSlice::placeOf(part);
+      locations_.push_back({i, first, part.rows, place.first, place.key});
       first += part.rows;
     }
   }
+  std::sort(locations_.begin(), locations_.end(), [](const Location& a, const Location& b) {
+    return a.key == b.key ? a.storage_row < b.storage_row : std::less<>()(a.key, b.key);
+  });
 }
 
 void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
@@ -35,15 +84,13 @@ void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
   entries_[parameter].required = required;
 }
 
-Index ParameterGradients::placeOf(const void* key) const {
-  const auto place = std::lower_bound(locations_.begin(), locations_.end(), key,
-                                      [](const auto& location, const void* k) { return location.first < k; });
-  return static_cast<Index>(place - locations_.begin());
-}
-
-const ParameterGradients::Location* ParameterGradients::find(const void* key) const {
-  const auto place = static_cast<size_t>(placeOf(key));
-  return place == locations_.size() || locations_[place].first != key ? nullptr : &locations_[place].second;
+std::span<const ParameterGradients::Location> ParameterGradients::find(const void* key) const {
+  const auto first =
+      std::lower_bound(locations_.begin(), locations_.end(), key,
+                       [](const Location& location, const void* k) { return std::less<>()(location.key, k); });
+  auto last = first;
+  while (last != locations_.end() && last->key == key) ++last;
+  return {first, last};
 }
 
 MatrixView ParameterGradients::dense(const Location& part) {
@@ -166,17 +213,10 @@ Node::~Node() {
 
 void Graph::forget(const ParameterGradients& gradients) { std::erase(gradients_, &gradients); }
 
-ParameterGradients* Graph::owner(const void* key, const ParameterGradients::Location*& location) const {
-  for (ParameterGradients* gradients : gradients_) {
-    location = gradients->find(key);
-    if (location) return gradients->requiresGradient(location->parameter) ? gradients : nullptr;
-  }
-  return nullptr;
-}
-
 bool Graph::requiresGradient(const void* key) const {
-  const ParameterGradients::Location* location = nullptr;
-  return owner(key, location) != nullptr;
+  bool required = false;
+  forEachPart(key, [&](const ParameterGradients&, const ParameterGradients::Location&) { required = true; });
+  return required;
 }
 
 Variable Graph::leaf(Matrix&& value, bool needs_gradient) {
@@ -276,9 +316,12 @@ void Backward::give(const std::shared_ptr<Node>& node, Matrix&& gradient) {
 }
 
 float* Backward::tableRow(const void* key, Index row) {
-  const ParameterGradients::Location* location = nullptr;
-  ParameterGradients* owner = graph_.owner(key, location);
-  return owner ? owner->row(*location, row) : nullptr;
+  float* found = nullptr;
+  graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
+    const Index part_row = row - location.storage_row;
+    if (part_row >= 0 && part_row < location.rows) found = gradients.row(location, part_row);
+  });
+  return found;
 }
 
 }  // namespace heed::train

@@ -56,7 +56,10 @@ TEST(TrainRowsAndColumns, ConcatenationsHaveTheGradientsOfTheirParts) {
         return y;
       });
   expectGradients(
-      {randomMatrix(3, 5, 1)}, [](Graph& graph, const auto& x) { return concatenateColumns(graph, {x[0], x[0]}); },
+      {randomMatrix(3, 5, 1)},
+      [](Graph& graph, const auto& x) {
+        return concatenateColumns(graph, {x[0], x[0]});
+      },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y(3, 10);
         y << x[0], x[0];
@@ -76,7 +79,10 @@ TEST(TrainRowsAndColumns, SlicesAndGathersMoveGradientsBack) {
       },
       [](const auto& x) -> DoubleMatrix { return x[0].leftCols(9).cwiseProduct(x[0].rightCols(9)); });
   expectGradients(
-      {randomMatrix(5, 9, 1)}, [](Graph& graph, const auto& x) { return gatherRows(graph, x[0], {4, 0, 4, 1, 4}); },
+      {randomMatrix(5, 9, 1)},
+      [](Graph& graph, const auto& x) {
+        return gatherRows(graph, x[0], {4, 0, 4, 1, 4});
+      },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y(5, 9);
         y << x[0].row(4), x[0].row(0), x[0].row(4), x[0].row(1), x[0].row(4);
@@ -90,7 +96,8 @@ TEST(TrainRowsAndColumns, SlicesAndGathersMoveGradientsBack) {
 TEST(TrainRowsAndColumns, MeansAreOfEachSequence) {
   const Sequences sequences = Sequences::ofLengths({3, 0, 1, 5});
   expectGradients(
-      {randomMatrix(9, 7, 1)}, [&](Graph& graph, const auto& x) { return meanOverRows(graph, x[0], sequences); },
+      {randomMatrix(9, 7, 1)},
+      [&](Graph& graph, const auto& x) { return pool(graph, x[0], sequences, {}, Pooling::kMean); },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y = DoubleMatrix::Zero(4, 7);
         y.row(0) = x[0].topRows(3).colwise().mean();
@@ -111,7 +118,7 @@ TEST(TrainRowsAndColumns, BadArgumentsAreNamed) {
   expectError(ErrorCode::kInvalidArgument, "indices:", [&] { gatherRows(graph, x, {0, 3}); });
   expectError(ErrorCode::kInvalidArgument, "indices:", [&] { gatherRows(graph, x, {-1}); });
   expectError(ErrorCode::kShapeMismatch, "x:", [&] { reshape(graph, x, 5, 2); });
-  expectError(ErrorCode::kShapeMismatch, "x:", [&] { meanOverRows(graph, x, Sequences::uniform(2, 2)); });
+  expectError(ErrorCode::kShapeMismatch, "x:", [&] { pool(graph, x, Sequences::uniform(2, 2), {}, Pooling::kMean); });
 }
 
 TEST(TrainDropout, RepeatsTheDrawsOfInference) {

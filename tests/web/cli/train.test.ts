@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  watch,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,7 +47,7 @@ function run(...args: string[]): Promise<{ out: string; err: string; code: numbe
 
 const keys = ['--field', 'body', '--label', 'kind'];
 
-describe('heed train classifier', () => {
+describe('heed train', () => {
   test('writes a folder that classify, evaluate and the API load', async () => {
     const { out, err, code } = await run(
       ...['train', 'classifier', path('examples.csv'), '--out', path('kinds'), '--seed', '1', '--validation', '0.2'],
@@ -73,6 +83,43 @@ describe('heed train classifier', () => {
     expect({ ...two, out: '' }).toEqual({ ...one, out: '' });
   });
 
+  test('trains an encoder, and continues where it was interrupted', async () => {
+    const args = ['train', 'classifier', path('examples.csv'), '--train', 'lora', '--rank', '2', '--epochs', '12'];
+    const whole = await run(...args, '--out', path('whole'), '--seed', '5');
+    expect({ err: whole.err, code: whole.code }).toEqual({ err: '', code: 0 });
+    // Ends the process as soon as the first checkpoint is there.
+    const child = spawn(process.execPath, [script, ...args, '--out', path('cut'), '--seed', '5']);
+    const state = path('cut.training');
+    const ended = new Promise((resolve) => child.on('close', resolve));
+    const watcher = watch(folder, { recursive: true }, () => {
+      if (existsSync(join(state, 'checkpoint.safetensors'))) child.kill('SIGKILL');
+    });
+    await ended;
+    watcher.close();
+    expect(existsSync(path('cut'))).toBe(false);
+    const refused = await run(...args, '--out', path('cut'));
+    expect(refused.err).toContain('whose training was interrupted. Continue it with --resume');
+    const resumed = await run(...args, '--out', path('cut'), '--resume');
+    expect({ err: resumed.err, code: resumed.code }).toEqual({ err: '', code: 0 });
+    expect(existsSync(state)).toBe(false);
+    for (const file of ['model.safetensors', '3_Dense/model.safetensors'])
+      expect(readFileSync(path(`cut/${file}`)).equals(readFileSync(path(`whole/${file}`)))).toBe(true);
+  });
+
+  test('teaches similarities from pairs', async () => {
+    writeFileSync(path('pairs.csv'), 'a,b\nhow do I pay,methods of payment\nwhere is my parcel,tracking\n');
+    const { out, err, code } = await run(
+      ...['train', 'embedding', path('pairs.csv'), '--train', 'encoder.layer.2.*', '--out', path('similar'), '--json'],
+    );
+    expect({ err, code }).toEqual({ err: '', code: 0 });
+    expect(JSON.parse(out)).toMatchObject({ history: { loss: [expect.any(Number)] }, truncated: 0 });
+    copyFileSync(path('test.jsonl'), path('other.jsonl'));
+    const wrong = await run('train', 'embedding', path('other.jsonl'), '--out', path('no'));
+    expect(wrong.err).toContain(
+      'other.jsonl:1: expected texts under a, b or anchor, positive, negative or text, label',
+    );
+  });
+
   test('refuses what cannot be used, and leaves no folder behind', async () => {
     mkdirSync(path('full'));
     writeFileSync(path('full/file'), '');
@@ -94,7 +141,7 @@ describe('heed train classifier', () => {
       expect(code).toBe(cases[i]![2]);
     }
     expect(existsSync(path('no'))).toBe(false);
-    expect((await run('train')).err).toContain('train: expected classifier');
+    expect((await run('train')).err).toContain('train: expected classifier or embedding, got nothing');
     const without = await run('evaluate', csv);
     expect(without.err).toContain('labels of the model (it has none)');
   });

@@ -45,7 +45,7 @@ describe('trainClassifier', () => {
     expect(seen.at(-1)).toMatchObject({ step: 300, steps: 300, epoch: 99, accuracy: 1 });
     expect(result.history.loss).toHaveLength(100);
     expect(result.history.validation).toHaveLength(100);
-    expect(result.history.loss.at(-1)).toBeLessThan(0.2);
+    expect(result.history.loss.at(-1)).toBeLessThan(0.4);
     const labels = await classify(model, ['a ripe melon', 'a saxophone'], { topK: 1 });
     expect(labels.flat().map(({ label }) => label)).toEqual(['fruit', 'instrument']);
     expect((await model.embed(['a ripe melon'])).data).toEqual(before.data);

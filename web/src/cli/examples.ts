@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { CsvError } from 'csv-parse';
 import { HeedError } from '../index.js';
-import type { ClassifierExample } from '../train/index.js';
+import type { ClassifierExample, EmbeddingExamples } from '../train/index.js';
 import { invalidFile } from './error.js';
 import { csvRows } from './records.js';
 
@@ -92,4 +92,21 @@ export async function readExamples(files: readonly string[], options: ExampleOpt
     const labels = given.split(labelSeparator).map((each) => each.trim());
     return { ...texts, labels: labels.filter((each) => each !== '') };
   });
+}
+
+const FORMS = [
+  ['a', 'b'],
+  ['anchor', 'positive', 'negative'],
+  ['text', 'label'],
+];
+
+/** Examples for `trainEmbedding`; which form they have is seen from their keys or columns. */
+export async function readSimilar(files: readonly string[], format?: 'jsonl' | 'csv'): Promise<EmbeddingExamples> {
+  const rows = await readRows(files, format);
+  return rows.map(({ at, values }) => {
+    const form = FORMS.find((keys) => keys.every((key) => typeof values[key] === 'string'));
+    const forms = FORMS.map((keys) => keys.join(', ')).join(' or ');
+    if (!form) throw invalidFile(at, `texts under ${forms}`, Object.keys(values).join(', ') || 'none');
+    return Object.fromEntries(form.map((key) => [key, values[key]]));
+  }) as unknown as EmbeddingExamples;
 }

@@ -1,5 +1,15 @@
-/** Writes folders that are there whole or not at all. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+/** Writes folders that are there whole or not at all, and keeps the state of a training until its folder is written. */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { invalid } from './error.js';
 
@@ -26,4 +36,46 @@ export function writeFolder(path: string, files: Readonly<Record<string, Uint8Ar
     throw error;
   }
   return Object.values(files).reduce((sum, { length }) => sum + length, 0);
+}
+
+/** The largest seed that is drawn. */
+const SEEDS = 2 ** 31;
+
+/** What is kept of a training: its seed and its last checkpoint, in a folder next to that of the result. */
+export class TrainingState {
+  readonly seed: number;
+  /** The checkpoint to continue from. */
+  readonly resume: Uint8Array | undefined;
+  readonly #folder: string;
+
+  /** @throws HeedError if the state of an interrupted training is there, and it is not to be continued */
+  constructor(out: string, resume: boolean, seed: number | undefined) {
+    this.#folder = `${resolve(out)}.training`;
+    const [about, weights] = ['training.json', 'checkpoint.safetensors'].map((name) => join(this.#folder, name));
+    const isThere = existsSync(about!) && existsSync(weights!);
+    if (isThere && !resume)
+      throw invalid(
+        '--out',
+        'a new folder',
+        `'${out}', whose training was interrupted. Continue it with --resume, or remove '${this.#folder}'`,
+      );
+    const before = isThere ? (JSON.parse(readFileSync(about!, 'utf8')) as { seed: number }).seed : undefined;
+    if (before !== undefined && seed !== undefined && seed !== before)
+      throw invalid('--seed', `${before}, that of the interrupted training`, String(seed));
+    this.seed = before ?? seed ?? Math.floor(Math.random() * SEEDS);
+    this.resume = isThere ? new Uint8Array(readFileSync(weights!)) : undefined;
+  }
+
+  /** Replaces the checkpoint; a half-written one is never read. */
+  keep(bytes: Uint8Array): void {
+    mkdirSync(this.#folder, { recursive: true });
+    const path = join(this.#folder, 'checkpoint.safetensors');
+    writeFileSync(`${path}.partial`, bytes);
+    writeFileSync(join(this.#folder, 'training.json'), `${JSON.stringify({ seed: this.seed })}\n`);
+    renameSync(`${path}.partial`, path);
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
 }

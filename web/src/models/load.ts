@@ -42,6 +42,7 @@ export interface LoadedModel {
   heads: Map<string, HeadTensor>;
   unused: string[];
   storage: string[];
+  names: Map<string, string>;
   folder: ModelFolder;
   integrity: Integrity;
 }
@@ -99,8 +100,8 @@ export async function loadModel(
       await loader.load(file, isLast, progress.counter(file, isLast));
       signal.throwIfAborted();
     }
-    const { heads, unused, dtypes: storage } = loader.result();
-    return { raw, config, type, family, settings, tokenizer, sentence, heads, unused, storage, folder, integrity };
+    const { dtypes: storage, ...rest } = loader.result();
+    return { raw, config, type, family, settings, tokenizer, sentence, storage, ...rest, folder, integrity };
   } catch (error) {
     raw?.delete();
     stop.abort();

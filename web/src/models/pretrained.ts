@@ -47,6 +47,17 @@ export async function loadPretrained(
   options: LoadModelOptions = {},
   folder?: ModelFolder,
 ): Promise<PretrainedModel> {
+  return loadAs(runtime, source, options, folder, (...parts) => new LocalModel(...parts));
+}
+
+/** The same for a model that `make` makes of what was loaded. */
+export async function loadAs<Model>(
+  runtime: Runtime,
+  source: ModelSource,
+  options: LoadModelOptions,
+  folder: ModelFolder | undefined,
+  make: (...parts: ConstructorParameters<typeof LocalModel>) => Model,
+): Promise<Model> {
   const loaded = await loadModel(runtime.core, source, options, folder);
   const parts = new Parts(loaded.raw);
   try {
@@ -54,7 +65,7 @@ export async function loadPretrained(
     parts.vectorLayers = layers!;
     if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
     loaded.integrity.requireAllFound();
-    return new LocalModel(runtime, loaded, parts, options.dtype);
+    return make(runtime, loaded, parts, options.dtype);
   } catch (error) {
     parts.delete();
     await loaded.folder.failed?.(error);
@@ -63,7 +74,7 @@ export async function loadPretrained(
 }
 
 /** The core's objects that a model owns. */
-class Parts {
+export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
   readonly heads = new Map<HeadName, Head>();
@@ -89,10 +100,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly #core: RawEncoderModelConfig;
   /** @internal */
   readonly sentence: SentenceConfig;
-  readonly #context: InputContext;
+  /** @internal */
+  readonly context: InputContext;
   /** @internal */
   readonly headContext: HeadContext;
-  readonly #classPooling: Pooling;
+  /** @internal */
+  readonly classPooling: Pooling;
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, dtype: 'fp32' | 'q8' = 'fp32') {
     super('PretrainedModel', runtime, parts);
@@ -102,9 +115,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     this.sentence = sentence;
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
     const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
-    this.#context = { tokenizer, config, maxLength, padId };
+    this.context = { tokenizer, config, maxLength, padId };
     this.headContext = { core: runtime.core, tensors, settings, type, eps };
-    this.#classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
+    this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
     this.config = {
       family: type,
@@ -212,13 +225,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const full = layers.at(-1)?.outFeatures ?? pooling.length * this.#core.embedDim;
     const width = read.dimensions ?? full;
     if (width > full) throw invalid('embed.dimensions', `a whole number from 1 to ${full}`, String(width));
-    const prompt = this.#prompt(read);
+    const prompt = this.prompt(read);
     const given = readInput(input);
     requireTexts(given, read);
-    const skipped = isTexts(given) ? this.#tokensOf(prompt) : 0;
+    const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
     const out = new Float32Array(total * width);
-    const rows = rowsOf(given, { ...read, prompt }, this.#context);
+    const rows = rowsOf(given, { ...read, prompt }, this.context);
     await this.#run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
@@ -242,10 +255,10 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const [read, pieceOptions] = this.#begin('predict', callSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
-    const { chain, isTied, bias, takesVectors } = this.#head(name);
+    const { chain, isTied, bias, takesVectors } = this.head(name);
     const { pooling, normalize } = this.sentence;
-    const prompt = takesVectors ? this.#prompt() : '';
-    const skipped = this.#tokensOf(prompt);
+    const prompt = takesVectors ? this.prompt() : '';
+    const skipped = this.tokensOf(prompt);
     const rows = await this.#allRows(readInput(input), read, pieceOptions, prompt);
     const { embedDim } = this.#core;
     const count = rows.length;
@@ -258,7 +271,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       pooled: (encoding: RawEncoding, piece: Row[]) =>
         takesVectors
           ? this.#vectors(encoding, piece, pooling, normalize, skipped)
-          : this.#pool(encoding, piece, [this.#classPooling]),
+          : this.#pool(encoding, piece, [this.classPooling]),
       tokens(encoding: RawEncoding) {
         const data = encoding.hidden();
         return { data, shape: [data.length / embedDim, embedDim] };
@@ -289,7 +302,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   async decode(tokenIds: readonly number[]): Promise<string> {
     void this.raw;
-    const { tokenizer } = this.#context;
+    const { tokenizer } = this.context;
     if (!tokenizer) throw invalid('decode', 'a model with tokenizer.json', 'one without it', 'UNSUPPORTED');
     return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
@@ -357,9 +370,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return { data, shape: [count, parts.length * width] };
   }
 
-  /** The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */
-  #tokensOf(prompt: string): number {
-    const { tokenizer } = this.#context;
+  /** @internal The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */
+  tokensOf(prompt: string): number {
+    const { tokenizer } = this.context;
     if (this.sentence.poolsPrompt || prompt === '' || !tokenizer) return 0;
     const { tokens } = tokenizer.tokenize(prompt, undefined, Infinity);
     return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
@@ -373,14 +386,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   ): Promise<Row[]> {
     requireTexts(input, options);
     const rows: Row[] = [];
-    for (const row of rowsOf(input, { ...options, prompt }, this.#context)) {
+    for (const row of rowsOf(input, { ...options, prompt }, this.context)) {
       rows.push(row);
       await yieldToEventLoop();
     }
     return rows;
   }
 
-  #prompt({ prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
+  /** @internal */
+  prompt({ prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
     if (prompt !== undefined && promptName !== undefined)
       throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
     if (prompt !== undefined) return prompt;
@@ -392,7 +406,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     throw invalid('embed.promptName', `one of the model's prompts (${known})`, describe(name));
   }
 
-  #head(name: HeadName): Head {
+  /** @internal */
+  head(name: HeadName): Head {
     const { heads } = this.raw;
     const head = heads.get(name) ?? makeHead(name, this.headContext);
     heads.set(name, head);
@@ -411,7 +426,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   /** The rows at mask tokens. */
   #maskRows(hidden: Float32Array, piece: Row[], firstText: number, masks: [number, number][]): RawTensor {
     const { embedDim } = this.#core;
-    const maskId = this.config.maskToken === null ? undefined : this.#context.tokenizer!.idOf(this.config.maskToken);
+    const maskId = this.config.maskToken === null ? undefined : this.context.tokenizer!.idOf(this.config.maskToken);
     const picked: Float32Array[] = [];
     let at = 0;
     piece.forEach((row, n) => {
@@ -428,7 +443,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 }
 
 /** What every result says about its tokens. */
-function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 'truncated'> {
+export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 'truncated'> {
   return {
     tokens: rows.map((row) => row.tokens),
     offsets: rows.map((row) => row.offsets),

@@ -83,6 +83,19 @@ export interface PieceHooks {
   returnWeights?: boolean;
 }
 
+/** The tokens of rows, one row after the other; types and positions are null if they are all the default. */
+export function batchOf(rows: readonly Row[], positionOffset: number) {
+  const flat = (values: (row: Row) => number[]) => Int32Array.from(rows.flatMap(values));
+  return {
+    ids: flat((row) => row.ids),
+    tokenTypes: rows.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null,
+    positions: rows.some((row) => row.positions)
+      ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
+      : null,
+    lengths: flat(({ ids }) => [ids.length]),
+  };
+}
+
 /** Runs one piece. `model` is called at each step, as it throws once the model has been disposed of. */
 export async function runPiece(
   model: () => RawEncoderModel,
@@ -91,14 +104,8 @@ export async function runPiece(
   { yieldToEventLoop, headMask }: PieceOptions,
   { use, beforeLayer, onLayer, returnWeights = false }: PieceHooks,
 ): Promise<void> {
-  const flat = (values: (row: Row) => number[]) => Int32Array.from(piece.flatMap(values));
-  const types = piece.some((row) => row.types) ? flat(({ types, ids }) => types ?? ids.map(() => 0)) : null;
-  const positions = piece.some((row) => row.positions)
-    ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
-    : null;
-  const lengths = flat(({ ids }) => [ids.length]);
-  const ids = flat((row) => row.ids);
-  const encoding = calling('model', () => model().begin(ids, types, positions, lengths));
+  const { ids, tokenTypes, positions, lengths } = batchOf(piece, positionOffset);
+  const encoding = calling('model', () => model().begin(ids, tokenTypes, positions, lengths));
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {

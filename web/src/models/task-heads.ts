@@ -91,13 +91,13 @@ export function isHeadTensor(name: string, tied: boolean): boolean {
 
 /** Layers that are applied one after the other. */
 export class Chain {
-  readonly #layers: RawTensorLayer[] = [];
+  readonly layers: RawTensorLayer[] = [];
 
   /** Makes the layers in order; if one cannot be made, those before it are deleted. */
   static of(steps: readonly (() => RawTensorLayer)[]): Chain {
     const chain = new Chain();
     try {
-      for (const make of steps) chain.#layers.push(make());
+      for (const make of steps) chain.layers.push(make());
       return chain;
     } catch (error) {
       chain.delete();
@@ -106,11 +106,11 @@ export class Chain {
   }
 
   forward(x: RawTensor): RawTensor {
-    return this.#layers.reduce((rows, layer) => layer.forward(rows), x);
+    return this.layers.reduce((rows, layer) => layer.forward(rows), x);
   }
 
   delete(): void {
-    for (const layer of this.#layers) layer.delete();
+    for (const layer of this.layers) layer.delete();
   }
 }
 
@@ -123,7 +123,7 @@ export interface HeadContext {
 }
 
 /** The layer with these values for its parameters. */
-function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
+export function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
   values.forEach((value, index) => {
     if (!value) return;
     const { buffer, byteOffset, byteLength } = value.data;
@@ -150,17 +150,17 @@ export function makeDense(core: Core, tensors: LayerTensors, activation: string)
   const [outFeatures = 0, inFeatures = 0] = shape;
   const isRight = shape.length === 2 && (!bias || String(bias.shape) === String(outFeatures));
   requireShape(isRight, tensors, 'shape [out, in] with bias [out]');
-  const options = { inFeatures, outFeatures, bias: bias !== undefined, activation };
+  const options = { inFeatures, outFeatures, bias: bias !== undefined, activation, name };
   const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new core.Linear(options));
   return filled(layer, [weight, bias]);
 }
 
 export function makeNorm(core: Core, tensors: LayerTensors, eps: number): RawTensorLayer {
-  const { weight, bias } = tensors;
+  const { name, weight, bias } = tensors;
   const width = weight.data.length;
   const isRight = weight.shape.length === 1 && (!bias || bias.data.length === width);
   requireShape(isRight, tensors, 'shape [width] with bias [width]');
-  const layer = new core.LayerNorm({ normalizedShape: width, eps });
+  const layer = new core.LayerNorm({ normalizedShape: width, eps, name });
   return filled(layer, [weight, bias ?? { shape: [width], data: new Float32Array(width) }]);
 }
 

@@ -32,6 +32,8 @@ export interface LoadedWeights {
   unused: string[];
   /** Types in which the encoder's matrices are stored: 'F32', 'F16', ... */
   dtypes: string[];
+  /** The names of all tensors in the file, by the names without the family's prefix. */
+  names: Map<string, string>;
 }
 
 /** What to do with one tensor of the file; null: skip it. */
@@ -76,6 +78,7 @@ export class WeightLoader {
   readonly #filled: [number, number][][];
   readonly #heads = new Map<string, HeadTensor>();
   readonly #unused: string[] = [];
+  readonly #names = new Map<string, string>();
   readonly #dtypes = new Set<string>();
   readonly #scales = new Map<string, Float32Array>();
 
@@ -120,7 +123,7 @@ export class WeightLoader {
       const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`);
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
-    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes] };
+    return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
   }
 
   #scalesOf(name: string, rows: number, tensor: string): Float32Array {
@@ -133,6 +136,7 @@ export class WeightLoader {
   #plan({ name, dtype, shape }: TensorEntry, names: Set<string>, file: string): Plan {
     const tensor = tensorOf(file, name);
     const bare = this.#bareName(name);
+    this.#names.set(bare, name);
     const isScale = bare.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
     const target = this.#rows.get(bare);
     const parameter = target && this.#indices.get(target.parameter);

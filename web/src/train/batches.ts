@@ -169,7 +169,7 @@ export function shuffled(length: number, seed: number, stream: number): number[]
 }
 
 /** 32 random bits a call: SplitMix32 over a mixture of seed and stream. Own code: the platform's generator takes no seed. */
-function generator(seed: number, stream: number): () => number {
+export function generator(seed: number, stream: number): () => number {
   let state = [seed >>> 0, Math.floor(seed / 2 ** 32), stream].reduce(
     (mixture, part) => mix((mixture + part + 0x9e3779b9) | 0),
     0,

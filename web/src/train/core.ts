@@ -6,6 +6,8 @@
 import type {
   Core,
   RawAttentionOptions,
+  RawEncoderModel,
+  RawEncoding,
   RawFunctionAttentionOptions,
   RawMask,
   RawModule,
@@ -110,6 +112,38 @@ export interface RawEmbedding extends RawModule {
   forward(ids: RawIndices): RawTensor;
 }
 
+/** The tokens of several texts, one text after the other. */
+export interface RawTokenBatch {
+  ids: Int32Array;
+  /** null: all 0 */
+  tokenTypes: Int32Array | null;
+  /** null: 0, 1, 2, ... from the model's offset in each text */
+  positions: Int32Array | null;
+  lengths: Int32Array;
+}
+
+/** Rows of a parameter of the core under a name of their own. */
+export interface RawNamedRows {
+  name: string;
+  parameter: number;
+  firstRow: number;
+  rows: number;
+}
+
+/** Rates by place: see `EncoderDropout` of the core. */
+export interface RawDropoutRates {
+  embedding: number;
+  attention: number;
+  attentionOutput: number;
+  hidden: number;
+  output: number;
+}
+
+export interface RawLora extends RawModule {
+  /** Adds the updates to the weights. */
+  merge(): void;
+}
+
 /** Options of a parameter group. */
 export interface RawGroupOptions {
   lr: number;
@@ -164,6 +198,18 @@ export interface TrainCore extends Core {
   Gradients: new (module: RawModule) => RawGradients;
   Optimizer: new (kind: string) => RawOptimizer;
   Embedding: new (options: { numEmbeddings: number; embedDim: number }) => RawEmbedding;
+  /** The parameters of a model by other names, in other parts; the model must outlive it. */
+  TrainableEncoder: new (
+    model: RawEncoderModel,
+    names: readonly RawNamedRows[],
+    dropout: RawDropoutRates,
+  ) => RawModule;
+  /** `modules`: the names of the targets and the indices of their weights among the encoder's parameters. */
+  Lora: new (
+    encoder: RawModule,
+    modules: readonly { name: string; parameter: number }[],
+    options: { rank: number; alpha: number; dropout: number },
+  ) => RawLora;
 
   /** Shapes broadcast. */
   recordAdd(graph: RawGraph, a: RawVariable, b: RawVariable): RawVariable;
@@ -278,6 +324,33 @@ export interface TrainCore extends Core {
   addGradient(gradients: RawGradients, index: number, part: RawGradient): void;
   /** Where the first sequence and row of the next calls stand in their batch, for the draws of dropout. */
   setPosition(sequence: number, row: number): void;
+
+  /** As `RawEncoderModel.begin`, with low-rank updates. */
+  beginEncoding(encoder: RawModule, lora: RawLora, batch: RawTokenBatch): RawEncoding;
+  /** The last hidden rows of all texts, [T,E]. */
+  recordEncoderModel(
+    graph: RawGraph,
+    encoder: RawModule,
+    lora: RawLora | null,
+    batch: RawTokenBatch,
+    options: { training: boolean; recompute: boolean },
+  ): RawVariable;
+  /** [rows, V] */
+  recordWordLogits(graph: RawGraph, encoder: RawModule, x: RawVariable): RawVariable;
+  /** Rows [T,E] to one per text, [N,E]; `skipped` as in `RawEncoding.pool`. */
+  recordPool(
+    graph: RawGraph,
+    x: RawVariable,
+    lengths: Int32Array,
+    skipped: Int32Array | null,
+    pooling: string,
+  ): RawVariable;
+  /** Divides each row by its length. */
+  recordNormalize(graph: RawGraph, x: RawVariable): RawVariable;
+  /** Rows of a matrix. */
+  recordGatherRows(graph: RawGraph, x: RawVariable, indices: Int32Array): RawVariable;
+  /** A tensor whose rows at `indices` are those of x, and all others zeros. */
+  recordScatterRows(graph: RawGraph, x: RawVariable, indices: Int32Array, shape: readonly number[]): RawVariable;
 
   recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
 }

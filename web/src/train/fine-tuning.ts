@@ -6,10 +6,12 @@ import { LocalModel } from '../models/pretrained.js';
 import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
+import type { EmbeddingExamples, EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
 import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
 import type { ClassifierMetrics } from './fine-tuning/metrics.js';
 import type { Origin, SavedFiles, SaveOptions } from './fine-tuning/save.js';
+import type { TrainableModel } from './pretrained.js';
 
 /** Functions that teach a pretrained model. */
 export interface FineTuning {
@@ -29,6 +31,20 @@ export interface FineTuning {
     examples: readonly ClassifierExample[],
     options?: ClassifierOptions,
   ): Promise<ClassifierResult>;
+  /**
+   * Teaches a model which texts are similar, from pairs, triplets or labelled texts. For pairs and triplets the other texts of a batch are negatives. For labelled texts, `trainClassifier`
+   * may follow: together they are SetFit.
+   *
+   * @example
+   * const model = await heed.fromPretrained(undefined, { trainable: true });
+   * await heed.trainEmbedding(model, [{ a: 'How do I pay?', b: 'Payment methods' }, { a: 'Where is my parcel?', b: 'Tracking' }], { train: { lora: {} } });
+   * @throws HeedError `UNSUPPORTED` for a model without `trainable: true`, otherwise as `trainClassifier`
+   */
+  trainEmbedding(
+    model: PretrainedModel,
+    examples: EmbeddingExamples,
+    options?: EmbeddingTrainingOptions,
+  ): Promise<EmbeddingResult>;
   /** Compares the labels that a model predicts with those of examples. @throws HeedError `UNSUPPORTED` for a model without a classifier */
   evaluateClassifier(
     model: PretrainedModel,
@@ -51,6 +67,15 @@ export interface Savable {
   save(options?: SaveOptions): Promise<SavedFiles>;
 }
 
+/** A model with `trainable: true` in this thread. */
+export interface Adaptable {
+  /**
+   * Adds the low-rank updates that `save({ adapter: true })` or PEFT stored; the model must be of the same checkpoint. Other parameters are frozen, as after `addLora`.
+   * @throws HeedError `INVALID_FILE` or `UNSUPPORTED` for files that are not LoRA's of this model, which then is as before
+   */
+  loadAdapter(source: ModelSource): Promise<void>;
+}
+
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
 /** `fromPretrained` whose models can be saved. */
@@ -64,6 +89,9 @@ export function savable(load: Load): Load {
       const save: Savable['save'] = async (options) =>
         (await import('./fine-tuning/index.js')).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });
+      const loadAdapter: Adaptable['loadAdapter'] = async (source) =>
+        (await import('./fine-tuning/index.js')).loadAdapter(model as unknown as TrainableModel, source);
+      if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
     }
     return model;
   };
@@ -73,6 +101,7 @@ export function fineTuningOf(kit: Kit): FineTuning {
   const loading = () => import('./fine-tuning/index.js');
   return {
     trainClassifier: async (...args) => (await loading()).trainClassifier(kit, ...args),
+    trainEmbedding: async (...args) => (await loading()).trainEmbedding(kit, ...args),
     evaluateClassifier: async (...args) => (await loading()).evaluateClassifier(...args),
   };
 }

@@ -4,13 +4,24 @@ export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
+export type {
+  EmbeddingExamples,
+  EmbeddingResult,
+  EmbeddingTrainingOptions,
+  LabelledText,
+  PairExample,
+  TripletExample,
+} from './fine-tuning/embedding.js';
+export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
+export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { ClassifierMetrics, LabelMetrics } from './fine-tuning/metrics.js';
 export type { SavedFiles, SaveOptions } from './fine-tuning/save.js';
 export type { FineTuning, Savable } from './fine-tuning.js';
 export type { FitOptions, FitProgress, History } from './fit.js';
 export type { FitLoss } from './fit-losses.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
+export type { Lora, LoraOptions } from './lora.js';
 export { Loss } from './loss.js';
 export type {
   BceWithLogitsOptions,
@@ -33,6 +44,7 @@ export type {
   SGDOptions,
 } from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
+export type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './pretrained.js';
 export { type DifferentiableFunctions, load, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
 export type { Gradients } from './tape.js';

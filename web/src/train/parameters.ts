@@ -6,6 +6,9 @@ import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
+/** Whatever owns an object of the core with parameters. */
+export type HasParameters = Pick<Layer, 'raw'>;
+
 /** A parameter of a layer or module. Several objects may stand for the same parameter. */
 export class Parameter {
   /** Its name in the state dict of the layer or module that listed it. */
@@ -15,11 +18,18 @@ export class Parameter {
   readonly state: ModuleState;
   /** @internal */
   readonly index: number;
-  readonly #layer: Layer; // also keeps it from being collected
+  readonly #layer: HasParameters; // also keeps it from being collected
   readonly #tape: Tape;
 
   /** @internal */
-  constructor(tape: Tape, layer: Layer, state: ModuleState, index: number, name: string, shape: readonly number[]) {
+  constructor(
+    tape: Tape,
+    layer: HasParameters,
+    state: ModuleState,
+    index: number,
+    name: string,
+    shape: readonly number[],
+  ) {
     this.name = name;
     this.shape = shape;
     this.state = state;
@@ -48,6 +58,13 @@ export class Parameter {
     this.gradients.setRequiresGradient(this.index, required);
   }
 
+  /** @internal Sets its value. */
+  write({ data }: Tensor): void {
+    const { buffer, byteOffset, byteLength } = data;
+    const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+    calling(this.name, () => this.#layer.raw.writeParameter(this.index, 0, bytes, 'F32', null));
+  }
+
   /** @internal The gradients of its layer. @throws HeedError `DISPOSED` */
   get gradients() {
     void this.#layer.raw;
@@ -64,15 +81,21 @@ export class Parameter {
   }
 }
 
-/** The parameters of a layer, without buffers, their names after `prefix`. */
-export function parametersOf(tape: Tape, layer: Layer, prefix = ''): Parameter[] {
+/** The parameters of a layer, without buffers. `naming`: what precedes their names, or makes them; those that it gives no name are frozen and left out. */
+export function parametersOf(
+  tape: Tape,
+  layer: HasParameters,
+  naming: string | ((name: string) => string | null) = '',
+): Parameter[] {
   const { raw } = layer;
   const state = tape.stateOf(raw);
+  const nameOf = typeof naming === 'string' ? (name: string) => naming + name : naming;
   const gradients = tape.gradientsOf(state);
-  return raw
-    .parameters()
-    .map(({ name, shape }, i) => new Parameter(tape, layer, state, i, prefix + name, shape))
-    .filter(({ index }) => !gradients.isBuffer(index));
+  return raw.parameters().flatMap(({ name: own, shape }, i) => {
+    const name = nameOf(own);
+    if (name === null) gradients.setRequiresGradient(i, false);
+    return name === null || gradients.isBuffer(i) ? [] : [new Parameter(tape, layer, state, i, name, shape)];
+  });
 }
 
 /** Names of parameters: a glob, in which `*` stands for any characters and `?` for one, a regular expression, or several of them. */

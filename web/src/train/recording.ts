@@ -20,7 +20,7 @@ import type {
   RecordedResults,
   TrainCore,
 } from './core.js';
-import type { Recording } from './scope.js';
+import type { ModuleState, Recording } from './scope.js';
 import type { Tape } from './tape.js';
 
 type Rotary = RawRotaryOptions | null;
@@ -275,21 +275,21 @@ function trackedModule(
   raw: RawModule,
   record: (call: Recording, raw: RawModule, args: unknown[]) => unknown,
 ): RawModule {
-  const state = tape.track(raw, name);
-  const {
-    forward,
-    setTraining,
-    writeParameter,
-    initialize,
-    delete: free,
-  } = raw as RawModule & {
-    forward(...args: unknown[]): unknown;
-  };
+  const state = tracked(tape, name, raw);
+  const { forward } = raw as RawModule & { forward(...args: unknown[]): unknown };
   return Object.assign(raw, {
     forward: (...args: unknown[]) =>
       tape.records(state, args)
         ? inBatch(tape, name, args[0] as RawTensor, () => tape.record(state, (call) => record(call, raw, args)))
         : forward.apply(raw, args),
+  });
+}
+
+/** Makes an object of the core tell the tape what happens to it. */
+export function tracked(tape: Tape, name: string, raw: RawModule): ModuleState {
+  const state = tape.track(raw, name);
+  const { setTraining, writeParameter, initialize, delete: free } = raw;
+  Object.assign(raw, {
     setTraining(training: boolean) {
       state.training = training;
       setTraining.call(raw, training);
@@ -306,4 +306,5 @@ function trackedModule(
     },
     delete: () => tape.release(state, () => free.call(raw)),
   });
+  return state;
 }

@@ -23,19 +23,23 @@ import type { Transformer, TransformerOptions } from '../layers/transformer.js';
 import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
+import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
+import type { WorkerLike } from '../platform.js';
 import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
-import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
+import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
+import { loadTrainable, type TrainableModel, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
+import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-training.js';
 import { Tape } from './tape.js';
 import {
   addOwnClass,
@@ -118,6 +122,24 @@ export type TrainingHeed = TrainableLayers &
   Operations &
   Checkpoints &
   FineTuning & {
+    /**
+     * A pretrained encoder that can be trained.
+     *
+     * @example
+     * const model = await heed.fromPretrained(source, { trainable: true });
+     * const optimizer = new heed.optim.AdamW(model.parameters(), { lr: 2e-5 });
+     * const loss = heed.losses.infoNCE(model.train().sentenceVectors(queries), model.sentenceVectors(answers));
+     * @throws HeedError as without `trainable`
+     */
+    fromPretrained(
+      source: ModelSource | undefined,
+      options: TrainableOptions,
+    ): Promise<TrainableModel & Savable & Adaptable>;
+    /** The same in a worker: `trainClassifier`, `trainEmbedding` and `save` run there, and so do the calls of a model. */
+    fromPretrained(
+      source: ModelSource | undefined,
+      options: TrainableOptions & { worker: true | WorkerLike },
+    ): Promise<PretrainedModel & Savable>;
     /** As in heed; the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
     readonly losses: Losses;
@@ -135,11 +157,24 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
-    ...fineTuningOf({ runtime, tape }),
+    ...anywhere(fineTuningOf({ runtime, tape })),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  members.fromPretrained = savable((source, options) => Heed.prototype.fromPretrained.call(heed, source, options));
+  const load = savable((source, options) => {
+    const { trainable = false, ...rest } = options
+      ? plainOptions<FromPretrainedOptions & { trainable?: boolean }>('fromPretrained', options)
+      : {};
+    if (!trainable) return Heed.prototype.fromPretrained.call(heed, source, rest);
+    return rest.worker
+      ? loadTrainableInWorker(runtime, source, { ...rest, trainable } as FromPretrainedOptions)
+      : loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
+  });
+  members.fromPretrained = async (...args: Parameters<typeof load>) => {
+    const model = await load(...args);
+    remotelySavable(model);
+    return model;
+  };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }

@@ -90,6 +90,11 @@ export class LossScope extends Scope {
   }
 }
 
+/** A graph in which nothing needs a gradient. */
+export class Unrecorded extends Scope {
+  use(): void {}
+}
+
 /** An input or weight whose gradient a call with `backward: true` returns. */
 interface Leaf {
   readonly variable: RawVariable;
@@ -176,10 +181,10 @@ export class Recording {
     if (entry?.variable) {
       this.#sources.push(entry);
       if (formatShape(entry.shape) === formatShape(tensor.shape)) return entry.variable;
-      return this.#keep(this.#core.recordReshape(this.graph, entry.variable, tensor.shape));
+      return this.keep(this.#core.recordReshape(this.graph, entry.variable, tensor.shape));
     }
     this.#isStale ||= entry !== undefined;
-    return this.#scope.leaf(name, tensor, isParameter) ?? this.#keep(this.graph.leaf(tensor, false));
+    return this.#scope.leaf(name, tensor, isParameter) ?? this.keep(this.graph.leaf(tensor, false));
   }
 
   /** The same for an argument that may be left out. */
@@ -224,7 +229,8 @@ export class Recording {
     for (const variable of this.#temporary) variable.delete();
   }
 
-  #keep(variable: RawVariable): RawVariable {
+  /** A variable that only this call needs. */
+  keep(variable: RawVariable): RawVariable {
     this.#temporary.push(variable);
     return variable;
   }

@@ -11,7 +11,7 @@ import { registry } from '../platform.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
 import type { RemoteFit } from './fit-worker.js';
-import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording } from './scope.js';
+import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
 
 /** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
 const dropped = registry<Capture>((capture) => capture.delete());
@@ -64,7 +64,7 @@ export class Tape {
       graph.delete();
       this.#isFreed = true;
     };
-    owned.add({ delete: () => this.#whenIdle(free) });
+    owned.add({ delete: () => this.whenIdle(free) });
   }
 
   /** Begins to keep track of a layer's object. */
@@ -91,7 +91,7 @@ export class Tape {
   /** Deletes a layer's object with `free`; passes that use it end. A backward pass that runs may need it, and is waited for. */
   release(state: ModuleState, free: () => void): void {
     state.deleted = true;
-    this.#whenIdle(() => {
+    this.whenIdle(() => {
       if (state.gradients) {
         if (!this.#isFreed) this.#losses.graph.forget(state.gradients);
         state.gradients.delete();
@@ -101,7 +101,7 @@ export class Tape {
   }
 
   /** Calls `free` after the backward pass that is running, if any. */
-  #whenIdle(free: () => void): void {
+  whenIdle(free: () => void): void {
     if (this.#running > 0) this.#deferred.push(free);
     else free();
   }
@@ -122,11 +122,25 @@ export class Tape {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Records a call of the core. */
-  record<T>(state: ModuleState | null, body: (recording: Recording) => T): T {
+  /** Runs a call of the core that exists only on variables: recorded if it is to be. */
+  run<T>(state: ModuleState, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
+    if (this.records(state, [])) return this.record(state, body, others);
+    this.#requireAlive();
+    const scope = new Unrecorded(new this.core.Graph());
+    const recording = new Recording(this.core, scope, null, null);
+    try {
+      return body(recording);
+    } finally {
+      recording.end();
+      scope.graph.delete();
+    }
+  }
+
+  /** Records a call of the core. `others`: further modules whose parameters it uses. */
+  record<T>(state: ModuleState | null, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
     this.#requireAlive();
     const scope = this.#capture ?? this.#losses;
-    if (state) scope.use(state);
+    for (const used of state ? [state, ...others] : others) scope.use(used);
     const recording = new Recording(this.core, scope, state, this.owner);
     try {
       return body(recording);

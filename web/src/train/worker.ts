@@ -1,5 +1,12 @@
-/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, or one call of `fit`, or assists another that does. */
+/** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
+
+import type { ModelFolder } from '../io/files.js';
+import type { ModelSource } from '../io/source.js';
+import type { LoadModelOptions } from '../models/load.js';
+import type { PretrainedModel } from '../models/model.js';
+import { loadPretrained } from '../models/pretrained.js';
 import { instantiate, locate, type WasmModule } from '../module.js';
+import type { Runtime } from '../owned.js';
 import { Channel } from '../worker/channel.js';
 import { makeHandler } from '../worker/handler.js';
 import { listen } from '../worker/port.js';
@@ -7,11 +14,13 @@ import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
+import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
 import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
+import { loadTrainable, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
@@ -81,8 +90,57 @@ async function assist(wasm: WasmModule, job: AssistantJob): Promise<never> {
   return new Promise(() => {});
 }
 
+/** The model of this worker, and what trains it. */
+let pretrained: { model: PretrainedModel & Savable; fineTuning: FineTuning };
+
+async function loadModel(
+  { core: plain, owned }: Runtime,
+  source: ModelSource,
+  options: LoadModelOptions = {},
+  folder?: ModelFolder,
+): Promise<PretrainedModel> {
+  const tape = new Tape(plain as TrainCore, owned);
+  const runtime = { core: recordingCore(plain as TrainCore, tape), owned };
+  const { trainable } = options as Partial<TrainableOptions>;
+  const load: Parameters<typeof savable>[0] = (given, read) =>
+    trainable
+      ? loadTrainable(runtime, tape, given, read as TrainableOptions)
+      : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
+  // A pool's workers have no source of their own.
+  const model = (await (folder ? load : savable(load))(source, options)) as PretrainedModel & Savable;
+  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }) };
+  return model;
+}
+
+/** Trainings follow each other, also if the page no longer waits for one. */
+let last: Promise<unknown> = Promise.resolve();
+
+function afterOthers<T>(body: () => Promise<T>): Promise<T> {
+  const next = last.then(body, body);
+  last = next;
+  return next;
+}
+
+/** The options of a call from the page, as training takes them. */
+function trainingOptions({ onProgress, ...options }: { onProgress?: (progress: never) => void }): object {
+  return { ...options, ...(onProgress && { onStep: onProgress }) };
+}
+
+const training = {
+  trainClassifier: (examples: never, options: object) =>
+    afterOthers(async () => {
+      const { model, fineTuning } = pretrained;
+      const result = await fineTuning.trainClassifier(model, examples, trainingOptions(options));
+      return { result, config: model.config };
+    }),
+  trainEmbedding: (examples: never, options: object) =>
+    afterOthers(() => pretrained.fineTuning.trainEmbedding(pretrained.model, examples, trainingOptions(options))),
+  // As a list, which is not searched for tensors.
+  save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),
+};
+
 listen((post) => {
-  const handle = makeHandler(post, { fit, assist, stop: async () => stop.abort() });
+  const handle = makeHandler(post, { fit, assist, stop: async () => stop.abort(), ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);

@@ -6,10 +6,11 @@ import { instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
-/** Returns the handler of the page's messages, which answers by `post`. `others`: methods in addition to those of a model. */
+/** Returns the handler of the page's messages, which answers by `post`. `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
 export function makeHandler(
   post: (message: Message, transfer: ArrayBuffer[]) => void,
   others: Record<string, (...args: never[]) => Promise<unknown>> = {},
+  loadModel = loadPretrained,
 ): (message: Message) => void {
   let model: PretrainedModel;
 
@@ -23,7 +24,7 @@ export function makeHandler(
     // The name of the build is not used if the module is given.
     const core = await instantiate('simd128', locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
-    model = await loadPretrained({ core, owned: new Set() }, source ?? '', options, folder);
+    model = await loadModel({ core, owned: new Set() }, source ?? '', options, folder);
     return model.config;
   }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <queue>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,10 +39,36 @@ class Matrix {
   Index rows_ = 0, columns_ = 0;
 };
 
+/// Rows [first, first + rows) of a part as a part of their own: of a parameter that has them under another name.
+/// Gradients belong to the address of the whole.
+class RowSlice final : public RowStorage {
+ public:
+  RowSlice(const Parameter::Part& whole, Index first, Index row_size);
+  ~RowSlice() override;
+  RowSlice(const RowSlice&) = delete;
+  RowSlice& operator=(const RowSlice&) = delete;
+
+  void write(Index first, Index count, const float* rows) override;
+  void writeInt8(Index first, Index count, const signed char* rows, const float* scales) override;
+  void read(Index first, Index count, float* rows) const override;
+
+  /// The address of the values of a part, and which of the rows there is its first.
+  struct Place {
+    const void* key;
+    Index first;
+  };
+  static Place placeOf(const Parameter::Part& part);
+
+ private:
+  Parameter::Part whole_;
+  Index first_, row_size_;
+};
+
 /// The gradients of the parameters of one module and its children. An object lives as long as its module.
 ///
 /// A part of a parameter (Parameter::Part) is identified by the address of its values, which operations know: the
-/// PackedWeight of a Linear, the floats of a bias. Gradients are row-major, whatever the format of the values.
+/// PackedWeight of a Linear, the floats of a bias. Several parameters may have rows of one address. Gradients are
+/// row-major, whatever the format of the values.
 class ParameterGradients {
  public:
   explicit ParameterGradients(Module& module);
@@ -89,14 +116,16 @@ class ParameterGradients {
   };
   Entry& entry(size_t parameter) { return entries_[parameter]; }
 
-  /// The parameter that `key`, the address of a part's values, belongs to, with the part's first row; null if it is not
-  /// one of this module.
+  /// A part: rows [first_row, first_row + rows) of a parameter are those from `storage_row` on at the address `key`.
   struct Location {
     size_t parameter;
     Index first_row;
     Index rows;
+    Index storage_row = 0;
+    const void* key = nullptr;
   };
-  const Location* find(const void* key) const;
+  /// The parts at an address; none if it is not one of this module's.
+  std::span<const Location> find(const void* key) const;
 
   /// The dense gradient of the part at `key` to add to; zeros at first.
   MatrixView dense(const Location& part);
@@ -104,16 +133,14 @@ class ParameterGradients {
   float* row(const Location& table, Index row);
 
  private:
-  /// Where the address is in `locations_`, or would be.
-  Index placeOf(const void* key) const;
-
   std::vector<Parameter> parameters_;
   std::vector<Entry> entries_;
-  std::vector<std::pair<const void*, Location>> locations_;  // sorted by address
+  std::vector<Location> locations_;  // sorted by address
 };
 
 class Graph;
 class Backward;
+class Lora;
 
 /// A function void(Matrix& gradient, Backward& pass), or none. Instead of std::function, which also generates code to
 /// copy what each function captures: the download of training would be a tenth larger.
@@ -192,6 +219,10 @@ class Graph {
   /// Whether the values at `key` (see ParameterGradients) require a gradient.
   bool requiresGradient(const void* key) const;
 
+  /// The low-rank updates that linear layers add; null: none.
+  const Lora* lora() const { return lora_; }
+  void setLora(const Lora* lora) { lora_ = lora; }
+
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
   Variable leaf(Matrix&& value, bool needs_gradient = false);
   /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
@@ -210,10 +241,19 @@ class Graph {
   friend class Backward;
   Variable recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
                        BackwardFunction&& backward);
-  ParameterGradients* owner(const void* key, const ParameterGradients::Location*& location) const;
+  /// Calls f(gradients, location) for each part at `key` that requires a gradient.
+  template <class F>
+  void forEachPart(const void* key, const F& f) const {
+    for (ParameterGradients* gradients : gradients_) {
+      for (const ParameterGradients::Location& location : gradients->find(key)) {
+        if (gradients->requiresGradient(location.parameter)) f(*gradients, location);
+      }
+    }
+  }
 
   Context& context_;
   std::vector<ParameterGradients*> gradients_;
+  const Lora* lora_ = nullptr;
   uint64_t next_order_ = 0, generation_ = 0;
 };
 
@@ -234,6 +274,7 @@ class Backward {
   /// The whole pass. Throws kUnsupported at an external node.
   static void run(Graph& graph, const Variable& output, ConstMatrixView seed);
 
+  Graph& graph() const { return graph_; }
   Context& context() const { return graph_.context_; }
 
   /// Adds f to the gradient of a node, if it is not null. `f(out, residual)` must write its value plus `residual`,
@@ -250,11 +291,13 @@ class Backward {
   /// Adds a matrix that is not needed any more, without a copy where it is the first contribution.
   void give(const std::shared_ptr<Node>& node, Matrix&& gradient);
 
-  /// The gradient to add to for the values at `key`, or nothing if they do not require one. `f(MatrixView gradient)`.
+  /// Calls f(MatrixView gradient, Index first) with the gradients to add to for the values at `key`: once for each part
+  /// that requires one, whose first row among those values is `first`.
   template <class F>
   void addToParameter(const void* key, const F& f) {
-    const ParameterGradients::Location* location = nullptr;
-    if (ParameterGradients* owner = graph_.owner(key, location)) f(owner->dense(*location));
+    graph_.forEachPart(key, [&](ParameterGradients& gradients, const ParameterGradients::Location& location) {
+      f(gradients.dense(location), location.storage_row);
+    });
   }
   /// The gradient to add to for one row of the table at `key`; null if it does not require one.
   float* tableRow(const void* key, Index row);

@@ -31,9 +31,14 @@ Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count)
 Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices);
 /// The same elements as a (rows, columns) matrix.
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
-/// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h; here the mean over all rows of a
-/// sequence.
-Variable meanOverRows(Graph& graph, const Variable& x, const Sequences& sequences);
+/// x with `part` (T, n) added to its columns [first, first + n).
+Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index first);
+/// Row i of x is row indices[i] of a matrix of `rows` rows; its other rows are zeros. No index occurs twice.
+Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows);
+/// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h.
+Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::vector<Index> skipped, Pooling pooling);
+/// Each row divided by its length, or by 1e-12 if it is shorter (torch.nn.functional.normalize).
+Variable normalize(Graph& graph, const Variable& x);
 
 /// phi(x). Saves x.
 Variable activate(Graph& graph, const Variable& x, Activation activation);

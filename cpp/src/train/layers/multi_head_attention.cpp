@@ -56,7 +56,7 @@ Variable multiHeadAttention(Graph& graph, MultiHeadAttention& layer, const Varia
   }
   AttentionSettings call = settings;
   if (layer.dropout().active()) {
-    call.dropout = o.dropout;
+    call.dropout = layer.dropout().options().p;
     call.dropout_key = layer.dropout().nextKey();
   }
   const Variable heads = attention(graph, q, k, v, queries, keys, o.num_heads, call, weights);

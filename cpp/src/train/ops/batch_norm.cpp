@@ -93,7 +93,7 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x) {
         });
         const auto add_to = [&](const float* parameter, const std::vector<double>& sums) {
           // Vectors are stored as one column.
-          pass.addToParameter(parameter, [&](MatrixView out) {
+          pass.addToParameter(parameter, [&](MatrixView out, Index) {
             for (size_t c = 0; c < sums.size(); ++c) out.data()[c] += static_cast<float>(sums[c]);
           });
         };

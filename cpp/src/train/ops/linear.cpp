@@ -4,9 +4,18 @@
 #include "core/check.h"
 #include "gemm/gemm.h"
 #include "gemm/weights/packed_weight.h"
+#include "heed/train/lora.h"
 #include "train/ops/products.h"
 
 namespace heed::train {
+
+namespace {
+
+ConstMatrixView columnsOf(const Matrix& m, Index first, Index count) {
+  return heed::view(m.data() + first, m.rows(), count, m.cols());
+}
+
+}  // namespace
 
 void requireTrainable(const Linear& layer) {
   if (layer.options().precision != Precision::kFloat32)
@@ -27,19 +36,23 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
   // X is kept only if the weight's gradient needs it.
   const auto kept = graph.requiresGradient(weight) ? x.shared() : nullptr;
-  return graph.record(std::move(z), {x}, trains, [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
+  const auto backward = [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
     pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
       inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
     if (kept) {
-      pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()),
-                          [&](MatrixView dw) { addWeightGradient(dz.values(), kept->values(), dw, context); });
+      pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()), [&](MatrixView dw, Index first) {
+        addWeightGradient(columnsOf(dz, first, dw.rows()), kept->values(), dw, context);
+      });
     }
     // Vectors are stored as one column.
-    pass.addToParameter(layer.bias(),
-                        [&](MatrixView db) { addBiasGradient(dz.values(), heed::view(db.data(), 1, db.size())); });
-  });
+    pass.addToParameter(layer.bias(), [&](MatrixView db, Index first) {
+      addBiasGradient(columnsOf(dz, first, db.rows()), heed::view(db.data(), 1, db.size()));
+    });
+  };
+  Variable y = graph.record(std::move(z), {x}, trains, backward);
+  return graph.lora() ? graph.lora()->forward(graph, weight, x, std::move(y)) : y;
 }
 
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation) {

@@ -15,7 +15,7 @@ Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Varia
   return graph.record(std::move(y), {x}, graph.requiresGradient(layer.table()),
                       [&layer, node = x.node(), sequences, concatenates](Matrix& dy, Backward& pass) {
                         const Index width = layer.options().embed_dim, first = dy.cols() - width;
-                        pass.addToParameter(layer.table(), [&](MatrixView de) {
+                        pass.addToParameter(layer.table(), [&](MatrixView de, Index) {
                           for (Index n = 0; n < sequences.count(); ++n) {
                             for (Index i = 0; i < sequences.length(n); ++i) {
                               const Index t = sequences.begin(n) + i;

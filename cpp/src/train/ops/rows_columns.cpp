@@ -3,7 +3,8 @@
 ///   Y = [A, B]               dA, dB = the parts of dY
 ///   Y = X[:, first : last]   dX = dY there, 0 elsewhere
 ///   Y_i = X_{indices[i]}     dX_k = sum of dY_i over the i with indices[i] = k
-///   y_n = mean of x_t        dx_t = dy_n / L_n for the L_n rows t of sequence n
+///   Y = X + [0, P, 0]        dP = dY[:, first : last], dX = dY
+///   Y_{indices[i]} = X_i     dX_i = dY_{indices[i]}
 #include <algorithm>
 #include <string>
 
@@ -100,20 +101,35 @@ Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns) {
   });
 }
 
-Variable meanOverRows(Graph& graph, const Variable& x, const Sequences& sequences) {
-  requireShape("x", x.value(), sequences.totalRows(), x.cols());
-  Matrix y(sequences.count(), x.cols());
-  pool(x.value(), sequences, {}, Pooling::kMean, y.view());
-  return graph.record(std::move(y), {x}, false, [node = x.node(), sequences](Matrix& dy, Backward& pass) {
-    Matrix dx(sequences.totalRows(), dy.cols());
-    for (Index n = 0; n < sequences.count(); ++n) {
-      if (sequences.length(n) == 0) continue;
-      auto rows = dx.view().middleRows(sequences.begin(n), sequences.length(n));
-      rows.row(0) = dy.values().row(n) / static_cast<float>(sequences.length(n));
-      rows.bottomRows(rows.rows() - 1).rowwise() = rows.row(0);
-    }
-    pass.give(node, std::move(dx));
-  });
+Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index first) {
+  requireRange("first", first, 0, x.cols() - part.cols());
+  requireRows("part", part.value(), x.rows());
+  Matrix y(x.value());
+  y.view().middleCols(first, part.cols()) += part.value();
+  return graph.record(std::move(y), {x, part}, false,
+                      [node = x.node(), part = part.node(), first](Matrix& dy, Backward& pass) {
+                        pass.add(part, [&](MatrixView out, const ConstMatrixView* residual) {
+                          write(out, residual, dy.values().middleCols(first, out.cols()));
+                        });
+                        pass.give(node, std::move(dy));
+                      });
+}
+
+Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows) {
+  requireRows("x", x.value(), static_cast<Index>(indices.size()));
+  Matrix y(rows, x.cols());
+  y.view().setZero();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    requireRange("indices", indices[i], 0, rows - 1);
+    y.view().row(indices[i]) = x.value().row(static_cast<Index>(i));
+  }
+  return graph.record(std::move(y), {x}, false,
+                      [node = x.node(), indices = std::move(indices)](Matrix& dy, Backward& pass) {
+                        Matrix dx(static_cast<Index>(indices.size()), dy.cols());
+                        for (size_t i = 0; i < indices.size(); ++i)
+                          dx.view().row(static_cast<Index>(i)) = dy.values().row(indices[i]);
+                        pass.give(node, std::move(dx));
+                      });
 }
 
 }  // namespace heed::train

@@ -1,9 +1,9 @@
-/** `heed train`: teaches a model labels. */
+/** `heed train`: teaches a model labels or similarities. */
 import { type Command, Option } from 'commander';
 import { load } from '../../train/index.js';
 import { invalid } from '../error.js';
-import { type ExampleOptions, readExamples } from '../examples.js';
-import { requireNew, writeFolder } from '../folder.js';
+import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
+import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
 import { addExamples, addModel, choice, count } from '../options.js';
 import { ProgressLine } from '../progress.js';
@@ -12,21 +12,24 @@ interface TrainOptions {
   model?: string;
   dtype?: 'fp32' | 'q8';
   out: string;
+  train?: string;
+  rank?: number;
+  alpha?: number;
+  targets?: string[];
   epochs?: number;
   batchSize?: number;
   lr?: number;
   seed?: number;
+  validation?: string;
+  patience?: number;
+  resume?: boolean;
   saveAs?: 'fp32' | 'q8';
   json?: boolean;
 }
 
-type ClassifierOptions = TrainOptions &
-  ExampleOptions & {
-    head?: 'auto' | 'sentence' | 'family';
-    validation?: string;
-    patience?: number;
-    balanced?: boolean;
-  };
+type ClassifierOptions = TrainOptions & ExampleOptions & { head?: 'auto' | 'sentence' | 'family'; balanced?: boolean };
+
+type EmbeddingOptions = TrainOptions & Pick<ExampleOptions, 'format'>;
 
 export const addLabelled = (command: Command): Command =>
   command
@@ -42,6 +45,8 @@ export const addLabelled = (command: Command): Command =>
     .option('--label <name>', 'that with the label; a list of labels in .jsonl', 'label')
     .option('--label-separator <text>', 'separates several labels of a text (default: there is one)');
 
+const isPositive = (value: number) => value > 0 && value < Infinity;
+
 /** An option whose value is a number for which `isLegal` returns true. */
 function number(flags: string, description: string, expected: string, isLegal: (value: number) => boolean): Option {
   const option = new Option(flags, description);
@@ -52,12 +57,30 @@ function number(flags: string, description: string, expected: string, isLegal: (
   });
 }
 
-const addTraining = (command: Command): Command =>
+/** `what`: the default. */
+const addTraining = (command: Command, what: 'head' | 'full'): Command =>
   command
     .optionsGroup('Training:')
+    .option(
+      '--train <what>',
+      `${what === 'head' ? 'head: the classifier alone; ' : ''}full: all parameters; lora: low-rank updates; or the names of parameters, with * (default: ${what})`,
+    )
+    .addOption(count('--rank <r>', 'of low-rank updates (default: 8)'))
+    .addOption(number('--alpha <a>', 'their factor is alpha / rank (default: 8)', 'a positive number', isPositive))
+    .addOption(
+      new Option(
+        '--targets <names>',
+        'modules with an update, separated by commas (default: queries and values)',
+      ).argParser((names: string) => names.split(',')),
+    )
+    .option(
+      '--validation <part>',
+      'examples to measure on: a file, or the part of the examples, as 0.2 (default: none)',
+    )
+    .addOption(count('--patience <n>', 'stop after n epochs without a better validation loss, and keep the best'))
     .addOption(count('--epochs <n>', 'how often all examples are gone through'))
     .addOption(count('--batch-size <n>', 'examples per step'))
-    .addOption(number('--lr <rate>', 'learning rate', 'a positive number', (value) => value > 0 && value < Infinity))
+    .addOption(number('--lr <rate>', 'learning rate', 'a positive number', isPositive))
     .addOption(
       number(
         '--seed <n>',
@@ -77,6 +100,10 @@ const addSaving = (command: Command): Command =>
         'q8',
       ]),
     )
+    .option(
+      '--resume',
+      'continue a training of the encoder that was interrupted; its state is kept next to --out after each epoch',
+    )
     .option('--json', 'print the result as JSON');
 
 export function addTrain(program: Command): void {
@@ -87,13 +114,8 @@ export function addTrain(program: Command): void {
   const classifier = train.command('classifier <files...>').description('teach a model to label texts');
   addModel(classifier);
   addLabelled(classifier);
-  addTraining(classifier)
+  addTraining(classifier, 'head')
     .addOption(choice('--head <kind>', 'where the classifier is (default: auto)', ['auto', 'sentence', 'family']))
-    .option(
-      '--validation <part>',
-      'examples to measure on: a file, or the part of the examples, as 0.2 (default: none)',
-    )
-    .addOption(count('--patience <n>', 'stop after n epochs without a better validation loss, and keep the best'))
     .option('--balanced', 'weigh labels by the inverse of their number of examples');
   addSaving(classifier);
   addExamples(
@@ -101,48 +123,124 @@ export function addTrain(program: Command): void {
     'heed train classifier reviews.csv --field review --label rating --validation 0.2 --out ./reviews',
     'heed classify new.csv --field review --model ./reviews',
   ).action(trainClassifier);
+
+  const embedding = train
+    .command('embedding <files...>')
+    .description(
+      'teach a model which texts are similar, from the keys or columns a, b, or anchor, positive, negative, or text, label',
+    );
+  addModel(embedding);
+  embedding
+    .optionsGroup('Input:')
+    .addOption(
+      choice('--format <format>', "the files' format (default: csv by the file's ending, else jsonl)", [
+        'jsonl',
+        'csv',
+      ]),
+    );
+  addTraining(embedding, 'full');
+  addSaving(embedding);
+  addExamples(embedding, 'heed train embedding questions.csv --train lora --epochs 3 --out ./questions').action(
+    trainEmbedding,
+  );
 }
 
 async function trainClassifier(files: string[], options: ClassifierOptions): Promise<void> {
-  requireNew(options.out);
+  const { head, balanced } = options;
   const examples = await readExamples(files, options);
-  const { validation: given } = options;
-  const part = given === undefined ? undefined : Number(given);
-  const validation = given === undefined ? undefined : Number.isNaN(part) ? await readExamples([given], options) : part;
-  using heed = await load();
-  using model = await openModel(heed, options);
-  const { epochs, batchSize, lr, seed, head, patience, balanced } = options;
-  const progress = new ProgressLine('steps');
-  const result = await heed.trainClassifier(model, examples, {
-    ...{ epochs, batchSize, lr, seed, head, validation },
-    ...(patience !== undefined && { earlyStopping: { patience } }),
-    ...(balanced && { classWeight: 'balanced' as const }),
-    onStep: ({ step }) => progress.update(step),
-  } as object);
-  progress.end();
-  const files_ = await model.save(options.saveAs ? { dtype: options.saveAs } : {});
-  const bytes = writeFolder(options.out, files_);
-  if (options.json) {
-    process.stdout.write(`${JSON.stringify({ out: options.out, bytes, ...result })}\n`);
-    return;
-  }
-  const { labels, history, validation: metrics, truncated } = result;
+  const validation = await validationOf(options, (file) => readExamples([file], options));
+  const { result, bytes, model } = await trainAndSave(options, 'head', (heed, model, common) =>
+    heed.trainClassifier(model, examples, {
+      ...common,
+      ...(validation !== undefined && { validation }),
+      ...(head && { head }),
+      ...(balanced && { classWeight: 'balanced' as const }),
+    } as object),
+  );
+  const { labels, validation: metrics } = result;
+  if (options.json) return printJson(options, bytes, result);
   if (metrics) process.stdout.write(`${metricsTable(metrics)}\n`);
-  const notes = [
+  summarize(
+    options,
     `${examples.length.toLocaleString('en')} examples of ${labels.length} labels`,
-    `loss ${history.loss.at(-1)!.toPrecision(3)} after ${history.loss.length} epochs`,
-    ...(truncated > 0 ? [`${truncated} texts cut to ${model.config.maxLength} tokens`] : []),
-    `${bytes.toLocaleString('en')} bytes`,
-  ];
-  process.stdout.write(`${options.out}: ${notes.join(', ')}\n`);
+    result,
+    bytes,
+    model,
+  );
 }
 
-async function openModel(heed: Awaited<ReturnType<typeof load>>, { model: source, dtype }: TrainOptions) {
-  const progress = new ProgressLine('loading, bytes');
-  const model = await heed.fromPretrained(source, {
+async function trainEmbedding(files: string[], options: EmbeddingOptions): Promise<void> {
+  const examples = await readSimilar(files, options.format);
+  const validation = await validationOf(options, (file) => readSimilar([file], options.format));
+  const { result, bytes, model } = await trainAndSave(options, 'full', (heed, model, common) =>
+    heed.trainEmbedding(model, examples, { ...common, ...(validation !== undefined && { validation }) } as object),
+  );
+  if (options.json) return printJson(options, bytes, result);
+  summarize(options, `${examples.length.toLocaleString('en')} examples`, result, bytes, model);
+}
+
+type Heed = Awaited<ReturnType<typeof load>>;
+type Model = Awaited<ReturnType<Heed['fromPretrained']>>;
+
+async function validationOf<T>({ validation }: TrainOptions, read: (file: string) => Promise<T>) {
+  const part = Number(validation);
+  return validation === undefined ? undefined : Number.isNaN(part) ? read(validation) : part;
+}
+
+/** Trains with the options that all trainings have, writes the folder, and removes the state of an interrupted training. */
+async function trainAndSave<R>(
+  options: TrainOptions,
+  what: 'head' | 'full',
+  run: (heed: Heed, model: Model, common: object) => Promise<R>,
+): Promise<{ result: R; bytes: number; model: Model['config'] }> {
+  requireNew(options.out);
+  const { model: source, dtype, train = what, rank, alpha, targets, epochs, batchSize, lr, patience, saveAs } = options;
+  const state = new TrainingState(options.out, options.resume ?? false, options.seed);
+  const { seed } = state;
+  const encoder =
+    train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
+  using heed = await load();
+  const loading = new ProgressLine('loading, bytes');
+  using model = await heed.fromPretrained(source, {
     ...(dtype && { dtype }),
-    onProgress: ({ loaded }) => progress.update(loaded),
+    ...(train !== 'head' && { trainable: true, seed }),
+    onProgress: ({ loaded }: { loaded: number }) => loading.update(loaded),
+  } as object);
+  loading.end();
+  const progress = new ProgressLine('steps');
+  const result = await run(heed, model, {
+    ...(train !== 'head' && {
+      train: encoder,
+      resume: state.resume,
+      onCheckpoint: (bytes: Uint8Array) => state.keep(bytes),
+    }),
+    ...{ epochs, batchSize, lr, seed },
+    ...(patience !== undefined && { earlyStopping: { patience } }),
+    onStep: ({ step }: { step: number }) => progress.update(step),
   });
   progress.end();
-  return model;
+  const bytes = writeFolder(options.out, await model.save(saveAs ? { dtype: saveAs } : {}));
+  state.remove();
+  return { result, bytes, model: model.config };
+}
+
+function printJson({ out }: TrainOptions, bytes: number, result: object): void {
+  process.stdout.write(`${JSON.stringify({ out, bytes, ...result })}\n`);
+}
+
+function summarize(
+  { out }: TrainOptions,
+  what: string,
+  { history, truncated }: { history: { loss: number[] }; truncated: number },
+  bytes: number,
+  { maxLength }: Model['config'],
+): void {
+  const last = history.loss.at(-1);
+  const notes = [
+    what,
+    ...(last === undefined ? [] : [`loss ${last.toPrecision(3)} after ${history.loss.length} epochs`]),
+    ...(truncated > 0 ? [`${truncated} texts cut to ${maxLength} tokens`] : []),
+    `${bytes.toLocaleString('en')} bytes`,
+  ];
+  process.stdout.write(`${out}: ${notes.join(', ')}\n`);
 }

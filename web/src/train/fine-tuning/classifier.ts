@@ -17,32 +17,39 @@ import {
 } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { Tensor, TensorLike } from '../../tensor.js';
-import type { Batch } from '../batches.js';
+import type { Batch, ExampleValues } from '../batches.js';
 import { type FitProgress, fraction, type History, patience, startFit } from '../fit.js';
 import { lossesOf } from '../losses.js';
 import type { Sequential } from '../module.js';
 import { Optimizer } from '../optimizer.js';
+import type { Parameter } from '../parameters.js';
+import type { TrainableModel } from '../pretrained.js';
 import { trainingOf } from './busy.js';
+import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';
-import { chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
+import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
+import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { type ClassifierMetrics, measure, predictedLabels } from './metrics.js';
 
 /** Options of `trainClassifier`. */
-export interface ClassifierOptions {
-  /** What is trained: 'head' (the default), the classifier on the frozen vectors of the model. */
-  train?: 'head';
+export interface ClassifierOptions extends CheckpointOptions {
+  /**
+   * What is trained. 'head' (the default): the classifier on the frozen vectors of the model, which takes seconds. Otherwise the encoder is trained, too, after the classifier: 'full':
+   * all parameters; names of parameters (globs or regular expressions): those; `{ lora }`: low-rank updates, see `addLora`. That takes a model loaded with `trainable: true`.
+   */
+  train?: 'head' | EncoderTraining;
   /**
    * 'sentence': one linear layer on the vectors that `embed` returns. 'family': the layers that published classifiers of the model's family have, which the checkpoint must
    * have; transformers loads them. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, else 'sentence'.
    */
   head?: 'auto' | 'sentence' | 'family';
-  /** How often all examples are gone through. Default 100. */
+  /** How often all examples are gone through. Default: 100 for the head, 10 if the encoder is trained. */
   epochs?: number;
   /** Examples per step. Default 16. */
   batchSize?: number;
-  /** Learning rate of AdamW. Default 0.01. */
+  /** Learning rate of AdamW. Default: 0.01 for the head; with the encoder 0.001 for low-rank updates and 5e-5 otherwise, after a warm-up of a tenth of the steps and falling to 0. */
   lr?: number;
-  /** Of AdamW. Default 0.01. */
+  /** Of AdamW. Default: 1 for the head, which keeps its scores moderate; 0.01 if the encoder is trained. */
   weightDecay?: number;
   /** Examples to measure on after each epoch, or the part of the examples that is kept for that, in (0, 1), the same part of each label. Default: none. */
   validation?: number | readonly ClassifierExample[];
@@ -52,7 +59,7 @@ export interface ClassifierOptions {
   classWeight?: 'balanced' | Readonly<Record<string, number>>;
   /** Of the split and the order of the examples. An integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
-  /** Stops between two steps: the call rejects with the signal's reason, and the model has the classifier as the last whole step left it. */
+  /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
   signal?: SignalLike;
   /** Called after each step. */
   onStep?: (progress: ClassifierProgress) => void;
@@ -89,16 +96,20 @@ const classWeights: Reader<'balanced' | Record<string, number>> = (value, name) 
   return Object.fromEntries(entries) as Record<string, number>;
 };
 
+const whatReader: Reader<'head' | EncoderTraining> = (value, name) =>
+  value === 'head' ? value : readTraining(value, name, "'head', ");
+
 const schema = {
-  train: optional(oneOf(['head']), 'head' as const),
+  train: optional(whatReader, 'head' as const),
   head: optional(oneOf(['auto', 'sentence', 'family']), 'auto' as const),
-  epochs: optional(size, 100),
+  epochs: optional(size, null),
   batchSize: optional(size, 16),
-  lr: optional(positive, 1e-2),
-  weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), 1e-2),
+  lr: optional(positive, null),
+  weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), null),
   validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
   earlyStopping: optional(patience, null),
   classWeight: optional(classWeights, null),
+  ...checkpointSchema,
   seed,
   signal,
   onStep: callback<(progress: ClassifierProgress) => void>,
@@ -125,7 +136,10 @@ export async function trainClassifier(
   const own = requireOwn(kit, NAME, model);
   const data = readData(examples, read);
   read.signal?.throwIfAborted();
-  return trainingOf(NAME, own, () => trainHead(kit, own, data, read));
+  const { train } = read;
+  if (train === 'head') return trainingOf(NAME, own, () => trainHead(kit, own, data, read));
+  const trainable = requireTrainable(NAME, own);
+  return trainingOf(NAME, own, () => trainEncoder(kit, own, trainable, data, { ...read, train }));
 }
 
 /** @throws HeedError for models that `fromPretrained` of the same heed/train did not return */
@@ -163,36 +177,131 @@ function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
   return { all, trained: range(0, count), held: range(count, all.texts.length), labels };
 }
 
-/** Trains a classifier on vectors that are computed once. */
-async function trainHead(kit: Kit, model: LocalModel, data: Data, options: OptionsRead): Promise<ClassifierResult> {
-  const { all, labels, held } = data;
-  const { signal } = options;
-  const call = { signal, textPairs: all.textPairs };
+/** The head in training: its vectors, once computed, and what they are of. */
+interface Frozen {
+  readonly head: ClassifierHead;
+  readonly module: Sequential;
+  readonly vectors: Tensor;
+  readonly truncated: number;
+}
+
+async function embedAll(kit: Kit, model: LocalModel, { all, labels }: Data, options: OptionsRead): Promise<Frozen> {
+  const call = { signal: options.signal, textPairs: all.textPairs };
   const head = chooseHead(model, options.head, labels);
   const { truncated } = await model.tokenize(all.texts, call);
   const vectors = await model.embed(all.texts, { ...call, ...inputOf(model, head) });
   const module = trainableHead(kit, head, model.headContext.eps);
+  return { head, module, vectors, truncated: truncated.filter((cut) => cut > 0).length };
+}
+
+/** Trains a classifier on vectors that are computed once. */
+async function trainHead(kit: Kit, model: LocalModel, data: Data, options: OptionsRead): Promise<ClassifierResult> {
+  const frozen = await embedAll(kit, model, data, options);
+  const { module, vectors } = frozen;
+  const { lr, weightDecay } = options;
+  const part = (indices: readonly number[]) => rowsOf(vectors, indices);
   try {
-    let steps = 0;
-    const onStep = (progress: ClassifierProgress) => {
-      steps++;
-      options.onStep?.(progress);
-    };
-    const history = await fitHead(kit, module, vectors, data, { ...options, onStep }).finally(() => {
-      if (steps > 0 && !model.disposed) install(kit, model, { ...trainedHead(head, module), ...labelling(data) });
+    return await fitTo(kit, model, frozen, data, options, {
+      module,
+      part,
+      groups: [{ params: module.parameters(), lr: lr ?? HEAD.lr, weightDecay: weightDecay ?? HEAD.weightDecay }],
+      epochs: options.epochs ?? HEAD.epochs,
+      measured: async () => part(data.held),
     });
-    void model.raw; // throws if it was disposed of meanwhile
-    const measured = subset(all, held);
-    return {
-      labels: [...labels],
-      history,
-      validation: held.length > 0 ? metricsOf(measured, labels, module.forward(rowsOf(vectors, held))) : null,
-      head: head.kind,
-      truncated: truncated.filter((cut) => cut > 0).length,
-    };
   } finally {
     module.dispose();
   }
+}
+
+/** Trains the head, and then encoder and head together (Kumar et al. 2022, arXiv:2202.10054). */
+async function trainEncoder(
+  kit: Kit,
+  model: LocalModel,
+  trainable: TrainableModel,
+  data: Data,
+  options: OptionsRead & { train: EncoderTraining },
+): Promise<ClassifierResult> {
+  const { tape } = kit;
+  const { all, held } = data;
+  const { train, lr, weightDecay } = options;
+  const restore = prepare(`${NAME}.train`, trainable, train);
+  let isDone = false;
+  let module: Sequential | null = null;
+  try {
+    const frozen = await embedAll(kit, model, data, options);
+    module = frozen.module;
+    const rate = lr ?? (typeof train === 'object' && 'lora' in train ? ENCODER.loraLr : ENCODER.lr);
+    await fitModule(
+      kit,
+      data,
+      { ...options, onStep: undefined, earlyStopping: null },
+      {
+        module,
+        part: (indices) => rowsOf(frozen.vectors, indices),
+        groups: [{ params: module.parameters(), lr: HEAD.lr, weightDecay: HEAD.weightDecay }],
+        epochs: HEAD.epochs,
+        isValidated: false,
+      },
+    );
+    const encoder = new EncoderModule(tape, trainable, inputOf(model, frozen.head), module);
+    const result = await fitTo(kit, model, frozen, data, options, {
+      module: encoder,
+      part: (indices) => indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
+      groups: encoder.groups(rate, weightDecay ?? ENCODER.weightDecay),
+      epochs: options.epochs ?? ENCODER.epochs,
+      measured: () => {
+        const some = subset(all, held);
+        return model.embed(some.texts, { ...inputOf(model, frozen.head), textPairs: some.textPairs });
+      },
+    });
+    isDone = true;
+    return result;
+  } finally {
+    module?.dispose();
+    if (!model.disposed) restore(isDone);
+  }
+}
+
+const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
+const ENCODER = { epochs: 10, lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
+
+/** What is fitted, and to what. */
+interface Fitting {
+  readonly module: Sequential | EncoderModule;
+  /** The inputs of examples. */
+  part(indices: readonly number[]): ExampleValues;
+  readonly groups: { params: Parameter[]; lr: number; weightDecay: number }[];
+  readonly epochs: number;
+  readonly isValidated?: boolean;
+}
+
+/** Fits a module that ends with the head, makes the head the model's, also if that is interrupted, and measures it. */
+async function fitTo(
+  kit: Kit,
+  model: LocalModel,
+  { head, module: last, truncated }: Frozen,
+  data: Data,
+  options: OptionsRead,
+  fitting: Fitting & { measured(): Promise<TensorLike> },
+): Promise<ClassifierResult> {
+  const { all, labels, held } = data;
+  let isTrained = options.resume !== null;
+  const onStep = (progress: ClassifierProgress) => {
+    isTrained = true;
+    options.onStep?.(progress);
+  };
+  const history = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
+    if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
+  });
+  void model.raw; // throws if it was disposed of meanwhile
+  const measured = subset(all, held);
+  return {
+    labels: [...labels],
+    history,
+    validation: held.length > 0 ? metricsOf(measured, labels, last.forward(await fitting.measured())) : null,
+    head: head.kind,
+    truncated,
+  };
 }
 
 const labelling = ({ labels, all }: Data) => ({
@@ -200,33 +309,33 @@ const labelling = ({ labels, all }: Data) => ({
   problemType: all.isMultiLabel ? ('multi_label_classification' as const) : ('single_label_classification' as const),
 });
 
-async function fitHead(
+async function fitModule(
   kit: Kit,
-  module: Sequential,
-  vectors: Tensor,
   { all, labels, trained, held }: Data,
-  { lr, weightDecay, validation, classWeight, onStep, ...options }: OptionsRead,
+  { classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
+  { module, part, groups, epochs, isValidated = held.length > 0 }: Fitting,
 ): Promise<History> {
   const { tape, runtime } = kit;
   const loss = lossOf(kit, subset(all, trained), labels, classWeight);
-  const part = (indices: readonly number[]) => ({
-    inputs: rowsOf(vectors, indices),
+  const examples = (indices: readonly number[]) => ({
+    inputs: part(indices),
     labels: targetsOf(subset(all, indices), labels),
   });
-  const optimizer = new Optimizer(runtime, tape, 'AdamW', module.parameters(), { lr, weightDecay });
+  const options = {
+    loss: loss.of,
+    ...{ epochs, batchSize, seed, signal },
+    ...(isValidated && { validation: examples(held) }),
+    ...(earlyStopping && { earlyStopping }),
+    onStep: ({ steps, ...progress }: FitProgress) =>
+      onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
+  };
+  if (module instanceof EncoderModule) {
+    const job = { ...options, groups, count: trained.length, resume, onCheckpoint } as const;
+    return fitEncoder(kit, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[3]);
+  }
+  const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   try {
-    return await startFit(tape, module, part(trained), {
-      loss: loss.of,
-      optimizer,
-      epochs: options.epochs,
-      batchSize: options.batchSize,
-      seed: options.seed,
-      signal: options.signal,
-      ...(held.length > 0 && { validation: part(held) }),
-      ...(options.earlyStopping && { earlyStopping: options.earlyStopping }),
-      onStep: ({ steps, ...progress }: FitProgress) =>
-        onStep?.({ ...progress, steps: steps!, accuracy: loss.accuracy() }),
-    });
+    return await startFit(tape, module, examples(trained), { ...options, optimizer });
   } finally {
     optimizer.dispose();
   }

@@ -3,7 +3,7 @@ import { invalid } from '../../error.js';
 import { activation } from '../../models/families.js';
 import type { EmbedOptions } from '../../models/model.js';
 import type { LocalModel } from '../../models/pretrained.js';
-import { Chain, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';
+import { Chain, filled, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';
 import type { HeadTensor } from '../../models/weights.js';
 import type { Runtime } from '../../owned.js';
 import { buildModel, type Description } from '../description.js';
@@ -96,6 +96,16 @@ export function chooseHead(
   }
   const last = family.at(-1)!;
   if (agree && last.weight.shape[0] === labels.length) return { kind: 'family', layers: family };
+  if ('sentenceVectors' in model)
+    throw invalid(
+      'trainClassifier.head',
+      `a classifier of the labels ${config.labels.join(', ')}`,
+      labels.join(', '),
+      'UNSUPPORTED',
+      {
+        hint: "Load the model without `trainable`, or give head: 'sentence'",
+      },
+    );
   const fresh = { ...last, weight: zeros(labels.length, last.weight.shape[1]!), bias: zeros(labels.length) };
   return { kind: 'family', layers: [...family.slice(0, -1), fresh] };
 }
@@ -132,23 +142,34 @@ export function trainedHead({ kind, layers }: ClassifierHead, module: Sequential
 export function install({ runtime }: Kit, model: LocalModel, head: Installed): void {
   const { kind, layers, labels, problemType } = head;
   const { raw, headContext, config } = model;
-  const { core } = runtime;
-  const chain = Chain.of(
-    layers.map(
-      ({ name, activation, weight, bias }) =>
-        () =>
-          activation === null
-            ? makeNorm(core, { name, weight, bias }, headContext.eps)
-            : makeDense(core, { name, weight, bias }, activation),
-    ),
-  );
-  raw.heads.get(TASK)?.chain.delete();
-  raw.heads.set(TASK, { chain, takesVectors: kind === 'sentence' });
   if (kind === 'family') {
     for (const { name, weight, bias } of layers) {
       headContext.tensors.set(`${name}.weight`, weight);
       if (bias) headContext.tensors.set(`${name}.bias`, bias);
     }
+  }
+  const old = raw.heads.get(TASK);
+  const shapes = old?.chain.layers.map((layer) => String(layer.parameters()[0]!.shape));
+  if (
+    old &&
+    !old.takesVectors === (kind === 'family') &&
+    String(shapes) === String(layers.map(({ weight }) => weight.shape))
+  ) {
+    // In place, as a model that can be trained has the layers among its parameters.
+    for (const [i, { weight, bias }] of layers.entries()) filled(old.chain.layers[i]!, [weight, bias]);
+  } else {
+    const { core } = runtime;
+    const chain = Chain.of(
+      layers.map(
+        ({ name, activation, weight, bias }) =>
+          () =>
+            activation === null
+              ? makeNorm(core, { name, weight, bias }, headContext.eps)
+              : makeDense(core, { name, weight, bias }, activation),
+      ),
+    );
+    old?.chain.delete();
+    raw.heads.set(TASK, { chain, takesVectors: kind === 'sentence' });
   }
   config.labels = [...labels];
   config.problemType = problemType;

@@ -9,10 +9,13 @@ import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
 import type { HeadTensor } from '../../models/weights.js';
 import { openWeights } from '../../models/weights.js';
-import { oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
+import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { Parameter } from '../parameters.js';
+import type { TrainableModel } from '../pretrained.js';
+import { adapterFiles, mergedWeights } from './adapter.js';
 import { requireIdle } from './busy.js';
+import { requireTrainable } from './encoder.js';
 import { type Installed, installed } from './head.js';
 import { quantize } from './quantize.js';
 
@@ -23,6 +26,8 @@ export interface SaveOptions {
    * int-quantized. Default: tensors that have not changed as they were in the file, others in single precision; if any has changed, none in int8.
    */
   dtype?: 'fp32' | 'q8';
+  /** true: only the low-rank updates, as PEFT stores them. Default false: the whole folder, with the updates added to the weights. */
+  adapter?: boolean;
   signal?: SignalLike;
 }
 
@@ -37,6 +42,7 @@ export interface Origin {
 
 const schema = {
   dtype: optional(oneOf(['fp32', 'q8']), null),
+  adapter: optional(flag, false),
   signal,
 } satisfies Schema<SaveOptions>;
 
@@ -60,9 +66,10 @@ const COPIED = [
 
 /** @internal See `Savable.save`. */
 export async function save(model: LocalModel, { source, options }: Origin, given?: SaveOptions): Promise<SavedFiles> {
-  const { dtype, signal } = readOptions('save', schema, given);
+  const { dtype, adapter, signal } = readOptions('save', schema, given);
   void model.raw; // throws after dispose()
   requireIdle('save', model);
+  if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;
   const folder = await openFolder(source, { ...remote, signal, integrity: new Integrity(integrity) });
   try {
@@ -240,6 +247,8 @@ function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<st
       return { data, shape: [...shape] };
     });
   }
+  if ('sentenceVectors' in model)
+    for (const [name, value] of mergedWeights(model as unknown as TrainableModel)) values.set(name, value);
   const head = installed.get(model);
   for (const { name, weight, bias } of head?.kind === 'family' ? head.layers : []) {
     for (const [part, tensor] of Object.entries({ weight, bias }))

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/dropout.h"
+#include "heed/linear.h"
+#include "heed/train/graph.h"
+
+namespace heed::train {
+
+struct LoraOptions {
+  Index rank;
+  float alpha;
+  float dropout = 0;  ///< of the input of A
+};
+
+/// A linear module that gets an update: its name and its weight.
+struct LoraTarget {
+  std::string name;
+  Parameter weight;  ///< (out, in)
+};
+
+/// Low-rank updates of linear layers (Hu et al. 2021, arXiv:2106.09685): y = x W^T + b + (alpha / rank) (x A^T) B^T
+/// with A (rank, in) and B (out, rank) for each target. Parameters `<name>.lora_A.weight`, `<name>.lora_B.weight`, as
+/// in PEFT: A is Kaiming-uniform with a = sqrt(5), that is, uniform with bound 1 / sqrt(in), and B is zeros, so that
+/// fresh updates change nothing.
+class Lora final : public Module {
+ public:
+  /// Throws kInvalidArgument.
+  Lora(const std::vector<LoraTarget>& targets, const LoraOptions& options);
+  ~Lora() override;
+
+  /// y, the linear layer's result for x, plus the update of the layer whose weight is at `key`, if there is one.
+  Variable forward(Graph& graph, const void* key, const Variable& x, Variable y) const;
+  /// Adds (alpha / rank) B A to each weight.
+  void merge();
+  /// Whether the layer with the weight at `key` has an update that requires a gradient.
+  bool trains(const Graph& graph, const void* key) const;
+
+  /// The dropouts of the updates.
+  std::vector<Dropout*> dropouts() const;
+
+ private:
+  struct Update;
+  std::vector<Child> children() override;
+  std::vector<Parameter> ownParameters() override;
+
+  float scale_;
+  std::vector<std::unique_ptr<Update>> updates_;
+};
+
+}  // namespace heed::train

@@ -1,0 +1,125 @@
+#include "heed/train/lora.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "gemm/weights/packed_weight.h"
+#include "heed/train/ops.h"
+
+namespace heed::train {
+
+/// The update of one target. A module of a checkpoint may be several layers of the model, or a part of one: B has a
+/// part for each.
+struct Lora::Update {
+  struct Part {
+    const void* key;  // of the layer's weight
+    Index first;      // the first of its output features that the part updates
+    Linear b;
+  };
+  LoraTarget target;
+  Linear a;
+  Dropout dropout;
+  std::vector<Part> parts;
+
+  Update(const LoraTarget& to, const LoraOptions& options)
+      : target(to),
+        a({.in_features = to.weight.rowSize(), .out_features = options.rank, .bias = false}),
+        dropout({.p = options.dropout}) {
+    for (const Parameter::Part& part : to.weight.parts) {
+      const RowSlice::Place place = RowSlice::placeOf(part);
+      parts.push_back(
+          {place.key, place.first, Linear({.in_features = options.rank, .out_features = part.rows, .bias = false})});
+    }
+  }
+};
+
+Lora::Lora(const std::vector<LoraTarget>& targets, const LoraOptions& options) {
+  requireAtLeast("rank", options.rank, 1);
+  requireRate("dropout", options.dropout);
+  if (!std::isfinite(options.alpha))
+    refuse(ErrorCode::kInvalidArgument, "alpha", "a finite number", numberText(static_cast<double>(options.alpha)));
+  scale_ = options.alpha / static_cast<float>(options.rank);
+  for (const LoraTarget& target : targets) updates_.push_back(std::make_unique<Update>(target, options));
+}
+
+Lora::~Lora() = default;
+
+Variable Lora::forward(Graph& graph, const void* key, const Variable& x, Variable y) const {
+  for (const auto& update : updates_) {
+    for (const Update::Part& part : update->parts) {
+      if (part.key != key) continue;
+      Variable in = x;
+      if (Dropout& layer = update->dropout; layer.active()) {
+        // The parts of a module draw the same for its one input.
+        const bool is_last = &part == &update->parts.back();
+        in = dropout(graph, x, layer.options().p, DropoutScaling::kInverted, is_last ? layer.nextKey() : layer.key());
+      }
+      const Variable hidden = scale(graph, linear(graph, update->a, in), scale_);
+      y = addColumns(graph, y, linear(graph, part.b, hidden), part.first);
+    }
+  }
+  return y;
+}
+
+void Lora::merge() {
+  for (const auto& update : updates_) {
+    const Parameter& weight = update->target.weight;
+    const Index width = weight.rowSize(), rank = update->a.options().out_features;
+    RowMajorMatrix a(rank, width), row(1, width), b(1, rank);
+    update->a.weight().read(0, rank, a.data());
+    Index first = 0;
+    for (const Update::Part& part : update->parts) {
+      for (Index i = 0; i < part.b.options().out_features; ++i, ++first) {
+        part.b.weight().read(i, 1, b.data());
+        weight.read(first, 1, row.data());
+        row += scale_ * (b * a);
+        weight.write(first, 1, row.data());
+      }
+    }
+  }
+}
+
+bool Lora::trains(const Graph& graph, const void* key) const {
+  for (const auto& update : updates_) {
+    for (Update::Part& part : update->parts) {
+      if (part.key != key) continue;
+      const auto is_trained = [&](const Linear& layer) {
+        return graph.requiresGradient(static_cast<const RowStorage*>(&layer.weight()));
+      };
+      if (is_trained(update->a) || is_trained(part.b)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Dropout*> Lora::dropouts() const {
+  std::vector<Dropout*> all;
+  for (const auto& update : updates_) all.push_back(&update->dropout);
+  return all;
+}
+
+std::vector<Module::Child> Lora::children() {
+  std::vector<Child> all;
+  for (const auto& update : updates_) all.push_back({"", &update->dropout});
+  return all;
+}
+
+std::vector<Parameter> Lora::ownParameters() {
+  std::vector<Parameter> own;
+  for (const auto& update : updates_) {
+    Parameter a = update->a.ownParameters()[0];
+    a.name = update->target.name + ".lora_A.weight";
+    own.push_back(std::move(a));
+    Parameter b{update->target.name + ".lora_B.weight",
+                {update->target.weight.shape[0], update->a.options().out_features},
+                ParameterKind::kWeight,
+                InitialValue::constant(0),
+                {},
+                {}};
+    for (Update::Part& part : update->parts) b.parts.push_back(part.b.ownParameters()[0].parts[0]);
+    own.push_back(std::move(b));
+  }
+  return own;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,92 @@
+/// One row per sequence, y = sum w_i x_i / d, or the maximum of each column, and rows of length 1:
+///
+///   y = sum w_i x_i / d      dx_i = w_i / d dy
+///   y = max x_i              dx_i = dy where x_i is the first of the largest, otherwise 0
+///   y = x / n, n = |x|       dx = (dy - y (y . dy)) / n; n is not less than 1e-12, and constant there
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "heed/train/ops.h"
+
+namespace heed::train {
+namespace {
+
+/// The rows of sequence n that are pooled.
+struct PooledRows {
+  Index first, begin, end;
+
+  PooledRows(const Sequences& sequences, const std::vector<Index>& skipped, Index n)
+      : first(sequences.begin(n)), begin(first), end(sequences.end(n)) {
+    if (!skipped.empty()) begin += std::clamp<Index>(skipped[static_cast<size_t>(n)], 0, end - begin);
+  }
+  Index length() const { return end - begin; }
+
+  /// w_i and d for the poolings that are sums, as in ops/pooling.cpp.
+  float weight(Pooling pooling, Index i) const {
+    if (pooling == Pooling::kCls) return i == first ? 1 : 0;
+    if (pooling == Pooling::kLast) return i == end - 1 ? 1 : 0;
+    return pooling == Pooling::kWeightedMean ? static_cast<float>(i - first + 1) : 1;
+  }
+  float divisor(Pooling pooling) const {
+    const auto count = static_cast<double>(length());
+    if (pooling == Pooling::kMean) return static_cast<float>(count);
+    if (pooling == Pooling::kMeanSqrtLength) return std::sqrt(static_cast<float>(count));
+    if (pooling != Pooling::kWeightedMean) return 1;
+    return static_cast<float>(static_cast<double>(begin - first + 1 + end - first) * count / 2);
+  }
+};
+
+}  // namespace
+
+Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::vector<Index> skipped,
+              Pooling pooling) {
+  requireShape("x", x.value(), sequences.totalRows(), x.cols());
+  Matrix y(sequences.count(), x.cols());
+  heed::pool(x.value(), sequences, skipped, pooling, y.view());
+  const auto kept = pooling == Pooling::kMax ? x.shared() : nullptr;
+  return graph.record(
+      std::move(y), {x}, false,
+      [node = x.node(), sequences, skipped = std::move(skipped), pooling, kept](Matrix& dy, Backward& pass) {
+        Matrix dx(sequences.totalRows(), dy.cols());
+        dx.view().setZero();
+        for (Index n = 0; n < sequences.count(); ++n) {
+          const PooledRows rows(sequences, skipped, n);
+          if (!kept) {
+            const Index begin = pooling == Pooling::kCls ? rows.first : rows.begin;
+            for (Index i = begin; i < rows.end; ++i)
+              dx.view().row(i) = rows.weight(pooling, i) * dy.values().row(n) / rows.divisor(pooling);
+          }
+          for (Index c = 0; kept && c < dy.cols() && rows.length() > 0; ++c) {
+            Index largest;
+            kept->values().col(c).segment(rows.begin, rows.length()).maxCoeff(&largest);
+            dx.view()(rows.begin + largest, c) = dy.values()(n, c);
+          }
+        }
+        pass.give(node, std::move(dx));
+      });
+}
+
+Variable normalize(Graph& graph, const Variable& x) {
+  constexpr double kLeast = 1e-12;
+  auto lengths = std::make_shared<std::vector<double>>();
+  auto y = std::make_shared<Matrix>(x.value());
+  for (Index t = 0; t < x.rows(); ++t) {
+    double squares = 0;
+    for (const float value : x.value().row(t)) squares += static_cast<double>(value) * static_cast<double>(value);
+    const double length = std::max(std::sqrt(squares), kLeast);
+    lengths->push_back(length);
+    for (float& value : y->view().row(t)) value = static_cast<float>(static_cast<double>(value) / length);
+  }
+  return graph.record(Matrix(y->values()), {x}, false, [node = x.node(), lengths, y](Matrix& dy, Backward& pass) {
+    for (Index t = 0; t < dy.rows(); ++t) {
+      auto d = dy.view().row(t);
+      const double length = (*lengths)[static_cast<size_t>(t)];
+      const double along = length > kLeast ? y->values().row(t).cast<double>().dot(d.cast<double>().eval()) : 0;
+      d = ((d.cast<double>() - along * y->values().row(t).cast<double>()) / length).cast<float>();
+    }
+    pass.give(node, std::move(dy));
+  });
+}
+
+}  // namespace heed::train

@@ -1,0 +1,385 @@
+/** Training of the encoder by trainClassifier and trainEmbedding, adapters, and the same in a worker. */
+import { HeedError, load, type TrainableModel, type TrainingHeed } from 'heed/train';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';
+import { groupsOf } from '../../../web/src/train/fine-tuning/embedding.js';
+import { tinyModel } from '../models/tiny.js';
+
+let heed: TrainingHeed;
+beforeAll(async () => {
+  heed = await load();
+});
+
+const tiny = () => heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0, seed: 1 });
+
+/** The label says which word comes first. */
+const examples = ['x y', 'x z', 'x fox', 'x brown', 'x quick', 'y x', 'y z', 'y fox', 'y brown', 'y quick'].map(
+  (text) => ({
+    text,
+    label: text[0]!,
+  }),
+);
+
+const pairs = [
+  { a: 'x', b: 'quick fox' },
+  { a: 'y', b: 'brown fox' },
+  { a: 'z', b: 'the fox' },
+  { a: 'a x', b: 'a fox' },
+  { a: 'x', b: 'a quick brown fox' },
+  { a: 'y z', b: 'the brown fox' },
+];
+
+const stateOf = (model: TrainableModel) =>
+  Object.fromEntries(Object.entries(model.stateDict()).map(([name, { data }]) => [name, [...data]]));
+
+function changed(before: Record<string, number[]>, after: Record<string, number[]>): string[] {
+  return Object.keys(after).filter((name) => String(after[name]) !== String(before[name]));
+}
+
+describe('trainClassifier with the encoder', () => {
+  it('trains all parameters that the vectors depend on', async () => {
+    const model = await tiny();
+    const before = stateOf(model);
+    const steps: number[] = [];
+    const options = { train: 'full', head: 'sentence', epochs: 4, batchSize: 4, lr: 1e-3, seed: 1 } as const;
+    const { history, labels } = await heed.trainClassifier(model, examples, {
+      ...options,
+      onStep: ({ step }) => steps.push(step),
+    });
+    expect(labels).toEqual(['x', 'y']);
+    expect(steps).toHaveLength(4 * 3);
+    expect(history.loss.at(-1)).toBeLessThan(history.loss[0]!);
+    const names = changed(before, stateOf(model));
+    expect(names).toContain('bert.encoder.layer.0.attention.self.query.weight');
+    expect(names).toContain('bert.embeddings.word_embeddings.weight');
+    expect(names.filter((name) => /pooler|classifier|cls/.test(name))).toEqual([]);
+    expect(model.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
+    expect(model.training).toBe(false);
+    const { logits } = await model.predict('sequence-classification', 'x y');
+    expect(logits.shape).toEqual([1, 2]);
+  });
+
+  it('trains chosen parameters only, and leaves the bits of others', async () => {
+    const model = await tiny();
+    model.freeze('*.bias');
+    const before = stateOf(model);
+    const train = ['bert.encoder.layer.2.*', /LayerNorm/];
+    await heed.trainClassifier(model, examples, { train, head: 'sentence', epochs: 1, seed: 1 });
+    for (const name of changed(before, stateOf(model))) expect(name).toMatch(/encoder\.layer\.2\.|LayerNorm/);
+    for (const { name, requiresGrad } of model.parameters()) expect(requiresGrad).toBe(!name.endsWith('.bias'));
+    const none = heed.trainClassifier(model, examples, { train: 'encoder.*', head: 'sentence' });
+    await expect(none).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('pattern') });
+  });
+
+  it('trains low-rank updates, which save adds to the weights', async () => {
+    const model = await tiny();
+    const before = stateOf(model);
+    const lora = { rank: 2, alpha: 8, targets: ['query', 'intermediate.dense'], seed: 1 };
+    await heed.trainClassifier(model, examples, { train: { lora }, head: 'sentence', epochs: 5, lr: 1e-2, seed: 1 });
+    expect(model.lora).toMatchObject({ rank: 2, alpha: 8 });
+    const names = changed(before, stateOf(model));
+    expect(names).toHaveLength(3 * 2 * 2);
+    expect(names.every((name) => /\.lora_[AB]\.weight$/.test(name))).toBe(true);
+    const again = await heed.fromPretrained(await model.save());
+    const [saved, own] = [await again.embed('x fox'), await model.embed('x fox')];
+    for (const [i, value] of own.data.entries()) expect(saved.data[i]).toBeCloseTo(value, 5);
+    expect(again.config.labels).toEqual(['x', 'y']);
+    const second = heed.trainClassifier(model, examples, { train: 'full', head: 'sentence' });
+    await expect(second).rejects.toThrow('mergeLora()');
+  });
+
+  it("trains the family's head together with the encoder", async () => {
+    const model = await tiny();
+    const own = examples.map(({ text }, i) => ({ text, label: model.config.labels[i % 3] ?? `LABEL_${i % 3}` }));
+    const before = stateOf(model);
+    const { head } = await heed.trainClassifier(model, own, { train: 'full', head: 'family', epochs: 2, seed: 1 });
+    expect(head).toBe('family');
+    const after = stateOf(model);
+    expect(changed(before, after)).toContain('classifier.weight');
+    const { logits } = await model.predict('sequence-classification', 'x y');
+    const again = await heed.fromPretrained(await model.save());
+    const saved = await again.predict('sequence-classification', 'x y');
+    expect(saved.logits.data).toEqual(logits.data);
+    const other = heed.trainClassifier(model, examples, { train: 'full', head: 'family' });
+    await expect(other).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('classifier of the labels'),
+    });
+  });
+
+  it('restores the best epoch of the whole model', async () => {
+    const model = await tiny();
+    const states: Record<string, number[]>[] = [];
+    const options = { train: 'full', head: 'sentence', epochs: 30, lr: 3e-2, batchSize: 4, seed: 2 } as const;
+    const { history, validation } = await heed.trainClassifier(model, examples, {
+      ...options,
+      validation: 0.4,
+      earlyStopping: { patience: 2 },
+      onStep: ({ step }) => step % 2 === 0 && states.push(stateOf(model)),
+    });
+    expect(history.best).toBeDefined();
+    expect(history.validation![history.best!]).toBe(Math.min(...history.validation!));
+    expect(stateOf(model)).toEqual(states[history.best!]);
+    expect(validation!.count).toBe(4);
+  });
+
+  it('keeps the last whole step when it is stopped, and nothing of updates that were not trained', async () => {
+    const model = await tiny();
+    const stop = new AbortController();
+    let last: Record<string, number[]> = {};
+    const onStep = ({ step }: { step: number }) => {
+      last = stateOf(model);
+      if (step === 3) stop.abort(new Error('enough'));
+    };
+    const options = { train: 'full', head: 'sentence', seed: 1, batchSize: 4 } as const;
+    await expect(heed.trainClassifier(model, examples, { ...options, signal: stop.signal, onStep })).rejects.toThrow(
+      'enough',
+    );
+    expect(stateOf(model)).toEqual(last);
+    expect(model.config.labels).toEqual(['x', 'y']);
+    const diverging = heed.trainClassifier(model, examples, { ...options, lr: 3e38 });
+    await expect(diverging).rejects.toMatchObject({ code: 'DIVERGED' });
+    const fresh = await tiny();
+    const aborted = AbortSignal.abort(new Error('at once'));
+    const train = { lora: { rank: 2 } };
+    await expect(heed.trainClassifier(fresh, examples, { train, signal: aborted })).rejects.toThrow('at once');
+    expect(fresh.lora).toBeNull();
+    expect(fresh.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
+  });
+
+  it('continues from a checkpoint as if it had not been interrupted', async () => {
+    const dropping = () => heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0.2, seed: 1 });
+    for (const train of ['full', { lora: { rank: 2, seed: 1 } }] as const) {
+      const options = { train, head: 'sentence', epochs: 4, batchSize: 4, lr: 1e-3, seed: 1 } as const;
+      const checkpoints: Uint8Array[] = [];
+      const whole = await dropping();
+      const onCheckpoint = (bytes: Uint8Array) => checkpoints.push(bytes);
+      const { history } = await heed.trainClassifier(whole, examples, { ...options, onCheckpoint });
+      expect(checkpoints).toHaveLength(4);
+      const again = await dropping();
+      const steps: number[] = [];
+      const resumed = await heed.trainClassifier(again, examples, {
+        ...options,
+        resume: checkpoints[1]!,
+        onStep: ({ step }) => steps.push(step),
+      });
+      expect(steps).toEqual([7, 8, 9, 10, 11, 12]);
+      expect(resumed.history.loss).toEqual(history.loss.slice(2));
+      expect(stateOf(again)).toEqual(stateOf(whole));
+      const [a, b] = [
+        await again.predict('sequence-classification', 'x'),
+        await whole.predict('sequence-classification', 'x'),
+      ];
+      expect(a.logits.data).toEqual(b.logits.data);
+    }
+    const model = await tiny();
+    const bad = heed.trainEmbedding(model, pairs, { resume: new Uint8Array(20), train: { lora: { rank: 2 } } });
+    await expect(bad).rejects.toMatchObject({ code: 'INVALID_FILE' });
+    expect(model.lora).toBeNull();
+  });
+
+  it('refuses models that cannot be trained, with the reason', async () => {
+    const plain = await heed.fromPretrained(tinyModel());
+    const quantized = await heed.fromPretrained(tinyModel(), { dtype: 'q8' });
+    const cases = [
+      [plain, { train: 'full' }, 'a model loaded with `trainable: true`'],
+      [quantized, { train: { lora: {} } }, 'int8 weights cannot be trained'],
+    ] as const;
+    for (const [model, options, message] of cases) {
+      const training = heed.trainClassifier(model, examples, options);
+      await expect(training).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining(message) });
+    }
+    await expect(heed.trainEmbedding(plain, pairs)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    await expect(heed.trainClassifier(plain, examples, { train: 3 } as never)).rejects.toThrow("'head', 'full'");
+  });
+});
+
+describe('trainEmbedding', () => {
+  it('learns from pairs, triplets and labelled texts', async () => {
+    const triplets = pairs.map(({ a, b }) => ({ anchor: a, positive: b, negative: '0 1 2' }));
+    for (const data of [pairs, triplets, examples]) {
+      const model = await tiny();
+      const before = stateOf(model);
+      const options = { epochs: 6, batchSize: 3, iterations: 2, lr: 1e-3, seed: 1 };
+      const { history, truncated } = await heed.trainEmbedding(model, data, options);
+      expect(history.loss.at(-1)).toBeLessThan(history.loss[0]!);
+      expect(truncated).toBe(0);
+      expect(changed(before, stateOf(model)).length).toBeGreaterThan(20);
+    }
+  });
+
+  it('embeds a large batch in chunks with the same result', async () => {
+    for (const data of [pairs, examples]) {
+      const run = async (chunkSize: number) => {
+        const model = await tiny();
+        const options = { epochs: 2, batchSize: 6, iterations: 1, lr: 1e-3, seed: 1, chunkSize };
+        const { history } = await heed.trainEmbedding(model, data, options);
+        return { loss: history.loss, vectors: await model.embed(['x', 'the fox']) };
+      };
+      const [whole, chunked] = [await run(64), await run(5)];
+      for (const [i, loss] of whole.loss.entries()) expect(chunked.loss[i]).toBeCloseTo(loss, 5);
+      for (const [i, value] of whole.vectors.data.entries()) expect(chunked.vectors.data[i]).toBeCloseTo(value, 4);
+    }
+  });
+
+  it('draws the same dropout in both passes over a chunk', async () => {
+    const run = async () => {
+      const model = await heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0.3, seed: 1 });
+      await heed.trainEmbedding(model, pairs, { epochs: 2, batchSize: 6, lr: 1e-3, seed: 1, chunkSize: 4 });
+      return (await model.embed('x')).data;
+    };
+    expect(await run()).toEqual(await run());
+  });
+
+  it('does not take equal texts for negatives of each other', () => {
+    const rows = [
+      ['a', 'b'],
+      ['c', 'd'],
+      ['a', 'e'],
+      ['f', 'e'],
+      ['g', 'h'],
+    ];
+    const groups = groupsOf(rows);
+    expect(groups[0]).toBe(groups[2]);
+    expect(groups[2]).toBe(groups[3]);
+    expect(new Set(groups).size).toBe(3);
+  });
+
+  it('validates, stops early and stops when told', async () => {
+    const model = await tiny();
+    const options = { epochs: 20, lr: 0.05, seed: 1, validation: 0.34, earlyStopping: { patience: 1 } };
+    const { history } = await heed.trainEmbedding(model, pairs, options);
+    expect(history.validation).toHaveLength(history.loss.length);
+    const held = await heed.trainEmbedding(model, examples, {
+      iterations: 1,
+      seed: 1,
+      validation: examples.slice(0, 4),
+    });
+    expect(held.history.validation).toHaveLength(1);
+    const stop = new AbortController();
+    const stopped = heed.trainEmbedding(model, pairs, {
+      signal: stop.signal,
+      onStep: () => stop.abort(new Error('enough')),
+      epochs: 3,
+    });
+    await expect(stopped).rejects.toThrow('enough');
+  });
+
+  it.each([
+    ['nothing', [], 'at least one example'],
+    ['another form', [{ x: 1 }], '{ a, b }'],
+    ['a missing text', [{ a: 'x' }], 'examples[0].b: expected a string'],
+    ['an empty text', [{ a: 'x', b: '' }], 'examples[0].b: expected a text that is not empty'],
+    ['two forms', [pairs[0], examples[0]], "examples[1]: expected 'a'"],
+    ['one label', [{ text: 'x', label: 'a' }], "at least 2 labels, got 'a'"],
+  ])('refuses %s', async (_, data, message) => {
+    const model = await tiny();
+    await expect(heed.trainEmbedding(model, data as never)).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    });
+  });
+});
+
+describe('adapters', () => {
+  const lora = { rank: 2, alpha: 4, targets: ['query', 'value'], seed: 1 };
+
+  it("are stored in PEFT's layout, and load bit for bit", async () => {
+    const model = await tiny();
+    await heed.trainEmbedding(model, pairs, { train: { lora }, lr: 1e-2, seed: 1, epochs: 3 });
+    const files = await model.save({ adapter: true });
+    expect(JSON.parse(new TextDecoder().decode(files['adapter_config.json']))).toMatchObject({
+      peft_type: 'LORA',
+      r: 2,
+      lora_alpha: 4,
+      target_modules: ['query', 'value'],
+      bias: 'none',
+      fan_in_fan_out: false,
+    });
+    const bytes = files['adapter_model.safetensors']!;
+    const header = parseHeader(bytes.subarray(8, headerEnd(bytes, 'f', bytes.length)), 'f', bytes.length);
+    expect(header.map(({ name, shape }) => [name, shape])).toContainEqual([
+      'base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight',
+      [2, 24],
+    ]);
+    expect(header).toHaveLength(3 * 2 * 2);
+    const other = await tiny();
+    await other.loadAdapter(files);
+    expect((await other.embed('x fox')).data).toEqual((await model.embed('x fox')).data);
+    expect(other.lora).toMatchObject({ rank: 2, alpha: 4, targets: ['query', 'value'] });
+  });
+
+  it('refuses files of other models and other kinds, and leaves the model as it was', async () => {
+    const model = await tiny();
+    await expect(model.save({ adapter: true })).rejects.toThrow('low-rank updates');
+    model.addLora(lora);
+    const files = await model.save({ adapter: true });
+    const config = JSON.parse(new TextDecoder().decode(files['adapter_config.json']));
+    const withConfig = (change: object) => ({
+      ...files,
+      'adapter_config.json': JSON.stringify({ ...config, ...change }),
+    });
+    const other = await tiny();
+    const before = (await other.embed('x')).data;
+    for (const [source, code] of [
+      [withConfig({ peft_type: 'IA3' }), 'UNSUPPORTED'],
+      [withConfig({ use_dora: true }), 'UNSUPPORTED'],
+      [withConfig({ r: 3 }), 'INVALID_FILE'],
+      [withConfig({ target_modules: ['query'] }), 'INVALID_FILE'],
+      [withConfig({ target_modules: ['queries'] }), 'INVALID_ARGUMENT'],
+      [{ 'adapter_config.json': JSON.stringify(config) }, 'NOT_FOUND'],
+    ] as const) {
+      await expect(other.loadAdapter(source)).rejects.toMatchObject({ code });
+      expect(other.lora).toBeNull();
+    }
+    expect((await other.embed('x')).data).toEqual(before);
+    expect(other.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
+  });
+});
+
+describe('in a worker', () => {
+  it('trains, predicts and saves as in this thread', async () => {
+    const model = await heed.fromPretrained(tinyModel(), { trainable: true, worker: true, dropout: 0, seed: 1 });
+    const local = await tiny();
+    const options = { train: 'full', head: 'sentence', epochs: 2, seed: 1 } as const;
+    const steps: number[] = [];
+    const [result, expected] = [
+      await heed.trainClassifier(model, examples, { ...options, onStep: ({ step }) => steps.push(step) }),
+      await heed.trainClassifier(local, examples, options),
+    ];
+    expect(result).toEqual(expected);
+    expect(steps).toEqual([1, 2]);
+    expect(model.config.labels).toEqual(['x', 'y']);
+    const logits = async (one: typeof model) => (await one.predict('sequence-classification', 'x fox')).logits.data;
+    expect(await logits(model)).toEqual(await logits(local));
+    const { history } = await heed.trainEmbedding(model, pairs, { seed: 1 });
+    expect(history).toEqual((await heed.trainEmbedding(local, pairs, { seed: 1 })).history);
+    const [files, own] = [await model.save(), await local.save()];
+    expect(files).toEqual(own);
+    model.dispose();
+  });
+
+  it('stops, and can train again', async () => {
+    const model = await heed.fromPretrained(tinyModel(), { worker: true });
+    const stop = new AbortController();
+    const call = heed.trainClassifier(model, examples, {
+      signal: stop.signal,
+      onStep: ({ step }) => step === 2 && stop.abort(new Error('enough')),
+    });
+    await expect(call).rejects.toThrow('enough');
+    await heed.trainClassifier(model, examples, { seed: 1, epochs: 2 });
+    await expect(heed.trainClassifier(model, [], {})).rejects.toBeInstanceOf(HeedError);
+    model.dispose();
+  });
+
+  it('rejects when the worker ends, and for a pool', async () => {
+    const model = await heed.fromPretrained(tinyModel(), { worker: true, trainable: true });
+    const onStep = () => model.dispose();
+    await expect(heed.trainClassifier(model, examples, { train: 'full', onStep })).rejects.toMatchObject({
+      code: 'DISPOSED',
+    });
+    const pool = await heed.fromPretrained(tinyModel(), { workers: 1 });
+    await expect(heed.trainClassifier(pool, examples)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    pool.dispose();
+  });
+});

@@ -1,0 +1,13 @@
+/** What the tests of trainable checkpoints share. */
+import type { TrainableModel } from 'heed/train';
+import { draw, scaled } from '../layers/numbers.js';
+
+/** Draws A of each update as tests/fixtures/training/pretrained.py does; B stays zeros. */
+export function setLora(model: TrainableModel, { seed, scale }: { seed: number; scale: number }): void {
+  const state = model.stateDict();
+  const names = Object.keys(state).filter((name) => name.endsWith('.lora_A.weight'));
+  const drawn = names
+    .sort()
+    .map((name, i) => [name, scaled(draw((seed + i) % 2 ** 32, ...state[name]!.shape), scale, 0)] as const);
+  model.loadStateDict({ ...state, ...Object.fromEntries(drawn) });
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env node
+// Evaluates fine-tuning of heed's model: glosses of nouns that it was not trained on, by the kind of thing that they define, learned from 8 and 50 examples
+// of each of 7 labels. Prints the accuracy on 29 other glosses of each label, the mean and standard deviation of five seeds, each of which draws its own examples.
+//
+//   node tools/model/classification.mjs [--data build/model] [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,contrastive]
+//
+// tools/model/prepare.py and then tools/model/supersenses.py write the data; TF-IDF (tfidf.py) needs PyTorch.
+
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { load } from 'heed/train';
+
+const { values: options } = parseArgs({
+  options: {
+    data: { type: 'string', default: 'build/model' },
+    seeds: { type: 'string', default: '5' },
+    counts: { type: 'string', default: '8,50' },
+    methods: { type: 'string', default: 'tfidf,head,lora,contrastive' },
+  },
+});
+const TEST = 29;
+const LABELS = ['act', 'artifact', 'attribute', 'cognition', 'communication', 'person', 'state'];
+
+const lines = readFileSync(join(options.data, 'supersenses.jsonl'), 'utf8').trim().split('\n');
+const all = lines.map((line) => JSON.parse(line)).filter(({ label }) => LABELS.includes(label));
+
+/** A linear congruential generator: the draws are the same everywhere. */
+function randomOf(seed) {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** `count` examples of each label to learn from, and others to test with. */
+function draw(count, seed) {
+  const random = randomOf(7919 * seed);
+  const split = { train: [], test: [] };
+  for (const label of LABELS) {
+    const own = all.filter((example) => example.label === label);
+    for (let last = own.length - 1; last > 0; last--) {
+      const other = Math.floor(random() * (last + 1));
+      [own[last], own[other]] = [own[other], own[last]];
+    }
+    split.test.push(...own.slice(0, TEST));
+    split.train.push(...own.slice(TEST, TEST + count));
+  }
+  return split;
+}
+
+const lora = {
+  rank: 8,
+  alpha: 16,
+  targets: ['query', 'key', 'value', 'attention.output.dense', 'intermediate.dense', 'output.dense'],
+};
+
+/** How each method teaches a model. */
+const methods = {
+  head: { trainable: false, teach: (heed, model, train, seed) => heed.trainClassifier(model, train, { seed }) },
+  lora: {
+    trainable: true,
+    teach: (heed, model, train, seed) =>
+      heed.trainClassifier(model, train, { train: { lora: { ...lora, seed } }, seed }),
+  },
+  contrastive: {
+    trainable: true,
+    async teach(heed, model, train, seed) {
+      const iterations = Math.max(1, Math.round(160 / (train.length / LABELS.length)));
+      await heed.trainEmbedding(model, train, { seed, iterations, lr: 1e-4 });
+      await heed.trainClassifier(model, train, { seed });
+    },
+  },
+};
+
+async function accuracies(name, splits, heed) {
+  if (name === 'tfidf') {
+    const script = new URL('tfidf.py', import.meta.url).pathname;
+    const { status, stdout, stderr } = spawnSync(process.env.PYTHON ?? 'python3', [script], {
+      input: JSON.stringify(splits),
+      encoding: 'utf8',
+    });
+    if (status !== 0) throw new Error(`tfidf.py: ${stderr}`);
+    return JSON.parse(stdout);
+  }
+  const { trainable, teach } = methods[name];
+  const results = [];
+  for (const [i, { train, test }] of splits.entries()) {
+    const model = await heed.fromPretrained(undefined, trainable ? { trainable, seed: i + 1 } : {});
+    await teach(heed, model, train, i + 1);
+    results.push((await heed.evaluateClassifier(model, test)).accuracy);
+    model.dispose();
+  }
+  return results;
+}
+
+const heed = await load();
+for (const count of options.counts.split(',').map(Number)) {
+  const splits = Array.from({ length: Number(options.seeds) }, (_, i) => draw(count, i + 1));
+  for (const name of options.methods.split(',')) {
+    const start = process.cpuUsage();
+    const found = await accuracies(name, splits, heed);
+    const { user, system } = process.cpuUsage(start);
+    const mean = found.reduce((a, b) => a + b) / found.length;
+    const spread = Math.sqrt(found.reduce((sum, one) => sum + (one - mean) ** 2, 0) / Math.max(1, found.length - 1));
+    const shown = [mean, spread].map((part) => (100 * part).toFixed(1));
+    const seconds = ((user + system) / 1e6 / found.length).toFixed(1);
+    console.log(`${count} per label, ${name}: ${shown[0]} ± ${shown[1]} % (${seconds} s of CPU time per run)`);
+  }
+}
+heed.dispose();

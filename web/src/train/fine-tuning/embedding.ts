@@ -1,0 +1,384 @@
+/** `trainEmbedding`: teaches a pretrained model which texts are similar. */
+import { describe, guarded, invalid } from '../../error.js';
+import type { PretrainedModel } from '../../models/model.js';
+import {
+  callback,
+  lengthOf,
+  optional,
+  positive,
+  type Read,
+  readOptions,
+  requireKnown,
+  type Schema,
+  seed,
+  signal,
+  size,
+} from '../../options.js';
+import type { SignalLike } from '../../platform.js';
+import { Tensor, type TensorLike } from '../../tensor.js';
+import type { Batch } from '../batches.js';
+import { type FitProgress, fraction, type History, patience } from '../fit.js';
+import { Loss } from '../loss.js';
+import { lossesOf } from '../losses.js';
+import { operationsOf } from '../operations.js';
+import type { Tape } from '../tape.js';
+import { trainingOf } from './busy.js';
+import { requireOwn } from './classifier.js';
+import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
+import { type ExampleSet, labelsOf, randomOf, readExamples, readText, split, subset } from './examples.js';
+import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
+import type { Kit } from './head.js';
+
+/** Two texts that belong together. */
+export interface PairExample {
+  readonly a: string;
+  readonly b: string;
+}
+
+/** A text, one that is similar to it, and one that is not. */
+export interface TripletExample {
+  readonly anchor: string;
+  readonly positive: string;
+  readonly negative: string;
+}
+
+/** A text of a class, whose texts are similar to each other. */
+export interface LabelledText {
+  readonly text: string;
+  readonly label: string;
+}
+
+/** What `trainEmbedding` learns from: examples of one kind. */
+export type EmbeddingExamples = readonly PairExample[] | readonly TripletExample[] | readonly LabelledText[];
+
+/** Options of `trainEmbedding`. */
+export interface EmbeddingTrainingOptions extends CheckpointOptions {
+  /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
+  train?: EncoderTraining;
+  /** How often all examples are gone through. Default 1. */
+  epochs?: number;
+  /** Of labelled texts: how many similar texts, and how many others, each is paired with. Default 20, as in SetFit. */
+  iterations?: number;
+  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32. */
+  batchSize?: number;
+  /** Texts whose graph is in memory at a time. A larger batch is embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
+  chunkSize?: number;
+  /** Factor on the cosines, the inverse of the temperature. Default 20. */
+  scale?: number;
+  /** Learning rate of AdamW, after a warm-up of a tenth of the steps and falling to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
+  lr?: number;
+  /** Of AdamW. Default 0.01. */
+  weightDecay?: number;
+  /** Examples to measure the loss on after each epoch, or the part of the examples that is kept for that, in (0, 1). Default: none. */
+  validation?: number | EmbeddingExamples;
+  /** Stops after `patience` epochs in a row whose validation loss (without validation: whose loss) is not below the best so far, and restores the best. Default: not. */
+  earlyStopping?: { patience: number };
+  /** Of all random draws but dropout. An integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+  /** Stops between two steps: the call rejects with the signal's reason, and the model is as the last whole step left it. */
+  signal?: SignalLike;
+  /** Called after each step. */
+  onStep?: (progress: FitProgress) => void;
+}
+
+/** What `trainEmbedding` returns. */
+export interface EmbeddingResult {
+  /** The loss of each epoch, and with validation the validation's. */
+  history: History;
+  /** The number of texts that were cut to the model's limit of tokens. */
+  truncated: number;
+}
+
+const NAME = 'trainEmbedding';
+
+const schema = {
+  train: optional(readTraining, 'full' as const),
+  epochs: optional(size, 1),
+  iterations: optional(size, 20),
+  batchSize: optional(size, 32),
+  chunkSize: optional(size, 64),
+  scale: optional(positive, 20),
+  lr: optional(positive, null),
+  weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), 1e-2),
+  validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
+  earlyStopping: optional(patience, null),
+  ...checkpointSchema,
+  seed,
+  signal,
+  onStep: callback<(progress: FitProgress) => void>,
+} satisfies Schema<EmbeddingTrainingOptions>;
+
+type OptionsRead = Read<typeof schema>;
+
+/** Examples as rows of texts that are embedded together; `targets`: the cosine of each pair that labels call for. */
+interface Rows {
+  readonly texts: readonly (readonly string[])[];
+  readonly targets: readonly number[] | null;
+}
+
+/** @internal See `FineTuning.trainEmbedding`. */
+export async function trainEmbedding(
+  kit: Kit,
+  model: PretrainedModel,
+  examples: EmbeddingExamples,
+  options?: EmbeddingTrainingOptions,
+): Promise<EmbeddingResult> {
+  const read = readOptions(NAME, schema, options);
+  const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
+  const { trained, held } = readData(examples, read);
+  read.signal?.throwIfAborted();
+  return trainingOf(NAME, model, async () => {
+    const restore = prepare(`${NAME}.train`, trainable, read.train);
+    let isDone = false;
+    try {
+      const all = [...trained.texts, ...(held?.texts ?? [])].flat();
+      const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
+      const module = new SimilarityModule(kit.tape, trainable, read, trained.targets !== null);
+      const history = await fitRows(kit, module, trained, held, read);
+      isDone = true;
+      return { history, truncated: truncated.filter((cut) => cut > 0).length };
+    } finally {
+      if (!model.disposed) restore(isDone);
+    }
+  });
+}
+
+const isLora = (train: EncoderTraining) => typeof train === 'object' && 'lora' in train;
+
+async function fitRows(
+  kit: Kit,
+  module: SimilarityModule,
+  trained: Rows,
+  held: Rows | null,
+  { train, lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
+): Promise<History> {
+  const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
+  const data = ({ texts, targets }: Rows) => ({ inputs: texts, ...(targets && { labels: targets }) });
+  return fitEncoder(kit, module, data(trained), {
+    loss: (output: Tensor, targets: readonly number[] | undefined, batch: Batch) =>
+      module.loss(output, targets ?? null, batch.inputs as string[][]),
+    groups,
+    count: trained.texts.length,
+    ...{ epochs, batchSize, seed, resume, onCheckpoint },
+    ...(signal && { signal }),
+    ...(held && { validation: data(held) }),
+    ...(earlyStopping && { earlyStopping }),
+    ...(onStep && { onStep }),
+  });
+}
+
+/** From rows of texts to vectors: those of the first texts of all rows, then those of the second, ... [columns * N, E]. */
+class SimilarityModule extends EncoderModule {
+  readonly #tape: Tape;
+  readonly #scale: number;
+  readonly #chunkSize: number;
+  /** The chunks of the batch whose vectors `forward` has returned without their graphs. */
+  #chunks: { texts: string[]; replay: () => void }[] = [];
+
+  constructor(tape: Tape, model: EncoderModule['model'], { scale, chunkSize }: OptionsRead, hasTargets: boolean) {
+    super(tape, model, hasTargets ? { normalize: true } : {});
+    this.#tape = tape;
+    this.#scale = scale;
+    this.#chunkSize = chunkSize;
+  }
+
+  override forward(rows: unknown): Tensor {
+    const given = rows as readonly (readonly string[])[];
+    const texts = given[0]!.flatMap((_, column) => given.map((row) => row[column]!));
+    this.#chunks = [];
+    if (!this.training || texts.length <= this.#chunkSize) return this.#embed(texts);
+    const parts: Tensor[] = [];
+    for (let first = 0; first < texts.length; first += this.#chunkSize) {
+      const chunk = { texts: texts.slice(first, first + this.#chunkSize), replay: this.draws() };
+      this.#chunks.push(chunk);
+      parts.push(this.#embed(chunk.texts));
+      this.#tape.endPasses(); // frees the graph; the vectors stay
+    }
+    const width = parts[0]!.shape[1]!;
+    const data = new Float32Array(texts.length * width);
+    for (const [i, part] of parts.entries()) data.set(part.data, i * this.#chunkSize * width);
+    return new Tensor(data, [texts.length, width]);
+  }
+
+  #embed(texts: readonly string[]): Tensor {
+    return this.vectors(texts.map((text) => ({ text })));
+  }
+
+  /** The loss of a batch; `output` is what `forward` has returned for it. */
+  loss(output: Tensor, targets: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
+    const chunks = this.#chunks;
+    const compute = (x: Tensor) => (targets ? this.#cosineLoss(x, targets) : this.#contrastiveLoss(x, rows));
+    if (chunks.length === 0) return compute(output);
+    const tape = this.#tape;
+    const x = new Tensor(output.data.slice(), output.shape);
+    const { output: loss, backward } = tape.capture(
+      NAME,
+      { x },
+      () => [],
+      () => compute(x),
+    );
+    const { inputs } = backward(new Tensor(Float32Array.of(1), []));
+    return new ChunkedLoss(tape, loss, () => this.#backward(chunks, inputs.x!));
+  }
+
+  /** Embeds each chunk again, with the same dropout, and passes the gradient of its vectors on. */
+  #backward(chunks: readonly { texts: string[]; replay: () => void }[], gradient: Tensor): void {
+    const { custom } = operationsOf(this.#tape);
+    const width = gradient.shape[1]!;
+    let first = 0;
+    for (const { texts, replay } of chunks) {
+      replay();
+      const part = gradient.data.slice(first * width, (first + texts.length) * width);
+      first += texts.length;
+      const vectors = this.#embed(texts);
+      const pass = custom<[Tensor]>({
+        forward: () => ({ data: Float32Array.of(0), shape: [] }),
+        backward: () => ({ data: part, shape: vectors.shape }),
+      });
+      (pass(vectors) as Loss).backward();
+    }
+  }
+
+  #columns(x: Tensor, count: number): Tensor[] {
+    const { slice } = operationsOf(this.#tape);
+    const rows = x.shape[0]! / count;
+    return Array.from({ length: count }, (_, i) => slice(x, { start: i * rows, end: (i + 1) * rows }));
+  }
+
+  /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts that also belong to an equal text are not its negatives. */
+  #contrastiveLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
+    const [a, b, negative] = this.#columns(x, rows[0]!.length);
+    const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;
+    return lossesOf(this.#tape).infoNCE(a!, others, { scale: this.#scale, groups: groupsOf(rows) });
+  }
+
+  /** (cos(a, b) - target)^2: CosineSimilarityLoss of sentence-transformers, with which SetFit trains. */
+  #cosineLoss(x: Tensor, targets: readonly number[]): Loss {
+    const { multiply, mean, reshape } = operationsOf(this.#tape);
+    const [a, b] = this.#columns(x, 2);
+    const [count, width] = a!.shape as [number, number];
+    const products = reshape(multiply(a!, b!), [count, width, 1]);
+    return lossesOf(this.#tape).mse(multiply(reshape(mean(products), [count]), width), [...targets]);
+  }
+}
+
+/** The loss of a batch that is embedded in chunks. */
+class ChunkedLoss extends Loss {
+  readonly #run: () => void;
+
+  constructor(tape: Tape, { data, shape }: TensorLike, run: () => void) {
+    super(tape, { data, shape: [...shape] } as never);
+    this.#run = run;
+  }
+
+  override backward(): void {
+    if (!Number.isFinite(this.item()))
+      throw invalid('backward', 'a finite loss', String(this.item()), 'DIVERGED', {
+        hint: 'The parameters are unchanged. A lower learning rate may help',
+      });
+    this.#run();
+  }
+}
+
+/** For each row an id: rows that share a text, directly or through others, have the same. */
+export function groupsOf(rows: readonly (readonly string[])[]): number[] {
+  const parents = rows.map((_, i) => i);
+  const rootOf = (i: number): number => {
+    let at = i;
+    while (parents[at] !== at) at = parents[at] = parents[parents[at]!]!;
+    return at;
+  };
+  const seen = new Map<string, number>();
+  for (const [i, [a, b]] of rows.entries()) {
+    for (const key of [`a${a}`, `b${b}`]) {
+      const before = seen.get(key);
+      if (before === undefined) seen.set(key, i);
+      else parents[rootOf(i)] = rootOf(before);
+    }
+  }
+  return rows.map((_, i) => rootOf(i));
+}
+
+const KINDS = [
+  ['a', 'b'],
+  ['anchor', 'positive', 'negative'],
+  ['text', 'label'],
+] as const;
+
+function readData(examples: unknown, options: OptionsRead): { trained: Rows; held: Rows | null } {
+  const { validation, seed } = options;
+  const kind = kindOf(examples, `${NAME}: examples`);
+  if (kind[0] === 'text') return readLabelled(examples, options);
+  const read = readRows(examples, kind, `${NAME}: examples`);
+  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, targets: null });
+  if (validation === null) return { trained: rows(read), held: null };
+  if (typeof validation !== 'number')
+    return { trained: rows(read), held: rows(readRows(validation, kind, `${NAME}.validation`)) };
+  const set = { texts: [], textPairs: undefined, labels: read.map(() => []), isMultiLabel: true };
+  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
+  return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
+}
+
+function readLabelled(examples: unknown, { validation, seed, iterations }: OptionsRead) {
+  const all = readExamples(`${NAME}: examples`, examples);
+  labelsOf(all, `${NAME}: examples`);
+  const pairs = (set: ExampleSet) => pairsOf(set, iterations, seed);
+  if (validation === null) return { trained: pairs(all), held: null };
+  if (typeof validation !== 'number')
+    return { trained: pairs(all), held: pairs(readExamples(`${NAME}.validation`, validation, all)) };
+  const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
+  return { trained: pairs(subset(all, trained)), held: pairs(subset(all, held)) };
+}
+
+/** SetFit's pairs (Tunstall et al. 2022, arXiv:2209.11055): each text with another of its label, target 1, and with one of another label, target 0, `iterations` times. */
+function pairsOf({ texts, labels }: ExampleSet, iterations: number, seed: number): Rows {
+  const random = randomOf(seed);
+  const indices = new Map<string, number[]>();
+  for (const [i, [label]] of labels.entries()) indices.set(label!, [...(indices.get(label!) ?? []), i]);
+  const rows: string[][] = [];
+  const targets: number[] = [];
+  const pick = (from: readonly number[]) => from[Math.floor(random() * from.length)]!;
+  for (let round = 0; round < iterations; round++) {
+    for (const [i, [label]] of labels.entries()) {
+      const own = indices.get(label!)!.filter((j) => j !== i);
+      const others = texts.length - indices.get(label!)!.length;
+      // A text alone in its class has only dissimilar ones.
+      if (own.length > 0) {
+        rows.push([texts[i]!, texts[pick(own)]!]);
+        targets.push(1);
+      }
+      if (others > 0) {
+        let j = i;
+        while (labels[j]![0] === label) j = Math.floor(random() * texts.length);
+        rows.push([texts[i]!, texts[j]!]);
+        targets.push(0);
+      }
+    }
+  }
+  return { texts: rows, targets };
+}
+
+function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
+  return guarded(argument, () => {
+    const form = '[{ a, b }, ...], [{ anchor, positive, negative }, ...] or [{ text, label }, ...]';
+    if (!Array.isArray(examples)) throw invalid(argument, form, describe(examples));
+    if (examples.length === 0) throw invalid(argument, 'at least one example', 'none');
+    const kind = KINDS.find(([key]) => typeof examples[0] === 'object' && examples[0] !== null && key in examples[0]);
+    if (!kind) throw invalid(`${argument}[0]`, form, describe(examples[0]));
+    return kind;
+  });
+}
+
+function readRows(examples: unknown, keys: readonly string[], argument: string): string[][] {
+  return guarded(argument, () => {
+    if (!Array.isArray(examples)) throw invalid(argument, `[{ ${keys.join(', ')} }, ...]`, describe(examples));
+    return Array.from({ length: lengthOf(examples, argument) }, (_, i) => {
+      const at = `${argument}[${i}]`;
+      if (typeof examples[i] !== 'object' || examples[i] === null)
+        throw invalid(at, `{ ${keys.join(', ')} }`, describe(examples[i]));
+      const row = { ...(examples[i] as Record<string, unknown>) };
+      requireKnown(at, Object.keys(row), keys);
+      return keys.map((key) => readText(row[key], `${at}.${key}`));
+    });
+  });
+}

@@ -1,0 +1,176 @@
+/** A pretrained encoder as `fit` trains it: from texts to vectors, or to what a head makes of them. */
+import { describe, guarded, invalid } from '../../error.js';
+import type { Layer } from '../../layers/layer.js';
+import type { StateDict } from '../../layers/state-dict.js';
+import type { PretrainedModel } from '../../models/model.js';
+import type { Tensor, TensorInput } from '../../tensor.js';
+import type { LoraOptions } from '../lora.js';
+import { Module } from '../module.js';
+import { matching, type NamePattern, type Parameter } from '../parameters.js';
+import type { SentenceVectorOptions, TrainableModel } from '../pretrained.js';
+import type { ModuleState } from '../scope.js';
+import type { Tape } from '../tape.js';
+import { allLayers } from '../tree.js';
+
+/** A text or a pair. */
+export interface TextRow {
+  readonly text: string;
+  readonly pair?: string | undefined;
+}
+
+/** What of the encoder is trained: all, the parameters whose names match, or low-rank updates. */
+export type EncoderTraining = 'full' | NamePattern | { readonly lora: LoraOptions };
+
+/** Reads what is trained; `or`: what else is legal, for the message. */
+export function readTraining(value: unknown, name: string, or = ''): EncoderTraining {
+  const isPattern = (given: unknown) => typeof given === 'string' || given instanceof RegExp;
+  const isList = Array.isArray(value) && value.length > 0 && value.every(isPattern);
+  const hasLora = guarded(name, () => typeof (value as { lora?: unknown } | null)?.lora === 'object');
+  if (isPattern(value) || isList || hasLora) return value as EncoderTraining;
+  const expected = `${or}'full', names of parameters or { lora: { rank, alpha, targets } }`;
+  throw invalid(name, expected, describe(value));
+}
+
+/** @throws HeedError `UNSUPPORTED` for a model whose encoder cannot be trained */
+export function requireTrainable(call: string, model: PretrainedModel): TrainableModel {
+  if (model.config.dtype !== 'fp32')
+    throw invalid(
+      call,
+      "a model of dtype 'fp32' to train more than the head",
+      `'${model.config.dtype}'`,
+      'UNSUPPORTED',
+      {
+        hint: 'int8 weights cannot be trained',
+      },
+    );
+  if ('sentenceVectors' in model) return model as TrainableModel;
+  throw invalid(call, 'a model loaded with `trainable: true`', 'one without', 'UNSUPPORTED', {
+    hint: "Load it with fromPretrained(source, { trainable: true }), or train 'head'",
+  });
+}
+
+/** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
+export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
+  const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
+  const restore = () => {
+    for (const parameter of model.parameters())
+      if (required.has(parameter.name)) parameter.requiresGrad = required.get(parameter.name)!;
+  };
+  if (typeof what === 'object' && 'lora' in what) {
+    model.addLora(what.lora);
+    return (isDone) => {
+      const updates = model.parameters().filter(({ name }) => name.endsWith('.lora_B.weight'));
+      if (isDone || updates.some(({ value }) => value.data.some((entry) => entry !== 0))) return;
+      model.mergeLora(); // adds zeros
+      restore();
+    };
+  }
+  if (model.lora)
+    throw invalid(
+      call,
+      'a model without low-rank updates, or { lora }',
+      `one with updates, and ${describe(what)}`,
+      'INVALID_ARGUMENT',
+      {
+        hint: 'Call mergeLora() first',
+      },
+    );
+  const patterns = what === 'full' ? '*' : what;
+  const chosen = new Set(matching(call, model.parameters(), patterns).map(({ name }) => name));
+  for (const parameter of model.parameters()) parameter.requiresGrad = chosen.has(parameter.name);
+  return restore;
+}
+
+/** The module that `fit` trains. Its state is that of the parameters that are trained. */
+export class EncoderModule extends Module {
+  readonly model: TrainableModel;
+  readonly head: (Module & { forward(x: TensorInput): Tensor }) | null;
+  readonly #tape: Tape;
+  readonly #options: SentenceVectorOptions;
+
+  constructor(tape: Tape, model: TrainableModel, options: SentenceVectorOptions, head: EncoderModule['head'] = null) {
+    super(tape);
+    this.#tape = tape;
+    this.model = model;
+    this.head = head;
+    this.#options = options;
+  }
+
+  forward(rows: readonly TextRow[]): Tensor {
+    const vectors = this.vectors(rows);
+    return this.head ? this.head.forward(vectors) : vectors;
+  }
+
+  vectors(rows: readonly TextRow[]): Tensor {
+    const texts = rows.map(({ text }) => text);
+    const textPairs = rows[0]?.pair === undefined ? undefined : rows.map(({ pair }) => pair!);
+    return this.model.sentenceVectors(texts, { ...this.#options, ...(textPairs && { textPairs }) });
+  }
+
+  override train(): this {
+    this.model.train();
+    return super.train();
+  }
+
+  override eval(): this {
+    this.model.eval();
+    return super.eval();
+  }
+
+  override parameters(): Parameter[] {
+    return [...this.model.parameters(), ...super.parameters()];
+  }
+
+  /** The parameters that are trained. */
+  trained(): Parameter[] {
+    return this.parameters().filter(({ requiresGrad }) => requiresGrad);
+  }
+
+  override stateDict(): StateDict {
+    return Object.fromEntries(this.trained().map(({ name, value }) => [name, value]));
+  }
+
+  override loadStateDict(state: Readonly<Record<string, TensorInput>>): this {
+    for (const parameter of this.trained()) parameter.write(state[parameter.name] as Tensor);
+    return this;
+  }
+
+  /** The objects of the core that have the parameters, as `fit` and checkpoints take layers, with the prefixes of their parameters' names. */
+  override [allLayers](): [Layer, string][] {
+    const parts = new Map<ModuleState, string>();
+    for (const { state, name, index } of this.model.parameters())
+      if (!parts.has(state)) parts.set(state, name.slice(0, name.length - state.raw.parameters()[index]!.name.length));
+    const encoder = [...parts].map(([state, prefix]): [Layer, string] => {
+      const part = {
+        name: state.name,
+        raw: state.raw,
+        training: false,
+        disposed: this.model.disposed,
+        train: () => {},
+        eval: () => {},
+      };
+      return [part as unknown as Layer, prefix];
+    });
+    return [...encoder, ...super[allLayers]()];
+  }
+
+  /** Parameters in two groups for an optimizer: matrices, and biases and norms, which do not decay, as in transformers' Trainer. */
+  groups(lr: number, weightDecay: number): { params: Parameter[]; lr: number; weightDecay: number }[] {
+    const [matrices, others] = [true, false].map((isMatrix) =>
+      this.trained().filter(({ shape }) => shape.length > 1 === isMatrix),
+    );
+    return [
+      { params: matrices!, lr, weightDecay },
+      { params: others!, lr, weightDecay: 0 },
+    ].filter(({ params }) => params.length > 0);
+  }
+
+  /** What its dropouts will draw; returns a function that lets them draw it again. */
+  draws(): () => void {
+    const { core } = this.#tape;
+    const saved = this[allLayers]().map(([{ name, raw }]) => ({ name, raw, words: core.dropoutState(name, raw) }));
+    return () => {
+      for (const { name, raw, words } of saved) core.setDropoutState(name, raw, words);
+    };
+  }
+}

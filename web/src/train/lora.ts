@@ -1,0 +1,102 @@
+/** Low-rank updates of a pretrained encoder's linear modules (Hu et al. 2021, arXiv:2106.09685), with PEFT's names and behaviour. */
+import { invalid } from '../error.js';
+import {
+  finite,
+  listOf,
+  optional,
+  type Read,
+  type Reader,
+  rate,
+  readOptions,
+  type Schema,
+  seed,
+  size,
+  text,
+} from '../options.js';
+import type { RawNamedRows } from './core.js';
+
+/** Options of `addLora`; the names are PEFT's. */
+export interface LoraOptions {
+  /** The rank r of the updates. Default 8. */
+  rank?: number;
+  /** The updates are multiplied by alpha / rank. Default 8. */
+  alpha?: number;
+  /** Dropout of the updates' inputs in training mode. Default 0. */
+  dropout?: number;
+  /** The modules that get an update: the ends of their names in the checkpoint, from a dot on. Default: queries and values, as `['query', 'value']` in BERT. */
+  targets?: readonly string[];
+  /** Modules that stay trainable besides, such as `['classifier']`: the ends of their names. Default: none. */
+  modulesToSave?: readonly string[];
+  /** Seed of A and of the updates' dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+}
+
+/** The updates of a model. */
+export interface Lora {
+  readonly rank: number;
+  readonly alpha: number;
+  readonly dropout: number;
+  readonly targets: readonly string[];
+  readonly modulesToSave: readonly string[];
+  /** The full names of the modules that have an update. */
+  readonly modules: readonly string[];
+}
+
+const names = listOf(text, 'an array of names of modules');
+const nonEmpty: Reader<string[]> = (value, name) => {
+  const list = names(value, name);
+  if (list.length === 0) throw invalid(name, 'at least one name', 'none');
+  return list;
+};
+
+const schema = {
+  rank: optional(size, 8),
+  alpha: optional(finite, 8),
+  dropout: optional(rate, 0),
+  targets: optional(nonEmpty, null),
+  modulesToSave: optional(names, []),
+  seed,
+} satisfies Schema<LoraOptions>;
+
+/** Linear modules by the names of their weights in the core. */
+const isLinear = (core: string) =>
+  /(in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
+/** The projections of queries and values, which may be one module with those of the keys. */
+const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
+  core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows);
+
+const moduleOf = (name: string) => name.replace(/\.weight$/, '');
+const endsWith = (module: string, target: string) => module === target || module.endsWith(`.${target}`);
+
+/**
+ * Reads the options and finds the targets.
+ * @param listed the encoder's parameters
+ * @param core the names of the core's parameters, by their index
+ */
+export function readLora(
+  given: LoraOptions | undefined,
+  listed: readonly RawNamedRows[],
+  core: readonly string[],
+): Read<typeof schema> & { targets: string[]; chosen: { name: string; parameter: number }[] } {
+  const options = readOptions('addLora', schema, given);
+  const linear = listed.flatMap((rows, parameter) =>
+    isLinear(core[rows.parameter]!)
+      ? [{ ...rows, name: moduleOf(rows.name), parameter, core: core[rows.parameter]! }]
+      : [],
+  );
+  const ends = [...new Set(linear.map(({ name }) => name.replace(/^.*\.\d+\./, '')))];
+  for (const target of options.targets ?? [])
+    if (!linear.some(({ name }) => endsWith(name, target)))
+      throw invalid('addLora.targets', `ends of the names of linear modules (${ends.join(', ')})`, `'${target}'`);
+  const chosen = linear.filter((rows) =>
+    options.targets ? options.targets.some((target) => endsWith(rows.name, target)) : isDefault(rows.core, rows),
+  );
+  const targets = options.targets ?? [...new Set(chosen.map(({ name }) => name.slice(name.lastIndexOf('.') + 1)))];
+  return { ...options, targets, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
+}
+
+/** Whether a parameter belongs to one of the modules. */
+export function isIn(parameter: string, modules: readonly string[]): boolean {
+  const module = parameter.slice(0, parameter.lastIndexOf('.'));
+  return modules.some((target) => endsWith(module, target) || module.includes(`${target}.`));
+}

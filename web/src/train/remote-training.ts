@@ -1,0 +1,72 @@
+/** Fine-tuning of models that run in a worker: the calls are sent there. Not part of the worker's own script, which must not refer to itself. */
+import { invalid } from '../error.js';
+import type { ModelSource } from '../io/source.js';
+import { loadSchema } from '../models/call-options.js';
+import type { FromPretrainedOptions } from '../models/from-pretrained.js';
+import type { ModelConfig, PretrainedModel } from '../models/model.js';
+import { callback, plainOptions, readOptions, workerOption } from '../options.js';
+import type { Runtime } from '../owned.js';
+import type { SignalLike } from '../platform.js';
+import { shippedModel } from '../shipped.js';
+import { loadInWorker, WorkerModel } from '../worker/client.js';
+import type { Method } from '../worker/protocol.js';
+import { RemoteModel } from '../worker/remote.js';
+import type { SavedFiles } from './fine-tuning/save.js';
+import type { FineTuning, Savable } from './fine-tuning.js';
+import { trainingSchema } from './pretrained.js';
+
+/** Calls of the worker's script, beyond those of a model. */
+type Call = 'trainClassifier' | 'trainEmbedding' | 'save';
+
+interface CallOptions {
+  readonly signal?: SignalLike;
+  readonly onStep?: (progress: never) => void;
+}
+
+function send<T>(name: Call, model: RemoteModel, args: unknown[], options: CallOptions | undefined): Promise<T> {
+  if (!(model instanceof WorkerModel))
+    throw invalid(`${name}: model`, 'a model in this thread or in one worker', 'a pool of workers', 'UNSUPPORTED', {
+      hint: 'Each worker of a pool has a model of its own',
+    });
+  const { onStep, ...rest } = plainOptions(name, options);
+  const onProgress = callback<(progress: never) => void>(onStep, `${name}.onStep`);
+  return model.call(name as Method, args, { ...rest, ...(onProgress && { onProgress }) });
+}
+
+/** Fine-tuning wherever the model is. */
+export function anywhere(local: FineTuning): FineTuning {
+  return {
+    ...local,
+    async trainClassifier(model, examples, options) {
+      if (!(model instanceof RemoteModel)) return local.trainClassifier(model, examples, options);
+      type Answer = { result: Awaited<ReturnType<FineTuning['trainClassifier']>>; config: ModelConfig };
+      const { result, config } = await send<Answer>('trainClassifier', model, [examples], options);
+      Object.assign(model.config, config);
+      return result;
+    },
+    async trainEmbedding(model, examples, options) {
+      if (!(model instanceof RemoteModel)) return local.trainEmbedding(model, examples, options);
+      return send('trainEmbedding', model, [examples], options);
+    },
+  };
+}
+
+const schema = { ...loadSchema, ...trainingSchema, worker: workerOption };
+
+/** Loads a model to train in a worker. */
+export function loadTrainableInWorker(
+  runtime: Runtime,
+  source: ModelSource = shippedModel(),
+  given: FromPretrainedOptions,
+): Promise<PretrainedModel> {
+  const { worker, ...options } = readOptions('fromPretrained', schema, given);
+  return loadInWorker(runtime, source, options, worker === true ? undefined : (worker as never));
+}
+
+/** Gives a model in a worker its `save`. */
+export function remotelySavable(model: PretrainedModel): void {
+  if (!(model instanceof WorkerModel)) return;
+  const save: Savable['save'] = async (options) =>
+    Object.fromEntries(await send<[string, SavedFiles[string]][]>('save', model, [], options));
+  Object.defineProperty(model, 'save', { value: save });
+}
