@@ -116,7 +116,7 @@ type Point = [number, number];
  * Principal component analysis by the Gram matrix G = X X^T of the centred rows: the coordinates along a component are an
  * eigenvector of G times the square root of its eigenvalue.
  */
-function principalPlane(heed: Heed, rows: Matrix): ProjectionView['steps'][number] {
+export function principalPlane(heed: Heed, rows: Matrix): ProjectionView['steps'][number] {
   const centre = rows[0]!.map((_, column) => mean(rows.map((row) => row[column]!)));
   const centred = rows.map((row) => row.map((entry, column) => entry - centre[column]!));
   const gram = heed.linear(centred, { weight: centred }).toArray() as Matrix;
@@ -153,7 +153,7 @@ const mostIterations = 300;
  * Rotates or reflects the points to lie as near as possible to where they were before, since the order and the signs of
  * principal components are arbitrary (the orthogonal Procrustes problem in two dimensions).
  */
-function turned(points: Point[], before: Point[]): Point[] {
+export function turned(points: Point[], before: Point[]): Point[] {
   const sum = (term: (now: Point, then: Point) => number) =>
     points.reduce((total, now, i) => total + term(now, before[i]!), 0);
   const candidates = [1, -1].map((sign) => {

@@ -3,7 +3,9 @@ import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { Notice } from '../../components/controls';
+import { Waiting } from '../../components/waiting';
 import { asFailure, type Failure } from '../../engine/failure';
+import { ready } from '../../engine/heed';
 
 const Page = signal<{ Content: FunctionComponent } | undefined>(undefined);
 const failure = signal<Failure | undefined>(undefined);
@@ -34,7 +36,8 @@ export function LearningPage() {
           background.
         </p>
       </header>
-      {Content && <Content />}
+      {!ready.value && <Waiting what="The model" />}
+      {ready.value && Content && <Content />}
       {failure.value && (
         <Notice kind="alert" title="This page could not be loaded. ">
           <p>{failure.value.message}</p>
@@ -45,7 +48,7 @@ export function LearningPage() {
           </p>
         </Notice>
       )}
-      {!Content && !failure.value && (
+      {ready.value && !Content && !failure.value && (
         <p class="waiting" role="status">
           Loading the page …
         </p>

@@ -1,6 +1,7 @@
 /** The two parts of the page “Learning”. */
 import { Choice } from '../../components/controls';
 import '../../styles/learning.css';
+import { Labels } from './labels/labels';
 import { part } from './state';
 import { Lesson } from './tasks/lesson';
 
@@ -17,7 +18,7 @@ export function LearningContent() {
           ]}
         />
       </div>
-      {part.value === 'tasks' ? <Lesson /> : null}
+      {part.value === 'tasks' ? <Lesson /> : <Labels />}
     </div>
   );
 }

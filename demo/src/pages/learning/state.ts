@@ -1,5 +1,6 @@
 /** The settings of the page “Learning”. They are part of the link, so they are known before the rest of the page has loaded. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
+import type { LabelledText } from '../../engine/learning/examples';
 import { type TaskName, taskNames } from '../../engine/learning/tasks';
 import type { TrainerSettings } from '../../engine/learning/trainer';
 import { choice, flag, integer, number, optional, text } from '../../state/codecs';
@@ -61,6 +62,26 @@ export const trainerSettings = computed(
     seed: lesson.seed.value,
   }),
 );
+
+/** The fields have one line each, so tabs and line breaks separate them; 'none': the reader has removed all. */
+const labelled: Codec<LabelledText[]> = {
+  read: (value) =>
+    value === 'none'
+      ? []
+      : value.split('\n').map((line) => {
+          const [label = '', ...rest] = line.split('\t');
+          return { label, text: rest.join(' ') };
+        }),
+  write: (examples) =>
+    examples.length === 0 ? 'none' : examples.map(({ label, text }) => `${label}\t${text}`).join('\n'),
+};
+/** The example set to begin with. */
+export const sample = state('sample', 'topics', text);
+/** The reader's own examples and text to try; null: those of the set. */
+export const ownExamples = state<LabelledText[] | null>('examples', null, optional(labelled));
+export const ownTest = state<string | null>('test', null, { read: (value) => value, write: (value) => value ?? '' });
+/** Where the map shows the texts. */
+export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
 
 /** Whether everything that the page needs has been loaded; until then opening it makes requests. */
 export const loaded = signal(false);

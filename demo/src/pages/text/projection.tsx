@@ -165,7 +165,7 @@ function highlightTogether(chart: Element, dots: Element[], labels: Element[], t
 }
 
 /** One colour per sentence, from colour-blind safe palettes (Paul Tol's “bright”, Observable's). */
-const series = [
+export const series = [
   '#4477aa',
   '#ee6677',
   '#228833',

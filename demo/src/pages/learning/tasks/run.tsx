@@ -4,7 +4,7 @@ import { count, decimal, percent } from '../../../components/numbers';
 import { lastStep } from '../../../engine/learning/session';
 import { heldOut } from '../../../engine/learning/trainer';
 import { everyStep } from '../state';
-import { frame, measured, pause, restart, rewind, step, train, training } from './session';
+import { calm, frame, measured, pause, restart, rewind, step, train, training } from './session';
 
 export function RunControls() {
   const current = frame.value!;
@@ -37,7 +37,7 @@ export function RunControls() {
         disabled={saved.length < 2}
         onChange={(index) => rewind(saved[index]!)}
       />
-      <Toggle label="Draw every step" state={everyStep} hint="off: train as fast as possible" />
+      {!calm.matches && <Toggle label="Draw every step" state={everyStep} hint="off: train as fast as possible" />}
     </section>
   );
 }

@@ -1,10 +1,10 @@
-/** The worker that trains, and what the page knows of it. */
+/** What the page knows of the training in the worker. */
 import { computed, effect, signal } from '@preact/signals';
 import type { Failure } from '../../../engine/failure';
-import { build } from '../../../engine/heed';
 import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-worker';
 import type { Frame } from '../../../engine/learning/session';
 import type { TrainerSettings } from '../../../engine/learning/trainer';
+import { type Connection, connect } from '../connection';
 import { everyStep, loaded, trainerSettings } from '../state';
 
 export const frame = signal<Frame | null>(null);
@@ -19,21 +19,29 @@ export const measured = computed(() => {
   return measures.filter(({ step }) => step <= snapshot!.step).at(-1);
 });
 
-let worker: Worker | undefined;
+let connection: Connection | undefined;
 let run = 0;
+let isFollowed = false;
 
-const send = (command: WorkerCommand): void => worker?.postMessage(command);
+const send = (command: WorkerCommand): void => connection?.send(command);
 
 /** Starts the worker with the first call. Training starts over when a setting changes. */
 export function follow(): void {
-  if (followed) return;
-  followed = true;
-  startWorker();
+  if (isFollowed) return;
+  isFollowed = true;
+  start();
   effect(() => reset(trainerSettings.value));
-  effect(() => send({ type: 'pace', everyStep: everyStep.value }));
+  effect(sendPace);
 }
 
-let followed = false;
+function start(): void {
+  unavailable.value = null;
+  connection = connect('session', receive, (reason) => {
+    connection = undefined;
+    frame.value = null;
+    unavailable.value = reason;
+  });
+}
 
 function reset(settings: TrainerSettings): void {
   failure.value = null;
@@ -41,32 +49,13 @@ function reset(settings: TrainerSettings): void {
 }
 
 export function retry(): void {
-  startWorker();
-  send({ type: 'pace', everyStep: everyStep.peek() });
+  start();
+  sendPace();
   restart();
-}
-
-function startWorker(): void {
-  unavailable.value = null;
-  worker = new Worker(new URL('../../../engine/learning/learning-worker.ts', import.meta.url), { type: 'module' });
-  worker.onmessage = ({ data }: MessageEvent<WorkerReport>) => receive(data);
-  worker.onerror = (event) => {
-    event.preventDefault();
-    stopWorker({ message: event.message || 'The script of the worker could not be loaded.' });
-  };
-  send({ type: 'start', build: build.peek() });
-}
-
-function stopWorker(reason: Failure): void {
-  worker?.terminate();
-  worker = undefined;
-  frame.value = null;
-  unavailable.value = reason;
 }
 
 function receive(report: WorkerReport): void {
   if (report.type === 'ready') loaded.value = true;
-  else if (report.type === 'unavailable') stopWorker(report.failure);
   else if (report.type === 'failed') {
     if (report.run === run) failure.value = report.failure;
   } else if (report.type === 'frame') {
@@ -75,11 +64,15 @@ function receive(report: WorkerReport): void {
   }
 }
 
-const calm = matchMedia('(prefers-reduced-motion: reduce)');
-/** Milliseconds between frames for those who prefer reduced motion. */
+/** Those who prefer reduced motion see two frames per second, and training does not wait for them. */
+export const calm = matchMedia('(prefers-reduced-motion: reduce)');
 const calmInterval = 500;
 
-/** Calls `then` once the browser has drawn, which it does not while the page is in the background. */
+function sendPace(): void {
+  send({ type: 'pace', everyStep: everyStep.value && !calm.matches });
+}
+
+/** Calls `then` before the browser draws next, which it does not do while the page is in the background. */
 function afterDrawing(then: () => void): void {
   const next = () => requestAnimationFrame(then);
   if (calm.matches && training.value) setTimeout(next, calmInterval);

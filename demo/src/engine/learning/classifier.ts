@@ -1,0 +1,170 @@
+/**
+ * Teaches labels to the shipped model: a linear layer on its frozen sentence vectors, the same as `trainClassifier` trains, and those that leave examples out. All are trained
+ * at once, as blocks of one layer.
+ *
+ * Notation: N examples, E width of a vector, C labels, K classifiers.
+ */
+import type { PretrainedModel, Savable, Tensor, TrainingHeed } from 'heed/train';
+import type { LabelledText } from './examples';
+
+/** Of AdamW, with all examples in each step; `trainClassifier` gets the same. */
+const adam = { lr: 0.01, weightDecay: 0.01 } as const;
+export const recipe = { ...adam, epochs: 100 } as const;
+
+/** Each part of the examples is left out once. With fewer examples than this, each part is one example. */
+const mostParts = 50;
+
+export interface Prediction {
+  /** Index of the likeliest label. */
+  label: number;
+  probabilities: number[];
+}
+
+export interface Taught {
+  labels: string[];
+  /** [N][E] the sentence vectors, [N][C] their logits. */
+  vectors: number[][];
+  logits: number[][];
+  /** What a classifier predicts that has not learned from the example; null if no other example has its label. */
+  leftOut: (Prediction | null)[];
+  /** In how many parts the examples were left out; N: one at a time. */
+  parts: number;
+  /** Positions of the examples that are longer than the model's limit, of which the rest is not read. */
+  truncated: number[];
+  /** Time to embed the new texts, and to train, in milliseconds. */
+  embedding: number;
+  training: number;
+}
+
+export interface Tested extends Prediction {
+  vector: number[];
+  logits: number[];
+}
+
+export class Teacher {
+  readonly #heed: TrainingHeed;
+  readonly #model: PretrainedModel & Savable;
+  readonly #embedded = new Map<string, { vector: Float32Array; isTruncated: boolean }>();
+  /** Weight [C, E] and bias [C] of the classifier that learned from all examples. */
+  #classifier: { weight: number[][]; bias: number[] } | undefined;
+
+  constructor(heed: TrainingHeed, model: PretrainedModel & Savable) {
+    this.#heed = heed;
+    this.#model = model;
+  }
+
+  /** Learns from `examples`, which have at least two labels; see `checkExamples`. */
+  async teach(examples: LabelledText[]): Promise<Taught> {
+    const start = performance.now();
+    const texts = examples.map(({ text }) => text);
+    await this.#embed(texts);
+    const embedded = performance.now();
+    const known = texts.map((text) => this.#embedded.get(text)!);
+    const labels = [...new Set(examples.map(({ label }) => label))].sort();
+    const targets = examples.map(({ label }) => labels.indexOf(label));
+    const vectors = known.map(({ vector }) => Array.from(vector));
+    const parts = Math.min(examples.length, mostParts);
+    const classifiers = trainClassifiers(this.#heed, vectors, targets, labels.length, parts);
+    this.#classifier = classifiers.at(-1)!;
+    const logits = vectors.map((vector) => apply(this.#classifier!, vector));
+    const counts = labels.map((_, label) => targets.filter((target) => target === label).length);
+    return {
+      labels,
+      vectors,
+      logits,
+      leftOut: vectors.map((vector, i) =>
+        counts[targets[i]!]! > 1 ? predictionOf(apply(classifiers[i % parts]!, vector)) : null,
+      ),
+      parts,
+      truncated: known.flatMap(({ isTruncated }, i) => (isTruncated ? [i] : [])),
+      embedding: embedded - start,
+      training: performance.now() - embedded,
+    };
+  }
+
+  /** Labels a text as `teach` has learned it. */
+  async test(text: string): Promise<Tested> {
+    await this.#embed([text]);
+    const vector = Array.from(this.#embedded.get(text)!.vector);
+    const logits = apply(this.#classifier!, vector);
+    return { vector, logits, ...predictionOf(logits) };
+  }
+
+  /** The model's folder with the classifier, as a ZIP archive. */
+  async save(examples: LabelledText[]): Promise<Uint8Array<ArrayBuffer>> {
+    await this.#heed.trainClassifier(this.#model, examples, { ...recipe, batchSize: examples.length, seed: 1 });
+    const [files, { zipSync }] = await Promise.all([this.#model.save(), import('fflate')]);
+    return zipSync(files, { level: 0 }) as Uint8Array<ArrayBuffer>; // weights hardly compress
+  }
+
+  /** Embeds the texts that are new. */
+  async #embed(texts: string[]): Promise<void> {
+    if (this.#embedded.size > mostKept) this.#embedded.clear();
+    const missing = [...new Set(texts)].filter((text) => !this.#embedded.has(text));
+    if (missing.length === 0) return;
+    const { truncated } = await this.#model.tokenize(missing);
+    const { data, shape } = await this.#model.embed(missing);
+    const width = shape[1]!;
+    for (const [i, text] of missing.entries())
+      this.#embedded.set(text, {
+        vector: data.slice(i * width, (i + 1) * width),
+        isTruncated: truncated[i]! > 0,
+      });
+  }
+}
+
+/** Every state of a text that is being typed is embedded. */
+const mostKept = 5000;
+
+interface Classifier {
+  weight: number[][];
+  bias: number[];
+}
+
+/** Trains `parts` classifiers that leave out every `parts`-th example from 0, 1, ... on, and one that learns from all. */
+function trainClassifiers(
+  heed: TrainingHeed,
+  vectors: number[][],
+  targets: number[],
+  classes: number,
+  parts: number,
+): Classifier[] {
+  const count = parts + 1;
+  const width = vectors[0]!.length;
+  const layer = new heed.Linear({ inFeatures: width, outFeatures: count * classes });
+  layer.loadStateDict({
+    weight: { data: new Float32Array(count * classes * width), shape: [count * classes, width] },
+    bias: { data: new Float32Array(count * classes), shape: [count * classes] },
+  });
+  const optimizer = new heed.optim.AdamW(layer.train().parameters(), adam);
+  // The labels of each example, once per classifier; those that are left out do not count.
+  const labels = targets.map((target, i) =>
+    Array.from({ length: count }, (_, part) => (part < parts && i % parts === part ? -100 : target)),
+  );
+  try {
+    for (let step = 0; step < recipe.epochs; step++) {
+      optimizer.zeroGrad();
+      const logits = heed.reshape(layer.forward(vectors), [vectors.length, count, classes]);
+      heed.losses.crossEntropy(logits, labels).backward();
+      optimizer.step();
+    }
+    const { weight, bias } = layer.stateDict() as { weight: Tensor; bias: Tensor };
+    return Array.from({ length: count }, (_, part) => ({
+      weight: weight.slice(part * classes, (part + 1) * classes).toArray() as number[][],
+      bias: bias.slice(part * classes, (part + 1) * classes).toArray() as number[],
+    }));
+  } finally {
+    optimizer.dispose();
+    layer.dispose();
+  }
+}
+
+const apply = ({ weight, bias }: Classifier, vector: number[]): number[] =>
+  weight.map((row, label) => row.reduce((sum, entry, j) => sum + entry * vector[j]!, bias[label]!));
+
+function predictionOf(logits: number[]): Prediction {
+  const most = Math.max(...logits);
+  const powers = logits.map((logit) => Math.exp(logit - most));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return { label: logits.indexOf(most), probabilities: powers.map((power) => power / total) };
+}

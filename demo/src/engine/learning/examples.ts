@@ -1,0 +1,136 @@
+/** Labelled texts as readers write and drop them: what can be learned from, and what is wrong with the rest. */
+
+export interface LabelledText {
+  text: string;
+  label: string;
+}
+
+export interface Checked {
+  /** What can be learned from, and the positions of these examples in the given list. */
+  usable: LabelledText[];
+  positions: number[];
+  /** What is wrong with an example, or worth knowing; by position. */
+  remarks: Map<number, Remark>;
+  /** Why nothing can be learned yet. */
+  missing: string | null;
+}
+
+export interface Remark {
+  about: 'text' | 'label';
+  message: string;
+  /** Whether the example is left out. */
+  leftOut: boolean;
+}
+
+/** More would not be learned while one types. */
+export const mostExamples = 500;
+
+export function checkExamples(examples: LabelledText[]): Checked {
+  const usable: LabelledText[] = [];
+  const positions: number[] = [];
+  const remarks = new Map<number, Remark>();
+  const seen = new Map<string, { label: string; at: number }>();
+  for (const [i, example] of examples.entries()) {
+    const [text, label] = [example.text.trim(), example.label.trim()];
+    if (text === '' && label === '') continue;
+    const before = seen.get(text);
+    const wrong = remarkOn(text, label, before, usable.length);
+    if (wrong) {
+      remarks.set(i, { ...wrong, leftOut: true });
+      continue;
+    }
+    seen.set(text, { label, at: i + 1 });
+    usable.push({ text, label });
+    positions.push(i);
+  }
+  const counts = countBy(usable.map(({ label }) => label));
+  for (const [n, { label }] of usable.entries())
+    if (counts.get(label) === 1)
+      remarks.set(positions[n]!, {
+        about: 'label',
+        message: `The only example of “${label}”: a second one shows whether it can be told apart.`,
+        leftOut: false,
+      });
+  return { usable, positions, remarks, missing: missingIn(usable, counts.size) };
+}
+
+function remarkOn(
+  text: string,
+  label: string,
+  before: { label: string; at: number } | undefined,
+  usable: number,
+): Omit<Remark, 'leftOut'> | undefined {
+  if (text === '') return { about: 'text', message: 'Write a text, or remove the label.' };
+  if (label === '') return { about: 'label', message: 'Give the text a label.' };
+  if (before && before.label !== label)
+    return {
+      about: 'label',
+      message: `Example ${before.at} is the same text with the label “${before.label}”. One of the two is wrong; this one is left out.`,
+    };
+  if (before) return { about: 'text', message: `The same as example ${before.at}; it counts once.` };
+  if (usable >= mostExamples)
+    return { about: 'text', message: `Left out: this page learns from up to ${mostExamples} examples.` };
+  return undefined;
+}
+
+function missingIn(usable: LabelledText[], labels: number): string | null {
+  if (usable.length === 0) return 'Write some texts and their labels.';
+  if (labels === 1)
+    return `All examples have the label “${usable[0]!.label}”. Add examples of at least one other label, so that there is something to tell apart.`;
+  return null;
+}
+
+function countBy(values: string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
+}
+
+/** Examples in a file: JSON Lines of `{ text, label }`, or CSV with the columns `text` and `label`, or without a header the text first. Throws an Error that says what is wrong. */
+export async function readExamples(name: string, contents: string): Promise<LabelledText[]> {
+  const isJson = /\.(jsonl|ndjson|json)$/i.test(name) || contents.trimStart().startsWith('{');
+  const examples = isJson ? readJsonLines(contents) : await readCsv(contents);
+  if (examples.length === 0) throw new Error('The file has no examples.');
+  return examples;
+}
+
+function readJsonLines(contents: string): LabelledText[] {
+  return contents.split('\n').flatMap((line, i) => {
+    if (line.trim() === '') return [];
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      throw new Error(`Line ${i + 1} is not JSON. Each line should be like {"text": "…", "label": "…"}.`);
+    }
+    const { text, label } = (value ?? {}) as Record<string, unknown>;
+    if (typeof text !== 'string' || !(typeof label === 'string' || typeof label === 'number'))
+      throw new Error(`Line ${i + 1} should have a “text” and a “label”, as in {"text": "…", "label": "…"}.`);
+    return [cleaned(text, String(label))];
+  });
+}
+
+async function readCsv(contents: string): Promise<LabelledText[]> {
+  const { parse } = await import('csv-parse/browser/esm/sync');
+  let rows: string[][];
+  try {
+    rows = parse(contents, { bom: true, skip_empty_lines: true, relax_column_count: true }) as string[][];
+  } catch (reason) {
+    throw new Error(`The file is not CSV: ${(reason as Error).message}`);
+  }
+  const header = rows[0]?.map((name) => name.trim().toLowerCase()) ?? [];
+  const [text, label] = [header.indexOf('text'), header.indexOf('label')];
+  const hasHeader = text >= 0 && label >= 0;
+  return (hasHeader ? rows.slice(1) : rows).map((row, i) => {
+    const [textCell, labelCell] = hasHeader ? [row[text], row[label]] : row;
+    if (textCell === undefined || labelCell === undefined)
+      throw new Error(`Row ${i + (hasHeader ? 2 : 1)} should have a text and a label.`);
+    return cleaned(textCell, labelCell);
+  });
+}
+
+/** Examples are written in fields of one line. */
+const cleaned = (text: string, label: string): LabelledText => ({
+  text: text.replace(/\s+/g, ' ').trim(),
+  label: label.replace(/\s+/g, ' ').trim(),
+});

@@ -1,0 +1,164 @@
+/** The examples: one row of two fields each, with remarks beside the field; or from a file. */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Notice } from '../../../components/controls';
+import { plural } from '../../../components/numbers';
+import { type LabelledText, readExamples } from '../../../engine/learning/examples';
+import { ownExamples } from '../state';
+import { checked, examples, result } from './state';
+
+/** The rows that are shown: there is always an empty one to write into. */
+function rows(): LabelledText[] {
+  const given = examples.value;
+  const last = given.at(-1);
+  return last && last.text === '' && last.label === '' ? given : [...given, { text: '', label: '' }];
+}
+
+function edit(at: number, change: Partial<LabelledText>): void {
+  const next = rows().map((row, i) => (i === at ? { ...row, ...change } : row));
+  while (next.length > 0 && next.at(-1)!.text === '' && next.at(-1)!.label === '') next.pop();
+  ownExamples.value = next;
+}
+
+export function Editor() {
+  const list = useRef<HTMLOListElement>(null);
+  const shown = rows();
+  const { usable, missing } = checked.value;
+  const labels = [...new Set(usable.map(({ label }) => label))];
+  const remove = (at: number) => {
+    ownExamples.value = examples.value.filter((_, i) => i !== at);
+    list.current!.querySelectorAll('input')[2 * Math.max(0, at - 1)]?.focus();
+  };
+  return (
+    <section class="editor" aria-labelledby="examples-title">
+      <header>
+        <h2 id="examples-title">Examples</h2>
+        <p class="timing">
+          {plural(usable.length, 'example')} of {plural(labels.length, 'label')}; the model learns as you type
+        </p>
+      </header>
+      {missing && <Notice>{missing}</Notice>}
+      <datalist id="known-labels">
+        {labels.map((label) => (
+          <option key={label} value={label} />
+        ))}
+      </datalist>
+      <ol ref={list}>
+        {shown.map((row, i) => (
+          <Row key={i} row={row} at={i} onRemove={i < examples.value.length ? () => remove(i) : undefined} />
+        ))}
+      </ol>
+      <FromFile />
+    </section>
+  );
+}
+
+function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (() => void) | undefined }) {
+  const remark = checked.value.remarks.get(at) ?? cutRemark(at);
+  const id = `remark-${at}`;
+  const describe = (about: 'text' | 'label') =>
+    remark?.about === about ? { 'aria-describedby': id, 'aria-invalid': remark.leftOut } : {};
+  return (
+    <li class={remark?.leftOut ? 'left-out' : ''}>
+      <input
+        type="text"
+        aria-label={`Text ${at + 1}`}
+        placeholder={row.label === '' ? 'A text' : ''}
+        value={row.text}
+        autocomplete="off"
+        onInput={(event) => edit(at, { text: event.currentTarget.value })}
+        {...describe('text')}
+      />
+      <input
+        type="text"
+        aria-label={`Label ${at + 1}`}
+        placeholder={row.text === '' ? 'Its label' : ''}
+        value={row.label}
+        list="known-labels"
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => edit(at, { label: event.currentTarget.value })}
+        {...describe('label')}
+      />
+      <button type="button" aria-label={`Remove example ${at + 1}`} disabled={!onRemove} onClick={onRemove}>
+        ×
+      </button>
+      {remark && (
+        <p class="remark" id={id}>
+          {remark.message}
+        </p>
+      )}
+    </li>
+  );
+}
+
+/** Known only after the text has been embedded. */
+function cutRemark(at: number) {
+  const n = checked.value.positions.indexOf(at);
+  if (n < 0 || !result.value?.taught.truncated.includes(n)) return undefined;
+  return { about: 'text' as const, message: 'Longer than the model reads: the end was cut off.', leftOut: false };
+}
+
+/** Larger files have more examples than are learned. */
+const largestFile = 5e6;
+
+function FromFile() {
+  const [over, setOver] = useState(false);
+  const [said, say] = useState('');
+  const add = async (file: File | undefined) => {
+    if (!file) return;
+    try {
+      if (file.size > largestFile) throw new Error('The file is larger than 5 MB.');
+      const read = await readExamples(file.name, await file.text());
+      ownExamples.value = [...examples.peek(), ...read];
+      say(`${plural(read.length, 'example')} added from ${file.name}.`);
+    } catch (reason) {
+      say(`${file.name} was not added. ${(reason as Error).message}`);
+    }
+  };
+  // On the whole window: if a file were dropped next to the target, the browser would leave the page.
+  useEffect(() => {
+    const stop = new AbortController();
+    const on = (name: 'dragover' | 'dragleave' | 'drop', listener: (event: DragEvent) => void) =>
+      addEventListener(name, listener, { signal: stop.signal });
+    on('dragover', (event) => {
+      event.preventDefault();
+      setOver(true);
+    });
+    on('dragleave', (event) => {
+      if (!event.relatedTarget) setOver(false);
+    });
+    on('drop', (event) => {
+      event.preventDefault();
+      setOver(false);
+      void add(event.dataTransfer?.files[0]);
+    });
+    return () => stop.abort();
+  }, []);
+  return (
+    <div class={`from-file ${over ? 'over' : ''}`}>
+      <div class="buttons">
+        <label class="button">
+          Add a file
+          <input
+            class="unseen"
+            type="file"
+            accept=".csv,.jsonl,.ndjson,.txt"
+            onChange={(event) => {
+              void add(event.currentTarget.files?.[0]);
+              event.currentTarget.value = '';
+            }}
+          />
+        </label>
+        <button type="button" disabled={examples.value.length === 0} onClick={() => (ownExamples.value = [])}>
+          Remove all
+        </button>
+      </div>
+      <p class="facts">
+        {over ? 'Drop the file to add its examples.' : 'Or drop one here: CSV or JSON Lines with “text” and “label”.'}
+      </p>
+      <p role="status" class="facts">
+        {said}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,146 @@
+/** The page “Learning”, part “Teach it your labels”: reading examples, and the classifier beside `trainClassifier`. In Node. */
+
+import { unzipSync } from 'fflate';
+import { classify, load, type PretrainedModel, type Savable, type TrainingHeed } from 'heed/train';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { recipe, Teacher } from '../../demo/src/engine/learning/classifier';
+import { checkExamples, mostExamples, readExamples } from '../../demo/src/engine/learning/examples';
+import { samples } from '../../demo/src/pages/learning/labels/samples';
+
+describe('examples', () => {
+  const labels = (...rows: [text: string, label: string][]) => rows.map(([text, label]) => ({ text, label }));
+
+  it('says what is missing', () => {
+    expect(checkExamples([]).missing).toMatch(/Write some texts/);
+    expect(checkExamples(labels(['a', 'x'], ['b', 'x'])).missing).toMatch(/“x”.*at least one other label/);
+    expect(checkExamples(labels(['a', 'x'], ['b', 'y'])).missing).toBeNull();
+  });
+
+  it('leaves out what cannot be learned from, with a remark beside the field', () => {
+    const { usable, positions, remarks } = checkExamples(
+      labels(['a', 'x'], ['', 'x'], ['b', ' '], ['a', 'y'], ['a ', 'x'], ['', ''], ['c', 'y'], ['d', 'x']),
+    );
+    expect(usable.map(({ text }) => text)).toEqual(['a', 'c', 'd']);
+    expect(positions).toEqual([0, 6, 7]);
+    const remark = (about: string, message: RegExp, leftOut = true) => ({
+      about,
+      message: expect.stringMatching(message),
+      leftOut,
+    });
+    expect(Object.fromEntries(remarks)).toEqual({
+      1: remark('text', /Write a text/),
+      2: remark('label', /Give the text a label/),
+      3: remark('label', /Example 1 is the same text with the label “x”/),
+      4: remark('text', /same as example 1/),
+      6: remark('label', /only example of “y”/, false),
+    });
+  });
+
+  it('learns from a limited number', () => {
+    const many = Array.from({ length: mostExamples + 1 }, (_, i) => ({ text: `text ${i}`, label: `label ${i % 2}` }));
+    const { usable, remarks } = checkExamples(many);
+    expect(usable).toHaveLength(mostExamples);
+    expect(remarks.get(mostExamples)?.leftOut).toBe(true);
+  });
+
+  it.each([
+    ['a.csv', 'label,text\nx,"one, two"\ny,three\n'],
+    ['a.csv', '"one, two",x\nthree,y\n'],
+    ['a.jsonl', '{"text":"one, two","label":"x"}\n\n{"text":" three\\n","label":"y"}\n'],
+    ['a.txt', '{"text":"one, two","label":"x"}\n{"text":"three","label":"y"}'],
+  ])('reads %s: %j', async (name, contents) => {
+    expect(await readExamples(name, contents)).toEqual(labels(['one, two', 'x'], ['three', 'y']));
+  });
+
+  it.each([
+    ['a.jsonl', '{"text":"a"}', /Line 1 should have a “text” and a “label”/],
+    ['a.jsonl', '{"text":"a","label":"x"}\nb', /Line 2 is not JSON/],
+    ['a.csv', 'text,label\none', /Row 2 should have a text and a label/],
+    ['a.csv', '"one,x', /not CSV/],
+    ['a.csv', '', /no examples/],
+  ])('refuses %s: %j', async (name, contents, message) => {
+    await expect(readExamples(name, contents)).rejects.toThrow(message);
+  });
+});
+
+describe('the classifier', () => {
+  let heed: TrainingHeed;
+  let model: PretrainedModel & Savable;
+  beforeAll(async () => {
+    heed = await load();
+    model = await heed.fromPretrained();
+  });
+  afterAll(() => heed?.dispose());
+
+  const [{ examples, test }] = samples as [(typeof samples)[number]];
+
+  it('predicts what trainClassifier predicts, and for an example that is left out, what it does without it', async () => {
+    const teacher = new Teacher(heed, model);
+    const { labels, leftOut, logits, parts } = await teacher.teach(examples);
+    expect(labels).toEqual(['cooking', 'money', 'travel']);
+    expect(parts).toBe(examples.length);
+    const tested = await teacher.test(test);
+    const scores = async (texts: string[]) =>
+      (await classify(model, texts, { topK: labels.length })).map((found) =>
+        labels.map((label) => found.find((one) => one.label === label)!.score),
+      );
+    const options = { ...recipe, seed: 1 };
+    await heed.trainClassifier(model, examples, { ...options, batchSize: examples.length });
+    const [expected] = await scores([test]);
+    for (const [i, probability] of tested.probabilities.entries()) expect(probability).toBeCloseTo(expected![i]!, 3);
+    expect(logits).toHaveLength(examples.length);
+    for (const left of [0, 13]) {
+      const others = examples.filter((_, i) => i !== left);
+      await heed.trainClassifier(model, others, { ...options, batchSize: others.length });
+      const [without] = await scores([examples[left]!.text]);
+      for (const [i, probability] of leftOut[left]!.probabilities.entries())
+        expect(probability).toBeCloseTo(without![i]!, 3);
+    }
+  });
+
+  it('does not test the only example of a label, and learns 50 examples in parts', async () => {
+    const teacher = new Teacher(heed, model);
+    const single = examples.slice(2, 7);
+    const { leftOut } = await teacher.teach(single);
+    expect(leftOut.map((one) => one === null)).toEqual([false, false, false, false, true]);
+    const many = Array.from({ length: 60 }, (_, i) => ({
+      ...examples[i % 18]!,
+      text: `${examples[i % 18]!.text} ${i}`,
+    }));
+    const taught = await teacher.teach(many);
+    expect(taught.parts).toBe(50);
+    expect(taught.leftOut).toHaveLength(60);
+  });
+
+  it('reports texts that are cut', async () => {
+    const teacher = new Teacher(heed, model);
+    const { truncated } = await teacher.teach([
+      ...examples.slice(4, 7),
+      { text: 'word '.repeat(1000).trim(), label: 'cooking' },
+    ]);
+    expect(truncated).toEqual([3]);
+  });
+
+  it('saves a folder that heed opens, with the same classifier', async () => {
+    const teacher = new Teacher(heed, model);
+    await teacher.teach(examples);
+    const { probabilities } = await teacher.test(test);
+    const files = unzipSync(await teacher.save(examples));
+    expect(Object.keys(files)).toEqual(expect.arrayContaining(['config.json', 'model.safetensors', 'tokenizer.json']));
+    const opened = await heed.fromPretrained(files);
+    const [found] = await classify(opened, [test], { topK: 3 });
+    for (const { label, score } of found!)
+      expect(score).toBeCloseTo(probabilities[['cooking', 'money', 'travel'].indexOf(label)]!, 2);
+    opened.dispose();
+    // The vectors that the page goes on using are the same as before.
+    expect((await teacher.test(test)).probabilities).toEqual(probabilities);
+  });
+
+  it('the examples of the page are learned', async () => {
+    for (const sample of samples) {
+      const { labels, leftOut } = await new Teacher(heed, model).teach(sample.examples);
+      const right = leftOut.filter((one, i) => labels[one!.label] === sample.examples[i]!.label).length;
+      expect(right / sample.examples.length).toBeGreaterThan(0.7);
+    }
+  });
+});

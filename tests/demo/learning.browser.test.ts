@@ -1,0 +1,284 @@
+/** The page “Learning”: compares what it shows with the trainer and the classifier in Node, which learning.test.ts and learning-labels.test.ts test. */
+import { readFile } from 'node:fs/promises';
+import { unzipSync } from 'fflate';
+import { classify, load, type TrainingHeed } from 'heed/train';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Teacher } from '../../demo/src/engine/learning/classifier';
+import { symbol } from '../../demo/src/engine/learning/tasks';
+import { Trainer } from '../../demo/src/engine/learning/trainer';
+import { samples } from '../../demo/src/pages/learning/labels/samples';
+import { openSite, type Site, visit } from './site';
+
+let site: Site;
+let heed: TrainingHeed;
+beforeAll(async () => {
+  // One build on both sides, so that results have the same bits.
+  [site, heed] = await Promise.all([openSite(), load({ build: 'simd128' })]);
+});
+afterAll(async () => {
+  heed?.dispose();
+  await site?.close();
+});
+
+const figure = (page: Page, name: string) =>
+  page.locator('.figures > div', { has: page.getByText(name, { exact: true }) }).locator('strong');
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
+const shownStep = async (page: Page) => Number((await figure(page, 'Step').innerText()).replace(',', ''));
+
+async function openTasks(settings = '') {
+  const visited = await site.open(`#learning?build=simd128${settings}`);
+  await button(visited.page, 'Train').waitFor();
+  return visited;
+}
+
+describe('watch attention learn', () => {
+  it('shows the same model as the trainer in Node, step by step', async () => {
+    const { page, complaints } = await openTasks('&task=copy&seed=3');
+    const trainer = new Trainer(heed, {
+      task: 'copy',
+      heads: 2,
+      width: 32,
+      positions: true,
+      scale: true,
+      layerNorm: true,
+      dropout: 0,
+      learningRate: 0.003,
+      seed: 3,
+    });
+    for (let step = 0; step <= 3; step++) {
+      if (step > 0) {
+        await button(page, 'One step').click();
+        trainer.train();
+      }
+      await expect.poll(() => shownStep(page)).toBe(step);
+      const { accuracy, loss } = trainer.measure();
+      const { answers, sharpness, weights } = trainer.snapshot();
+      await expect.poll(() => figure(page, 'Accuracy').innerText()).toBe(`${(100 * accuracy).toFixed(1)} %`);
+      expect(await figure(page, 'Loss').innerText()).toBe(loss.toFixed(3));
+      expect(await figure(page, 'Largest weight').innerText()).toBe(`${(100 * sharpness).toFixed(0)} %`);
+      const shown = await page.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
+      expect(shown.map((text) => text.charAt(0))).toEqual(
+        answers.map((id, i) => (trainer.fixed.labels[i]! >= 0 ? symbol(id) : '')),
+      );
+      const alphas = await page
+        .locator('.head canvas')
+        .first()
+        .evaluate((canvas: HTMLCanvasElement) => {
+          const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+          return Array.from({ length: data.length / 4 }, (_, i) => data[4 * i + 3]! / 255);
+        });
+      for (const [i, alpha] of alphas.entries())
+        expect(Math.abs(alpha - weights[0]![0]![i]! ** 0.6)).toBeLessThan(0.01);
+    }
+    trainer.dispose();
+    expect(complaints).toEqual([]);
+  });
+
+  it('learns to reverse, by keyboard alone, and goes back', async () => {
+    const { page, complaints } = await openTasks();
+    await button(page, 'Train').focus();
+    await page.keyboard.press('Enter');
+    await button(page, 'Pause').waitFor();
+    await expect.poll(async () => Number.parseFloat(await figure(page, 'Accuracy').innerText())).toBeGreaterThan(99);
+    await page.keyboard.press('Enter'); // the same button pauses
+    await button(page, 'Go on').waitFor();
+    const end = await shownStep(page);
+    const answers = await page.locator('.sequence td.right').count();
+    expect(answers).toBe(10);
+    expect(await page.locator('.gradients td.number').first().innerText()).toMatch(/\d/);
+
+    const slider = page.getByLabel('Go back to step');
+    await slider.focus();
+    await page.keyboard.press('Home');
+    await expect.poll(() => shownStep(page)).toBe(0);
+    expect(await page.locator('.sequence td.right').count()).toBeLessThan(10);
+    expect(await page.locator('.gradients td.number').first().innerText()).toBe('–');
+    await page.keyboard.press('End');
+    await expect.poll(() => shownStep(page)).toBeGreaterThan(0);
+    expect(await shownStep(page)).toBeLessThanOrEqual(end);
+    expect(complaints).toEqual([]);
+  });
+
+  it('starts over when a setting changes, and keeps the settings in the link', async () => {
+    const { page } = await openTasks();
+    await button(page, 'One step').click();
+    await expect.poll(() => shownStep(page)).toBe(1);
+    await page.getByLabel('Positions').click();
+    await expect.poll(() => shownStep(page)).toBe(0);
+    await expect.poll(() => page.url()).toContain('positions=0');
+    await button(page, 'Without 1/√d').click();
+    await expect.poll(() => page.url()).toContain('preset=scale');
+    expect(page.url()).toMatch(/heads=1.*width=128.*scale=0/);
+    expect(page.url()).not.toContain('positions');
+    await expect.poll(() => page.locator('.head').count()).toBe(2); // a head in each layer
+    expect(await page.locator('.hint').innerText()).toContain('saturates');
+    await button(page, 'Start over').waitFor();
+  });
+
+  it('says that the loss is not finite, and goes on after another choice', async () => {
+    const { page } = await openTasks('&norm=0&rate=0.1&width=128&heads=4&scale=0');
+    expect(await page.getByRole('alert').count()).toBe(0);
+    await button(page, 'Reverse').click();
+    await button(page, 'One step').click();
+    await expect.poll(() => shownStep(page)).toBe(1);
+  });
+
+  it('pauses when the reader goes to another page, and goes on from there', async () => {
+    const { page } = await openTasks();
+    await button(page, 'Train').click();
+    await expect.poll(() => shownStep(page)).toBeGreaterThan(1);
+    await page.getByRole('link', { name: 'By hand' }).click();
+    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
+    await page.getByRole('link', { name: 'Learning' }).click();
+    await button(page, 'Go on').waitFor();
+    expect(await shownStep(page)).toBeGreaterThan(1);
+  });
+
+  it('draws every step for those who do not prefer reduced motion', async () => {
+    const { page, context } = await visit(site, '#learning', {
+      reducedMotion: 'no-preference',
+      serviceWorkers: 'block',
+    });
+    await page.getByLabel('Draw every step').waitFor();
+    const steps = page.evaluate(
+      () =>
+        new Promise<string[]>((resolve) => {
+          const figure = document.querySelector('.figures strong')!;
+          const seen: string[] = [];
+          new MutationObserver(() => {
+            if (figure.textContent !== seen.at(-1)) seen.push(figure.textContent!);
+            if (seen.length === 4) resolve(seen);
+          }).observe(figure, { characterData: true, subtree: true, childList: true });
+        }),
+    );
+    await button(page, 'Train').click();
+    expect(await steps).toEqual(['1', '2', '3', '4']);
+    await context.close();
+  });
+
+  it('explains that the worker cannot start, and tries again', async () => {
+    const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
+    await page.route(/heed-train.*\.wasm$/, (route) => route.abort());
+    await page.getByRole('link', { name: 'Learning' }).click();
+    await page.getByRole('alert').getByText('Training could not start.').waitFor();
+    await page.unroute(/heed-train.*\.wasm$/);
+    await button(page, 'Try again').click();
+    await button(page, 'Train').waitFor();
+    await context.close();
+  });
+});
+
+describe('teach it your labels', () => {
+  const [topics] = samples as [(typeof samples)[number]];
+  const shares = (page: Page) => page.locator('.probabilities .score').allInnerTexts();
+  const percents = (probabilities: number[]) => probabilities.map((share) => `${(100 * share).toFixed(0)} %`);
+
+  async function openLabels(settings = '') {
+    const visited = await site.open(`#learning?part=labels&build=simd128${settings}`);
+    await visited.page.getByRole('heading', { name: 'Examples', exact: true }).waitFor();
+    return visited;
+  }
+
+  async function newTeacher() {
+    return new Teacher(heed, await heed.fromPretrained());
+  }
+
+  it('learns while one types, with the probabilities of the classifier in Node', async () => {
+    const { page, complaints } = await openLabels();
+    const teacher = await newTeacher();
+    await teacher.teach(topics.examples);
+    const expected = percents((await teacher.test(topics.test)).probabilities);
+    await expect.poll(() => shares(page)).toEqual(expected);
+
+    const added = { text: 'The tomatoes were sliced and salted.', label: 'cooking' };
+    await page.getByLabel('Text 19').fill(added.text);
+    await page.getByLabel('Label 19').fill(added.label);
+    const tried = 'A plate of pasta.';
+    await page.getByRole('textbox', { name: 'Try a text' }).fill(tried);
+    const { labels, leftOut } = await teacher.teach([...topics.examples, added]);
+    await expect.poll(() => shares(page)).toEqual(percents((await teacher.test(tried)).probabilities));
+    const right = leftOut.filter((found, i) => labels[found!.label] === [...topics.examples, added][i]!.label).length;
+    await page.getByText(`${right} of 19`).waitFor();
+    await expect.poll(() => page.url()).toContain('cooking%09The+tomatoes');
+    await page.locator('.plot svg circle').first().waitFor();
+    expect(await page.locator('.plot svg circle').count()).toBe(20); // and the text that is tried
+    expect(complaints).toEqual([]);
+  });
+
+  it('says beside the field what it cannot learn from', async () => {
+    const { page } = await openLabels();
+    await page.getByLabel('Text 1', { exact: true }).fill('');
+    const text = page.getByLabel('Text 1', { exact: true });
+    expect(await text.getAttribute('aria-invalid')).toBe('true');
+    await page.getByText('Write a text, or remove the label.').waitFor();
+    await page.getByLabel('Label 3', { exact: true }).fill('');
+    await page.getByText('Give the text a label.').waitFor();
+    await page.getByLabel('Text 19').fill(topics.examples[1]!.text);
+    await page.getByLabel('Label 19').fill('travel');
+    await page.getByText('Example 2 is the same text with the label “cooking”.').waitFor();
+    await page.getByText('16 examples of 3 labels').waitFor();
+
+    await button(page, 'Remove all').click();
+    await page.getByText('Write some texts and their labels.').waitFor();
+    await page.getByLabel('Text 1').fill('first');
+    await page.getByLabel('Label 1').fill('a');
+    await page.getByText('All examples have the label “a”.').waitFor();
+    await page.getByLabel('Text 2').fill('word '.repeat(600));
+    await page.getByLabel('Label 2').fill('b');
+    await page.getByText('Longer than the model reads').waitFor();
+    await page.getByText('Each label has one example only.').waitFor();
+    expect(await page.getByLabel('Text 1').inputValue()).toBe('first');
+  });
+
+  it('adds the examples of a dropped file, and says what is wrong with one', async () => {
+    const { page } = await openLabels('&examples=none');
+    const drop = (name: string, contents: string) =>
+      page.evaluate(
+        ([fileName, text]) => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([text!], fileName!));
+          document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true }));
+        },
+        [name, contents],
+      );
+    await drop('labels.csv', 'text,label\n"Bread, fresh",food\nA loud drum,music\n');
+    await page.getByText('2 examples added from labels.csv.').waitFor();
+    expect(await page.getByLabel('Text 1').inputValue()).toBe('Bread, fresh');
+    await drop('broken.jsonl', '{"text":"a"}');
+    await page.getByText('broken.jsonl was not added. Line 1 should have').waitFor();
+    await drop('more.jsonl', '{"text":"An old violin","label":"music"}');
+    await page.getByText('3 examples of 2 labels').waitFor();
+  });
+
+  it('keeps examples that are too long for a link', async () => {
+    const { page, context } = await visit(site, '#learning?part=labels&examples=none', { serviceWorkers: 'block' });
+    const rows = Array.from({ length: 120 }, (_, i) =>
+      JSON.stringify({ text: `${'long '.repeat(15)}${i}`, label: `l${i % 2}` }),
+    );
+    await page.locator('input[type=file]').setInputFiles({
+      name: 'long.jsonl',
+      mimeType: 'application/jsonl',
+      buffer: Buffer.from(rows.join('\n')),
+    });
+    await page.getByText('120 examples of 2 labels').waitFor();
+    await page.goto(`${site.url}?again#learning?part=labels`);
+    await page.getByText('120 examples of 2 labels').waitFor();
+    await context.close();
+  });
+
+  it('downloads a folder that heed opens, with code to use it', async () => {
+    const { page } = await openLabels();
+    await page.locator('.probabilities li').first().waitFor();
+    const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'Download my-labels.zip').click()]);
+    const model = await heed.fromPretrained(unzipSync(await readFile(await saved.path())));
+    expect(model.config.labels).toEqual(['cooking', 'money', 'travel']);
+    const [[best]] = (await classify(model, [topics.test])) as [[{ label: string; score: number }]];
+    const shown = await page.locator('.probabilities .best').innerText();
+    expect(shown).toContain(best.label);
+    expect(shown).toContain(`${(100 * best.score).toFixed(0)} %`);
+    const code = await page.locator('.code').innerText();
+    expect(code).toContain("fromPretrained('./my-labels/')");
+    expect(code.trim().split('\n').length).toBeLessThanOrEqual(10);
+  });
+});
