@@ -11,7 +11,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   root: here('.'),
   base: './',
-  plugins: [sizes(), offline()],
+  plugins: [sizes(), offline(), address(), early()],
   worker: { format: 'es' },
   build: {
     outDir: here('../build/demo'),
@@ -72,6 +72,40 @@ function offline(): Plugin {
         .replace('__FILES__', JSON.stringify(files))
         .replace('__VERSION__', JSON.stringify(version.digest('hex').slice(0, 12)));
       this.emitFile({ type: 'asset', fileName: 'sw.js', source: code });
+    },
+  };
+}
+
+/** With the variable DEMO_URL, the address at which the demo will be: makes that of the share picture absolute, as most sites that show it require. */
+function address(): Plugin {
+  const { DEMO_URL: url } = process.env;
+  return {
+    name: 'heed-address',
+    transformIndexHtml: (html) =>
+      url
+        ? html
+            .replace('content="./share.png"', `content="${new URL('share.png', url.replace(/\/?$/, '/')).href}"`)
+            .replace('<meta property="og:type"', `<meta property="og:url" content="${url}" />\n    $&`)
+        : html,
+  };
+}
+
+/** Adds src/early.ts to the page as a script of its own. Scripts that index.html names would become one. */
+function early(): Plugin {
+  const id = here('src/early.ts');
+  return {
+    name: 'heed-early',
+    apply: 'build',
+    buildStart() {
+      this.emitFile({ type: 'chunk', id });
+    },
+    transformIndexHtml: {
+      order: 'post',
+      handler: (_, { bundle = {} }) => {
+        const chunk = Object.values(bundle).find((file) => file.type === 'chunk' && file.facadeModuleId === id);
+        const src = `./${chunk!.fileName}`;
+        return [{ tag: 'script', attrs: { type: 'module', async: true, crossorigin: true, src }, injectTo: 'head' }];
+      },
     },
   };
 }

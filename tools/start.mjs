@@ -1,11 +1,14 @@
-// `npm start`: runs the examples with the shipped model in Node, then serves the demo page. `npm run demo`: only the page.
+// `npm start`: runs the examples with the shipped model in Node, then serves the demo. `npm run demo`: only the demo.
+// `npm run build:demo`: builds the demo's static folder and stops.
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { root, run, runMain, say, withProgress } from './console.mjs';
 
+const [part = 'all'] = process.argv.slice(2);
+
 await runMain(async () => {
   await build();
-  if (process.argv[2] !== 'demo') {
+  if (part === 'all') {
     await run([process.execPath, 'examples/nearest.mjs']);
     await run([process.execPath, 'examples/reverse-dictionary.mjs']);
   }
@@ -16,7 +19,11 @@ await runMain(async () => {
     '--config',
     'demo/vite.config.ts',
   ];
-  await withProgress('building the demo page', run(vite('build'), { quiet: true }));
-  say('serving the demo page; press Ctrl-C to stop');
+  await withProgress('building the demo', run(vite('build'), { quiet: true }));
+  if (part === 'build') {
+    say('built build/demo, which any static host can serve under any path');
+    return;
+  }
+  say('serving the demo; press Ctrl-C to stop');
   await run(vite('preview'));
 });

@@ -6,6 +6,7 @@ import { followOffline } from './offline/offline';
 import { followHand } from './pages/hand/result';
 import { followModel } from './pages/model/state';
 import { followText } from './pages/text/page';
+import { followFont } from './state/font';
 import { followTheme } from './state/theme';
 import { followUrl } from './state/url';
 
@@ -16,6 +17,7 @@ followOffline();
 render(<App />, document.getElementById('app')!);
 
 void start();
+followFont();
 followBuild();
 followHand();
 followText();

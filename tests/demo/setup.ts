@@ -9,6 +9,8 @@ import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
 import { policy } from '../../demo/policy.mjs';
 
+/** The paths under which the demo is served. */
+const prefixes = ['/heed/', '/some/deep/path/'];
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const types: Record<string, string> = {
   '.html': 'text/html',
@@ -16,6 +18,7 @@ const types: Record<string, string> = {
   '.css': 'text/css',
   '.wasm': 'application/wasm',
   '.svg': 'image/svg+xml',
+  '.png': 'image/png',
   '.json': 'application/json',
   '.woff2': 'font/woff2',
 };
@@ -23,9 +26,10 @@ const types: Record<string, string> = {
 export default async function setup(project: TestProject) {
   const folder = join(root, 'build/tests/demo');
   await build(folder);
-  const server = serve(folder, '/heed/');
+  const server = serve(folder);
   await new Promise<void>((resolve) => server.listen(0, resolve));
-  project.provide('demo', { url: `http://localhost:${(server.address() as AddressInfo).port}/heed/`, folder });
+  const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
+  project.provide('demo', { url: `${origin}${prefixes[0]}`, deepUrl: `${origin}${prefixes[1]}`, folder });
   return () => {
     server.closeAllConnections();
     server.close();
@@ -42,16 +46,15 @@ async function build(folder: string): Promise<void> {
   });
 }
 
-function serve(folder: string, prefix: string) {
+function serve(folder: string) {
   const model = join(root, 'web/model');
   return createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname);
     // The folder of the model is served for the tests that open one by its URL.
-    const below = path.startsWith('/model/')
-      ? join(model, normalize(path.slice('/model'.length)))
-      : join(folder, normalize(path.slice(prefix.length - 1)));
+    const prefix = ['/model/', ...prefixes].find((start) => path.startsWith(start));
     try {
-      if (!path.startsWith(prefix) && !path.startsWith('/model/')) throw new Error('outside');
+      if (!prefix) throw new Error('outside');
+      const below = join(prefix === '/model/' ? model : folder, normalize(path.slice(prefix.length - 1)));
       const file = below.endsWith('/') ? join(below, 'index.html') : below;
       const body = await readFile(file);
       response
@@ -68,6 +71,6 @@ function serve(folder: string, prefix: string) {
 
 declare module 'vitest' {
   interface ProvidedContext {
-    demo: { url: string; folder: string };
+    demo: { url: string; deepUrl: string; folder: string };
   }
 }

@@ -12,6 +12,8 @@ export interface Visit {
 
 export interface Site {
   url: string;
+  /** The same demo under a longer path. */
+  deepUrl: string;
   folder: string;
   browser: Browser;
   /**
@@ -23,12 +25,13 @@ export interface Site {
 }
 
 export async function openSite(): Promise<Site> {
-  const { url, folder } = inject('demo');
+  const { url, deepUrl, folder } = inject('demo');
   const browser: Browser = await launchChromium();
   let shared: Visit | undefined;
   let documents = 0;
   return {
     url,
+    deepUrl,
     folder,
     browser,
     async open(hash) {

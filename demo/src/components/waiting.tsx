@@ -9,9 +9,21 @@ const requirement =
 export function Waiting({ what, progress = false }: { what: string; progress?: boolean }) {
   if (failure.value) return <Failed {...failure.value} />;
   return (
-    <p class="waiting" role="status">
-      {what} will appear here when the {heed.value ? 'model' : 'module'} has loaded
-      {progress && shippedProgress.value > 0 ? ` (${percent(shippedProgress.value)})` : ''}.
+    <div class="waiting">
+      <p role="status">
+        {what} will appear here when the {heed.value ? 'model' : 'module'} has loaded.
+      </p>
+      {progress && heed.value && <LoadingBar />}
+    </div>
+  );
+}
+
+/** Without a value if the server does not report sizes. */
+function LoadingBar() {
+  const share = shippedProgress.value;
+  return (
+    <p class="timing">
+      <progress aria-label="The model" {...(share > 0 && { value: share, max: 1 })} /> {share > 0 && percent(share)}
     </p>
   );
 }

@@ -45,7 +45,7 @@ export function TextPage() {
       </div>
       {config && (
         <DocumentSection search={documentSearch} takesDrops>
-          This small model is for trying it out; <a href={links.model.value}>your model</a> can be a better one.
+          This small model is for trying it out; <a href={links.model.value}>another one</a> can find more.
         </DocumentSection>
       )}
       {config ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}

@@ -1,0 +1,147 @@
+/**
+ * How soon the demo can be used on a slow connection: Chromium's throttling at 1.6 Mbit/s and 150 ms per request (Lighthouse's "slow 4G"), the processor as it
+ * is, an empty cache, files compressed with Brotli.
+ *
+ *     node bench/page-load.mjs
+ *
+ * Prints its report; `npm run bench -- --only page` builds first and puts it into RESULTS.md.
+ */
+
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
+import { build } from 'vite';
+import { launchChromium } from '../tools/chromium.mjs';
+import { median } from './harness.mjs';
+
+const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
+const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
+
+const slow4G = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 750e3 / 8 };
+
+/** For each page, the elements whose first appearance is measured, in order. */
+const pages = {
+  'By hand': { hash: '#hand', milestones: { usable: '#output td' } },
+  'Your text': {
+    hash: '#text',
+    milestones: { usable: 'textarea', 'similarities and attention': '#shipped-cosines td', words: '.words li' },
+  },
+};
+
+const types = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.wasm': 'application/wasm',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.woff2': 'font/woff2',
+};
+
+/** Serves the folder as a good static host does: compressed, except for what is already. */
+function serve(folder) {
+  const bodies = new Map();
+  const bodyOf = async (path) => {
+    const file = await readFile(join(folder, path));
+    return /woff2|png/.test(extname(path))
+      ? { file, encoding: 'identity' }
+      : { file: brotliCompressSync(file), encoding: 'br' };
+  };
+  return createServer(async ({ url }, response) => {
+    const { pathname } = new URL(url, 'http://localhost');
+    const path = normalize(pathname.endsWith('/') ? `${pathname}index.html` : pathname);
+    try {
+      if (!bodies.has(path)) bodies.set(path, await bodyOf(path));
+      const { file, encoding } = bodies.get(path);
+      response.writeHead(200, {
+        'Content-Type': types[extname(path)] ?? 'application/octet-stream',
+        'Content-Encoding': encoding,
+        'Content-Length': file.length,
+      });
+      response.end(file);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+}
+
+/** Runs in the page: notes when the first element for each selector appears, and the first contentful paint. */
+function observe(milestones) {
+  const times = {};
+  Object.assign(globalThis, { times });
+  const look = () => {
+    for (const [name, selector] of Object.entries(milestones))
+      if (!(name in times) && document.querySelector(selector)) times[name] = performance.now();
+  };
+  new MutationObserver(look).observe(document, { childList: true, subtree: true });
+  new PerformanceObserver((list) => {
+    for (const { name, startTime } of list.getEntries())
+      if (name === 'first-contentful-paint') times['first paint'] = startTime;
+  }).observe({ type: 'paint', buffered: true });
+}
+
+async function measureOnce(browser, url, { hash, milestones }) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, serviceWorkers: 'block' });
+  const page = await context.newPage();
+  const devtools = await context.newCDPSession(page);
+  await devtools.send('Network.enable');
+  await devtools.send('Network.emulateNetworkConditions', slow4G);
+  let bytes = 0;
+  devtools.on('Network.loadingFinished', ({ encodedDataLength }) => {
+    bytes += encodedDataLength;
+  });
+  await page.addInitScript(observe, milestones);
+  await page.goto(url + hash, { waitUntil: 'commit' });
+  const [first] = Object.keys(milestones);
+  const arrived = (name) => page.waitForFunction((key) => key in globalThis.times, name, { timeout: 120_000 });
+  await arrived(first);
+  const bytesUntilUsable = bytes;
+  for (const name of Object.keys(milestones)) await arrived(name);
+  const times = await page.evaluate(() => globalThis.times);
+  await context.close();
+  return { ...times, bytesUntilUsable };
+}
+
+/** @returns {Promise<{ rounds: number, rows: { name: string, [milestone: string]: number }[] }>} medians over rounds, in ms */
+export async function measurePageLoad({ rounds = 5 } = {}) {
+  await build({ configFile, logLevel: 'error', build: { outDir } });
+  const server = serve(outDir);
+  await new Promise((resolve) => server.listen(0, resolve));
+  const browser = await launchChromium();
+  try {
+    const rows = [];
+    for (const [name, page] of Object.entries(pages)) {
+      const all = [];
+      for (let round = 0; round < rounds; round++)
+        all.push(await measureOnce(browser, `http://localhost:${server.address().port}/`, page));
+      const medians = Object.keys(all[0]).map((key) => [key, median(all.map((one) => one[key]))]);
+      rows.push({ name, ...Object.fromEntries(medians) });
+    }
+    return { rounds, rows };
+  } finally {
+    await browser.close();
+    server.close();
+  }
+}
+
+/** @returns {string} Markdown */
+export function pageLoadReport({ rounds, rows }) {
+  const rest = ({ name, bytesUntilUsable, 'first paint': paint, usable, ...others }) =>
+    Object.entries(others).map(([key, time]) => `${key} after ${(time / 1000).toFixed(1)} s`);
+  return [
+    '## Loading the demo on a slow connection',
+    '',
+    `Chromium, 1.6 Mbit/s and 150 ms per request, an empty cache, files compressed with Brotli; medians over ${rounds} rounds. “By hand” is usable when its matrices are shown, “Your text” when one can type.`,
+    '',
+    '| | first paint, s | usable, s | received until then, KB | then |',
+    '| --- | --- | --- | --- | --- |',
+    ...rows.map((row) => {
+      const numbers = [row['first paint'] / 1000, row.usable / 1000].map((value) => value.toFixed(2));
+      return `| ${row.name} | ${numbers.join(' | ')} | ${Math.round(row.bytesUntilUsable / 1000)} | ${rest(row).join(', ')} |`;
+    }),
+  ].join('\n');
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(pageLoadReport(await measurePageLoad()));

@@ -1,0 +1,89 @@
+/** The demo as a static folder: under any path, its share picture, and what it requests before it can be used. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { brotliCompressSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newVisit, openSite, type Site } from './site';
+
+let site: Site;
+beforeAll(async () => {
+  site = await openSite();
+});
+afterAll(() => site?.close());
+
+describe('below a longer path', () => {
+  it('shows every page, requests nothing outside the path, and opens again offline', async () => {
+    const { page, context, complaints } = await newVisit(site.browser);
+    const requested: string[] = [];
+    context.on('request', (request) => requested.push(request.url()));
+    await page.goto(site.deepUrl);
+    await page.locator('#output td').first().waitFor();
+    await page.getByRole('link', { name: 'Your text' }).click();
+    for (const part of ['.words li', '#shipped-cosines td', '.passages li', '.plot svg'])
+      await page.locator(part).first().waitFor();
+    await page.getByRole('link', { name: 'Your model' }).click();
+    await page.getByText('Drop a model folder').waitFor();
+    await page.getByRole('link', { name: 'Speed' }).click();
+    await page.getByRole('button', { name: 'Measure' }).waitFor();
+    await page.getByText('Saved: the page now works offline').waitFor();
+    expect(requested.filter((url) => !url.startsWith(site.deepUrl))).toEqual([]);
+    await context.setOffline(true);
+    await page.goto(`${site.deepUrl}#text`);
+    await page.reload();
+    await page.locator('.words li').first().waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
+
+describe('the share picture', () => {
+  it('is a PNG of 1200 by 630 and at most 150 KB, which the page names', async () => {
+    const html = await readFile(join(site.folder, 'index.html'), 'utf8');
+    const contentOf = (name: string) => new RegExp(`(?:property|name)="${name}"\\s+content="([^"]+)"`).exec(html)?.[1];
+    expect(contentOf('og:image')).toBe('./share.png');
+    expect(contentOf('twitter:card')).toBe('summary_large_image');
+    for (const name of ['description', 'og:title', 'og:description', 'og:image:alt'])
+      expect(contentOf(name)).toMatch(/\w+/);
+    const picture = await readFile(join(site.folder, 'share.png'));
+    expect(picture.toString('latin1', 1, 4)).toBe('PNG');
+    expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([1200, 630]);
+    expect(picture.length).toBeLessThan(150_000);
+  });
+});
+
+describe('before the page can be used', () => {
+  it('it requests its document, style, scripts and the module, and waits for nothing else', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    const needed = new Set<string>();
+    const isNeeded = /^($|index-[\w-]+\.(js|css)$|early-[\w-]+\.js$|heed-relaxed-simd-[\w-]+\.wasm$)/;
+    await context.route('**/*', async (route) => {
+      const path = new URL(route.request().url()).pathname.slice('/heed/'.length).replace('assets/', '');
+      if (!isNeeded.test(path)) return; // waits forever
+      needed.add(path);
+      await route.continue();
+    });
+    await page.goto(site.url, { waitUntil: 'commit' });
+    await page.locator('#output td').first().waitFor();
+    const sizes = await Promise.all(
+      [...needed].map(async (path) => {
+        const file = await readFile(join(site.folder, path === '' ? 'index.html' : `assets/${path}`));
+        return { path, bytes: brotliCompressSync(file).length };
+      }),
+    );
+    const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
+    console.log(`before the page can be used, brotli: ${total} bytes`, sizes);
+    expect(sizes).toHaveLength(5);
+    // 200 KB arrive in a second at 1.6 Mbit/s, see bench/page-load.mjs.
+    expect(total).toBeLessThan(180_000);
+    await context.close();
+  });
+
+  it('shows how far the model is while one can already write', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    await context.route(/model-[\w-]+\.safetensors/, () => {});
+    await page.goto(`${site.url}#text`);
+    await page.getByRole('progressbar', { name: 'The model' }).waitFor();
+    await page.getByLabel('Your sentences').fill('Written before the model is there.');
+    await context.close();
+  });
+});
