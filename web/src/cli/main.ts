@@ -7,6 +7,7 @@ import { addEmbed } from './commands/embed.js';
 import { addHelp } from './commands/help.js';
 import { addInspect } from './commands/inspect.js';
 import { addIndex } from './commands/make-index.js';
+import { addQuantize } from './commands/quantize.js';
 import { addSearch } from './commands/search.js';
 import { report } from './failure.js';
 
@@ -25,7 +26,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   .configureOutput({ outputError: () => {} })
   .exitOverride();
 
-for (const add of [addEmbed, addSearch, addClassify, addIndex, addInspect, addHelp]) add(program);
+for (const add of [addEmbed, addSearch, addClassify, addIndex, addQuantize, addInspect, addHelp]) add(program);
 
 // A reader that closes standard output early (`| head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

@@ -41,7 +41,9 @@ const OPTIONS: Record<Mode, string[]> = {
   status: ['status'],
   finish: ['finish', 'queue', 'retry', 'to', 'table'],
 };
-const ONE_FILE = ['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'out', 'resume'];
+const ONE_FILE = [
+  ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'output', 'out', 'resume'],
+];
 
 function shardOf(value: string): { index: number; count: number } {
   const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
@@ -61,9 +63,6 @@ export function addScale(command: Command): Command {
     .addOption(count('--chunk <lines>', 'with --plan: lines per chunk (default: 10000)'))
     .addOption(
       choice('--parts <format>', "with --plan: the parts' format (default: jsonl)", ['jsonl', 'npy', 'parquet']),
-    )
-    .addOption(
-      choice('--output <type>', 'with --plan: what is stored of a vector (default: fp32)', ['fp32', 'int8', 'binary']),
     )
     .option('--id <key>', "with --plan: the key of a line's id (default: id)")
     .addOption(

@@ -2,7 +2,7 @@
 import type { PretrainedModel } from '../index.js';
 import { batches } from '../scale/batches.js';
 import { type ModelOptions, openModel } from './model.js';
-import { openOutput } from './output.js';
+import { type OutputVector, openOutput } from './output.js';
 import { ProgressLine } from './progress.js';
 import { type RecordOptions, readTexts } from './records.js';
 
@@ -17,7 +17,7 @@ export async function writeRecords(
   options: ModelOptions & OutputOptions & RecordOptions,
   kind: 'vectors' | 'records',
   label: string,
-  compute: (model: PretrainedModel, texts: string[]) => Promise<[record: object, vector?: Float32Array][]>,
+  compute: (model: PretrainedModel, texts: string[]) => Promise<[record: object, vector?: OutputVector][]>,
 ): Promise<void> {
   const output = openOutput(options.out, options.resume ?? false, kind);
   using model = await openModel(options);

@@ -202,8 +202,11 @@ export class WeightLoader {
       scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(reader.file.name, `${entry.name}_scale`));
     if (scale === null || this.#scales.has(scale)) {
       const all = scalesOf();
-      return reader.rows(size / rows, rows, (bytes, row) =>
-        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, all ? all.subarray(row * scales) : null),
+      const rowBytes = size / rows;
+      const scalesFrom = (row: number, count: number) =>
+        all ? all.subarray(row * scales, (row + count) * scales) : null;
+      return reader.rows(rowBytes, rows, (bytes, row) =>
+        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, scalesFrom(row, bytes.length / rowBytes)),
       );
     }
     const bytes = await reader.take(size, entry);
