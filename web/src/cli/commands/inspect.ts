@@ -1,6 +1,7 @@
 /** `heed inspect`: the family, sizes and parameters of a model. */
 import type { Command } from 'commander';
-import { type ModelOptions, openModel } from '../model.js';
+import { HeedError, load } from '../../index.js';
+import type { ModelOptions } from '../model.js';
 import { addExamples, addModel, refuseBoth } from '../options.js';
 
 export function addInspect(program: Command): void {
@@ -12,24 +13,30 @@ export function addInspect(program: Command): void {
   });
 }
 
-async function inspect(options: ModelOptions): Promise<void> {
-  using model = await openModel(options);
-  const { config } = model;
+async function inspect({ model: source, dtype }: ModelOptions): Promise<void> {
+  using heed = await load();
+  const found = await heed.inspect(source);
+  const bytes = (count: number | null) => (count === null ? 'unknown' : `${count.toLocaleString('en')} bytes`);
+  const { fp32, q8 } = found.memory;
   const rows: [string, unknown][] = [
-    ['family', config.family],
-    ['parameters', config.parameterCount.toLocaleString('en')],
-    ['stored as', config.storage.join(', ')],
-    ['layers', config.numLayers],
-    ['heads', config.numHeads],
-    ['width', config.embedDim],
-    ['feed-forward', config.feedForwardDim],
-    ['vocabulary', config.vocabSize.toLocaleString('en')],
-    ['longest text', `${config.maxLength} tokens`],
-    ['tokenizer', config.hasTokenizer ? 'yes' : 'none: token ids only'],
-    ['vectors', `${config.pooling}${config.normalize ? ', normalized' : ''}`],
-    ['prompts', Object.keys(config.prompts).join(', ') || 'none'],
-    ['labels', config.labels.join(', ') || 'none'],
-    ['unused tensors', config.unusedTensors.join(', ') || 'none'],
+    ['family', found.family],
+    ['parameters', found.parameterCount.toLocaleString('en')],
+    ['stored as', found.storage.join(', ')],
+    ['download', bytes(found.download[dtype ?? 'fp32'])],
+    ['memory', dtype ? bytes(found.memory[dtype]) : `${bytes(fp32)}, with --dtype q8 ${bytes(q8)}`],
+    ['layers', found.numLayers],
+    ['heads', found.numHeads],
+    ['width', found.embedDim],
+    ['feed-forward', found.feedForwardDim],
+    ['vocabulary', found.vocabSize.toLocaleString('en')],
+    ['longest text', `${found.maxLength} tokens`],
+    ['vectors', `${found.pooling}${found.normalize ? ', normalized' : ''}`],
+    ['prompts', Object.keys(found.prompts).join(', ') || 'none'],
+    ['labels', found.labels.join(', ') || 'none'],
+    ...found.files.map(({ path, bytes: size }): [string, unknown] => ['file', `${path}, ${bytes(size)}`]),
+    ['missing', found.missing.join('; ') || 'nothing'],
+    ['unused tensors', found.unusedTensors.join(', ') || 'none'],
   ];
   for (const [name, value] of rows) process.stdout.write(`${name.padEnd(16)}${String(value)}\n`);
+  if (found.problem !== null) throw new HeedError('UNSUPPORTED', found.problem);
 }
