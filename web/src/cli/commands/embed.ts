@@ -1,16 +1,32 @@
 /** `heed embed`: a vector for each text. */
 import type { Command } from 'commander';
-import type { EmbeddingOptions, ModelOptions } from '../model.js';
-import { addEmbedding, addExamples, addInput, addModel, addOutput, choice, refuseBoth } from '../options.js';
+import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
+import {
+  addEmbedding,
+  addExamples,
+  addInput,
+  addJson,
+  addModel,
+  addOutput,
+  addParallel,
+  choice,
+  refuseBoth,
+} from '../options.js';
 import type { RecordOptions } from '../records.js';
 import { addScale, runScale, type ScaleOptions, scaleMode } from '../scale.js';
 import { type OutputOptions, writeRecords } from '../write-records.js';
 
 /** Of texts on one machine; those of plans are ScaleOptions. */
-type Options = ModelOptions & OutputOptions & RecordOptions & EmbeddingOptions & { normalize?: boolean; output?: keyof typeof FORMS };
+type Options = ModelOptions &
+  ParallelOptions &
+  OutputOptions &
+  RecordOptions &
+  EmbeddingOptions & { normalize?: boolean; output?: keyof typeof FORMS };
 
 /** The output of `embed` for each --output. */
 const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
+
+const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
@@ -19,19 +35,14 @@ export function addEmbed(program: Command): void {
   addEmbedding(command)
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
     .option('--no-normalize', 'leave vectors as they are')
-    .addOption(
-      choice('--output <type>', 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)', [
-        'fp32',
-        'int8',
-        'binary',
-      ]),
-    );
+    .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
   addOutput(command);
+  addJson(command, 'JSON: the default for vectors; for plans, what they print for people');
+  addParallel(command);
   addScale(command);
   addExamples(
     command,
     'heed embed texts.txt --out vectors.npy',
-    'heed embed texts.txt --output int8 > vectors.jsonl',
     'heed embed reviews.csv --field review --dtype q8 > vectors.jsonl',
   ).action((files: string[], options: Options) => {
     // commander keeps the last of the two.
@@ -44,13 +55,18 @@ export function addEmbed(program: Command): void {
 
 function embed(files: string[], options: Options): Promise<void> {
   const { pooling, dimensions, prompt, normalize, output = 'fp32' } = options;
-  return writeRecords(files, options, 'vectors', 'texts embedded', async (model, texts) => {
-    const vectors = await model.embed(texts, { pooling, dimensions, prompt, normalize, output: FORMS[output] });
-    const { data, shape } = vectors;
-    const width = shape[1]!;
-    return texts.map((text, n) => {
-      const values = data.subarray(n * width, (n + 1) * width);
-      return [{ text }, 'scales' in vectors ? { values, scale: vectors.scales[n]! } : { values }];
-    });
+  return writeRecords(files, options, {
+    kind: 'vectors',
+    label: 'embedding',
+    async compute(model, texts, signal) {
+      const call = { pooling, dimensions, prompt, normalize, signal };
+      const vectors = await model.embed(texts, { ...call, output: FORMS[output] });
+      const { data, shape } = vectors;
+      const width = shape[1]!;
+      return texts.map((text, n) => {
+        const values = data.subarray(n * width, (n + 1) * width);
+        return [{ text }, 'scales' in vectors ? { values, scale: vectors.scales[n]! } : { values }];
+      });
+    },
   });
 }
