@@ -156,7 +156,7 @@ export class Heed extends Functions {
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
-    const { inspect } = await import('./models/inspect.js');
+    const { inspect } = await import('./models/folder-tools.js');
     return inspect(source, options);
   }
 
@@ -171,7 +171,7 @@ export class Heed extends Functions {
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
-    const { quantize } = await import('./models/quantize.js');
+    const { quantize } = await import('./models/folder-tools.js');
     return quantize(this.#runtime, source, options);
   }
 
