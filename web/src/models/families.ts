@@ -6,6 +6,7 @@
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
 import type { Settings } from './config.js';
+import { STATIC } from './static-embedding.js';
 
 /** The core's bounds, far beyond any published encoder. */
 const MAX_WIDTH = 2 ** 16;
@@ -150,6 +151,25 @@ const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
 const RELATIVE_DISTANCE = 128;
 
 const FAMILIES: Record<string, Family> = {
+  // Static embeddings: a table without layers, positions or norms.
+  [STATIC]: {
+    prefix: '',
+    config: (s) => ({
+      vocabSize: s.count('vocab_size', undefined, 1),
+      embedDim: s.count('hidden_dim', undefined, 2, MAX_WIDTH),
+      numHeads: 1,
+      numLayers: 0,
+      feedForwardDim: 1,
+      maxPositions: 2 ** 16,
+      positions: 'rotary',
+      rotaryDim: 2,
+      embeddingNorm: false,
+    }),
+    modules: { embedding: 'embeddings.word.' },
+    layerPrefix: '',
+    layer: {},
+  },
+
   bert,
   roberta,
   'xlm-roberta': roberta,

@@ -11,6 +11,7 @@ import { elementCount } from '../tensor.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { readSentenceConfig } from './sentence-transformers.js';
+import { STATIC, tableSettings } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, openWeights, WORD_TABLE } from './weights.js';
 
@@ -84,13 +85,19 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
       return fallback;
     }
   };
-  const known = await attempt(() => familyOf(settings), null);
+  const isStatic = settings.get('model_type') === STATIC;
+  let known = isStatic ? null : await attempt(() => familyOf(settings), null);
   const sentence = await attempt(() => readSentenceConfig(folder, signal), null);
   const hasTokenizer = await peek(folder, 'tokenizer.json', signal);
   await peek(folder, 'tokenizer_config.json', signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
   const entries = await attempt(() => tensorsOf(folder, signal), []);
 
+  if (isStatic) {
+    const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find(({ name }) => !name.endsWith('_scale')) ?? {};
+    const sizes = tableSettings(settings, rows, dtype === 'U8' ? 2 * columns : columns, '');
+    known = await attempt(() => familyOf(sizes), null);
+  }
   const config = known?.config;
   const rows = known && parameterRowsOf(known.family, known.config);
   const tied = settings.flag('tie_word_embeddings', true);

@@ -33,6 +33,10 @@ export interface SentenceConfig {
   /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
+  /** The folder of a StaticEmbedding with its tokenizer and its table; null if the folder has an encoder. */
+  staticFolder: string | null;
+  /** Whether sparse vectors are sums over the tokens instead of maxima. */
+  sparseSums: boolean;
 }
 
 /** In the order in which several are concatenated. */
@@ -58,6 +62,8 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     lowerCase: false,
     prompts: {},
     defaultPrompt: null,
+    staticFolder: null,
+    sparseSums: false,
   };
   const read = async (path: string) => {
     const file = await folder.open(path, { signal });
@@ -91,7 +97,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 }
 
 // Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
-const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+const INSIDE = /^(?:\.$|[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
   entry: { type?: unknown; path?: unknown } | null,
@@ -104,13 +110,17 @@ async function readModule(
   if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
-  if (kind === 'Transformer' || kind === 'Dropout') return;
+  if (kind === 'Transformer' || kind === 'MLMTransformer' || kind === 'Dropout') return;
+  if (kind === 'StaticEmbedding') {
+    config.staticFolder = path === '' || path === '.' ? '' : `${path}/`;
+    return;
+  }
   if (kind === 'Normalize') {
     config.normalize = true;
     return;
   }
-  if (!['Pooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected = 'a module Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize';
+  if (!['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'].includes(kind)) {
+    const expected = 'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   if (config.normalize && kind !== 'Pooling')
@@ -118,6 +128,7 @@ async function readModule(
   const opened = await folder.open(`${path}/config.json`, { required: true, signal });
   const settings = Settings.parse(await readAll(opened), opened.name);
   if (kind === 'Pooling') readPooling(settings, config);
+  else if (kind === 'SpladePooling') config.sparseSums = readSparsePooling(settings);
   else config.layers.push({ ...layerOf(kind, settings), weights: `${path}/model.safetensors` });
 }
 
@@ -133,6 +144,16 @@ function readPooling(settings: Settings, config: SentenceConfig): void {
   }
   config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
   config.poolsPrompt = settings.flag('include_prompt', true);
+}
+
+/** Whether it sums over the tokens. */
+function readSparsePooling(settings: Settings): boolean {
+  const [key, activation] = ['pooling_strategy', 'activation_function'];
+  const strategy = settings.text(key, 'max');
+  if (!['max', 'sum'].includes(strategy)) throw settings.wrong(key, "'max' or 'sum'", strategy);
+  const name = settings.text(activation, 'relu');
+  if (name !== 'relu') throw settings.unsupported(activation, "'relu'", `'${name}'`);
+  return strategy === 'sum';
 }
 
 function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {

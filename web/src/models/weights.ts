@@ -41,7 +41,10 @@ export const WORD_TABLE = 'embeddings.word.weight';
 /** A tensor's name without the family's prefix, and by today's names of a norm's parameters. */
 export function bareName(name: string, prefix: string): string {
   const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
-  return bare.replace(/\.gamma$/, '.weight').replace(/\.beta$/, '.bias');
+  return bare
+    .replace(/\.gamma$/, '.weight')
+    .replace(/\.beta$/, '.bias')
+    .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
 /** What to do with one tensor of the file; null: skip it. */
@@ -63,8 +66,9 @@ type Plan =
 export async function openWeights(
   folder: ModelFolder,
   signal?: SignalLike,
+  within = '',
 ): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
-  const name = 'model.safetensors';
+  const name = `${within}model.safetensors`;
   const single = await folder.open(name, { signal });
   const index = single ? null : await folder.open(`${name}.index.json`, { signal });
   if (!index) {
@@ -78,7 +82,7 @@ export async function openWeights(
     throw settings.wrong('weight_map', "the shards' file names by tensor", names);
   const total = settings.record('metadata')?.get('total_size');
   return {
-    files: (names as string[]).map((name) => () => folder.open(name, { required: true, signal })),
+    files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
     size: typeof total === 'number' ? total : null,
   };
 }
