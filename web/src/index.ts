@@ -66,6 +66,7 @@ export {
 } from './masks.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { ModelInput, TokenIds } from './models/input.js';
+export type { Inspection, InspectOptions } from './models/inspect.js';
 export type { LoadProgress } from './models/load.js';
 export type {
   CallOptions,
@@ -86,6 +87,7 @@ export type {
 } from './models/model.js';
 export type { Loss, Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
 export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
+export { type SparseVector, sparseDot } from './models/sparse.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export type { HeadName } from './models/task-heads.js';
 export {
@@ -106,6 +108,8 @@ export {
   semanticSearch,
   similarity,
   type TaskOptions,
+  type ZeroShotOptions,
+  zeroShotClassify,
 } from './models/tasks.js';
 export { type TextHit, TextIndex } from './models/text-index.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
@@ -122,6 +126,7 @@ export {
   pipeline,
   type QuestionAnswer,
   type TokenEntity,
+  type ZeroShotResult,
 } from './pipeline.js';
 export { type Heed, type Info, type LayerClass, type LoadOptions, load } from './runtime.js';
 export {

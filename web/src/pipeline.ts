@@ -12,6 +12,7 @@ import {
   classifyTokens,
   fillMask,
   type TaskOptions,
+  zeroShotClassify,
 } from './models/tasks.js';
 import { callback, flag, nearest, plainOptions, requireKnown } from './options.js';
 import { dispose } from './platform.js';
@@ -81,6 +82,13 @@ export interface QuestionAnswer {
   end: number;
 }
 
+/** A result of 'zero-shot-classification': the labels, best first, and their scores. */
+export interface ZeroShotResult {
+  sequence: string;
+  labels: string[];
+  scores: number[];
+}
+
 /** `One` if the number K of results is 1, else `Many`. */
 type Top<K, One, Many> = number extends K ? One | Many : K extends 1 ? One : Many;
 
@@ -112,6 +120,12 @@ export interface Pipelines {
     context: string,
     options?: TaskOptions & { top_k?: K },
   ) => Promise<Top<K, QuestionAnswer, QuestionAnswer[]>>;
+  /** Labels by natural language inference; `multi_label` (default false): any number of them may hold. */
+  'zero-shot-classification': <T extends Texts>(
+    texts: T,
+    labels: Texts,
+    options?: TaskOptions & { hypothesis_template?: string; multi_label?: boolean },
+  ) => Promise<PerText<T, ZeroShotResult>>;
   'sentiment-analysis': Pipelines['text-classification'];
   ner: Pipelines['token-classification'];
 }
@@ -161,7 +175,22 @@ const makers = {
     const answers = await answerQuestion(model, question, context, call);
     return (call.topK ?? 1) === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
   },
+  'zero-shot-classification': zeroShotClassification,
 };
+
+function zeroShotClassification(model: PretrainedModel) {
+  const names = { hypothesis_template: 'hypothesisTemplate', multi_label: 'multiLabel' };
+  return async (texts: Texts, labels: Texts, options?: object) => {
+    const all = await zeroShotClassify(model, texts, labels, renamed('zero-shot-classification', names, options));
+    const sequences = typeof texts === 'string' ? [texts] : texts;
+    const results = all.map((list, n) => ({
+      sequence: sequences[n]!,
+      labels: list.map(({ label }) => label),
+      scores: list.map(({ score }) => score),
+    }));
+    return single(texts, results);
+  };
+}
 
 /** A copy of options in which those that `names` lists have heed's names; options that already have these are refused. */
 function renamed(task: string, names: Record<string, string>, options?: object): Record<string, never> {

@@ -19,6 +19,7 @@ import type { PositionalEncoding, PositionalEncodingOptions } from './layers/pos
 import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
+import type { Inspection, InspectOptions } from './models/inspect.js';
 import type { PretrainedModel } from './models/model.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import {
@@ -34,6 +35,7 @@ import {
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
 import type { RawObject, Runtime } from './owned.js';
 import { dispose, registry } from './platform.js';
+import { shippedModel } from './shipped.js';
 import { version } from './version.js';
 
 /** Options of `load`. */
@@ -157,6 +159,20 @@ export class Heed extends Functions {
   }
 
   /**
+   * What a model's folder has, and how many bytes loading it would download, without its weights.
+   *
+   * @example
+   * const { family, download, missing } = await heed.inspect(source);
+   * if (download.q8 < 30e6) model = await heed.fromPretrained(source, { dtype: 'q8' });
+   * @throws HeedError as `fromPretrained` for a folder that cannot be read; what only speaks against loading it is `problem`
+   */
+  async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
+    void this.#runtime.core;
+    const { inspect } = await import('./models/folder-tools.js');
+    return inspect(source, options);
+  }
+
+  /**
    * A model's folder with int8 matrices and int8 or 4-bit embedding tables, a quarter of its bytes or less, which `fromPretrained` loads like any other folder. In Node, `out` names a new
    * folder to write to.
    *
@@ -167,7 +183,7 @@ export class Heed extends Functions {
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
-    const { quantize } = await import('./models/quantize.js');
+    const { quantize } = await import('./models/folder-tools.js');
     return quantize(this.#runtime, source, options);
   }
 

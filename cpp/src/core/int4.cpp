@@ -5,13 +5,18 @@
 #include "core/check.h"
 
 namespace heed {
+namespace {
+
+constexpr float kLevels[16] = {-127, -102, -82, -64, -49, -35, -22, -9, 3, 15, 28, 40, 55, 71, 91, 124};
+
+}  // namespace
 
 void decodeInt4(const uint8_t* row, const float* scales, Index width, float* out) {
   for (Index k = 0; k < width; k += 2) {
     const float scale = scales[k / kInt4Group];
     const uint8_t pair = row[k / 2];
-    out[k] = scale * static_cast<float>(static_cast<int>(pair & 15) - 8);
-    out[k + 1] = scale * static_cast<float>(static_cast<int>(pair >> 4) - 8);
+    out[k] = scale * kLevels[pair & 15];
+    out[k + 1] = scale * kLevels[pair >> 4];
   }
 }
 

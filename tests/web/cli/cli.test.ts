@@ -162,6 +162,41 @@ test('heed index combines a text with its descriptions', async () => {
     );
 });
 
+test('heed embed --output writes integers with their scale, or bits', async () => {
+  const wanted = await expected(['the fox', 'a quick x', 'the brown fox']);
+  type Row = { scale?: number; embedding: number[] };
+  const int8 = rows((await heed(['embed', path('texts.txt'), '--output', 'int8'])).out) as unknown as Row[];
+  int8.forEach(({ scale, embedding }, n) => {
+    for (const [i, q] of embedding.entries()) expect(Math.abs(q * scale! - wanted[n]![i]!)).toBeLessThan(0.51 * scale!);
+  });
+  const bits = rows((await heed(['embed', path('texts.txt'), '--output', 'binary'])).out) as unknown as Row[];
+  const first = Array.from({ length: 8 }, (_, i) => +(wanted[1]![i]! > 0)).join('');
+  expect(bits.map((row) => [row.scale, row.embedding.length])).toEqual(Array(3).fill([undefined, 3]));
+  expect(bits[1]!.embedding[0]).toBe(Number.parseInt(first, 2));
+  const out = path('bits.npy');
+  expect((await heed(['embed', path('texts.txt'), '--output', 'int8', '--out', out])).err).not.toContain('heed:');
+  const file = readFileSync(out);
+  expect(file.toString('latin1', 0, 128)).toContain("'descr': '|i1', 'fortran_order': False, 'shape': (3, 24)");
+  expect([...new Int8Array(file.subarray(128, 152))]).toEqual(int8[0]!.embedding);
+  const { err } = await heed(['embed', path('texts.txt'), '--out', out, '--resume']);
+  expect(err).toBe('');
+  writeFileSync(path('more.txt'), 'the fox\na quick x\nthe brown fox\nx\n');
+  expect((await heed(['embed', path('more.txt'), '--out', out, '--resume'])).err).toContain('vectors of 24 entries of type |i1');
+});
+
+test('heed quantize writes a new folder and reports the loss', async () => {
+  const out = path('quantized');
+  const quantized = await run(['quantize', folder, '--out', out, '--tables', 'int4', '--texts', path('texts.txt')]);
+  expect(quantized.err).not.toContain('heed:');
+  expect(quantized.out).toMatch(/before .* bytes\nafter .* bytes in .*quantized\ntensors .* int8, 1 int4/);
+  expect(quantized.out).toMatch(/cosine, fp32 +mean 0\.9\d+, worst 0\.9\d+ \(.+\)\ncosine, q8/);
+  const inspected = await run(['inspect', out]);
+  expect(inspected.out).toMatch(/stored as +.*U8/);
+  expect(inspected.out).toMatch(/missing .*modules\.json/);
+  const again = await run(['quantize', folder, '--out', out]);
+  expect(again).toMatchObject({ code: 2, err: expect.stringContaining(`out: expected a new folder's path, got '${out}', which exists`) });
+});
+
 test('heed inspect describes a checkpoint', async () => {
   const { out } = await heed(['inspect']);
   expect(out).toMatch(/family +bert/);
@@ -217,7 +252,7 @@ test('`heed help` prints what --help does', async () => {
 });
 
 test.each([
-  [['nope'], "command: expected one of embed, search, classify, index, inspect, doctor, completion, help, got 'nope'"],
+  [['nope'], "command: expected one of embed, search, classify, index, quantize, inspect, doctor, completion, help, got 'nope'"],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],
   [['embed', '--dtype', 'int4'], "--dtype: expected one of fp32, q8, got 'int4'"],

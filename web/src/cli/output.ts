@@ -2,8 +2,14 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
-import { NPY_HEADER_BYTES, npyHeader, npyShape } from '../scale/npy.js';
+import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../scale/npy.js';
 import { invalid, invalidFile } from './error.js';
+
+/** A vector in one of its forms; int8 ones have a scale. */
+export interface OutputVector {
+  values: Float32Array | Int8Array | Uint8Array;
+  scale?: number;
+}
 
 export interface Output {
   /** The number of records that an earlier run has written. */
@@ -11,7 +17,7 @@ export interface Output {
   /** The number of records that are written, by this run and by earlier ones. */
   readonly count: number;
   /** Writes one record and, for embeddings, its vector. */
-  write(record: object, vector?: Float32Array): Promise<void>;
+  write(record: object, vector?: OutputVector): Promise<void>;
   /** Makes the file whole. A file that this run made and that has no record is deleted. */
   close(): void;
 }
@@ -49,8 +55,12 @@ function standardOutput(print?: (record: object) => void): Output {
 }
 
 /** fp32 has about 7 significant digits; more would only make the file longer. */
-function line(record: object, vector?: Float32Array): string {
-  const full = vector ? { ...record, embedding: Array.from(vector, (v) => Number(v.toPrecision(7))) } : record;
+function numbersOf({ values }: OutputVector): number[] {
+  return Array.from(values, (v) => (values.BYTES_PER_ELEMENT === 4 ? Number(v.toPrecision(7)) : v));
+}
+
+function line(record: object, vector?: OutputVector): string {
+  const full = vector ? { ...record, scale: vector.scale, embedding: numbersOf(vector) } : record;
   return `${JSON.stringify(full)}\n`;
 }
 
@@ -99,13 +109,17 @@ function npyFile(path: string, isNew: boolean): Output {
   const file = openSync(path, isNew ? 'w+' : 'r+');
   const size = fstatSync(file).size;
   let width = 0;
+  let bytes = 4;
+  let type = '<f4';
   let rows = 0;
   if (size >= NPY_HEADER_BYTES) {
     const header = new Uint8Array(NPY_HEADER_BYTES);
     readSync(file, header, 0, NPY_HEADER_BYTES, 0);
     width = npyShape(header)?.[1] ?? 0;
     if (width === 0) throw invalidFile(path, 'a .npy file of vectors', 'a file that heed did not write');
-    rows = Math.floor((size - NPY_HEADER_BYTES) / (4 * width));
+    type = npyType(header);
+    bytes = Number(type.at(-1));
+    rows = Math.floor((size - NPY_HEADER_BYTES) / (bytes * width));
   }
   const done = rows;
   return {
@@ -113,21 +127,23 @@ function npyFile(path: string, isNew: boolean): Output {
     get count() {
       return rows;
     },
-    async write(_, row) {
-      const vector = row!; // openOutput ensures it
+    async write(_, vector) {
+      const { values } = vector!; // openOutput ensures it
+      const own = values instanceof Float32Array ? '<f4' : values instanceof Int8Array ? '|i1' : '|u1';
       if (width === 0) {
-        width = vector.length;
-        writeSync(file, npyHeader(0, width), 0, NPY_HEADER_BYTES, 0);
+        [width, type, bytes] = [values.length, own, values.BYTES_PER_ELEMENT];
+        writeSync(file, npyHeader(0, width, type), 0, NPY_HEADER_BYTES, 0);
       }
-      const expected = `vectors of ${width} entries, as in the file's other rows`;
-      if (vector.length !== width) throw invalid(path, expected, `${vector.length}`, 'SHAPE_MISMATCH');
-      writeSync(file, vector, 0, 4 * width, NPY_HEADER_BYTES + rows * 4 * width);
+      const expected = `vectors of ${width} entries of type ${type}, as in the file's other rows`;
+      if (values.length !== width || own !== type)
+        throw invalid(path, expected, `${values.length} of ${own}`, 'SHAPE_MISMATCH');
+      writeSync(file, values, 0, bytes * width, NPY_HEADER_BYTES + rows * bytes * width);
       rows++;
     },
     close() {
       if (width > 0) {
-        ftruncateSync(file, NPY_HEADER_BYTES + rows * 4 * width);
-        writeSync(file, npyHeader(rows, width), 0, NPY_HEADER_BYTES, 0);
+        ftruncateSync(file, NPY_HEADER_BYTES + rows * bytes * width);
+        writeSync(file, npyHeader(rows, width, type), 0, NPY_HEADER_BYTES, 0);
       }
       closeSync(file);
     },

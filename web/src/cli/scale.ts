@@ -46,7 +46,7 @@ const OPTIONS: Record<Mode, string[]> = {
   finish: ['finish', 'queue', 'retry', 'to', 'table', 'json'],
 };
 const ONE_FILE = [
-  ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'out', 'resume'],
+  ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'output', 'out', 'resume'],
   ...['workers', 'threads', 'json'],
 ];
 
@@ -68,9 +68,6 @@ export function addScale(command: Command): Command {
     .addOption(count('--chunk <lines>', 'with --plan: lines per chunk (default: 10000)'))
     .addOption(
       choice('--parts <format>', "with --plan: the parts' format (default: jsonl)", ['jsonl', 'npy', 'parquet']),
-    )
-    .addOption(
-      choice('--output <type>', 'with --plan: what is stored of a vector (default: fp32)', ['fp32', 'int8', 'binary']),
     )
     .option('--id <key>', "with --plan: the key of a line's id (default: id)")
     .addOption(

@@ -3,7 +3,7 @@ import type { PretrainedModel } from '../index.js';
 import { batches } from '../scale/batches.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
-import { type Output, openOutput } from './output.js';
+import { type Output, type OutputVector, openOutput } from './output.js';
 import { Progress } from './progress.js';
 import { Input, type RecordOptions } from './records.js';
 import { stoppable } from './signals.js';
@@ -23,7 +23,7 @@ export interface Task {
     model: PretrainedModel,
     texts: string[],
     signal: AbortSignal,
-  ) => Promise<[record: object, vector?: Float32Array][]>;
+  ) => Promise<[record: object, vector?: OutputVector][]>;
   /** Prints a record for people; without it, records are written as JSON. */
   print?: (record: object) => void;
 }

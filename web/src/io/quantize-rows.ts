@@ -83,12 +83,22 @@ function brainFloatAbove(x: number): number {
   return float[0]!;
 }
 
+/** The levels of 4-bit rows, those with the least squared error for groups of normally distributed numbers (Lloyd 1982); as in the core's int4.cpp. */
+export const INT4_LEVELS = [-127, -102, -82, -64, -49, -35, -22, -9, 3, 15, 28, 40, 55, 71, 91, 124];
+
+/** The index of the nearest level by floor(2 (t + 128)): the middles between levels are multiples of 1 / 2. */
+const NEAREST = Uint8Array.from({ length: 512 }, (_, i) => {
+  const t = i / 2 - 128;
+  return INT4_LEVELS.filter((level, q) => q > 0 && (INT4_LEVELS[q - 1]! + level) / 2 <= t).length;
+});
+const nearestLevel = (t: number) => NEAREST[Math.max(0, Math.min(511, Math.floor(2 * (t + 128))))]!;
+
 /** Divisors of a group's largest magnitude that are tried as its scale. */
-const DIVISORS = [-8.7, -8.4, -8.1, -7.8, -7.5, -7.2, -6.9, 7.6, 7.3, 7.0, 6.7];
+const DIVISORS = [-142, -134, -127, -120, -113, -106, -99, 124, 117, 110, 103];
 
 /**
- * Rows of an even `width` in 4 bits: column k is in byte k / 2, in the low half if k is even, as q + 8 with q in -8..7; 32 columns share a scale that bfloat16 can hold: value = scale * q.
- * The scale of a group is the one with the least squared error of several.
+ * Rows of an even `width` in 4 bits: column k is in byte k / 2, in the low half if k is even, as the index of one of INT4_LEVELS; 32 columns share a scale that bfloat16 can hold:
+ * value = scale * level. The scale of a group is the one with the least squared error of several.
  * @throws HeedError INVALID_FILE for an odd width, an infinity or a NaN
  */
 export function int4Rows(
@@ -108,25 +118,37 @@ export function int4Rows(
       const scale = int4Scale(group, largestOf(group, tensor, firstRow + r));
       scales[r * groups + g] = scale;
       group.forEach((v, k) => {
-        data[(begin + k) >> 1]! |= (nearestInt4(v, scale) + 8) << (4 * (k & 1));
+        data[(begin + k) >> 1]! |= nearestLevel(scale === 0 ? 0 : v / scale) << (4 * (k & 1));
       });
     }
   }
   return { data, scales };
 }
 
-const nearestInt4 = (v: number, scale: number) => (scale === 0 ? 0 : Math.max(-8, Math.min(7, Math.round(v / scale))));
-
 function int4Scale(group: Float32Array, largest: number): number {
   let [best, least] = [0, Infinity];
-  // The sign of the scale decides whether -8 or 7 is on the side of the largest weight.
+  /** Tries a scale; returns the one with the least squared error for the levels that it assigns. */
+  const attempt = (scale: number) => {
+    let [error, products, squares] = [0, 0, 0];
+    for (const v of group) {
+      const level = INT4_LEVELS[nearestLevel(v / scale)]!;
+      error += (v - scale * level) ** 2;
+      products += v * level;
+      squares += level * level;
+    }
+    if (error < least) [best, least] = [scale, error];
+    return products / squares;
+  };
+  if (largest === 0) return 0;
+  // The sign of the scale decides whether the lowest or the highest level is on the side of the largest weight.
   const side = group.includes(largest) ? 1 : -1;
+  let fitted = 0;
   for (const divisor of DIVISORS) {
     const scale = brainFloatAbove((side * largest) / divisor);
-    let error = 0;
-    for (const v of group) error += (v - scale * nearestInt4(v, scale)) ** 2;
-    if (error < least) [best, least] = [scale, error];
+    const refined = attempt(scale);
+    if (best === scale) fitted = refined;
   }
+  attempt(brainFloatAbove(fitted));
   return best;
 }
 

@@ -21,6 +21,7 @@ import {
   valueRows,
 } from './family.js';
 import { gemma3, gte, modernBert, nomicBert, qwen3 } from './rotary-families.js';
+import { STATIC } from './static-embedding.js';
 
 function bertConfig(s: Settings, positionOffset = 0): Config {
   const key = POSITION_KIND;
@@ -153,6 +154,27 @@ const deberta: Family = {
 const RELATIVE_DISTANCE = 128;
 
 const FAMILIES: Record<string, Family> = {
+  // Static embeddings: a table without layers, positions or norms.
+  [STATIC]: {
+    prefix: '',
+    config: (s) => ({
+      vocabSize: s.count('vocab_size', undefined, 1),
+      embedDim: s.count('hidden_dim', undefined, 2, MAX_WIDTH),
+      numHeads: 1,
+      keyValueHeads: 1,
+      headDim: 2,
+      numLayers: 0,
+      feedForwardDim: 1,
+      maxPositions: 2 ** 16,
+      positions: 'rotary',
+      rotaryDim: 2,
+      embeddingNorm: false,
+    }),
+    modules: { embedding: 'embeddings.word.' },
+    layerPrefix: '',
+    layer: {},
+  },
+
   bert,
   roberta,
   'xlm-roberta': roberta,

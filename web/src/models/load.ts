@@ -9,6 +9,7 @@ import { Settings } from './config.js';
 import { familyOf } from './families.js';
 import type { Family } from './family.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
+import { MODEL2VEC_LENGTH, openTable, STATIC } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { TextTokenizer } from './tokenizer.js';
 import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
@@ -73,28 +74,49 @@ export async function loadModel(
     const sentenceRead = readSentenceConfig(folder, signal);
     // Both are awaited below; a folder that cannot be read at all is reported for config.json.
     for (const pending of [others, sentenceRead]) pending.catch(() => {});
-    const configFile = await folder.open('config.json', { required: true, signal });
-    const [tokenizerFile, tokenizerConfigFile, weights] = await others;
+    const given = await folder.open('config.json', { signal });
+    const [rootTokenizer, tokenizerConfigFile, rootWeights] = await others;
+    const within = given && rootTokenizer ? null : (await sentenceRead).staticFolder;
+    // Only folders of static embeddings may do without; the others are told what is missing.
+    const configFile = given ?? (within === null ? await folder.open('config.json', { required: true, signal }) : null);
+    const tokenizerFile = within ? await folder.open(`${within}tokenizer.json`, { signal }) : rootTokenizer;
+    const weights = within ? await openWeights(folder, signal, within).catch((error: HeedError) => error) : rootWeights;
     const sizes = [configFile, tokenizerFile, tokenizerConfigFile].map((file) => (file ? expectedSize(file) : 0));
     if (!(weights instanceof Error)) sizes.push(weights.size);
     const progress = new Progress(sizes, onProgress);
 
-    const settings = await progress.readSettings(configFile);
-    const { type, family, config } = familyOf(settings);
+    let settings = configFile && (await progress.readSettings(configFile));
+    const isStatic =
+      settings === null ||
+      settings.get('model_type') === STATIC ||
+      typeof (await sentenceRead.catch(() => null))?.staticFolder === 'string';
+    if (settings && !isStatic) familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
+    if (isStatic) {
+      const table = await openTable(await weights.files[0]!(), settings);
+      settings = table.settings;
+      weights.files = [async () => table.file];
+    }
+    const { type, family, config } = familyOf(settings!);
     config.int8 = dtype === 'q8';
-    config.int4Table = config.int8 && hasInt4Table(settings);
+    config.int4Table = config.int8 && hasInt4Table(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
     const sentence = await sentenceRead;
+    // model2vec leaves unknown tokens out; sentence-transformers has their row, too.
+    const special = !isStatic ? 'all' : sentence.staticFolder === null ? 'none' : 'unknown';
+    if (special === 'none') {
+      sentence.maxLength = Math.min(sentence.maxLength, MODEL2VEC_LENGTH);
+      sentence.normalize ||= settings!.flag('normalize', false);
+    }
     const tokenizer = tokenizerFile
-      ? new TextTokenizer(await progress.readSettings(tokenizerFile), tokenizerSettings, sentence.lowerCase)
+      ? new TextTokenizer(await progress.readSettings(tokenizerFile), tokenizerSettings, sentence.lowerCase, special)
       : null;
     if (tokenizer && tokenizer.vocabSize > config.vocabSize) {
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
       throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`);
     }
     raw = makeEncoder(core, config);
-    const tied = settings.flag('tie_word_embeddings', true);
+    const tied = settings!.flag('tie_word_embeddings', true);
     const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
@@ -103,7 +125,7 @@ export async function loadModel(
       signal.throwIfAborted();
     }
     const { dtypes: storage, ...rest } = loader.result();
-    return { raw, config, type, family, settings, tokenizer, sentence, storage, ...rest, folder, integrity };
+    return { raw, config, type, family, settings: settings!, tokenizer, sentence, storage, ...rest, folder, integrity };
   } catch (error) {
     raw?.delete();
     stop.abort();

@@ -4,6 +4,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 import type { Pooling } from './sentence-transformers.js';
+import type { SparseVector } from './sparse.js';
 import type { HeadName } from './task-heads.js';
 
 export interface CallOptions {
@@ -186,6 +187,15 @@ export interface PretrainedModel {
    * @throws HeedError UNSUPPORTED if the checkpoint has no such head
    */
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction>;
+  /**
+   * Sparse vectors of a masked language model (SPLADE): for each text, the tokens of the vocabulary that describe it, with weights max log(1 + relu(logits)) over the text's tokens.
+   *
+   * @example
+   * const [query, ...documents] = await model.embedSparse(['a fox', 'the quick fox', 'a dog']);
+   * documents.map((document) => sparseDot(query, document));
+   * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
+   */
+  embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]>;
   /**
    * The text of token ids, without special tokens.
    *

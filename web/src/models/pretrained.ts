@@ -36,10 +36,15 @@ import { padHeads, padRows, padWeights } from './padding.js';
 import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
+import { SparsePooling, type SparseVector } from './sparse.js';
+import { STATIC } from './static-embedding.js';
 import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
+
+/** Tokens whose logits over the vocabulary are in memory at a time. */
+const SPARSE_TOKENS = 32;
 
 /** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(
@@ -148,6 +153,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   ): Promise<EncodeResultFor<A, S, P>> {
     const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates, outputProjections } = read;
+    if (this.config.family === STATIC)
+      throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', { hint: 'They have vectors of texts only: use embed()' });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#core;
     const count = rows.length;
@@ -265,7 +272,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const [read, pieceOptions] = this.#begin('predict', callSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
-    const { chain, isTied, bias, takesVectors } = this.head(name);
+    const found = this.head(name);
+    const { isTied, bias, takesVectors } = found;
     const { pooling, normalize } = this.sentence;
     const prompt = takesVectors ? this.prompt() : '';
     const skipped = this.tokensOf(prompt);
@@ -291,8 +299,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
     await this.#run(rows, count, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
-        const output = chain.forward(inputs[kind](encoding, piece, first));
-        const { data, shape } = isTied ? this.raw.encoder.wordLogits(output) : output;
+        const { data, shape } = this.#logits(found, inputs[kind](encoding, piece, first));
         labels = shape.at(-1)!;
         if (isTied && bias) for (let i = 0; i < data.length; i++) data[i]! += bias[i % labels] ?? 0;
         const padded = kind === 'tokens' ? new Float32Array(piece.length * width * labels) : data;
@@ -308,6 +315,39 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       parts: rows.map((row) => row.parts),
       masks,
     };
+  }
+
+  async embedSparse(input: ModelInput, options: PredictOptions = {}): Promise<SparseVector[]> {
+    const [read, pieceOptions] = this.#begin('embedSparse', callSchema, options);
+    const head = this.head('fill-mask');
+    const given = readInput(input);
+    requireTexts(given, read);
+    const { embedDim, vocabSize } = this.#core;
+    const vectors: SparseVector[] = [];
+    await this.#run(rowsOf(given, read, this.context), countTexts(given), read, pieceOptions, (piece) => ({
+      use: (encoding) => {
+        const hidden = encoding.hidden();
+        let at = 0;
+        for (const { ids } of piece) {
+          const pooling = new SparsePooling(vocabSize, this.sentence.sparseSums);
+          // A few tokens at a time: logits are as wide as the vocabulary.
+          const end = at + ids.length;
+          for (let count = 0; at < end; at += count) {
+            count = Math.min(SPARSE_TOKENS, end - at);
+            const rows = { data: hidden.slice(at * embedDim, (at + count) * embedDim), shape: [count, embedDim] };
+            pooling.add(this.#logits(head, rows).data, head.isTied ? head.bias : undefined);
+          }
+          vectors.push(pooling.vector());
+        }
+      },
+    }));
+    return vectors;
+  }
+
+  /** A head's logits, without the bias of a tied decoder. */
+  #logits({ chain, isTied }: Head, rows: RawTensor): RawTensor {
+    const output = chain.forward(rows);
+    return isTied ? this.raw.encoder.wordLogits(output) : output;
   }
 
   async decode(tokenIds: readonly number[]): Promise<string> {

@@ -29,6 +29,7 @@ import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { loadPretrained } from './pretrained.js';
 import { makeYield } from './run.js';
+import { STATIC, tableSettings } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { similarity } from './tasks/similarity.js';
 import { bareName, openWeights, WORD_TABLE } from './weights.js';
@@ -156,7 +157,9 @@ async function planOf(
   tables: 'int8' | 'int4',
   signal: SignalLike | undefined,
 ): Promise<Plan> {
-  const { family, config } = familyOf(settings);
+  // Of a static embedding, only the tensors' names matter here.
+  const isStatic = settings.get('model_type') === STATIC;
+  const { family, config } = familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
   const tied = settings.flag('tie_word_embeddings', true);
   const { files } = await openWeights(folder, signal);

@@ -35,6 +35,10 @@ export interface SentenceConfig {
   /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
+  /** The folder of a StaticEmbedding with its tokenizer and its table; null if the folder has an encoder. */
+  staticFolder: string | null;
+  /** Whether sparse vectors are sums over the tokens instead of maxima. */
+  sparseSums: boolean;
 }
 
 /** In the order in which several are concatenated. */
@@ -64,6 +68,8 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     lowerCase: false,
     prompts: {},
     defaultPrompt: null,
+    staticFolder: null,
+    sparseSums: false,
   };
   const read = async (path: string) => {
     const file = await folder.open(path, { signal });
@@ -97,7 +103,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 }
 
 // Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
-const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+const INSIDE = /^(?:\.$|[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
   entry: { type?: unknown; path?: unknown; name?: unknown } | null,
@@ -110,13 +116,17 @@ async function readModule(
   if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
-  if (kind === 'Transformer' || kind === 'Dropout') return;
+  if (kind === 'Transformer' || kind === 'MLMTransformer' || kind === 'Dropout') return;
+  if (kind === 'StaticEmbedding') {
+    config.staticFolder = path === '' || path === '.' ? '' : `${path}/`;
+    return;
+  }
   if (kind === 'Normalize') {
     config.normalize = true;
     return;
   }
-  if (!['Pooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected = 'a module Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize';
+  if (!['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'].includes(kind)) {
+    const expected = 'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   const isClassifier = name === CLASSIFIER;
@@ -125,6 +135,10 @@ async function readModule(
   const opened = await folder.open(`${path}/config.json`, { required: true, signal });
   const settings = Settings.parse(await readAll(opened), opened.name);
   if (kind === 'Pooling') return readPooling(settings, config);
+  if (kind === 'SpladePooling') {
+    config.sparseSums = readSparsePooling(settings);
+    return;
+  }
   const layer = { ...layerOf(kind, settings), weights: `${path}/model.safetensors` };
   if (isClassifier) config.classifier = layer;
   else config.layers.push(layer);
@@ -142,6 +156,16 @@ function readPooling(settings: Settings, config: SentenceConfig): void {
   }
   config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
   config.poolsPrompt = settings.flag('include_prompt', true);
+}
+
+/** Whether it sums over the tokens. */
+function readSparsePooling(settings: Settings): boolean {
+  const [key, activation] = ['pooling_strategy', 'activation_function'];
+  const strategy = settings.text(key, 'max');
+  if (!['max', 'sum'].includes(strategy)) throw settings.wrong(key, "'max' or 'sum'", strategy);
+  const name = settings.text(activation, 'relu');
+  if (name !== 'relu') throw settings.unsupported(activation, "'relu'", `'${name}'`);
+  return strategy === 'sum';
 }
 
 function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {

@@ -6,3 +6,4 @@ export { type Answer, answerQuestion } from './tasks/question-answering.js';
 export { type Corpus, type Hit, type SearchOptions, semanticSearch, similarity } from './tasks/similarity.js';
 export type { TaskOptions } from './tasks/task.js';
 export { type Aggregation, classifyTokens, type Entity } from './tasks/token-classification.js';
+export { type ZeroShotOptions, zeroShotClassify } from './tasks/zero-shot.js';

@@ -22,6 +22,9 @@ export interface Token {
   part: 0 | 1 | null;
 }
 
+/** Which tokens a text gets besides its own: those of the tokenizer's template; none but the unknown one, for words that the vocabulary lacks; or none. */
+export type SpecialTokens = 'all' | 'unknown' | 'none';
+
 export interface TokenizedText {
   tokens: Token[];
   typeIds: number[];
@@ -54,6 +57,9 @@ export class TextTokenizer {
   readonly maxLength: number;
   readonly #file: string;
   readonly #lowerCase: boolean;
+  readonly #specialTokens: SpecialTokens;
+  /** Left out of every text; -1: none. */
+  readonly #skippedId: number = -1;
   readonly #library: Library;
   /** Added tokens that are matched before and after normalization. */
   readonly #raw: Splitter;
@@ -66,10 +72,16 @@ export class TextTokenizer {
   readonly #piecesOf: (word: string) => string[];
 
   /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`. */
-  constructor(json: Settings, settings: Settings | undefined, lowerCase = false) {
+  constructor(
+    json: Settings,
+    settings: Settings | undefined,
+    lowerCase = false,
+    special: SpecialTokens = 'all',
+  ) {
     requireVocabulary(json);
     this.#file = json.file;
     this.#lowerCase = lowerCase;
+    this.#specialTokens = special;
     try {
       const config = Object.fromEntries(json.entries());
       const library = new Library(config, Object.fromEntries(settings?.entries() ?? []));
@@ -101,6 +113,8 @@ export class TextTokenizer {
       useUnicodeSpace(library.pre_tokenizer);
       this.#trims = this.#alphabet === 'bytes' ? trimOf(post) : 'none';
       if (typeof library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
+      const { unk_token: unknown } = model as { unk_token?: unknown };
+      if (special === 'none' && typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
     } catch (cause) {
       throw this.#failure('cannot be built', cause);
     }
@@ -169,7 +183,7 @@ export class TextTokenizer {
   }
 
   #template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
-    const processor = this.#library.post_processor;
+    const processor = this.#specialTokens === 'all' ? this.#library.post_processor : null;
     // It only concatenates its lists, so that tokens can be passed with their ranges.
     const made = processor
       ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as {
@@ -196,7 +210,7 @@ export class TextTokenizer {
       if (section.added) tokens.push(this.#addedToken(section.added, section.text, part));
       else this.#splitSection(section.text, index, part, tokens);
     });
-    return tokens;
+    return this.#skippedId < 0 ? tokens : tokens.filter(({ id }) => id !== this.#skippedId);
   }
 
   #splitSection(section: Aligned, index: number, part: 0 | 1, tokens: Token[]): void {

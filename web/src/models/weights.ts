@@ -44,7 +44,10 @@ export const WORD_TABLE = 'embeddings.word.weight';
 /** A tensor's name without the family's prefix, and by today's names of a norm's parameters. */
 export function bareName(name: string, prefix: string): string {
   const bare = name.startsWith(prefix) ? name.slice(prefix.length) : name;
-  return bare.replace(/\.gamma$/, '.weight').replace(/\.beta$/, '.bias');
+  return bare
+    .replace(/\.gamma$/, '.weight')
+    .replace(/\.beta$/, '.bias')
+    .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
 /** What to do with one tensor of the file; null: skip it. */
@@ -66,8 +69,9 @@ type Plan =
 export async function openWeights(
   folder: ModelFolder,
   signal?: SignalLike,
+  within = '',
 ): Promise<{ files: (() => Promise<OpenFile>)[]; size: number | null }> {
-  const name = 'model.safetensors';
+  const name = `${within}model.safetensors`;
   const single = await folder.open(name, { signal });
   const index = single ? null : await folder.open(`${name}.index.json`, { signal });
   if (!index) {
@@ -81,7 +85,7 @@ export async function openWeights(
     throw settings.wrong('weight_map', "the shards' file names by tensor", names);
   const total = settings.record('metadata')?.get('total_size');
   return {
-    files: (names as string[]).map((name) => () => folder.open(name, { required: true, signal })),
+    files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
     size: typeof total === 'number' ? total : null,
   };
 }
@@ -207,8 +211,11 @@ export class WeightLoader {
       scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(reader.file.name, `${entry.name}_scale`));
     if (scale === null || this.#scales.has(scale)) {
       const all = scalesOf();
-      return reader.rows(size / rows, rows, (bytes, row) =>
-        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, all ? all.subarray(row * scales) : null),
+      const rowBytes = size / rows;
+      const scalesFrom = (row: number, count: number) =>
+        all ? all.subarray(row * scales, (row + count) * scales) : null;
+      return reader.rows(rowBytes, rows, (bytes, row) =>
+        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, scalesFrom(row, bytes.length / rowBytes)),
       );
     }
     const bytes = await reader.take(size, entry);

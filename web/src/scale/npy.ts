@@ -15,3 +15,8 @@ export function npyShape(header: Uint8Array): [rows: number, width: number] | nu
   const [, rows, width] = /'shape': \((\d+), (\d+)\)/.exec(new TextDecoder('latin1').decode(header)) ?? [];
   return rows === undefined ? null : [Number(rows), Number(width)];
 }
+
+/** The type that a header of `npyHeader` names. */
+export function npyType(header: Uint8Array): string {
+  return /'descr': '(.*?)'/.exec(new TextDecoder('latin1').decode(header))?.[1] ?? '<f4';
+}

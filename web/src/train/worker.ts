@@ -20,7 +20,8 @@ import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './
 import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
-import { loadTrainable, type TrainableOptions } from './pretrained.js';
+import { loadTrainable } from './pretrained.js';
+import type { TrainableOptions } from './trainable-model.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';

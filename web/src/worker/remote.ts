@@ -16,6 +16,7 @@ import type {
   Workers,
 } from '../models/model.js';
 import { quantized, type VectorOutput, type VectorsOf } from '../models/quantized.js';
+import type { SparseVector } from '../models/sparse.js';
 import type { HeadName } from '../models/task-heads.js';
 import { plainOptions } from '../options.js';
 import { dispose } from '../platform.js';
@@ -56,6 +57,10 @@ export abstract class RemoteModel implements PretrainedModel {
 
   predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
     return this.call('predict', [head, input], options);
+  }
+
+  embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
+    return this.call('embedSparse', [input], options);
   }
 
   decode(ids: readonly number[]): Promise<string> {

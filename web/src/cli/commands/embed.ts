@@ -9,6 +9,7 @@ import {
   addModel,
   addOutput,
   addParallel,
+  choice,
   refuseBoth,
 } from '../options.js';
 import type { RecordOptions } from '../records.js';
@@ -20,7 +21,12 @@ type Options = ModelOptions &
   ParallelOptions &
   OutputOptions &
   RecordOptions &
-  EmbeddingOptions & { normalize?: boolean };
+  EmbeddingOptions & { normalize?: boolean; output?: keyof typeof FORMS };
+
+/** The output of `embed` for each --output. */
+const FORMS = { fp32: 'float32', int8: 'int8', binary: 'binary' } as const;
+
+const OUTPUT = 'fp32, int8 with a scale per vector, or binary: signs as bits (default: fp32)';
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
@@ -28,7 +34,8 @@ export function addEmbed(program: Command): void {
   addInput(command);
   addEmbedding(command)
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
-    .option('--no-normalize', 'leave vectors as they are');
+    .option('--no-normalize', 'leave vectors as they are')
+    .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
   addOutput(command);
   addJson(command, 'JSON: the default for vectors; for plans, what they print for people');
   addParallel(command);
@@ -47,14 +54,19 @@ export function addEmbed(program: Command): void {
 }
 
 function embed(files: string[], options: Options): Promise<void> {
-  const { pooling, dimensions, prompt, normalize } = options;
+  const { pooling, dimensions, prompt, normalize, output = 'fp32' } = options;
   return writeRecords(files, options, {
     kind: 'vectors',
     label: 'embedding',
     async compute(model, texts, signal) {
-      const { data, shape } = await model.embed(texts, { pooling, dimensions, prompt, normalize, signal });
+      const call = { pooling, dimensions, prompt, normalize, signal };
+      const vectors = await model.embed(texts, { ...call, output: FORMS[output] });
+      const { data, shape } = vectors;
       const width = shape[1]!;
-      return texts.map((text, n) => [{ text }, data.subarray(n * width, (n + 1) * width)]);
+      return texts.map((text, n) => {
+        const values = data.subarray(n * width, (n + 1) * width);
+        return [{ text }, 'scales' in vectors ? { values, scale: vectors.scales[n]! } : { values }];
+      });
     },
   });
 }

@@ -1,6 +1,7 @@
 /** `heed inspect`: the family, sizes and parameters of a model. */
 import type { Command } from 'commander';
-import { type ModelOptions, openModel } from '../model.js';
+import { HeedError, load } from '../../index.js';
+import type { ModelOptions } from '../model.js';
 import { addExamples, addJson, addModel, refuseBoth } from '../options.js';
 import { printJson, printTable } from '../terminal.js';
 
@@ -9,31 +10,37 @@ type Options = ModelOptions & { json?: boolean };
 export function addInspect(program: Command): void {
   const command = program.command('inspect [model]').description('print the family, sizes and parameters of a model');
   addModel(command);
-  addJson(command, 'the configuration as one line of JSON');
+  addJson(command, 'the same as one line of JSON');
   addExamples(command, 'heed inspect ./model').action((model: string | undefined, options: Options) => {
     refuseBoth('--model', 'a model', options.model !== undefined && model !== undefined);
     return inspect({ ...options, model: model ?? options.model });
   });
 }
 
-async function inspect(options: Options): Promise<void> {
-  using model = await openModel(options);
-  const { config } = model;
-  if (options.json) return printJson(config);
+async function inspect({ model: source, dtype, json }: Options): Promise<void> {
+  using heed = await load();
+  const found = await heed.inspect(source);
+  if (json) return printJson(found);
+  const bytes = (count: number | null) => (count === null ? 'unknown' : `${count.toLocaleString('en')} bytes`);
+  const { fp32, q8 } = found.memory;
   printTable([
-    ['family', config.family],
-    ['parameters', config.parameterCount.toLocaleString('en')],
-    ['stored as', config.storage.join(', ')],
-    ['layers', `${config.numLayers}`],
-    ['heads', `${config.numHeads}`],
-    ['width', `${config.embedDim}`],
-    ['feed-forward', `${config.feedForwardDim}`],
-    ['vocabulary', config.vocabSize.toLocaleString('en')],
-    ['longest text', `${config.maxLength} tokens`],
-    ['tokenizer', config.hasTokenizer ? 'yes' : 'none: token ids only'],
-    ['vectors', `${config.pooling}${config.normalize ? ', normalized' : ''}`],
-    ['prompts', Object.keys(config.prompts).join(', ') || 'none'],
-    ['labels', config.labels.join(', ') || 'none'],
-    ['unused tensors', config.unusedTensors.join(', ') || 'none'],
+    ['family', found.family],
+    ['parameters', found.parameterCount.toLocaleString('en')],
+    ['stored as', found.storage.join(', ')],
+    ['download', bytes(found.download[dtype ?? 'fp32'])],
+    ['memory', dtype ? bytes(found.memory[dtype]) : `${bytes(fp32)}, with --dtype q8 ${bytes(q8)}`],
+    ['layers', `${found.numLayers}`],
+    ['heads', `${found.numHeads}`],
+    ['width', `${found.embedDim}`],
+    ['feed-forward', `${found.feedForwardDim}`],
+    ['vocabulary', found.vocabSize.toLocaleString('en')],
+    ['longest text', `${found.maxLength} tokens`],
+    ['vectors', `${found.pooling}${found.normalize ? ', normalized' : ''}`],
+    ['prompts', Object.keys(found.prompts).join(', ') || 'none'],
+    ['labels', found.labels.join(', ') || 'none'],
+    ...found.files.map(({ path, bytes: size }): [string, string] => ['file', `${path}, ${bytes(size)}`]),
+    ['missing', found.missing.join('; ') || 'nothing'],
+    ['unused tensors', found.unusedTensors.join(', ') || 'none'],
   ]);
+  if (found.problem !== null) throw new HeedError('UNSUPPORTED', found.problem);
 }

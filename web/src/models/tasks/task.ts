@@ -30,8 +30,8 @@ export function taskOptions<S extends Record<string, Reader<unknown>>>(
 }
 
 /** One text or several, as a list. */
-export function listOfTexts(input: unknown): string[] {
-  const given = texts(input, 'texts');
+export function listOfTexts(input: unknown, name = 'texts'): string[] {
+  const given = texts(input, name);
   return typeof given === 'string' ? [given] : given;
 }
 

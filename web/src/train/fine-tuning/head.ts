@@ -1,6 +1,6 @@
 /** Classifiers of texts: their layers while they are trained, and as the head of a model. */
 import { invalid } from '../../error.js';
-import { activation } from '../../models/families.js';
+import { activation } from '../../models/family.js';
 import type { EmbedOptions } from '../../models/model.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { Chain, filled, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';

@@ -1,0 +1,280 @@
+/** `heed.quantize`: what the folders that it writes load as, what it copies, and what it refuses. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { load, type PretrainedModel, similarity } from 'heed';
+import { afterAll, describe, expect, test } from 'vitest';
+import { INT4_LEVELS, int4Rows, int8Rows } from '../../../web/src/io/quantize-rows.js';
+import { writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { bertFiles, idsOf } from './bert-files.js';
+import { bytesOf, expectClose, fixtures, readSafetensors } from './fixtures.js';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const scratch = mkdtempSync(join(tmpdir(), 'heed-quantize-'));
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+const sizes = { width: 32, inner: 64, heads: 4, layers: 2, vocab: 50, positions: 40 };
+const input = { inputIds: idsOf([7, 12, 3], sizes.vocab) };
+const texts = ['the quick fox', 'a brown x', 'z 12'];
+const header = (file: Uint8Array) =>
+  JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))));
+const tensorsOf = (file: Uint8Array) => {
+  const path = join(scratch, 'tensors.safetensors');
+  writeFileSync(path, file);
+  return readSafetensors(path);
+};
+const embedded = async (files: object, dtype: 'fp32' | 'q8', given: object | string[] = input) => {
+  using model: PretrainedModel = await heed.fromPretrained(files as never, { dtype });
+  return await model.embed(given as never);
+};
+const cosines = (a: Awaited<ReturnType<typeof embedded>>, b: typeof a) =>
+  a.toArray<number[][]>().map((row, n) => similarity([row], [b.toArray<number[][]>()[n]!]).data[0]!);
+
+describe('int8', () => {
+  const original = bertFiles(sizes);
+
+  test('has rows with a scale each, before their integers; the rest is as it was', async () => {
+    const { files, report } = await heed.quantize({ ...original, 'notes/READ ME.txt': 'text', 'pytorch_model.bin': 'x' });
+    expect(Object.keys(files).sort()).toEqual(['config.json', 'model.safetensors', 'notes/READ ME.txt']);
+    expect(new TextDecoder().decode(files['notes/READ ME.txt'])).toBe('text');
+    const before = tensorsOf(original['model.safetensors']!);
+    const entries = header(files['model.safetensors']!);
+    const query = 'encoder.layer.0.attention.self.query.weight';
+    expect(entries[query]).toMatchObject({ dtype: 'I8', shape: [32, 32] });
+    expect(entries[`${query}_scale`]).toMatchObject({ dtype: 'F32', shape: [32, 1] });
+    expect(entries[`${query}_scale`].data_offsets[1]).toBe(entries[query].data_offsets[0]);
+    const { data, scales } = int8Rows(before.get(query)!.data, 32, { table: false, tensor: query });
+    const body = files['model.safetensors']!.subarray(files['model.safetensors']!.length - Math.max(...Object.values(entries as Record<string, { data_offsets?: number[] }>).map((entry) => entry.data_offsets?.[1] ?? 0)));
+    const bytes = (name: string) => body.slice(...(entries[name].data_offsets as [number, number]));
+    expect(new Int8Array(bytes(query).buffer)).toEqual(data);
+    expect(new Float32Array(bytes(`${query}_scale`).buffer)).toEqual(scales);
+    for (const name of ['embeddings.token_type_embeddings.weight', 'encoder.layer.1.output.dense.bias'])
+      expect(new Float32Array(bytes(name).buffer)).toEqual(before.get(name)!.data);
+    expect(report.leftOut).toEqual(['pytorch_model.bin']);
+    expect(report.int8).toHaveLength(2 + 6 * 2);
+    expect(report.bytesAfter).toBe(Object.values(files).reduce((sum, { length }) => sum + length, 0));
+    expect(report.bytesAfter).toBeLessThan(0.5 * report.bytesBefore);
+    expect(report.loss).toBeNull();
+  });
+
+  test("loads as 'q8' with the matrices that quantizing at load makes, and as 'fp32' dequantized", async () => {
+    // With a table that int8 holds exactly, both are the same, bit for bit.
+    const tensors = tensorsOf(original['model.safetensors']!);
+    const entries = header(original['model.safetensors']!);
+    for (const [name, { data, shape }] of tensors)
+      if (name.startsWith('embeddings.') && shape.length === 2) data.forEach((v, i) => (data[i] = i % shape[1]! === 0 ? 127 / 256 : Math.round(v * 400) / 256));
+    const exact = {
+      ...original,
+      'model.safetensors': writeSafetensors([...tensors].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }))),
+    };
+    const { files } = await heed.quantize(exact);
+    expect(await embedded(files, 'q8')).toEqual(await embedded(exact, 'q8'));
+    const fp32 = await embedded(files, 'fp32');
+    expect(fp32).not.toEqual(await embedded(exact, 'fp32'));
+    for (const cosine of cosines(fp32, await embedded(exact, 'fp32'))) expect(cosine).toBeGreaterThan(0.999);
+  });
+
+  test('reports the loss on texts', async () => {
+    const { files, report } = await heed.quantize(tinyModel(), { texts });
+    for (const dtype of ['fp32', 'q8'] as const) {
+      const found = cosines(await embedded(tinyModel(), 'fp32', texts), await embedded(files, dtype, texts));
+      const { mean, worst, text } = report.loss![dtype];
+      expect(worst).toBeCloseTo(Math.min(...found), 6);
+      expect(mean).toBeCloseTo(found.reduce((a, b) => a + b) / 3, 6);
+      expect(text).toBe(texts[found.indexOf(Math.min(...found))]);
+    }
+  });
+
+  test.each(['distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert', 'roberta', 'bert-f16', 'bert-bf16'])(
+    '%s',
+    async (name) => {
+      const folder = bytesOf(join(fixtures, name));
+      const { files } = await heed.quantize(folder);
+      const { inputIds } = JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
+      for (const dtype of ['fp32', 'q8'] as const)
+        for (const cosine of cosines(await embedded(folder, 'fp32', { inputIds }), await embedded(files, dtype, { inputIds })))
+          expect(cosine).toBeGreaterThan(0.99);
+    },
+  );
+
+  test.each(['int8', 'int4'] as const)('tables that arrive in several chunks: %s', async (tables) => {
+    const large = bertFiles({ ...sizes, vocab: 75_000, layers: 0 });
+    const { files } = await heed.quantize(large, { tables });
+    const ids = { inputIds: [[0, 1, 32_767, 32_768, 40_000, 65_535, 65_536, 74_999]] };
+    for (const dtype of ['fp32', 'q8'] as const) {
+      const vectors = async (from: object) => {
+        using model = await heed.fromPretrained(from as never, { dtype });
+        return (await model.encode(ids)).lastHiddenState.at(0) as never;
+      };
+      for (const cosine of cosines(await vectors(large), await vectors(files))) expect(cosine).toBeGreaterThan(0.98);
+    }
+  });
+
+  test('shards become one file', async () => {
+    const entries = header(original['model.safetensors']!);
+    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
+    const parts = [all.slice(0, 10), all.slice(10)];
+    const file = (i: number) => `model-0000${i + 1}-of-00002.safetensors`;
+    const { 'model.safetensors': _, ...others } = original;
+    const sharded = {
+      ...others,
+      ...Object.fromEntries(parts.map((part, i) => [file(i), writeSafetensors(part)])),
+      'model.safetensors.index.json': JSON.stringify({ weight_map: Object.fromEntries(parts.flatMap((part, i) => part.map(({ name }) => [name, file(i)]))) }),
+    };
+    const { files } = await heed.quantize(sharded);
+    expect(Object.keys(files).sort()).toEqual(['config.json', 'model.safetensors']);
+    expect(await embedded(files, 'q8')).toEqual(await embedded((await heed.quantize(original)).files, 'q8'));
+  });
+});
+
+describe('4-bit tables', () => {
+  const name = 'embeddings.word_embeddings.weight';
+
+  /** The folder with the table's values as fp32. */
+  const decoded = (files: Record<string, Uint8Array | string>, prefix = '') => {
+    const tensors = tensorsOf(files['model.safetensors'] as Uint8Array);
+    const { data, shape } = tensors.get(prefix + name)!;
+    const { data: bytes, scales } = int4Rows(data, shape[1]!, { tensor: name });
+    const groups = Math.ceil(shape[1]! / 32);
+    data.forEach((_, i) => {
+      const [row, k] = [Math.floor(i / shape[1]!), i % shape[1]!];
+      data[i] = scales[row * groups + Math.floor(k / 32)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (k & 1))) & 15]!;
+    });
+    const entries = header(files['model.safetensors'] as Uint8Array);
+    const all = [...tensors].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
+    return { ...files, 'model.safetensors': writeSafetensors(all) };
+  };
+
+  test('are looked up in both dtypes', async () => {
+    const original = bertFiles({ ...sizes, width: 40 });
+    const { files, report } = await heed.quantize(original, { tables: 'int4' });
+    expect(report.int4).toEqual([name]);
+    expect(header(files['model.safetensors']!)[name]).toMatchObject({ dtype: 'U8', shape: [50, 20] });
+    expect(header(files['model.safetensors']!)[`${name}_scale`]).toMatchObject({ dtype: 'BF16', shape: [50, 2] });
+    const rowsOf = async (from: object, dtype: 'fp32' | 'q8') => {
+      using model = await heed.fromPretrained(from as never, { dtype });
+      return (await model.encode(input, { outputHiddenStates: true })).hiddenStates[0]!;
+    };
+    const fp32 = await rowsOf(files, 'fp32');
+    expect(await rowsOf(files, 'q8')).toEqual(fp32);
+    // Position embeddings are int8 in one and fp32 in the other.
+    const reference = await rowsOf(decoded(original), 'fp32');
+    reference.data.forEach((v, i) => expect(Math.abs(fp32.data[i]! - v)).toBeLessThan(0.05));
+    for (const cosine of cosines(await embedded(original, 'fp32'), await embedded(files, 'q8')))
+      expect(cosine).toBeGreaterThan(0.97);
+  });
+
+  test('without their mark in config.json they become int8 in memory', async () => {
+    const original = bertFiles(sizes);
+    const { files } = await heed.quantize(original, { tables: 'int4' });
+    const unmarked = { ...files, 'config.json': original['config.json']! };
+    expect(await embedded(unmarked, 'fp32')).toEqual(await embedded(files, 'fp32'));
+    for (const cosine of cosines(await embedded(unmarked, 'q8'), await embedded(files, 'q8'))) expect(cosine).toBeGreaterThan(0.999);
+  });
+
+  test('are the output layer of masked language models', async () => {
+    const { files } = await heed.quantize(tinyModel(), { tables: 'int4' });
+    const logits = async (dtype: 'fp32' | 'q8', from: object = files) => {
+      using model = await heed.fromPretrained(from as never, { dtype });
+      return (await model.predict('fill-mask', 'the [MASK] fox')).logits;
+    };
+    const [fp32, q8] = [await logits('fp32'), await logits('q8')];
+    expect(q8.shape).toEqual(fp32.shape);
+    expect(similarity([[...q8.data]], [[...fp32.data]]).data[0]).toBeGreaterThan(0.99);
+    expectClose(await logits('fp32', decodedLogits(files)), fp32, 'logits');
+  });
+
+  /** The same quantized folder whose table is stored as fp32. */
+  function decodedLogits(files: Record<string, Uint8Array>) {
+    const file = files['model.safetensors']!;
+    const entries = header(file);
+    delete entries.__metadata__;
+    const begin = file.length - Math.max(...Object.values(entries as Record<string, { data_offsets: number[] }>).map(({ data_offsets: [, end] }) => end!));
+    const tensors = Object.entries(entries as Record<string, { dtype: 'F32'; shape: number[]; data_offsets: [number, number] }>).map(
+      ([name, { dtype, shape, data_offsets: [from, to] }]) => ({ name, dtype, shape, data: file.slice(begin + from, begin + to) as ArrayBufferView }),
+    );
+    const table = tensors.find(({ name }) => name.endsWith('word_embeddings.weight'))!;
+    const source = tensorsOf(tinyModel()['model.safetensors'] as Uint8Array).get(table.name)!;
+    const width = source.shape[1]!;
+    const { data: bytes, scales } = int4Rows(source.data, width, { tensor: 'w' });
+    const values = source.data.map((_, i) => scales[Math.floor(i / width)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (i & 1))) & 15]!);
+    Object.assign(table, { dtype: 'F32', shape: source.shape, data: values });
+    const others = tensors.filter(({ name }) => name !== `${table.name}_scale`);
+    return { ...files, 'model.safetensors': writeSafetensors(others) };
+  }
+});
+
+describe('in Node', () => {
+  test('writes a new folder, beside its name until it is whole', async () => {
+    const out = join(scratch, 'out');
+    const { files, report } = await heed.quantize(tinyModel(), { out, tables: 'int4' });
+    expect(files).toEqual({});
+    const inMemory = (await heed.quantize(tinyModel(), { tables: 'int4' })).files;
+    expect(bytesOf(out)).toEqual(Object.fromEntries(Object.entries(inMemory).map(([path, bytes]) => [path, new Uint8Array(bytes)])));
+    expect(report.files.map(({ path }) => path).sort()).toEqual(Object.keys(inMemory).sort());
+    await expect(heed.quantize(tinyModel(), { out })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: `out: expected a new folder's path, got '${out}', which exists`,
+    });
+    // A folder as source: hidden files and weights for other programs stay behind.
+    writeFileSync(join(out, '.hidden'), 'x');
+    const again = join(scratch, 'again');
+    await expect(heed.quantize(out, { out: again })).rejects.toMatchObject({ code: 'INVALID_FILE', message: expect.stringContaining('weights that are not quantized') });
+    expect(existsSync(again)).toBe(false);
+  });
+
+  test('leaves nothing behind when it fails or is stopped', async () => {
+    const bad = bertFiles(sizes);
+    new DataView(bad['model.safetensors']!.buffer).setFloat32(bad['model.safetensors']!.length - 4 * 64 * 32, Number.NaN, true);
+    const out = join(scratch, 'bad');
+    await expect(heed.quantize(bad, { out })).rejects.toMatchObject({ code: 'INVALID_FILE', message: expect.stringMatching(/expected finite weights, got NaN in row \d+/) });
+    const stop = new AbortController();
+    await expect(
+      heed.quantize(tinyModel(), { out, signal: stop.signal, onProgress: () => stop.abort(new Error('enough')) }),
+    ).rejects.toThrow('enough');
+    expect(readdirSync(scratch).filter((name) => name.startsWith('bad'))).toEqual([]);
+  });
+});
+
+describe('refuses', () => {
+  test.each<[string, () => Promise<unknown>, string]>([
+    ['quantized folders', async () => heed.quantize((await heed.quantize(bertFiles(sizes))).files), 'expected weights that are not quantized, got'],
+    ['odd widths in 4 bits', () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { tables: 'int4' }), "expected an even width for tables: 'int4', got 33"],
+    ['texts without a tokenizer', () => heed.quantize(bertFiles(sizes), { texts: ['a'] }), 'quantize.texts: expected none for a folder without tokenizer.json, got 1'],
+    ['no texts', () => heed.quantize(bertFiles(sizes), { texts: [] }), 'quantize.texts: expected at least one text'],
+    ['unknown tables', () => heed.quantize(bertFiles(sizes), { tables: 'int2' as 'int4' }), "quantize.tables: expected one of 'int8', 'int4'"],
+    ['no weights', () => heed.quantize({ 'config.json': bertFiles(sizes)['config.json']! }), "expected 'model.safetensors' among its files"],
+  ])('%s', async (_, call, message) => {
+    await expect(call()).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining(message) });
+  });
+
+  test('4-bit data that is truncated or has other scales', async () => {
+    const { files } = await heed.quantize(bertFiles(sizes), { tables: 'int4' });
+    const changed = (change: (entries: Record<string, { dtype: string; shape: number[] }>) => void) => {
+      const file = files['model.safetensors']!;
+      const entries = header(file);
+      const end = 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true);
+      change(entries);
+      const json = new TextEncoder().encode(JSON.stringify(entries));
+      const prefix = new Uint8Array(8);
+      new DataView(prefix.buffer).setUint32(0, json.length, true);
+      return { ...files, 'model.safetensors': new Uint8Array([...prefix, ...json, ...file.subarray(end)]) };
+    };
+    const table = 'embeddings.word_embeddings.weight';
+    for (const [folder, message] of [
+      [changed((entries) => { entries[table]!.shape = [25, 32]; }), 'expected [50, 32], as config.json says, got shape [25, 32] of two columns each'],
+      [changed((entries) => { entries[table]!.shape = [50 * 16]; }), 'expected [50, 32], as config.json says'],
+      [changed((entries) => { entries[`${table}_scale`]!.dtype = 'I8'; entries[`${table}_scale`]!.shape = [50, 2]; }), `tensor '${table}_scale': expected 50 scales, one per row, got 100`],
+      [{ ...files, 'model.safetensors': files['model.safetensors']!.subarray(0, -3) }, 'truncated'],
+    ] as const)
+      for (const dtype of ['fp32', 'q8'] as const)
+        await expect(heed.fromPretrained(folder, { dtype })).rejects.toThrow(message);
+    // Rows that config.json says have 4 bits, and have not.
+    const { quantization_config } = JSON.parse(new TextDecoder().decode(files['config.json']));
+    const original = bertFiles(sizes);
+    const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
+    await expect(heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' })).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
+    await heed.fromPretrained(files, { dtype: 'q8' }); // works afterwards
+  });
+});

@@ -1,0 +1,83 @@
+/** Sparse vectors. Expected values: the masked language models' logits by PyTorch (tests/fixtures/models/generate.py), and SPLADE's formula. */
+import { load, sparseDot } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { fixture } from './fixtures.js';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+
+/** w_j over the tokens that are not padding, from logits [N,L,V]. */
+function expectedOf(name: string, sums: boolean): Float64Array[] {
+  const { expected, input } = fixture(name);
+  const { data, shape } = expected.get('mask')!;
+  const [count, length, words] = shape as [number, number, number];
+  return Array.from({ length: count }, (_, n) => {
+    const weights = new Float64Array(words);
+    for (let i = 0; i < length; i++) {
+      if (input.attentionMask![n]![i] !== 1) continue;
+      for (let j = 0; j < words; j++) {
+        const weight = Math.log1p(Math.max(0, data[(n * length + i) * words + j]!));
+        weights[j] = sums ? weights[j]! + weight : Math.max(weights[j]!, weight);
+      }
+    }
+    return weights;
+  });
+}
+
+const modules = JSON.stringify([
+  { idx: 0, name: '0', path: '', type: 'sentence_transformers.sparse_encoder.models.MLMTransformer.MLMTransformer' },
+  { idx: 1, name: '1', path: '1_SpladePooling', type: 'sentence_transformers.sparse_encoder.models.SpladePooling' },
+]);
+
+describe.each(['bert', 'distilbert', 'roberta', 'modernbert'])('%s', (name) => {
+  test.each(['max', 'sum'])('%s', async (strategy) => {
+    const { input } = fixture(name);
+    const pooling = JSON.stringify({ pooling_strategy: strategy, activation_function: 'relu' });
+    using model = await heed.fromPretrained({ ...tinyModel(name), 'modules.json': modules, '1_SpladePooling/config.json': pooling });
+    const vectors = await model.embedSparse(input);
+    expectedOf(name, strategy === 'sum').forEach((weights, n) => {
+      const { indices, values } = vectors[n]!;
+      const dense = new Float64Array(weights.length);
+      indices.forEach((j, i) => {
+        dense[j] = values[i]!;
+      });
+      weights.forEach((weight, j) => {
+        expect(Math.abs(dense[j]! - weight), `text ${n}, token ${j}`).toBeLessThanOrEqual(1e-5 + 1e-4 * weight);
+      });
+      expect([...indices]).toEqual([...indices].sort((a, b) => a - b));
+      expect(values.every((value) => value > 0)).toBe(true);
+    });
+  });
+});
+
+test('texts of more tokens than have logits at once, alone and in a list, here and in a worker', async () => {
+  using model = await heed.fromPretrained(tinyModel());
+  const texts = ['the quick brown fox '.repeat(9), 'a x'];
+  const vectors = await model.embedSparse(texts);
+  expect(await model.embedSparse(texts[0]!)).toEqual([vectors[0]]);
+  using worker = await heed.fromPretrained(tinyModel(), { worker: true });
+  expect(await worker.embedSparse(texts)).toEqual(vectors);
+  const { logits } = await model.predict('fill-mask', '[MASK]');
+  expect(logits.shape[1]).toBeGreaterThan(Math.max(...vectors[0]!.indices));
+});
+
+test('the dot product of sparse vectors', () => {
+  const vector = (entries: Record<number, number>) => ({
+    indices: Int32Array.from(Object.keys(entries), Number),
+    values: Float32Array.from(Object.values(entries)),
+  });
+  expect(sparseDot(vector({ 1: 2, 5: 3, 9: 4 }), vector({ 0: 7, 5: 0.5, 9: 2, 11: 1 }))).toBe(9.5);
+  expect(sparseDot(vector({}), vector({ 1: 1 }))).toBe(0);
+  expect(() => sparseDot(vector({ 1: 1 }), { indices: new Int32Array(2), values: new Float32Array(1) })).toThrow('sparseDot: b: expected as many values as indices, got 1 and 2');
+});
+
+test('says what is missing', async () => {
+  using model = await heed.fromPretrained(tinyModel('nomic_bert'));
+  await expect(model.embedSparse('a')).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+  const other = { ...tinyModel(), 'modules.json': modules };
+  for (const [config, message] of [
+    [{ pooling_strategy: 'mean' }, 'pooling_strategy: expected \'max\' or \'sum\', got "mean"'],
+    [{ activation_function: 'log1p_relu' }, "activation_function: expected 'relu', got 'log1p_relu'"],
+  ] as const)
+    await expect(heed.fromPretrained({ ...other, '1_SpladePooling/config.json': JSON.stringify(config) })).rejects.toThrow(message);
+});

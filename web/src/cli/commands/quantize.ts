@@ -1,0 +1,60 @@
+/** `heed quantize`: a model's folder with int8 matrices and int8 or 4-bit tables. */
+import type { Command } from 'commander';
+import { type Heed, load, type Loss, type QuantizeOptions } from '../../index.js';
+import { addExamples, addJson, choice } from '../options.js';
+import { Progress } from '../progress.js';
+import { Input } from '../records.js';
+import { printJson, printTable } from '../terminal.js';
+
+interface Options {
+  out: string;
+  tables?: 'int8' | 'int4';
+  texts?: string;
+  json?: boolean;
+}
+
+export function addQuantize(program: Command): void {
+  const command = program
+    .command('quantize <folder>')
+    .description("write a model's folder with int8 matrices, a quarter of its bytes")
+    .requiredOption('--out <folder>', 'a new folder')
+    .addOption(choice('--tables <type>', 'the table of words: int8, or int4 for half of its bytes', ['int8', 'int4']))
+    .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
+  addJson(command, 'the report as one line of JSON');
+  addExamples(
+    command,
+    'heed quantize ./model --out ./model-int8',
+    'heed quantize ./model --out ./model-int4 --tables int4 --texts sentences.txt',
+  ).action(quantize);
+}
+
+async function quantize(folder: string, { out, tables, texts: file, json }: Options): Promise<void> {
+  const texts = file === undefined ? undefined : await allTexts(file);
+  using heed = await load();
+  const report = await quantized(heed, folder, { out, tables, texts });
+  if (json) return printJson(report);
+  const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
+  const cosines = ({ mean, worst, text }: Loss) =>
+    `mean ${mean.toFixed(5)}, worst ${worst.toFixed(5)} (${text.slice(0, 60)})`;
+  const { loss, leftOut } = report;
+  printTable([
+    ['before', bytes(report.bytesBefore)],
+    ['after', `${bytes(report.bytesAfter)} in ${out}`],
+    ['tensors', `${report.int8.length} int8, ${report.int4.length} int4`],
+    ['left out', leftOut.join(', ') || 'nothing'],
+    ...(loss ? Object.entries(loss).map(([dtype, each]): [string, string] => [`cosine, ${dtype}`, cosines(each)]) : []),
+  ]);
+}
+
+async function quantized(heed: Heed, folder: string, options: QuantizeOptions) {
+  using progress = new Progress('quantizing', 'bytes');
+  const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
+  return (await heed.quantize(folder, { ...options, onProgress })).report;
+}
+
+/** The texts of a file of lines, .jsonl or .csv. */
+async function allTexts(file: string): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const text of new Input([file], { field: 'text' }).texts()) texts.push(text);
+  return texts;
+}

@@ -1,0 +1,170 @@
+/** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
+import { HeedError, invalidFile } from '../error.js';
+import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
+import { discard } from '../io/list-files.js';
+import { ByteReader } from '../io/reader.js';
+import { parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { optional, readOptions, type Schema, signal, text } from '../options.js';
+import type { SignalLike } from '../platform.js';
+import { elementCount } from '../tensor.js';
+import { Settings } from './config.js';
+import { familyOf, parameterRowsOf } from './families.js';
+import { readSentenceConfig } from './sentence-transformers.js';
+import { STATIC, tableSettings } from './static-embedding.js';
+import { isHeadTensor } from './task-heads.js';
+import { bareName, openWeights, WORD_TABLE } from './weights.js';
+
+export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision'> {
+  signal?: SignalLike;
+}
+
+export interface Inspection {
+  /** config.json's model_type. */
+  family: string;
+  /** Why `fromPretrained` would refuse the folder; null if nothing speaks against it so far. */
+  problem: string | null;
+  vocabSize: number;
+  embedDim: number;
+  numLayers: number;
+  numHeads: number;
+  feedForwardDim: number;
+  /** The architecture's limit on a text's tokens. */
+  maxLength: number;
+  /** Numbers in the tensors that the model uses, heads included. */
+  parameterCount: number;
+  /** Types of the encoder's matrices: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
+  storage: string[];
+  pooling: string;
+  normalize: boolean;
+  prompts: Record<string, string>;
+  labels: string[];
+  /** The files that `fromPretrained` reads, with their bytes; null if the server does not say. */
+  files: { path: string; bytes: number | null }[];
+  /** The bytes of all these files, which are the same for both dtypes; null if a server does not say all. */
+  download: { fp32: number | null; q8: number | null };
+  /** The bytes of the encoder's weights in memory. */
+  memory: { fp32: number; q8: number };
+  /** What the folder lacks: files without which something does not work. */
+  missing: string[];
+  /** Tensors that the model does not use. */
+  unusedTensors: string[];
+}
+
+const schema = {
+  remoteHost: optional(text, undefined),
+  revision: optional(text, undefined),
+  signal,
+} satisfies Schema<InspectOptions>;
+
+/** As `Heed.inspect`. */
+export async function inspect(source: ModelSource, options?: InspectOptions): Promise<Inspection> {
+  const read = readOptions('inspect', schema, options);
+  const { signal } = read;
+  const files: Inspection['files'] = [];
+  const sizes: (number | null)[] = [];
+  const opened = await openFolder(source, read);
+  async function open(path: string, how: Parameters<ModelFolder['open']>[1]): Promise<OpenFile | null> {
+    const file = await opened.open(path, how);
+    if (!file) return null;
+    const bytes = expectedSize(file);
+    files.push({ path, bytes });
+    if (!file.name.includes('.safetensors: ')) sizes.push(bytes); // not a part of a packed file
+    return file;
+  }
+  const folder = { open } as ModelFolder;
+  const settingsFile = await folder.open('config.json', { required: true, signal });
+  const settings = Settings.parse(await readAll(settingsFile), settingsFile.name);
+  let problem: string | null = null;
+  const attempt = async <T>(body: () => T | Promise<T>, fallback: T): Promise<T> => {
+    try {
+      return await body();
+    } catch (error) {
+      if (!(error instanceof HeedError) || !['INVALID_FILE', 'UNSUPPORTED', 'NOT_FOUND'].includes(error.code)) throw error;
+      problem ??= error.message;
+      return fallback;
+    }
+  };
+  const isStatic = settings.get('model_type') === STATIC;
+  let known = isStatic ? null : await attempt(() => familyOf(settings), null);
+  const sentence = await attempt(() => readSentenceConfig(folder, signal), null);
+  const hasTokenizer = await peek(folder, 'tokenizer.json', signal);
+  await peek(folder, 'tokenizer_config.json', signal);
+  for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
+  const entries = await attempt(() => tensorsOf(folder, signal), []);
+
+  if (isStatic) {
+    const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find(({ name }) => !name.endsWith('_scale')) ?? {};
+    const sizes = tableSettings(settings, rows, dtype === 'U8' ? 2 * columns : columns, '');
+    known = await attempt(() => familyOf(sizes), null);
+  }
+  const config = known?.config;
+  const rows = known && parameterRowsOf(known.family, known.config);
+  const tied = settings.flag('tie_word_embeddings', true);
+  const prefix = known?.family.prefix ?? '';
+  const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
+  const isScale = ({ name }: TensorEntry) => name.endsWith('_scale');
+  const isUsed = (entry: TensorEntry) => parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied);
+  const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
+  const count = (entry: TensorEntry) => elementCount(entry.shape) * (entry.dtype === 'U8' ? 2 : 1);
+  const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
+  const isMatrix = (entry: TensorEntry) =>
+    entry.shape.length === 2 && (!parameterOf(entry)!.startsWith('embeddings.') || parameterOf(entry) === WORD_TABLE);
+  const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry) * count(entry), 0);
+  const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
+  const missing = [
+    ...(hasTokenizer ? [] : ['tokenizer.json: only token ids can be given']),
+    ...(files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
+      ? []
+      : ['modules.json: the mean is used, and vectors are not normalized']),
+    ...(entries.length > 0 ? [] : ['model.safetensors: the weights']),
+  ];
+  return {
+    family: String(settings.get('model_type') ?? 'none'),
+    problem,
+    vocabSize: config?.vocabSize ?? 0,
+    embedDim: config?.embedDim ?? 0,
+    numLayers: config?.numLayers ?? 0,
+    numHeads: config?.numHeads ?? 0,
+    feedForwardDim: config?.feedForwardDim ?? 0,
+    maxLength: config ? config.maxPositions - config.positionOffset : 0,
+    parameterCount: used.reduce((sum, entry) => sum + count(entry), 0),
+    storage: [...new Set(encoder.filter(({ shape }) => shape.length > 1).map(({ dtype }) => dtype))],
+    pooling: sentence?.pooling.join('+') ?? 'mean',
+    normalize: sentence?.normalize ?? false,
+    prompts: sentence?.prompts ?? {},
+    labels: (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
+    files,
+    download: { fp32: download, q8: download },
+    memory: {
+      fp32: memoryOf(() => 4),
+      q8: memoryOf((entry) => (entry.dtype === 'U8' ? 5 / 8 : isMatrix(entry) ? 1 : 4)),
+    },
+    missing,
+    unusedTensors: entries.filter((entry) => !isUsed(entry) && !isScale(entry)).map(({ name }) => name),
+  };
+}
+
+/** Whether there is such a file, which is not read. */
+async function peek(folder: ModelFolder, path: string, signal: SignalLike | undefined): Promise<boolean> {
+  const file = await folder.open(path, { signal });
+  if (file) await discard(file);
+  return file !== null;
+}
+
+/** The tensors that the headers of the weights list. */
+async function tensorsOf(folder: ModelFolder, signal: SignalLike | undefined): Promise<TensorEntry[]> {
+  const { files } = await openWeights(folder, signal);
+  const entries: TensorEntry[] = [];
+  for (const open of files) {
+    const reader = new ByteReader(await open());
+    try {
+      const [, json] = await readHeader(reader);
+      entries.push(...parseHeader(json, reader.file.name, reader.file.size));
+    } finally {
+      await reader.close();
+    }
+  }
+  if (entries.length === 0) throw invalidFile('model.safetensors', 'tensors', 'none');
+  return entries;
+}

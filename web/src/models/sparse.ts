@@ -1,0 +1,62 @@
+/** Sparse vectors of masked language models (SPLADE: Formal et al. 2021, arXiv:2107.05720). */
+import { guarded, invalid } from '../error.js';
+
+/** A vector over the vocabulary: its positive entries, in ascending order of their token ids. */
+export interface SparseVector {
+  indices: Int32Array;
+  values: Float32Array;
+}
+
+/** w_j = max_i log(1 + relu(logits_ij)) or, with `sums`, their sum over the tokens i. */
+export class SparsePooling {
+  readonly #weights: Float32Array;
+  readonly #sums: boolean;
+
+  constructor(vocabSize: number, sums: boolean) {
+    this.#weights = new Float32Array(vocabSize);
+    this.#sums = sums;
+  }
+
+  /** Adds the logits of some tokens, [tokens, V]. `bias` [V] is added to them. */
+  add(logits: Float32Array, bias: Float32Array | undefined): void {
+    const weights = this.#weights;
+    for (let at = 0; at < logits.length; at += weights.length)
+      for (let j = 0; j < weights.length; j++) {
+        const logit = logits[at + j]! + (bias?.[j] ?? 0);
+        // log(1 + x) preserves the order, so that a maximum needs it once, below.
+        if (this.#sums) weights[j]! += Math.log1p(Math.max(0, logit));
+        else if (!(logit <= weights[j]!)) weights[j] = logit; // also NaN
+      }
+  }
+
+  vector(): SparseVector {
+    const weights = this.#sums ? this.#weights : this.#weights.map((logit) => Math.log1p(logit));
+    const indices = Int32Array.from(weights.keys()).filter((j) => weights[j] !== 0);
+    return { indices, values: Float32Array.from(indices, (j) => weights[j]!) };
+  }
+}
+
+/**
+ * The dot product of two sparse vectors: the score of a document for a query.
+ *
+ * @example
+ * const [query, document] = await model.embedSparse(['a fox', 'the quick fox']);
+ * sparseDot(query, document);
+ */
+export function sparseDot(a: SparseVector, b: SparseVector): number {
+  const read = (name: string, vector: SparseVector) =>
+    guarded(name, () => {
+      const { indices, values } = vector;
+      if (indices.length === values.length) return { indices, values };
+      throw invalid(name, 'as many values as indices', `${values.length} and ${indices.length}`, 'SHAPE_MISMATCH');
+    });
+  const [x, y] = [read('sparseDot: a', a), read('sparseDot: b', b)];
+  let sum = 0;
+  for (let i = 0, j = 0; i < x.indices.length && j < y.indices.length; ) {
+    const difference = x.indices[i]! - y.indices[j]!;
+    if (difference === 0) sum += x.values[i]! * y.values[j]!;
+    if (difference <= 0) i++;
+    if (difference >= 0) j++;
+  }
+  return sum;
+}
