@@ -30,7 +30,7 @@ export function addEmbed(program: Command): void {
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
     .option('--no-normalize', 'leave vectors as they are');
   addOutput(command);
-  addJson(command, 'JSON: the default for vectors; for plans, what they print for people');
+  addJson(command, 'JSON lines, the default; with --plan, --work, --status or --finish one line of JSON');
   addParallel(command);
   addScale(command);
   addExamples(
