@@ -4,6 +4,7 @@ import { batches } from '../scale/batches.js';
 import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
 import { refuseBoth } from './options.js';
 import { type Output, type OutputVector, openOutput } from './output.js';
+import { inParallel } from './parallel.js';
 import { Progress } from './progress.js';
 import { Input, type RecordOptions } from './records.js';
 import { stoppable } from './signals.js';
@@ -77,20 +78,4 @@ async function writeAll(
     for (const [record, vector] of records) await output.write(record, vector);
     progress.update(seen, fraction);
   }
-}
-
-/** `compute` of each item, in their order, while up to `count` of them are computed. */
-export async function* inParallel<T, R>(
-  items: AsyncIterable<T>,
-  count: number,
-  compute: (item: T) => Promise<R>,
-): AsyncGenerator<R> {
-  const pending: Promise<R>[] = [];
-  for await (const item of items) {
-    const result = compute(item);
-    result.catch(() => {}); // reported when its turn comes
-    pending.push(result);
-    if (pending.length >= count) yield await pending.shift()!;
-  }
-  while (pending.length > 0) yield await pending.shift()!;
 }

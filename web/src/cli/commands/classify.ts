@@ -43,6 +43,12 @@ function classifyTexts(files: string[], options: Options): Promise<void> {
 
   function printLabels({ text, labels }: Classified): void {
     const shown = labels.slice(0, options.top ?? 1);
-    printTable(shown.map(({ label, score }, n) => [label.padEnd(width), score.toFixed(3), n === 0 ? text : '']));
+    printTable(
+      shown.map(({ label, score }, n) => [
+        label + ' '.repeat(width - displayWidth(label)),
+        score.toFixed(3),
+        n === 0 ? text : '',
+      ]),
+    );
   }
 }

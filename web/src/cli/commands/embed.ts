@@ -37,7 +37,7 @@ export function addEmbed(program: Command): void {
     .option('--no-normalize', 'leave vectors as they are')
     .addOption(choice('--output <type>', OUTPUT, ['fp32', 'int8', 'binary']));
   addOutput(command);
-  addJson(command, 'JSON: the default for vectors; for plans, what they print for people');
+  addJson(command, 'JSON lines, the default; with --plan, --work, --status or --finish one line of JSON');
   addParallel(command);
   addScale(command);
   addExamples(

@@ -5,10 +5,10 @@ import { semanticSearch, TextIndex } from '../../index.js';
 import { batches } from '../../scale/batches.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
+import { inParallel } from '../parallel.js';
 import { Progress } from '../progress.js';
 import { Input, type RecordOptions } from '../records.js';
 import { printJson, printTable } from '../terminal.js';
-import { inParallel } from '../write-records.js';
 
 type Options = ModelOptions &
   ParallelOptions &
