@@ -63,10 +63,9 @@ export default defineConfig({
           globalSetup: 'tests/arm64/setup.ts',
           include: [
             'tests/arm64/*.test.ts',
-            'tests/web/layers/{fixtures,properties,decoding}.test.ts',
-            'tests/web/{functions,masks,dropout}.test.ts',
-            'tests/web/models/{families,encode,int8,sentence,tasks}.test.ts',
-            'tests/web/train/{gradients,operations,trajectories}.test.ts',
+            'tests/web/layers/{fixtures,properties}.test.ts',
+            'tests/web/{functions,masks}.test.ts',
+            'tests/web/models/{families,int8,tasks}.test.ts',
           ],
           execArgv: ['--expose-gc'],
           // One worker for all files: starting one takes most of the minute that Vitest waits for it.

@@ -61,15 +61,8 @@ function measureNode(path, options) {
   return JSON.parse(lines.at(-1));
 }
 
-/** "Firefox 153" and so on. MiniBrowser's user agent names a version of Safari. */
-function browserName(userAgent) {
-  const [, name, version] =
-    userAgent.match(/(Firefox)\/(\d+)/) ??
-    userAgent.match(/(Chrome)\/(\d+)/) ??
-    userAgent.match(/(?<=Version\/)()(\d+\.\d+)/) ??
-    [];
-  return name === '' ? `WebKitGTK of Safari ${version}` : `${name} ${version}`;
-}
+/** "Firefox 153" and so on. The user agent of WebKitGTK has no version of its own. */
+const browserName = (userAgent) => userAgent.match(/(?:Firefox|Chrome)\/\d+/)?.[0].replace('/', ' ') ?? 'WebKitGTK';
 
 async function measureInBrowser(browser, options) {
   const { userAgent, result } = await runInPage(browser, './engine-latency.mjs', 'engineLatencyInPage', {

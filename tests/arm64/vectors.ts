@@ -1,4 +1,4 @@
-import { load } from '../../dist/index.js';
+import { load } from 'heed';
 
 /** By precision: the vectors of the shipped model in the SIMD128 build, whose results do not depend on the processor. */
 export type Vectors = Record<'fp32' | 'q8', number[]>;
