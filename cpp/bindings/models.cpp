@@ -41,7 +41,8 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.relative_distance, "relativeDistance"},
                           {&c.rotary_dim, "rotaryDim"},
                           {&c.window, "window"}});
-  read.operator()<double>({{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
+  read.operator()<double>(
+      {{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
   read.operator()<float>({{&c.attention_scale, "attentionScale"},
                           {&c.embedding_scale, "embeddingScale"},
                           {&c.norm_weight_offset, "normWeightOffset"}});

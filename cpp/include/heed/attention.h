@@ -65,8 +65,8 @@ PositionBias alibiBias(Index num_heads, Index max_distance);
 /// Throws kShapeMismatch for too few buckets, kInvalidArgument for distances that are too small.
 PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_distance, bool bidirectional);
 
-/// Relative positions of disentangled attention (He et al. 2021, arXiv:2006.03654, eq. 4): the score of query i and key j
-/// also has the terms Q_i PK_r^T (content to position) and K_j PQ_r^T (position to content), where r is the row for
+/// Relative positions of disentangled attention (He et al. 2021, arXiv:2006.03654, eq. 4): the score of query i and key
+/// j also has the terms Q_i PK_r^T (content to position) and K_j PQ_r^T (position to content), where r is the row for
 /// their distance i - j. C is the number of rows, each for one distance or a bucket of them.
 struct DisentangledPositions {
   ConstMatrixView key;          ///< PK (C, H Dk)
@@ -75,8 +75,8 @@ struct DisentangledPositions {
   const Index* rows = nullptr;  ///< (2 max_distance + 1); entry max_distance + (i - j) is r; ascending
 };
 
-/// The bucket of the distance i - j in DeBERTa v2, odd in the distance: itself up to half of the `buckets`, then growing
-/// logarithmically to buckets - 1 at `max_distance` - 1, and beyond. buckets < max_distance.
+/// The bucket of the distance i - j in DeBERTa v2, odd in the distance: itself up to half of the `buckets`, then
+/// growing logarithmically to buckets - 1 at `max_distance` - 1, and beyond. buckets < max_distance.
 Index logBucket(Index distance, Index buckets, Index max_distance);
 
 struct AttentionOptions {
@@ -89,9 +89,9 @@ struct AttentionOptions {
                                        ///< queries attends to head h Hk / H (Ainslie et al. 2023, arXiv:2305.13245)
   const PositionBias* bias = nullptr;  ///< added to the scaled scores
   const DisentangledPositions* positions = nullptr;  ///< adds its terms to the scores before they are scaled
-  std::span<const float> head_mask;    ///< (H) or (N, H): factor on each head's output; 0 switches it off; empty: all 1
-  float dropout = 0;                   ///< dropout rate on the weights, with inverted scaling; 0 outside training
-  DropoutKey dropout_key;              ///< identifies the draws if dropout > 0
+  std::span<const float> head_mask;  ///< (H) or (N, H): factor on each head's output; 0 switches it off; empty: all 1
+  float dropout = 0;                 ///< dropout rate on the weights, with inverted scaling; 0 outside training
+  DropoutKey dropout_key;            ///< identifies the draws if dropout > 0
 };
 
 /// Inputs of attention: the rows of all sequences, one sequence after the other.

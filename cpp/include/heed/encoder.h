@@ -22,9 +22,9 @@ struct EncoderLayerOptions {
   bool norm_first = false;  ///< pre-norm: x + f(LN(x)); post-norm: LN(x + f(x))
   float eps = 1e-5f;
   float dropout = 0.1f;
-  bool bias = true;            ///< biases in the projections and the feed-forward
-  bool norm_bias = true;       ///< biases in the layer norms
-  bool gated = false;          ///< gated feed-forward, see FeedForwardOptions, as are the next two
+  bool bias = true;       ///< biases in the projections and the feed-forward
+  bool norm_bias = true;  ///< biases in the layer norms
+  bool gated = false;     ///< gated feed-forward, see FeedForwardOptions, as are the next two
   bool gate_second = false;
   bool linear1_bias = true;
   bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
@@ -40,8 +40,8 @@ struct EncoderLayerOptions {
 
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
 /// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
-/// With output norms: f is followed by a norm of its own. torch.nn.TransformerEncoderLayer with batch_first. Parameters:
-/// self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*.
+/// With output norms: f is followed by a norm of its own. torch.nn.TransformerEncoderLayer with batch_first.
+/// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*.
 class EncoderLayer final : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);

@@ -20,10 +20,10 @@ namespace heed {
 
 /// How an encoder represents positions.
 enum class Positions {
-  kAbsolute,  ///< learned embeddings, added to the tokens' (BERT)
-  kRelative,  ///< MPNet: learned absolute embeddings and one bucketed score bias shared by all layers
-  kRotary,    ///< queries and keys rotated in each layer (ModernBERT, NomicBERT)
-  kAlibi,     ///< a penalty on the scores that grows with the distance (JinaBERT)
+  kAbsolute,      ///< learned embeddings, added to the tokens' (BERT)
+  kRelative,      ///< MPNet: learned absolute embeddings and one bucketed score bias shared by all layers
+  kRotary,        ///< queries and keys rotated in each layer (ModernBERT, NomicBERT)
+  kAlibi,         ///< a penalty on the scores that grows with the distance (JinaBERT)
   kDisentangled,  ///< products of queries and keys with projected embeddings of their distance (DeBERTa v2 and v3)
 };
 
@@ -93,8 +93,8 @@ struct TokenBatch {
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
 /// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
-/// relative_attention_bias.weight (buckets, H), relative_embeddings.weight (2 buckets, E), relative_norm.*, layers.<i>.* as in Encoder (only layers.0 if layers are shared),
-/// norm.*.
+/// relative_attention_bias.weight (buckets, H), relative_embeddings.weight (2 buckets, E), relative_norm.*,
+/// layers.<i>.* as in Encoder (only layers.0 if layers are shared), norm.*.
 class EncoderModel : public Module {
  public:
   /// Throws kInvalidArgument for an inconsistent config and kOutOfMemory for one that needs more than 4 GB.

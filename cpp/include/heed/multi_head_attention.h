@@ -40,8 +40,8 @@ struct MultiHeadOutput {
 /// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2): torch.nn.MultiheadAttention with
 /// batch_first, plus independent head widths as in Keras.
 ///
-/// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E), in_proj_bias
-/// (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
+/// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E),
+/// in_proj_bias (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
 /// value_input_dim), in_proj_bias (H Dk + Hk Dk + Hk Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E). With
 /// qk_norm: q_norm.*, k_norm.* (Dk).
 class MultiHeadAttention : public Module {

@@ -34,16 +34,14 @@ void EncoderLayer::selfAttentionBlock(ConstMatrixView x, const Sequences& sequen
                                       const MultiHeadCallOptions& options, MatrixView output, float* weights,
                                       Context& context) {
   residualBlock(options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
-                options_.norm_first, dropout1_, x, output, context,
-                [&](auto in, auto out, auto residual) {
+                options_.norm_first, dropout1_, x, output, context, [&](auto in, auto out, auto residual) {
                   self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
                 });
 }
 
 void EncoderLayer::feedForwardBlock(MatrixView x, Context& context) {
   residualBlock(&norm2_, output_norm2_ ? &*output_norm2_ : nullptr, options_.norm_first, dropout2_, readOnly(x), x,
-                context,
-                [&](auto in, auto out, auto residual) { feed_forward_.forward(in, out, context, residual); });
+                context, [&](auto in, auto out, auto residual) { feed_forward_.forward(in, out, context, residual); });
 }
 
 std::vector<Module::Child> EncoderLayer::children() {

@@ -42,11 +42,7 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
 }
 
 LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index out) {
-  return {.in_features = in,
-          .out_features = out,
-          .bias = o.bias,
-          .activation = o.activation,
-          .precision = o.precision};
+  return {.in_features = in, .out_features = out, .bias = o.bias, .activation = o.activation, .precision = o.precision};
 }
 
 Product product(const Linear& linear, MatrixView out) {

@@ -47,8 +47,8 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
 /// `output_norm`, which follows f. x and output (T, E) may be the same. `block(in, out, residual)` must write f(in) +
 /// residual to out, where residual is a matrix or null; in, residual and out may be the same.
 template <class Block>
-void residualBlock(const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first, Dropout& dropout, ConstMatrixView x, MatrixView output,
-                   Context& context, const Block& block) {
+void residualBlock(const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first, Dropout& dropout,
+                   ConstMatrixView x, MatrixView output, Context& context, const Block& block) {
   const Arena::Scope scope(context.arena);
   const auto normalize = [&](const LayerNorm& with, ConstMatrixView from, MatrixView to) {
     forRowParts(from.rows(), from.cols(), context,

@@ -66,7 +66,8 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const double width = static_cast<double>(c.embedding_dim > 0 ? c.embedding_dim : c.embed_dim);
   const double e = static_cast<double>(c.embed_dim);
   const auto heads = static_cast<double>(c.num_heads + c.key_value_heads);
-  const double layer = 2 * e * heads * static_cast<double>(c.head_dim) + static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
+  const double layer = 2 * e * heads * static_cast<double>(c.head_dim) +
+                       static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
   const double matrices =
       static_cast<double>(c.vocab_size) * width + layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers);
   const auto positions = static_cast<double>(c.max_positions);
@@ -136,8 +137,8 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
   if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
   if (config.positions == Positions::kRotary) {
-    positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base,
-                               Rotary::Pairing::kHalfSplit, config.rotary_scale);
+    positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base, Rotary::Pairing::kHalfSplit,
+                               config.rotary_scale);
     if (config.window >= 0 && config.local_rotary_base != config.rotary_base) {
       positions_->local_rotary.emplace(config.rotary_dim, config.max_positions, config.local_rotary_base,
                                        Rotary::Pairing::kHalfSplit, config.rotary_scale);
@@ -149,14 +150,12 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   }
   if (config.positions == Positions::kAlibi) positions_->bias = alibiBias(config.num_heads, config.max_positions - 1);
   if (config.positions == Positions::kDisentangled) {
-    allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim},
-             positions_->relative_table);
+    allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
     if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
     const Index buckets = config.relative_buckets;
     for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
-      const Index bucket = buckets == config.relative_distance
-                               ? distance
-                               : logBucket(distance, buckets, config.relative_distance);
+      const Index bucket =
+          buckets == config.relative_distance ? distance : logBucket(distance, buckets, config.relative_distance);
       positions_->rows.push_back(std::clamp<Index>(bucket + buckets, 0, 2 * buckets - 1));
     }
   }
@@ -225,7 +224,8 @@ DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context&
   const Index count = positions_->rows[static_cast<size_t>(most + (length - 1))] + 1 - first, width = config_.embed_dim;
   const MatrixView key = context.arena.matrix(count, width), query = context.arena.matrix(count, width);
   auto* rows = context.arena.take<Index>(2 * length - 1);
-  for (Index d = 0; d < 2 * length - 1; ++d) rows[d] = positions_->rows[static_cast<size_t>(most - (length - 1) + d)] - first;
+  for (Index d = 0; d < 2 * length - 1; ++d)
+    rows[d] = positions_->rows[static_cast<size_t>(most - (length - 1) + d)] - first;
   const Arena::Scope scope(context.arena);
   MatrixView table = context.arena.matrix(count, width);
   table = view(static_cast<const float*>(positions_->relative_table.data()) + first * width, count, width);

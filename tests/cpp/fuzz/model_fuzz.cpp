@@ -51,7 +51,8 @@ EncoderModelConfig configOf(Choices& choose) {
   }
   if (choose.byte() < 80) c.window = choose.byte() < 240 ? choose.length(5) : choose.extent(5);
   if (choose.byte() < 80) {
-    c.local_layers.resize(static_cast<size_t>(choose.byte() < 240 ? std::clamp<Index>(c.num_layers, 0, 8) : choose.length(4)));
+    c.local_layers.resize(
+        static_cast<size_t>(choose.byte() < 240 ? std::clamp<Index>(c.num_layers, 0, 8) : choose.length(4)));
     for (size_t i = 0; i < c.local_layers.size(); ++i) c.local_layers[i] = choose.flag();
   }
   c.norm_first = choose.flag();

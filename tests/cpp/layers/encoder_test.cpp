@@ -87,8 +87,8 @@ TEST(FeedForward, TheSecondHalfMayBeTheActivatedOne) {
   options.gate_second = true;
   FeedForward second(options);
   fillRandomly(first, 1);
-  EXPECT_EQ(names(first), (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]",
-                                                    "linear2.bias [3]"}));
+  EXPECT_EQ(names(first),
+            (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]", "linear2.bias [3]"}));
   const RowMajorMatrix x = randomMatrix(4, 3, 2), w = read(first, "linear1.weight");
   RowMajorMatrix swapped(10, 3), y(4, 3), z(4, 3);
   swapped << w.bottomRows(5), w.topRows(5);

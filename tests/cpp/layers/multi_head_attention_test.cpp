@@ -141,9 +141,9 @@ TEST(MultiHeadAttention, HeadsMayHaveAnyWidth) {
 TEST(MultiHeadAttention, HeadsMayShareKeysAndValues) {
   auto grouped = random({.embed_dim = 9, .num_heads = 4, .key_value_heads = 2, .key_dim = 3, .value_dim = 5});
   MultiHeadAttention apart({.embed_dim = 9, .num_heads = 4, .key_dim = 3, .value_dim = 5});
-  EXPECT_EQ(names(grouped), (std::vector<std::string>{"q_proj_weight [12, 9]", "k_proj_weight [6, 9]",
-                                                      "v_proj_weight [10, 9]", "in_proj_bias [28]",
-                                                      "out_proj.weight [9, 20]", "out_proj.bias [9]"}));
+  EXPECT_EQ(names(grouped),
+            (std::vector<std::string>{"q_proj_weight [12, 9]", "k_proj_weight [6, 9]", "v_proj_weight [10, 9]",
+                                      "in_proj_bias [28]", "out_proj.weight [9, 20]", "out_proj.bias [9]"}));
   // Each head of the keys and values twice in a row.
   const auto twice = [](const RowMajorMatrix& rows, Index width) {
     RowMajorMatrix all(2 * rows.rows(), rows.cols());
@@ -179,12 +179,10 @@ TEST(MultiHeadAttention, NormalizesTheQueriesAndKeysOfEachHead) {
       expectNear(head, reference::rmsNorm(plain.middleCols(5 * h, 5), scale, 1e-6).cast<float>());
     }
   }
-  expectError(ErrorCode::kShapeMismatch, "qkNorm: expected ", [&] {
-    MultiHeadAttention wrong({.embed_dim = 6, .num_heads = 2, .qk_norm = norm});
-  });
-  expectError(ErrorCode::kInvalidArgument, "keyValueHeads: expected a divisor of numHeads (4), got 3", [] {
-    MultiHeadAttention wrong({.embed_dim = 8, .num_heads = 4, .key_value_heads = 3});
-  });
+  expectError(ErrorCode::kShapeMismatch, "qkNorm: expected ",
+              [&] { MultiHeadAttention wrong({.embed_dim = 6, .num_heads = 2, .qk_norm = norm}); });
+  expectError(ErrorCode::kInvalidArgument, "keyValueHeads: expected a divisor of numHeads (4), got 3",
+              [] { MultiHeadAttention wrong({.embed_dim = 8, .num_heads = 4, .key_value_heads = 3}); });
 }
 
 TEST(MultiHeadAttention, PruningAHeadEqualsMaskingIt) {

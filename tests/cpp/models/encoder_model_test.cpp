@@ -125,8 +125,8 @@ TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
     EncoderModel model(config);
     fillRandomly(model, 11);
     const RowMajorMatrix forward = run(model, batchOf({{1, 2, 3, 4}}));
-    const RowMajorMatrix backward = run(model, batchOf({{4, 3, 2, 1}}));
-    EXPECT_GT((forward.colwise().mean() - backward.colwise().mean()).norm(), 1e-4f);
+    const RowMajorMatrix other = run(model, batchOf({{2, 1, 4, 3}}));  // ALiBi does not distinguish the reverse order
+    EXPECT_GT((forward.colwise().mean() - other.colwise().mean()).norm(), 1e-4f);
   }
 }
 

@@ -52,18 +52,20 @@ Attended expected(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMaj
   const Index dk = q.cols() / heads, dv = v.cols() / heads, most = positions.max_distance;
   Attended result{RowMajorMatrix(q.rows(), v.cols()), {}};
   for (Index h = 0; h < heads; ++h) {
-    const auto head = [&](const auto& all) -> reference::Matrix { return all.middleCols(h * dk, dk).template cast<double>(); };
+    const auto head = [&](const auto& all) -> reference::Matrix {
+      return all.middleCols(h * dk, dk).template cast<double>();
+    };
     const reference::Matrix Q = head(q), K = head(k), PK = head(positions.key), PQ = head(positions.query);
-    reference::Matrix M =
-        reference::causalAndWindow(q.rows(), k.rows(), options.causal, options.window.value_or(-1), options.query_offset);
+    reference::Matrix M = reference::causalAndWindow(q.rows(), k.rows(), options.causal, options.window.value_or(-1),
+                                                     options.query_offset);
     for (Index i = 0; i < q.rows(); ++i) {
       for (Index j = 0; j < k.rows(); ++j) {
         const Index row = positions.rows[most + std::clamp(options.query_offset + i - j, -most, most)];
         M(i, j) += static_cast<double>(scale) * (Q.row(i).dot(PK.row(row)) + K.row(j).dot(PQ.row(row)));
       }
     }
-    const reference::Attention attended = reference::attention(
-        Q, K, v.middleCols(h * dv, dv).cast<double>(), static_cast<double>(scale), M);
+    const reference::Attention attended =
+        reference::attention(Q, K, v.middleCols(h * dv, dv).cast<double>(), static_cast<double>(scale), M);
     for (const double weight : attended.weights.reshaped<Eigen::RowMajor>())
       result.weights.push_back(static_cast<float>(weight));
     result.output.middleCols(h * dv, dv) = attended.output.cast<float>();

@@ -230,6 +230,19 @@ export const PUBLISHED: Record<string, Published> = {
   },
 };
 
+let state = 12345;
+/** 32 random bits, of which the upper ones are better. */
+function next(): number {
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return state;
+}
+
+/** Draws from the normal distribution (Box, Muller 1958), to pick from. */
+const drawn = Float32Array.from({ length: 2 ** 16 }, () => {
+  const radius = Math.sqrt(-2 * Math.log((next() + 1) / 2 ** 32));
+  return radius * Math.cos((2 * Math.PI * next()) / 2 ** 32);
+});
+
 /** All tensors, with another number of layers and of words if they are given. */
 export function shapesOf(
   { config, words, width, others, layerPrefix, layer }: Published,
@@ -260,18 +273,12 @@ export function filesOf(model: Published, layers: number, vocab: number): Record
   new DataView(file.buffer).setBigUint64(0, BigInt(json.length), true);
   file.set(new TextEncoder().encode(json), 8);
   const values = new Float32Array(file.buffer, 8 + json.length);
-  let state = 12345;
-  const draw = () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32 - 0.5;
-  };
   let at = 0;
   for (const [name, shape] of shapes) {
     const isGain = shape.length === 1 && name.endsWith('weight') && family !== 'gemma3_text';
-    // A sum of four is near enough to a normal distribution; its deviation is 0.02, or 0.1 for biases and gains.
-    const spread = 0.02 * Math.sqrt(3) * (shape.length === 1 ? 5 : 1);
+    const deviation = shape.length === 1 ? 0.1 : 0.02;
     const end = at + shape.reduce((a, b) => a * b);
-    for (; at < end; at++) values[at] = (isGain ? 1 : 0) + spread * (draw() + draw() + draw() + draw());
+    for (; at < end; at++) values[at] = (isGain ? 1 : 0) + deviation * drawn[next() >>> 16]!;
   }
   return {
     'config.json': JSON.stringify({

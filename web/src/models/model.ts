@@ -26,8 +26,10 @@ export interface EncodeOptions extends CallOptions, InputOptions {
 }
 
 /**
- * Q, K and V as the heads multiply them, one tensor [N,H,L,Dk] per layer, where Dk = E / H; otherwise the notation of `EncodeResult`. Models with rotary positions (ModernBERT,
- * NomicBERT) rotate queries and keys first. softmax(Q Kᵀ / √Dk), plus the layer's window or position bias if it has one, is that layer's tensor of `attentions`.
+ * Q, K and V as the heads multiply them, one tensor [N,H,L,Dk] per layer, where Dk is the width of a head; otherwise the notation of `EncodeResult`. In models with grouped
+ * queries (Qwen3, EmbeddingGemma), keys and values have fewer heads, each for several successive heads of the queries. Norms and rotary positions, where a model has them, are
+ * applied to queries and keys. softmax(Q Kᵀ / √Dk), plus the layer's window or position terms if it has some, is that layer's tensor of `attentions`; EmbeddingGemma and
+ * DeBERTa have another factor than 1 / √Dk.
  */
 export interface Projections {
   queries: Tensor[];
