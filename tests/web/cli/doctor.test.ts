@@ -31,6 +31,15 @@ test('describes the machine, the build and the speed, beside what is expected', 
   const { code, out, err } = await run(['doctor', '--json']);
   expect([code, err]).toEqual([0, '']);
   const report = JSON.parse(out);
+  // docs/command-line.md has the keys.
+  const page = fs.readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
+  const documented = page.match(/`doctor --json` \| `([^`]*)`/)![1]!.match(/\w+/g)!;
+  const keysOf = (value: object): string[] =>
+    Object.entries(value).flatMap(([key, inner]) => {
+      const item = Array.isArray(inner) ? inner[0] : inner;
+      return [key, ...(item && typeof item === 'object' ? keysOf(item) : [])];
+    });
+  expect(documented.sort()).toEqual(keysOf(report).sort());
   expect(report).toMatchObject({
     heed: heed.info.version,
     node: process.versions.node,

@@ -99,14 +99,17 @@ complete -o bashdefault -o default -F _heed heed
   zsh: `#compdef heed
 # zsh completion for heed; add to ~/.zshrc after compinit: eval "$(heed completion zsh)"
 _heed() {
-  local line
+  local line name tab=$'\\t'
   local -a found
   for line in "\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     case $line in
       '') ;;
       :files) [[ $PREFIX == --*=* ]] && compset -P '*='; _files ;;
       :folders) [[ $PREFIX == --*=* ]] && compset -P '*='; _files -/ ;;
-      *) found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}") ;;
+      *)
+        name=\${line%%$tab*}
+        name=\${name//:/\\\\:}
+        found+=("$name:\${line#*$tab}") ;;
     esac
   done
   (( $#found )) && _describe heed found

@@ -72,8 +72,10 @@ export class Input {
     const onRead = (bytes: number) => {
       this.#read.current = bytes;
     };
-    if (file === '-' && process.stdin.isTTY && !settings.quiet)
-      process.stderr.write('heed: reading texts from standard input, one per line; Ctrl-D ends them\n');
+    if (file === '-' && process.stdin.isTTY && !settings.quiet) {
+      const end = process.platform === 'win32' ? 'Ctrl-Z and Enter end' : 'Ctrl-D ends';
+      process.stderr.write(`heed: reading texts from standard input, one per line; ${end} them\n`);
+    }
     const stream = file === '-' ? process.stdin : createReadStream(file);
     try {
       stream.setEncoding('utf8');
