@@ -54,7 +54,7 @@ function draw(count, seed) {
 const targets = ['query', 'key', 'value', 'attention.output.dense', 'intermediate.dense', 'output.dense'];
 const lora = { rank: 8, alpha: 16, targets };
 
-/** How each method teaches a model. The learning rates were chosen on one draw of 8 examples per label. */
+/** How each method teaches a model. The learning rates were chosen on the first two draws of 8 examples per label. */
 const methods = {
   head: { trainable: false, teach: (heed, model, train, seed) => heed.trainClassifier(model, train, { seed }) },
   lora: {
