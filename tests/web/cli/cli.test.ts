@@ -236,13 +236,18 @@ test('every command has its own help and options', async () => {
 });
 
 test('the commands of the documentation have the options that they show', async () => {
-  const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/pretrained.md'];
+  const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/pretrained.md', 'docs/fine-tuning.md'];
   const text = pages.map((page) => readFileSync(new URL(`../../../${page}`, import.meta.url), 'utf8')).join('\n');
-  const shown = [...text.matchAll(/npx heed ([a-z]+)([^#\n`]*)/g)].map(([, name, rest]) => [name!, rest!] as const);
+  const shown = [...text.matchAll(/npx heed (train [a-z]+|[a-z]+)([^#\n`]*)/g)].map(
+    ([, name, rest]) => [name!, rest!] as const,
+  );
   const names = [...new Set(shown.map(([name]) => name))];
-  expect(names.sort()).toEqual(['classify', 'completion', 'doctor', 'embed', 'help', 'index', 'inspect', 'search']);
+  expect(names.sort()).toEqual([
+    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'search'],
+    ...['train classifier', 'train embedding'],
+  ]);
   const help = new Map(
-    await Promise.all(names.map(async (name) => [name, (await run([name, '--help'])).out] as const)),
+    await Promise.all(names.map(async (name) => [name, (await run([...name.split(' '), '--help'])).out] as const)),
   );
   for (const [name, rest] of shown)
     for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(help.get(name)).toContain(`${option} `);

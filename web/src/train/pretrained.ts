@@ -10,7 +10,7 @@ import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { LocalModel, listsOf, loadAs, type Parts } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
 import { HEADS, type HeadName } from '../models/task-heads.js';
-import { flag, oneOf, optional, rate, readOptions, seed } from '../options.js';
+import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
 import { Tensor, type TensorInput } from '../tensor.js';
@@ -24,16 +24,14 @@ import { tracked } from './recording.js';
 import type { ModuleState, Recording } from './scope.js';
 import type { Tape } from './tape.js';
 import { setRequired } from './trainable.js';
-import type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './trainable-model.js';
+import {
+  type ForwardResult,
+  type SentenceVectorOptions,
+  type TrainableModel,
+  type TrainableOptions,
+  trainingSchema,
+} from './trainable-model.js';
 import { allLayers } from './tree.js';
-
-/** The options beyond those of `fromPretrained` in heed. */
-export const trainingSchema = {
-  trainable: flag,
-  recompute: optional(flag, false),
-  dropout: optional(rate, null),
-  seed,
-};
 
 const schema = { ...loadSchema, ...trainingSchema };
 

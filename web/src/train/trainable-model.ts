@@ -4,6 +4,7 @@ import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { InputOptions, ModelInput } from '../models/input.js';
 import type { EmbedOptions, PretrainedModel } from '../models/model.js';
 import type { HeadName } from '../models/task-heads.js';
+import { flag, optional, rate, seed } from '../options.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { Lora, LoraOptions } from './lora.js';
 import type { Trainable } from './trainable.js';
@@ -18,6 +19,14 @@ export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' |
   /** Seed of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
 }
+
+/** The options beyond those of `fromPretrained` in heed. */
+export const trainingSchema = {
+  trainable: flag,
+  recompute: optional(flag, false),
+  dropout: optional(rate, null),
+  seed,
+};
 
 /** The result of `TrainableModel.forward`. Rows of padding are zeros, and get no gradient. */
 export interface ForwardResult {

@@ -147,7 +147,11 @@ export function addTrain(program: Command): void {
   addTraining(embedding, 'full');
   addSaving(embedding);
   addExamples(embedding, 'heed train embedding questions.csv --train lora --epochs 3 --out ./questions').action(
-    trainEmbedding,
+    (files: string[], options: EmbeddingOptions) =>
+      stoppable(
+        (signal) => trainEmbedding(files, options, signal),
+        () => restOf(options),
+      ),
   );
 }
 
