@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
 import { plural } from '../../../components/numbers';
-import { type LabelledText, readExamples } from '../../../engine/learning/examples';
+import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
 import { ownExamples } from '../state';
 import { checked, examples, result } from './state';
 
@@ -53,12 +53,14 @@ export function Editor() {
 }
 
 function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (() => void) | undefined }) {
-  const remark = checked.value.remarks.get(at) ?? cutRemark(at);
-  const id = `remark-${at}`;
-  const describe = (about: 'text' | 'label') =>
-    remark?.about === about ? { 'aria-describedby': id, 'aria-invalid': remark.leftOut } : {};
+  const remarks = [checked.value.remarks.get(at), cutRemark(at)].filter((remark) => remark !== undefined);
+  const idOf = ({ about }: Remark) => `remark-${at}-${about}`;
+  const describe = (about: 'text' | 'label') => {
+    const remark = remarks.find((one) => one.about === about);
+    return remark ? { 'aria-describedby': idOf(remark), 'aria-invalid': remark.leftOut } : {};
+  };
   return (
-    <li class={remark?.leftOut ? 'left-out' : ''}>
+    <li class={remarks.some(({ leftOut }) => leftOut) ? 'left-out' : ''}>
       <input
         type="text"
         aria-label={`Text ${at + 1}`}
@@ -82,20 +84,20 @@ function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (
       <button type="button" aria-label={`Remove example ${at + 1}`} disabled={!onRemove} onClick={onRemove}>
         ×
       </button>
-      {remark && (
-        <p class="remark" id={id}>
+      {remarks.map((remark) => (
+        <p class="remark" id={idOf(remark)} key={remark.about}>
           {remark.message}
         </p>
-      )}
+      ))}
     </li>
   );
 }
 
 /** Known only after the text has been embedded. */
-function cutRemark(at: number) {
+function cutRemark(at: number): Remark | undefined {
   const n = checked.value.positions.indexOf(at);
   if (n < 0 || !result.value?.taught.truncated.includes(n)) return undefined;
-  return { about: 'text' as const, message: 'Longer than the model reads: the end was cut off.', leftOut: false };
+  return { about: 'text', message: 'Longer than the model reads: the end was cut off.', leftOut: false };
 }
 
 /** Larger files have more examples than are learned. */

@@ -1,7 +1,7 @@
 /** The reader's examples, and what the worker has learned from them. */
 import { computed, effect, signal } from '@preact/signals';
 import { asFailure, type Failure } from '../../../engine/failure';
-import type { Taught, Tested } from '../../../engine/learning/classifier';
+import type { Explanation, Taught, Tested } from '../../../engine/learning/classifier';
 import { checkExamples, type LabelledText } from '../../../engine/learning/examples';
 import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learning-worker';
 import { latest } from '../../../state/latest';
@@ -25,6 +25,8 @@ export interface Lesson {
 
 /** The last result that was computed, with its input. */
 export const result = signal<Lesson | null>(null);
+/** Which tokens of a text speak for its label. */
+export const explained = signal<{ of: Tested; explanation: Explanation } | null>(null);
 export const failure = signal<Failure | null>(null);
 export const unavailable = signal<Failure | null>(null);
 export const saving = signal(false);
@@ -91,6 +93,19 @@ const learn = latest(
   },
 );
 
+const explain = latest(
+  async ({ text, tested }: NonNullable<Lesson['test']>) => ({
+    of: tested,
+    explanation: await call<Explanation>('explain', text),
+  }),
+  (found) => {
+    explained.value = found;
+  },
+  (reason) => {
+    if (!unavailable.peek()) failure.value = asFailure(reason);
+  },
+);
+
 let isFollowed = false;
 
 /** Starts the worker with the first call, and learns again whenever an example changes. */
@@ -104,6 +119,10 @@ export function follow(): void {
     const text = testText.value.trim();
     if (missing === null) learn({ usable, text });
     else result.value = null;
+  });
+  effect(() => {
+    const test = result.value?.test;
+    if (test) explain(test);
   });
 }
 
