@@ -1,6 +1,7 @@
 /** The examples: one row of two fields each, with remarks beside the field; or from a file. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
+import { useDrop } from '../../../components/drop';
 import { plural } from '../../../components/numbers';
 import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
 import { ownExamples } from '../state';
@@ -104,7 +105,6 @@ function cutRemark(at: number): Remark | undefined {
 const largestFile = 5e6;
 
 function FromFile() {
-  const [over, setOver] = useState(false);
   const [said, say] = useState('');
   const add = async (file: File | undefined) => {
     if (!file) return;
@@ -117,25 +117,7 @@ function FromFile() {
       say(`${file.name} was not added. ${(reason as Error).message}`);
     }
   };
-  // On the whole window: if a file were dropped next to the target, the browser would leave the page.
-  useEffect(() => {
-    const stop = new AbortController();
-    const on = (name: 'dragover' | 'dragleave' | 'drop', listener: (event: DragEvent) => void) =>
-      addEventListener(name, listener, { signal: stop.signal });
-    on('dragover', (event) => {
-      event.preventDefault();
-      setOver(true);
-    });
-    on('dragleave', (event) => {
-      if (!event.relatedTarget) setOver(false);
-    });
-    on('drop', (event) => {
-      event.preventDefault();
-      setOver(false);
-      void add(event.dataTransfer?.files[0]);
-    });
-    return () => stop.abort();
-  }, []);
+  const over = useDrop(true, (transfer) => void add(transfer.files[0]));
   return (
     <div class={`from-file ${over ? 'over' : ''}`}>
       <div class="buttons">
