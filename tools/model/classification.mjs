@@ -2,7 +2,7 @@
 // Evaluates fine-tuning of heed's model: glosses of nouns that it was not trained on, by the kind of thing that they define, learned from 8 and 50 examples
 // of each of 7 labels. Prints the accuracy on 29 other glosses of each label, the mean and standard deviation of five seeds, each of which draws its own examples.
 //
-//   node tools/model/classification.mjs [--data build/model] [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,contrastive]
+//   node tools/model/classification.mjs [--data build/model] [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,full,contrastive]
 //
 // tools/model/prepare.py and then tools/model/supersenses.py write the data; TF-IDF (tfidf.py) needs PyTorch.
 
@@ -17,7 +17,7 @@ const { values: options } = parseArgs({
     data: { type: 'string', default: 'build/model' },
     seeds: { type: 'string', default: '5' },
     counts: { type: 'string', default: '8,50' },
-    methods: { type: 'string', default: 'tfidf,head,lora,contrastive' },
+    methods: { type: 'string', default: 'tfidf,head,lora,full,contrastive' },
   },
 });
 const TEST = 29;
@@ -51,25 +51,27 @@ function draw(count, seed) {
   return split;
 }
 
-const lora = {
-  rank: 8,
-  alpha: 16,
-  targets: ['query', 'key', 'value', 'attention.output.dense', 'intermediate.dense', 'output.dense'],
-};
+const targets = ['query', 'key', 'value', 'attention.output.dense', 'intermediate.dense', 'output.dense'];
+const lora = { rank: 8, alpha: 16, targets };
 
-/** How each method teaches a model. */
+/** How each method teaches a model. The learning rates were chosen on one draw of 8 examples per label. */
 const methods = {
   head: { trainable: false, teach: (heed, model, train, seed) => heed.trainClassifier(model, train, { seed }) },
   lora: {
     trainable: true,
     teach: (heed, model, train, seed) =>
-      heed.trainClassifier(model, train, { train: { lora: { ...lora, seed } }, seed }),
+      heed.trainClassifier(model, train, { train: { lora: { ...lora, seed } }, lr: 2e-3, epochs: 6, seed }),
+  },
+  full: {
+    trainable: true,
+    teach: (heed, model, train, seed) =>
+      heed.trainClassifier(model, train, { train: 'full', lr: 2e-4, epochs: 6, seed }),
   },
   contrastive: {
     trainable: true,
     async teach(heed, model, train, seed) {
-      const iterations = Math.max(1, Math.round(160 / (train.length / LABELS.length)));
-      await heed.trainEmbedding(model, train, { seed, iterations, lr: 1e-4 });
+      const iterations = train.length > 100 ? 1 : 3;
+      await heed.trainEmbedding(model, train, { seed, iterations, lr: 2e-4 });
       await heed.trainClassifier(model, train, { seed });
     },
   },

@@ -1,37 +1,21 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { load, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvRows } from '../../../web/src/cli/records.js';
-import { tinyModel } from '../models/tiny.js';
+import { makeFolder, run, script } from './support.js';
 
-const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
 let folder: string;
 const path = (name: string) => join(folder, name);
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'heed-'));
-  for (const [name, content] of Object.entries(tinyModel()))
-    if (!name.includes('/')) writeFileSync(path(name), content);
+  folder = makeFolder();
   writeFileSync(path('texts.txt'), 'the fox\na quick x\nthe brown fox\n');
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const heed = (args: string[], input = '') => run([...args, '--model', folder], input);
-
-function run(args: string[], input = ''): Promise<{ out: string; err: string; code: number | null }> {
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, [script, ...args]);
-    let [out, err] = ['', ''];
-    child.stdout.on('data', (data) => (out += data));
-    child.stderr.on('data', (data) => (err += data));
-    child.on('close', (code) => resolve({ out, err, code }));
-    child.stdin.end(input);
-  });
-}
+const heed = (args: string[], input = '') => run([...args, '--model', folder], { input });
 
 const rows = (text: string) =>
   text
@@ -201,6 +185,8 @@ test('every command has its own help and options', async () => {
     ['classify', '--top', '--pooling'],
     ['index', '--weight', '--normalize', '--out', 'index.safetensors'],
     ['inspect', '--dtype', '--out'],
+    ['doctor', '--json', '--model'],
+    ['completion', '--help', '--json', 'bash'],
   ] as const) {
     expect(all.out).toContain(`  ${command} `);
     const help = await heed([command, '--help']);
@@ -212,6 +198,24 @@ test('every command has its own help and options', async () => {
     expect(refused.code).toBe(2);
     expect(refused.err).toMatch(new RegExp(`^heed: unknown option '${foreign}'.*\`heed ${command} --help\``));
   }
+});
+
+test('the commands of the documentation have the options that they show', async () => {
+  const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/pretrained.md', 'docs/fine-tuning.md'];
+  const text = pages.map((page) => readFileSync(new URL(`../../../${page}`, import.meta.url), 'utf8')).join('\n');
+  const shown = [...text.matchAll(/npx heed (train [a-z]+|[a-z]+)([^#\n`]*)/g)].map(
+    ([, name, rest]) => [name!, rest!] as const,
+  );
+  const names = [...new Set(shown.map(([name]) => name))];
+  expect(names.sort()).toEqual([
+    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'search'],
+    ...['train classifier', 'train embedding'],
+  ]);
+  const help = new Map(
+    await Promise.all(names.map(async (name) => [name, (await run([...name.split(' '), '--help'])).out] as const)),
+  );
+  for (const [name, rest] of shown)
+    for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(help.get(name)).toContain(`${option} `);
 });
 
 test('`heed help` prints what --help does', async () => {
@@ -231,7 +235,7 @@ test('`heed help` prints what --help does', async () => {
 });
 
 test.each([
-  [['nope'], "command: expected one of embed, search, classify, index, inspect, help, got 'nope'"],
+  [['nope'], "command: expected one of embed, search, classify, index, inspect, doctor, completion, help, got 'nope'"],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],
   [['embed', '--dtype', 'int4'], "--dtype: expected one of fp32, q8, got 'int4'"],

@@ -1,45 +1,83 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { ProgressLine } from '../../../web/src/cli/progress.js';
+import { clock, Progress } from '../../../web/src/cli/progress.js';
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.unstubAllGlobals();
 });
 
+const CLEAR = '\r\x1b[K';
+
 /** What is written to standard error, with `step` ms between two updates. */
-function written(isTTY: boolean, step: number, total?: number): string[] {
+function written({
+  isTTY = true,
+  step = 500,
+  columns = 80,
+  fraction = (_: number): number | undefined => undefined,
+  unit = 'texts',
+  skipped = 0,
+  env = {},
+}): string[] {
   const out: string[] = [];
   let now = 1000;
   vi.spyOn(performance, 'now').mockImplementation(() => now);
-  vi.stubGlobal('process', {
-    stderr: { isTTY, write: (text: string) => out.push(text) },
-  });
-  const line = new ProgressLine('texts embedded', total);
-  for (let done = 1000; done <= 4000; done += 1000) {
+  vi.stubGlobal('process', { env, stderr: { isTTY, columns, write: (text: string) => out.push(text) } });
+  using progress = new Progress('embedding', unit);
+  if (skipped > 0) progress.skip(skipped, fraction(skipped));
+  for (let done = 1000 + skipped; done <= 4000; done += 1000) {
     now += step;
-    line.update(done);
+    progress.update(done, fraction(done));
   }
-  line.end();
+  progress[Symbol.dispose]();
   return out;
 }
 
-test('a terminal shows progress and rate, and the line is cleared at the end', () => {
-  expect(written(true, 500)).toEqual([
-    '\r\x1b[Ktexts embedded: 1,000, 2,000 a second',
-    '\r\x1b[Ktexts embedded: 2,000, 2,000 a second',
-    '\r\x1b[Ktexts embedded: 3,000, 2,000 a second',
-    '\r\x1b[Ktexts embedded: 4,000, 2,000 a second',
-    '\r\x1b[K',
+test('a terminal shows the number and the rate, and the line is cleared at the end', () => {
+  expect(written({})).toEqual([
+    `${CLEAR}embedding 1,000 texts, 2,000 texts/s`,
+    `${CLEAR}embedding 2,000 texts, 2,000 texts/s`,
+    `${CLEAR}embedding 3,000 texts, 2,000 texts/s`,
+    `${CLEAR}embedding 4,000 texts, 2,000 texts/s`,
+    CLEAR,
   ]);
-  expect(written(true, 500, 4000)[1]).toBe(
-    '\r\x1b[Ktexts embedded: 2,000 [##########..........] of 4,000, 2,000 a second',
-  );
+});
+
+test('a known size adds a bar and the remaining time, once it can be told', () => {
+  const lines = written({ fraction: (done) => done / 8000 });
+  expect(lines[0]).toBe(`${CLEAR}embedding [###.................] 12 %, 1,000 texts, 2,000 texts/s`);
+  expect(lines[3]).toBe(`${CLEAR}embedding [##########..........] 50 %, 4,000 texts, 2,000 texts/s, 0:02 left`);
+});
+
+test('bytes are shown as megabytes', () => {
+  expect(written({ unit: 'bytes' })[3]).toBe(`${CLEAR}embedding 0.0 MB, 0.0 MB/s`);
+});
+
+test('what an earlier run has done does not count for the rate and the remaining time', () => {
+  const lines = written({ skipped: 2000, step: 1500, fraction: (done) => done / 8000 });
+  // 2000 texts in 3 seconds, and 4000 are left.
+  expect(lines[1]).toBe(`${CLEAR}embedding [##########..........] 50 %, 4,000 texts, 667 texts/s, 0:06 left`);
+});
+
+test('narrow terminals get no bar, and never a line that wraps', () => {
+  const fraction = (done: number) => done / 8000;
+  expect(written({ columns: 60, fraction })[3]).toBe(`${CLEAR}embedding 50 %, 4,000 texts, 2,000 texts/s, 0:02 left`);
+  expect(written({ columns: 20, fraction })[3]).toBe(`${CLEAR}embedding 50 %, 4,0`);
 });
 
 test('the line is updated at most every tenth of a second', () => {
-  expect(written(true, 60).filter((text) => text.includes('embedded'))).toHaveLength(2);
+  expect(written({ step: 60 }).filter((text) => text.includes('embedding'))).toHaveLength(2);
 });
 
-test('nothing is written to a file or a pipe', () => {
-  expect(written(false, 500)).toEqual([]);
+test('nothing is written to a file, a pipe or a dumb terminal', () => {
+  expect(written({ isTTY: false })).toEqual([]);
+  expect(written({ env: { TERM: 'dumb' } })).toEqual([]);
+});
+
+test.each([
+  [0, '0:00'],
+  [59.2, '1:00'],
+  [61, '1:01'],
+  [3600 + 62, '1:01:02'],
+])('%d seconds are %s', (seconds, text) => {
+  expect(clock(seconds)).toBe(text);
 });

@@ -134,7 +134,7 @@ describe('working', () => {
     expect(err).toMatch(
       /^heed: chunk 1: .*expected the file that was planned, got other bytes from \d+ to \d+.*\nheed: 1 chunk failed: 1\n$/,
     );
-    expect((await embed(['--status', out])).out).toMatch(/failures {4}1\n {2}chunk 1: /);
+    expect((await embed(['--status', out])).out).toMatch(/failures +1\n {2}chunk 1 +/);
     expect(await finishEmbedding(out)).toMatchObject({ complete: false, missing: [1], failed: [{ chunk: 1 }] });
     fs.writeFileSync(file, text);
     expect(await workEmbedding(out)).toEqual({ parts: 1, rows: 20, errors: 0, failed: [] });

@@ -3,6 +3,8 @@
 import { Command, CommanderError } from 'commander';
 import { version } from '../version.js';
 import { addClassify } from './commands/classify.js';
+import { addCompletion } from './commands/completion.js';
+import { addDoctor } from './commands/doctor.js';
 import { addEmbed } from './commands/embed.js';
 import { addEvaluate } from './commands/evaluate.js';
 import { addHelp } from './commands/help.js';
@@ -11,10 +13,19 @@ import { addIndex } from './commands/make-index.js';
 import { addSearch } from './commands/search.js';
 import { addTrain } from './commands/train.js';
 import { report } from './failure.js';
+import { hasColors, paint, settings } from './terminal.js';
 
 const program = new Command('heed')
   .description('Embed, search and classify texts with transformer encoders.')
   .version(version, '-v, --version')
+  .option('-q, --quiet', 'show no progress')
+  .option('--no-color', 'print without colors, as with NO_COLOR=1; FORCE_COLOR=1 prints colors to pipes, too')
+  .on('option:quiet', () => {
+    settings.quiet = true;
+  })
+  .on('option:no-color', () => {
+    settings.color = false;
+  })
   .addHelpText(
     'after',
     `
@@ -24,11 +35,18 @@ are read from standard input. \`heed help <command>\` lists the options of a com
 Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   )
   // Errors are reported below, once, in one line.
-  .configureOutput({ outputError: () => {} })
+  .configureOutput({
+    outputError: () => {},
+    getOutHasColors: () => hasColors(process.stdout),
+  })
+  .configureHelp({ showGlobalOptions: true, styleTitle: (text) => paint('bold', text) })
   .exitOverride();
 
-for (const add of [addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addHelp])
-  add(program);
+const subcommands = [
+  ...[addEmbed, addSearch, addClassify, addIndex, addTrain, addEvaluate, addInspect, addDoctor],
+  ...[addCompletion, addHelp],
+];
+for (const add of subcommands) add(program);
 
 // A reader that closes standard output early (`| head`) is not an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

@@ -1,6 +1,11 @@
 /** Opens the model that a command line names. */
+import { readdirSync, statSync } from 'node:fs';
+import { availableParallelism, freemem } from 'node:os';
+import { join } from 'node:path';
 import { type EmbedOptions, load, type PretrainedModel } from '../index.js';
-import { ProgressLine } from './progress.js';
+import { refuseBoth } from './options.js';
+import { Progress } from './progress.js';
+import type { Input } from './records.js';
 
 // Options as commander gives them: camelCase, undefined if not given.
 export interface ModelOptions {
@@ -8,12 +13,50 @@ export interface ModelOptions {
   dtype?: 'fp32' | 'q8';
 }
 
+export interface ParallelOptions {
+  workers?: number | 'auto';
+  threads?: number | 'auto';
+}
+
 export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
 
-export async function openModel({ model: source, dtype }: ModelOptions): Promise<PretrainedModel> {
-  const heed = await load();
-  const progress = new ProgressLine('loading, bytes');
-  const model = await heed.fromPretrained(source, { dtype, onProgress: ({ loaded }) => progress.update(loaded) });
-  progress.end();
-  return model;
+/** `input`: what the model is for, by whose size the number of workers is chosen if it is not given. */
+export async function openModel(
+  { model: source, dtype, workers, threads }: ModelOptions & ParallelOptions,
+  { input, signal }: { input?: Input; signal?: AbortSignal } = {},
+): Promise<PretrainedModel> {
+  refuseBoth('--workers', '--threads', workers !== undefined && threads !== undefined);
+  const heed = await load({ threads });
+  using progress = new Progress('loading', 'bytes');
+  const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
+    progress.update(loaded, total ? loaded / total : undefined);
+  const chosen = workers ?? (threads === undefined && input ? workersFor(input, source) : undefined);
+  return await heed.fromPretrained(source, { dtype, workers: chosen, onProgress, signal });
+}
+
+/** Files of this size take longer to embed than workers take to start. */
+const LONG_INPUT = 256 << 10;
+/** Of a worker, besides its copy of the model. */
+const WORKER_BYTES = 64 << 20;
+
+/** For long files, a worker for each core, up to 8, as far as their copies of the model fit into half of the free memory. Otherwise none. */
+function workersFor(input: Input, model: string | undefined): number | undefined {
+  if (input.bytes === null || input.bytes < LONG_INPUT) return undefined;
+  const bytes = sizeOfModel(model);
+  if (bytes === null) return undefined;
+  const each = WORKER_BYTES + 2 * bytes; // weights are often stored in 16 bits, and computed in 32
+  const count = Math.min(availableParallelism(), 8, Math.floor(freemem() / 2 / each));
+  return count > 1 ? count : undefined;
+}
+
+/** The size of a model's weights; null if it is not on this machine. */
+function sizeOfModel(source: string | undefined): number | null {
+  if (source === undefined) return 0; // the package's own is small
+  try {
+    if (statSync(source).isFile()) return statSync(source).size;
+    const names = readdirSync(source).filter((name) => name.endsWith('.safetensors'));
+    return names.reduce((sum, name) => sum + statSync(join(source, name)).size, 0);
+  } catch {
+    return null;
+  }
 }

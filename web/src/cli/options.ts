@@ -65,6 +65,28 @@ export const addEmbedding = (command: Command): Command =>
     .addOption(count('--dimensions <n>', 'keep the first n entries of each vector'))
     .option('--prompt <text>', 'text to prepend to every text');
 
+export const addParallel = (command: Command): Command =>
+  command
+    .optionsGroup('Speed:')
+    .addOption(
+      countOrAuto(
+        '--workers <n>',
+        'number of workers, each with a copy of the model, or auto: one per core, up to 8 (default: auto for long files, if there is memory)',
+        64,
+      ),
+    )
+    .addOption(
+      countOrAuto(
+        '--threads <n>',
+        'instead of workers: threads that share one copy of the model, or auto: up to 4',
+        16,
+      ),
+    );
+
+/** Options of commands that print for people. */
+export const addJson = (command: Command, what: string): Command =>
+  command.optionsGroup('Output:').option('--json', `print ${what}`);
+
 /** Shows example command lines below the options. */
 export const addExamples = (command: Command, ...lines: string[]): Command =>
   command.addHelpText('after', ['', 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n'));

@@ -1,33 +1,48 @@
 /** Writes results: JSON lines to standard output or a file, or vectors to a .npy file. Incomplete files can be continued. */
 
 import { once } from 'node:events';
-import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { NPY_HEADER_BYTES, npyHeader, npyShape } from '../scale/npy.js';
 import { invalid, invalidFile } from './error.js';
 
 export interface Output {
   /** The number of records that an earlier run has written. */
   readonly done: number;
+  /** The number of records that are written, by this run and by earlier ones. */
+  readonly count: number;
   /** Writes one record and, for embeddings, its vector. */
   write(record: object, vector?: Float32Array): Promise<void>;
+  /** Makes the file whole. A file that this run made and that has no record is deleted. */
   close(): void;
 }
 
-/** Opens `path`, or standard output. A .npy file can only have vectors (`kind`). */
-export function openOutput(path: string | undefined, resume: boolean, kind: 'vectors' | 'records'): Output {
-  if (path === undefined || path === '-') return standardOutput();
+/** Opens `path`, or standard output. A .npy file can only have vectors (`kind`). `print`: prints a record for people, instead of JSON on standard output. */
+export function openOutput(
+  path: string | undefined,
+  resume: boolean,
+  { kind, print }: { kind: 'vectors' | 'records'; print?: (record: object) => void },
+): Output {
+  if (path === undefined || path === '-') return standardOutput(print);
   if (kind === 'records' && path.endsWith('.npy'))
     throw invalid('--out', 'a .jsonl file for results that are not vectors', `'${path}'`);
-  if (existsSync(path) && !resume)
-    throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
-  return path.endsWith('.npy') ? npyFile(path) : jsonlFile(path);
+  const isNew = !existsSync(path);
+  if (!isNew && !resume) throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
+  const output = path.endsWith('.npy') ? npyFile(path, isNew) : jsonlFile(path, isNew);
+  const { close } = output;
+  output.close = () => {
+    close();
+    if (isNew && output.count === 0) rmSync(path, { force: true });
+  };
+  return output;
 }
 
-function standardOutput(): Output {
+function standardOutput(print?: (record: object) => void): Output {
   return {
     done: 0,
+    count: 0,
     async write(record, vector) {
-      if (!process.stdout.write(line(record, vector))) await once(process.stdout, 'drain');
+      if (print) print(record);
+      else if (!process.stdout.write(line(record, vector))) await once(process.stdout, 'drain');
     },
     close() {},
   };
@@ -39,16 +54,24 @@ function line(record: object, vector?: Float32Array): string {
   return `${JSON.stringify(full)}\n`;
 }
 
-function jsonlFile(path: string): Output {
-  const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
+function jsonlFile(path: string, isNew: boolean): Output {
+  const file = openSync(path, isNew ? 'w+' : 'r+');
   // An incomplete last line is overwritten.
   const { lines, end } = completeLines(file);
   ftruncateSync(file, end);
   let at = end;
+  let count = lines;
   return {
     done: lines,
+    get count() {
+      return count;
+    },
     async write(record, vector) {
-      at += writeSync(file, line(record, vector), at);
+      const bytes = Buffer.from(line(record, vector));
+      for (let written = 0; written < bytes.length; )
+        written += writeSync(file, bytes, written, undefined, at + written);
+      at += bytes.length;
+      count++;
     },
     close: () => closeSync(file),
   };
@@ -72,8 +95,8 @@ function completeLines(file: number): { lines: number; end: number } {
   }
 }
 
-function npyFile(path: string): Output {
-  const file = openSync(path, existsSync(path) ? 'r+' : 'w+');
+function npyFile(path: string, isNew: boolean): Output {
+  const file = openSync(path, isNew ? 'w+' : 'r+');
   const size = fstatSync(file).size;
   let width = 0;
   let rows = 0;
@@ -87,6 +110,9 @@ function npyFile(path: string): Output {
   const done = rows;
   return {
     done,
+    get count() {
+      return rows;
+    },
     async write(_, row) {
       const vector = row!; // openOutput ensures it
       if (width === 0) {

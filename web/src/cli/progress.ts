@@ -1,31 +1,79 @@
+/** Progress on standard error: a bar with the rate and the remaining time. */
+import { dispose } from '../platform.js';
+import { settings, widthOf } from './terminal.js';
+
+/** Milliseconds between two updates. */
+const INTERVAL = 100;
+const BAR = 20;
+
+const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+const plain = (count: number) => Math.round(count).toLocaleString('en');
+
 /**
- * Shows progress on a terminal, and nothing if standard error is a file or a pipe. Own code: cli-progress has had no release since 2023 and needs a
- * total, which a stream does not have.
+ * A line that is rewritten in place on a terminal, and cleared at the end; files and pipes get nothing. Own code: cli-progress has had no release since 2023 and needs
+ * a total, which a stream does not have; ora and nanospinner have no bars, and listr2 is larger than the rest of the command line.
+ *
+ * @example
+ * using progress = new Progress('embedding', 'texts');
+ * progress.update(256, 0.1);
  */
-export class ProgressLine {
-  readonly #start = performance.now();
-  readonly #shown = process.stderr.isTTY === true;
-  #last = 0;
+export class Progress {
+  readonly #what: string;
+  readonly #format: (done: number) => string;
+  readonly #shown = process.stderr.isTTY === true && process.env.TERM !== 'dumb' && !settings.quiet;
+  #start = performance.now();
+  #last = this.#start;
+  /** What was done before this run. */
+  #skipped = { done: 0, fraction: 0 };
+  #visible = false;
 
-  constructor(
-    private readonly what: string,
-    private readonly total?: number,
-  ) {}
+  /** `unit`: what is counted; 'bytes' are shown as megabytes. */
+  constructor(what: string, unit: string) {
+    this.#what = what;
+    this.#format = unit === 'bytes' ? megabytes : (count) => `${plain(count)} ${unit}`;
+  }
 
-  update(done: number): void {
+  /** Leaves what an earlier run has done out of the rate. */
+  skip(done: number, fraction = 0): void {
+    this.#skipped = { done, fraction };
+    this.#start = performance.now();
+  }
+
+  /** `done`: of all runs. `fraction`: of the whole, from 0 to 1, if it is known. */
+  update(done: number, fraction?: number): void {
     const now = performance.now();
-    if (!this.#shown || now - this.#last < 100) return;
+    if (!this.#shown || now - this.#last < INTERVAL) return;
     this.#last = now;
-    const rate = done / ((now - this.#start) / 1000);
-    const bar = this.total
-      ? ` [${'#'.repeat(Math.round((20 * done) / this.total)).padEnd(20, '.')}] of ${this.total.toLocaleString('en')}`
-      : '';
-    process.stderr.write(
-      `\r\x1b[K${this.what}: ${done.toLocaleString('en')}${bar}, ${Math.round(rate).toLocaleString('en')} a second`,
-    );
+    this.#visible = true;
+    const seconds = (now - this.#start) / 1000;
+    const rate = (done - this.#skipped.done) / seconds;
+    const parts = [this.#format(done), `${this.#format(rate)}/s`];
+    let bar = '';
+    if (fraction !== undefined) {
+      const filled = Math.min(BAR, Math.round(BAR * fraction));
+      bar = `[${'#'.repeat(filled).padEnd(BAR, '.')}] `;
+      parts.unshift(`${Math.floor(100 * Math.min(1, fraction))} %`);
+      const own = fraction - this.#skipped.fraction;
+      // Too early, it is a guess.
+      if (own > 0 && seconds > 1) parts.push(`${clock((seconds / own) * Math.max(0, 1 - fraction))} left`);
+    }
+    const width = widthOf(process.stderr) - 1; // a line that fills the last column would wrap
+    const text = `${this.#what} ${parts.join(', ')}`;
+    const line = text.length + bar.length <= width ? `${this.#what} ${bar}${parts.join(', ')}` : text;
+    process.stderr.write(`\r\x1b[K${line.slice(0, width)}`);
   }
 
-  end(): void {
-    if (this.#shown) process.stderr.write('\r\x1b[K');
+  /** Clears the line. */
+  [dispose](): void {
+    if (this.#visible) process.stderr.write('\r\x1b[K');
+    this.#visible = false;
   }
+}
+
+/** 0:05, 12:30 or 1:02:03. */
+export function clock(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
+  const two = (n: number) => String(n).padStart(2, '0');
+  return `${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(whole % 60)}`;
 }

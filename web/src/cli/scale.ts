@@ -8,9 +8,12 @@ import {
   planEmbedding,
   workEmbedding,
 } from '../node.js';
+import { statusOf } from '../scale/files.js';
 import { invalid } from './error.js';
-import { choice, count, countOrAuto } from './options.js';
-import { ProgressLine } from './progress.js';
+import { choice, count } from './options.js';
+import { Progress } from './progress.js';
+import { stoppable } from './signals.js';
+import { print, printJson, printTable } from './terminal.js';
 
 const MODES = ['plan', 'work', 'status', 'finish'] as const;
 type Mode = (typeof MODES)[number];
@@ -29,19 +32,23 @@ export interface ScaleOptions extends Omit<PlanOptions, 'out'> {
   workers?: number | 'auto';
   to?: string;
   table?: string;
+  json?: boolean;
 }
 
 /** The options of each mode; those of one file and one machine are the rest. */
 const OPTIONS: Record<Mode, string[]> = {
   plan: [
     ...['plan', 'out', 'model', 'dtype', 'build', 'format', 'field', 'id', 'chunk', 'parts', 'output'],
-    ...['pooling', 'dimensions', 'prompt', 'normalize'],
+    ...['pooling', 'dimensions', 'prompt', 'normalize', 'json'],
   ],
-  work: ['work', 'shard', 'queue', 'retry', 'lock', 'workers', 'to', 'table'],
-  status: ['status'],
-  finish: ['finish', 'queue', 'retry', 'to', 'table'],
+  work: ['work', 'shard', 'queue', 'retry', 'lock', 'workers', 'to', 'table', 'json'],
+  status: ['status', 'json'],
+  finish: ['finish', 'queue', 'retry', 'to', 'table', 'json'],
 };
-const ONE_FILE = ['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'out', 'resume'];
+const ONE_FILE = [
+  ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'out', 'resume'],
+  ...['workers', 'threads', 'json'],
+];
 
 function shardOf(value: string): { index: number; count: number } {
   const [, index, count] = /^(\d{1,9})\/(\d{1,9})$/.exec(value) ?? [];
@@ -76,7 +83,6 @@ export function addScale(command: Command): Command {
     .option('--queue <url>', 'with --work: a queue that hands out chunks, redis:// or postgres:// (with bullmq)')
     .option('--retry', 'wait for a queue that is away, without a limit')
     .addOption(count('--lock <seconds>', 'seconds until the chunk of a dead process is handed out again (default: 30)'))
-    .addOption(countOrAuto('--workers <n>', 'with --work: threads (default: auto, one per core)', 256))
     .option('--to <url>', 'with --work and --finish: also insert the rows into PostgreSQL with pgvector')
     .option('--table <name>', 'the table for --to (default: embeddings)');
 }
@@ -101,7 +107,6 @@ export function scaleMode(command: Command, files: string[]): Mode | null {
 }
 
 const amount = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
-const print = (line: string) => process.stdout.write(`${line}\n`);
 
 /** At most a few of many. */
 const some = (list: (string | number)[]) => list.slice(0, 5).join(', ') + (list.length > 5 ? ', ...' : '');
@@ -111,64 +116,62 @@ function complain(message: string): void {
   process.exitCode = 1;
 }
 
-/** Exit codes of processes that a signal ends, by convention. */
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
-
 /** Runs a mode. SIGINT and SIGTERM stop it at once; nothing that is written is lost. */
 export async function runScale(mode: Mode, files: string[], options: ScaleOptions): Promise<void> {
-  const stop = new AbortController();
-  for (const [signal, code] of Object.entries(SIGNALS)) {
-    process.once(signal, () => {
-      process.exitCode = code;
-      stop.abort(signal);
-    });
-  }
+  const rest = { plan: 'nothing was planned', work: 'finished parts are kept; run the same command again to go on' };
   try {
-    await RUN[mode](files, options, stop.signal);
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    const rest = { plan: 'nothing was planned', work: 'finished parts are kept; run the same command again to go on' };
-    process.stderr.write(`heed: stopped by ${stop.signal.reason}; ${rest[mode as 'plan'] ?? 'nothing was changed'}\n`);
+    await stoppable(
+      (signal) => RUN[mode](files, options, signal),
+      () => rest[mode as 'plan'] ?? 'nothing was changed',
+    );
   } finally {
     setTimeout(() => process.exit(), 500).unref(); // a connection to a server that is gone must not delay the end
   }
 }
 
 const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSignal) => Promise<void>> = {
-  async plan(files, { plan: _, out, ...options }, signal) {
+  async plan(files, { plan: _, json, out, ...options }, signal) {
     if (out === undefined) throw invalid('--out', 'the folder of the plan', 'none');
-    const progress = new ProgressLine('planning, bytes');
-    const onProgress = (bytes: number) => progress.update(bytes);
+    using progress = new Progress('planning', 'bytes');
+    const total = files.reduce((sum, file) => sum + (statusOf(file)?.size ?? 0), 0);
+    const onProgress = (bytes: number) => progress.update(bytes, bytes / total);
     const { rows, chunks, build } = await planEmbedding(files, { ...options, out, signal, onProgress });
-    progress.end();
-    print(`${out}: ${amount(rows, 'line')} in ${amount(chunks.length, 'chunk')}, build ${build}`);
+    if (json) printJson({ folder: out, rows, chunks: chunks.length, build });
+    else print(`${out}: ${amount(rows, 'line')} in ${amount(chunks.length, 'chunk')}, build ${build}`);
   },
 
-  async work(_, { work: folder, retry, ...options }, signal) {
-    const progress = new ProgressLine('rows embedded');
-    const onProgress = (rows: number) => progress.update(rows);
+  async work(_, { work: folder, json, retry, ...options }, signal) {
+    using progress = new Progress('embedding', 'rows');
+    // How many rows are left for a shard or for a queue's worker is not known.
+    const isAlone = options.shard === undefined && options.queue === undefined;
+    const before = isAlone ? embeddingStatus(folder!) : null;
+    const total = before && before.rows - before.rowsDone;
+    const onProgress = (rows: number) => progress.update(rows, total ? rows / total : undefined);
     const queueTimeout = retry ? Number.POSITIVE_INFINITY : undefined;
     const result = await workEmbedding(folder!, { ...options, queueTimeout, signal, onProgress });
-    progress.end();
     const { parts, rows, errors, failed } = result;
-    print(`${folder}: wrote ${amount(parts, 'part')}, ${amount(rows, 'row')}, ${amount(errors, 'error')}`);
+    if (json) printJson(result);
+    else print(`${folder}: wrote ${amount(parts, 'part')}, ${amount(rows, 'row')}, ${amount(errors, 'error')}`);
     for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
     if (failed.length > 0)
       complain(`${amount(failed.length, 'chunk')} failed: ${some(failed.map(({ chunk }) => chunk))}`);
   },
 
-  async status(_, { status: folder }) {
-    for (const line of statusLines(embeddingStatus(folder!))) print(line);
+  async status(_, { status: folder, json }) {
+    const status = embeddingStatus(folder!);
+    if (json) printJson(status);
+    else printTable(statusRows(status));
   },
 
-  async finish(_, { finish: folder, retry, queue, to, table }, signal) {
-    const progress = new ProgressLine('rows counted');
-    const onProgress = (rows: number) => progress.update(rows);
+  async finish(_, { finish: folder, json, retry, queue, to, table }, signal) {
+    using progress = new Progress('counting', 'rows');
+    const { rows: total } = embeddingStatus(folder!);
+    const onProgress = (rows: number) => progress.update(rows, rows / total);
     const queueTimeout = retry ? Number.POSITIVE_INFINITY : undefined;
     const result = await finishEmbedding(folder!, { queue, queueTimeout, to, table, signal, onProgress });
-    progress.end();
     const { complete, rows, errors, parts, missing, failed, damaged } = result;
-    print(`${folder}: ${amount(rows, 'row')} in ${amount(parts, 'part')}, ${amount(errors, 'error')}`);
+    if (json) printJson(result);
+    else print(`${folder}: ${amount(rows, 'row')} in ${amount(parts, 'part')}, ${amount(errors, 'error')}`);
     if (complete) return;
     for (const { part, error } of damaged.slice(0, 5)) complain(`${part}: ${error}`);
     for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
@@ -177,17 +180,17 @@ const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSi
   },
 };
 
-function statusLines(status: EmbeddingStatus): string[] {
+function statusRows(status: EmbeddingStatus): string[][] {
   const { rows, rowsDone, chunks, partsDone, rate, remaining, failed, finished } = status;
   const of = (done: number, all: number) => `${done.toLocaleString('en')} of ${all.toLocaleString('en')}`;
   return [
-    `rows        ${of(rowsDone, rows)}`,
-    `parts       ${of(partsDone, chunks)}`,
-    `rows/s      ${rate === null ? 'unknown' : rate.toFixed(rate < 10 ? 1 : 0)}`,
-    `remaining   ${remaining === null ? 'unknown' : duration(remaining)}`,
-    `failures    ${failed.length}`,
-    ...failed.slice(0, 5).map(({ chunk, error }) => `  chunk ${chunk}: ${error}`),
-    `finished    ${finished ? 'yes' : 'no'}`,
+    ['rows', of(rowsDone, rows)],
+    ['parts', of(partsDone, chunks)],
+    ['rows/s', rate === null ? 'unknown' : rate.toFixed(rate < 10 ? 1 : 0)],
+    ['remaining', remaining === null ? 'unknown' : duration(remaining)],
+    ['failures', `${failed.length}`],
+    ...failed.slice(0, 5).map(({ chunk, error }) => [`  chunk ${chunk}`, error]),
+    ['finished', finished ? 'yes' : 'no'],
   ];
 }
 

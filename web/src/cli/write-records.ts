@@ -1,38 +1,96 @@
 /** What `heed embed` and `heed classify` have in common: one record for each text, in order, to a file or to standard output. */
 import type { PretrainedModel } from '../index.js';
 import { batches } from '../scale/batches.js';
-import { type ModelOptions, openModel } from './model.js';
-import { openOutput } from './output.js';
-import { ProgressLine } from './progress.js';
-import { type RecordOptions, readTexts } from './records.js';
+import { type ModelOptions, openModel, type ParallelOptions } from './model.js';
+import { refuseBoth } from './options.js';
+import { type Output, openOutput } from './output.js';
+import { Progress } from './progress.js';
+import { Input, type RecordOptions } from './records.js';
+import { stoppable } from './signals.js';
 
 export interface OutputOptions {
   out?: string;
   resume?: boolean;
+  json?: boolean;
+}
+
+export interface Task {
+  kind: 'vectors' | 'records';
+  /** What the progress line says. */
+  label: string;
+  /** The records of some texts, for embeddings with their vectors. */
+  compute: (
+    model: PretrainedModel,
+    texts: string[],
+    signal: AbortSignal,
+  ) => Promise<[record: object, vector?: Float32Array][]>;
+  /** Prints a record for people; without it, records are written as JSON. */
+  print?: (record: object) => void;
 }
 
 /** Writes one record, and for embeddings its vector, for each text that `--out` does not have yet. */
 export async function writeRecords(
   files: string[],
-  options: ModelOptions & OutputOptions & RecordOptions,
-  kind: 'vectors' | 'records',
-  label: string,
-  compute: (model: PretrainedModel, texts: string[]) => Promise<[record: object, vector?: Float32Array][]>,
+  options: ModelOptions & ParallelOptions & OutputOptions & RecordOptions,
+  task: Task,
 ): Promise<void> {
-  const output = openOutput(options.out, options.resume ?? false, kind);
-  using model = await openModel(options);
-  const progress = new ProgressLine(label);
-  let seen = 0;
+  refuseBoth('--json', '--out', options.json === true && options.out !== undefined);
+  const input = new Input(files, options);
+  const output = openOutput(options.out, options.resume ?? false, task);
+  const rest = () =>
+    options.out === undefined
+      ? 'the records above are whole'
+      : `${options.out} has ${output.count.toLocaleString('en')} records; continue it with --resume`;
   try {
-    for await (const batch of batches(readTexts(files, options))) {
-      const texts = batch.slice(Math.max(0, output.done - seen));
-      seen += batch.length;
-      if (texts.length === 0) continue;
-      for (const [record, vector] of await compute(model, texts)) await output.write(record, vector);
-      progress.update(seen);
-    }
+    await stoppable(async (signal) => {
+      using model = await openModel(options, { input, signal });
+      await writeAll(model, input, output, task, signal);
+    }, rest);
   } finally {
     output.close();
-    progress.end();
   }
+}
+
+async function writeAll(
+  model: PretrainedModel,
+  input: Input,
+  output: Output,
+  { label, compute }: Task,
+  signal: AbortSignal,
+): Promise<void> {
+  using progress = new Progress(label, 'texts');
+  const { done } = output;
+  let seen = 0;
+  async function* missing(): AsyncGenerator<{ texts: string[]; seen: number; fraction: number | undefined }> {
+    for await (const batch of batches(input.texts())) {
+      const texts = batch.slice(Math.max(0, done - seen));
+      seen += batch.length;
+      if (texts.length > 0) yield { texts, seen, fraction: input.fraction };
+      else progress.skip(seen, input.fraction);
+    }
+  }
+  const results = inParallel(missing(), Math.max(1, model.workers.count), async ({ texts, ...at }) => ({
+    ...at,
+    records: await compute(model, texts, signal),
+  }));
+  for await (const { records, seen, fraction } of results) {
+    for (const [record, vector] of records) await output.write(record, vector);
+    progress.update(seen, fraction);
+  }
+}
+
+/** `compute` of each item, in their order, while up to `count` of them are computed. */
+export async function* inParallel<T, R>(
+  items: AsyncIterable<T>,
+  count: number,
+  compute: (item: T) => Promise<R>,
+): AsyncGenerator<R> {
+  const pending: Promise<R>[] = [];
+  for await (const item of items) {
+    const result = compute(item);
+    result.catch(() => {}); // reported when its turn comes
+    pending.push(result);
+    if (pending.length >= count) yield await pending.shift()!;
+  }
+  while (pending.length > 0) yield await pending.shift()!;
 }

@@ -22,17 +22,18 @@ import {
 } from '../options.js';
 import type { TensorLike } from '../tensor.js';
 import type { RawOptimizerState } from './core.js';
-import { Module } from './module.js';
+import type { Module } from './module.js';
 import { type Kind, Optimizer } from './optimizer.js';
 import { type Parameter, parametersOf } from './parameters.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
+import type { TrainableModel } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
 /** What a checkpoint holds. */
 export interface CheckpointParts {
   /** A model, or a single layer. */
-  model: Module | Layer;
+  model: Module | Layer | TrainableModel;
   optimizer?: Optimizer;
   schedule?: Schedule;
 }
@@ -60,13 +61,19 @@ const FILE = 'checkpoint';
 const FORMAT = 'heed-checkpoint';
 const VERSION = '1';
 
-type PartsRead = { model: Module | Layer; optimizer: Optimizer | null; schedule: Schedule | null };
+type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule | null };
+
+/** Whatever lists its layers, or a layer. */
+type Model = Layer | { [allLayers](): [CheckpointLayer, string][] };
+
+/** A layer as checkpoints know it. */
+type CheckpointLayer = Pick<Layer, 'name' | 'raw'>;
 
 const instanceOf = <T>(expected: string, ...classes: (abstract new (...args: never[]) => T)[]) =>
   legal<T>(expected, (value) => classes.some((one) => value instanceof one));
 
 const partsSchema = {
-  model: instanceOf<Module | Layer>('a model or a layer', Module, Layer),
+  model: legal<Model>('a model or a layer', (value) => value instanceof Layer || allLayers in value),
   optimizer: optional(instanceOf('an optimizer', Optimizer), null),
   schedule: optional(instanceOf('a schedule', Schedule), null),
 };
@@ -112,16 +119,16 @@ type State = Read<typeof stateSchema>;
 type OptimizerState = NonNullable<State['optimizer']>;
 
 /** The layers of a model with the prefixes of their parameters' names. */
-export function layersOf(model: Module | Layer): [Layer, string][] {
-  return model instanceof Module ? model[allLayers]() : [[model, '']];
+export function layersOf(model: Model): [CheckpointLayer, string][] {
+  return model instanceof Layer ? [[model, '']] : model[allLayers]();
 }
 
-function parametersOfAll(tape: Tape, layers: readonly [Layer, string][]): Parameter[] {
+function parametersOfAll(tape: Tape, layers: readonly [CheckpointLayer, string][]): Parameter[] {
   return layers.flatMap(([layer, prefix]) => parametersOf(tape, layer, prefix));
 }
 
 /** Parameters and buffers of all layers. */
-function listed(layers: readonly [Layer, string][]) {
+function listed(layers: readonly [CheckpointLayer, string][]) {
   return layers.flatMap(([{ raw }, prefix]) =>
     raw.parameters().map(({ name, shape }, index) => ({ raw, index, name: prefix + name, shape })),
   );

@@ -11,7 +11,7 @@ import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
 import type { ClassifierMetrics } from './fine-tuning/metrics.js';
 import type { Origin, SavedFiles, SaveOptions } from './fine-tuning/save.js';
-import type { TrainableModel } from './pretrained.js';
+import type { TrainableModel } from './trainable-model.js';
 
 /** Functions that teach a pretrained model. */
 export interface FineTuning {

@@ -44,7 +44,6 @@ export type {
   SGDOptions,
 } from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
-export type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './pretrained.js';
 export { type DifferentiableFunctions, load, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
 export type { Gradients } from './tape.js';
@@ -58,3 +57,4 @@ export type {
   Trainable,
   TransformerForward,
 } from './trainable.js';
+export type { ForwardResult, SentenceVectorOptions, TrainableModel, TrainableOptions } from './trainable-model.js';

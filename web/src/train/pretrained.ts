@@ -2,96 +2,36 @@
 import type { RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import type { StateDict } from '../layers/state-dict.js';
-import { fitState } from '../layers/state-dict.js';
+import { fitState, type StateDict } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 import { parameterRowsOf } from '../models/families.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
-import type { EmbedOptions, PretrainedModel } from '../models/model.js';
 import { LocalModel, listsOf, loadAs, type Parts } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
 import { HEADS, type HeadName } from '../models/task-heads.js';
-import { flag, oneOf, optional, rate, readOptions, seed } from '../options.js';
+import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
 import { Tensor, type TensorInput } from '../tensor.js';
-import type { RawLora, RawNamedRows, RawVariable, TrainCore } from './core.js';
+import type { RawLora, RawNamedRows, RawVariable } from './core.js';
 import { dropoutRates } from './dropout-rates.js';
+import { HeadLayers } from './head-layers.js';
 import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
 import { toResult } from './loss.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import { tracked } from './recording.js';
 import type { ModuleState, Recording } from './scope.js';
 import type { Tape } from './tape.js';
-import { setRequired, type Trainable } from './trainable.js';
-
-/** Options of `fromPretrained` with `trainable: true`. */
-export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers'> {
-  trainable: true;
-  /** Keep only the input of each layer for the backward pass, which runs the layer's forward pass again: less memory, a third more time, the same gradients. Default false. */
-  recompute?: boolean;
-  /** The dropout rate in training mode at all places at which the model has dropout. Default: the rates of config.json. */
-  dropout?: number;
-  /** Seed of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
-  seed?: number;
-}
-
-/** The result of `TrainableModel.forward`. Rows of padding are zeros, and get no gradient. */
-export interface ForwardResult {
-  /** [N,L,E] */
-  lastHiddenState: Tensor;
-  /** 1 for tokens, 0 for padding; [N,L] */
-  attentionMask: Tensor<Uint8Array>;
-  tokens: string[][];
-  /** The number of tokens cut from each text. */
-  truncated: number[];
-}
-
-/** Options of `TrainableModel.sentenceVectors`. */
-export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'onProgress' | 'headMask'> {}
-
-/**
- * A pretrained encoder whose parameters can be trained. `encode`, `embed` and `predict` compute as in evaluation mode, and are not recorded. `forward`, `sentenceVectors` and
- * `logits` return at once; in training mode dropout draws, and their results can be differentiated like those of layers.
- *
- * Parameters have the names of the checkpoint's files.
- */
-export interface TrainableModel extends PretrainedModel, Trainable {
-  /** Whether dropout draws and calls are recorded. */
-  readonly training: boolean;
-  train(): this;
-  eval(): this;
-  /** The rows of all tokens. */
-  forward(input: ModelInput, options?: InputOptions): ForwardResult;
-  /** One vector per text, [N, E']: pooled, transformed and normalized as `embed` does it. */
-  sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor;
-  /**
-   * The logits of one of the checkpoint's heads: [N, labels], or [N, L, labels] for heads of tokens, with zeros for padding; for 'fill-mask' [masks, V], the mask tokens of
-   * all texts in order.
-   * @throws HeedError `UNSUPPORTED` if the checkpoint has no such head
-   */
-  logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor;
-  /** Adds low-rank updates to linear modules. Everything else is frozen, but for `modulesToSave`. Fresh updates change no result. @throws HeedError `INVALID_ARGUMENT` */
-  addLora(options?: LoraOptions): this;
-  /** Adds the updates to the weights, and drops them. The weights stay frozen. */
-  mergeLora(): this;
-  /** The updates; null if there are none. */
-  readonly lora: Lora | null;
-  /** Copies of all parameters by name. */
-  stateDict(): StateDict;
-  /** Sets all parameters. A load that fails changes nothing. */
-  loadStateDict(state: Readonly<Record<string, TensorInput>>): this;
-}
-
-/** The options beyond those of `fromPretrained` in heed. */
-export const trainingSchema = {
-  trainable: flag,
-  recompute: optional(flag, false),
-  dropout: optional(rate, null),
-  seed,
-};
+import { setRequired } from './trainable.js';
+import {
+  type ForwardResult,
+  type SentenceVectorOptions,
+  type TrainableModel,
+  type TrainableOptions,
+  trainingSchema,
+} from './trainable-model.js';
+import { allLayers } from './tree.js';
 
 const schema = { ...loadSchema, ...trainingSchema };
 
@@ -127,6 +67,9 @@ export function loadTrainable(
 
 /** A part of the model with parameters: its object in the core, and the names of its parameters in the files. */
 interface Part extends HasParameters {
+  readonly name: string;
+  /** Of its parameters' names in checkpoints of training. */
+  readonly prefix: string;
   readonly state: ModuleState;
   /** null: the file has no such parameter, and it is not trained. */
   readonly nameOf: (own: string) => string | null;
@@ -141,6 +84,11 @@ class Trained extends LocalModel implements TrainableModel {
   readonly #others: Part[];
   readonly #names: RawNamedRows[];
   #lora: { readonly part: Part; readonly raw: RawLora; readonly options: Lora } | null = null;
+  /** Without a reference to the model, which the core's objects must not have. */
+  readonly #attached: { lora: RawLora | null } = { lora: null };
+  /** That of the classifier's inputs. */
+  readonly #dropout: RawTensorLayer;
+  readonly #classifiers: readonly RawModule[];
   #training = false;
 
   constructor(
@@ -165,33 +113,40 @@ class Trained extends LocalModel implements TrainableModel {
       }
     }
     const inFile = (name: string) => loaded.names.get(name) ?? null;
-    const part = (raw: RawModule, nameOf?: Part['nameOf']) => this.#part(raw, nameOf);
     this.#others = [
-      ...[...heads.made].map(([name, raw]) => part(raw, (own) => inFile(`${name}.${own}`))),
+      ...[...heads.made].map(([name, raw]) => this.#part(raw, `${name}.`, (own) => inFile(`${name}.${own}`))),
       ...parts.vectorLayers.layers.map((raw, i) => {
         const { weights, kind } = loaded.sentence.layers[i]!;
-        const prefix = weights.replace(/model\.safetensors$/, '').replaceAll('/', '.');
-        return part(raw, (own) => `${prefix}${kind === 'dense' ? 'linear' : 'norm'}.${own}`);
+        const folder = weights.replace(/model\.safetensors$/, '').replaceAll('/', '.');
+        return this.#part(raw, `${folder}${kind === 'dense' ? 'linear' : 'norm'}.`);
       }),
     ];
-    const rates = dropoutRates(loaded.type, loaded.settings, options.dropout);
+    const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
+    this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
     this.#names = namesOf(loaded);
-    const encoder = calling('fromPretrained', () => new tape.core.TrainableEncoder(parts.encoder, this.#names, rates));
-    tracked(tape, 'TrainableEncoder', encoder);
-    encoder.seed(options.seed);
-    this.#encoder = part(encoder);
-    this.parameters(); // freezes what the file does not have
-    const { delete: free, begin } = parts.encoder;
-    parts.encoder.begin = (ids, tokenTypes, positions, lengths) =>
-      this.#lora
-        ? tape.core.beginEncoding(encoder, this.#lora.raw, { ids, tokenTypes, positions, lengths })
-        : begin.call(parts.encoder, ids, tokenTypes, positions, lengths);
-    parts.encoder.delete = () => {
-      this.#lora?.raw.delete();
-      encoder.delete();
+    const { encoder } = parts;
+    const { delete: free, begin } = encoder;
+    const { core } = tape;
+    const trained = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
+    tracked(tape, 'TrainableEncoder', trained);
+    const attached = this.#attached;
+    encoder.begin = (ids, tokenTypes, positions, lengths) =>
+      attached.lora
+        ? core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths })
+        : begin.call(encoder, ids, tokenTypes, positions, lengths);
+    const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
+    encoder.delete = () => {
+      dropout.delete();
+      attached.lora?.delete();
+      trained.delete();
       // After it, as it may wait for a backward pass.
-      tape.whenIdle(() => free.call(parts.encoder));
+      tape.whenIdle(() => free.call(encoder));
     };
+    trained.seed(options.seed);
+    dropout.seed(options.seed);
+    this.#dropout = dropout;
+    this.#encoder = this.#part(trained);
+    this.parameters(); // freezes what the file does not have
   }
 
   get training(): boolean {
@@ -221,7 +176,7 @@ class Trained extends LocalModel implements TrainableModel {
   }
 
   get lora(): Lora | null {
-    return this.#lora && this.#lora.options;
+    return this.#lora?.options ?? null;
   }
 
   addLora(given?: LoraOptions): this {
@@ -244,6 +199,7 @@ class Trained extends LocalModel implements TrainableModel {
     raw.seed(seed);
     this.#changes(raw);
     const modules = chosen.map(({ name }) => name);
+    this.#attached.lora = raw;
     this.#lora = { part: this.#part(raw), raw, options: Object.freeze({ ...options, modules }) };
     return this;
   }
@@ -259,6 +215,7 @@ class Trained extends LocalModel implements TrainableModel {
     calling('mergeLora', () => raw.merge());
     this.#encoder.state.version++;
     this.#lora = null;
+    this.#attached.lora = null;
     raw.delete();
     return this;
   }
@@ -362,12 +319,18 @@ class Trained extends LocalModel implements TrainableModel {
     return [this.#encoder, ...this.#others, ...(this.#lora ? [this.#lora.part] : [])];
   }
 
-  #part(raw: RawModule, nameOf: Part['nameOf'] = (own) => own): Part {
+  #part(raw: RawModule, prefix = '', nameOf: Part['nameOf'] = (own) => prefix + own): Part {
+    const state = this.#tape.stateOf(raw);
     const get = () => {
-      void this.raw;
+      void this.raw; // throws after dispose()
       return raw;
     };
-    return Object.defineProperty({ state: this.#tape.stateOf(raw), nameOf } as Part, 'raw', { get });
+    return Object.defineProperty({ name: state.name, prefix, state, nameOf } as Part, 'raw', { get });
+  }
+
+  /** @internal For checkpoints of training. */
+  [allLayers](): [Part, string][] {
+    return [...this.#parts, this.#part(this.#dropout, 'dropout.')].map((part) => [part, part.prefix]);
   }
 
   /** Passes of the encoder use the parameters of `raw`, too. */
@@ -411,7 +374,7 @@ class Trained extends LocalModel implements TrainableModel {
     const batch = batchOf(rows, this.context.config.positionOffset);
     const options = { training: this.#training, recompute: this.#options.recompute };
     return this.#run(name, (call) => {
-      const lora = this.#lora && this.#lora.raw;
+      const { lora } = this.#attached;
       return use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.raw, lora, batch, options)));
     });
   }
@@ -432,17 +395,27 @@ class Trained extends LocalModel implements TrainableModel {
   }
 
   #throughLayers(layers: readonly RawTensorLayer[], x: RawTensor): RawTensor {
-    const states = layers.map((layer) => this.#tape.stateOf(layer));
-    return this.#inMode(states, () => layers.reduce((rows, layer) => layer.forward(rows), x));
+    const dropout = this.#dropout;
+    const states = [dropout, ...layers].map((layer) => this.#tape.stateOf(layer));
+    return this.#inMode(states, () => {
+      dropout.setTraining(this.#training);
+      return layers.reduce((rows, layer) => {
+        const drops = this.#training && this.#classifiers.includes(layer);
+        return layer.forward(drops ? dropout.forward(rows) : rows);
+      }, x);
+    });
   }
 
   /** Modules are in training mode only during the calls that are to be recorded: `embed` and `predict` use the same. */
   #inMode<T>(states: readonly ModuleState[], body: () => T): T {
+    const { owner } = this.#tape;
+    this.#tape.owner = this;
     for (const state of states) state.training = this.#training;
     try {
       return body();
     } finally {
       for (const state of states) state.training = false;
+      this.#tape.owner = owner;
     }
   }
 }
@@ -468,49 +441,4 @@ function namesOf({ raw, family, config, names }: LoadedModel): RawNamedRows[] {
 /** The position of each token among the rows of a padded output [N,L,...]. */
 function columnsOf(rows: readonly Row[], width: number): Int32Array {
   return Int32Array.from(rows.flatMap(({ columns }, n) => columns.map((column) => n * width + column)));
-}
-
-/** Makes the layers of heads, each once: several heads may have a layer of the checkpoint, which they train together. */
-class HeadLayers {
-  /** By their names in the checkpoint. */
-  readonly made = new Map<string, RawTensorLayer>();
-  readonly #uses = new Map<RawTensorLayer, number>();
-
-  /** A runtime whose linear and norm layers are shared. */
-  sharing(runtime: Runtime): Runtime {
-    const layers = this;
-    return Object.create(runtime, {
-      core: {
-        get: () => {
-          const core = Object.create(runtime.core) as TrainCore;
-          for (const kind of ['Linear', 'LayerNorm'] as const) {
-            const Raw = runtime.core[kind] as unknown as new (options: object) => RawTensorLayer;
-            // biome-ignore lint/complexity/useArrowFunction: called with `new`
-            const Shared = function (options: { name: string }) {
-              return layers.#layer(options.name, () => new Raw(options));
-            };
-            Object.defineProperty(core, kind, { value: Shared });
-          }
-          return core;
-        },
-      },
-    });
-  }
-
-  #layer(name: string, make: () => RawTensorLayer): RawTensorLayer {
-    const raw = this.made.get(name) ?? make();
-    if (!this.made.has(name)) {
-      const { delete: free } = raw;
-      raw.delete = () => {
-        const uses = this.#uses.get(raw)! - 1;
-        this.#uses.set(raw, uses);
-        if (uses > 0) return;
-        this.made.delete(name);
-        free.call(raw);
-      };
-      this.made.set(name, raw);
-    }
-    this.#uses.set(raw, (this.#uses.get(raw) ?? 0) + 1);
-    return raw;
-  }
 }

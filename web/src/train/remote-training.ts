@@ -13,7 +13,7 @@ import type { Method } from '../worker/protocol.js';
 import { RemoteModel } from '../worker/remote.js';
 import type { SavedFiles } from './fine-tuning/save.js';
 import type { FineTuning, Savable } from './fine-tuning.js';
-import { trainingSchema } from './pretrained.js';
+import { trainingSchema } from './trainable-model.js';
 
 /** Calls of the worker's script, beyond those of a model. */
 type Call = 'trainClassifier' | 'trainEmbedding' | 'save';

@@ -37,7 +37,6 @@ import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
-import { loadTrainable, type TrainableModel, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-training.js';
 import { Tape } from './tape.js';
@@ -57,6 +56,7 @@ import {
   type TransformerForward,
   trainable,
 } from './trainable.js';
+import type { TrainableModel, TrainableOptions } from './trainable-model.js';
 
 /** Functions that take `backward: true`, and their numbers of tensors. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
@@ -161,14 +161,15 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  const load = savable((source, options) => {
+  const load = savable(async (source, options) => {
     const { trainable = false, ...rest } = options
       ? plainOptions<FromPretrainedOptions & { trainable?: boolean }>('fromPretrained', options)
       : {};
     if (!trainable) return Heed.prototype.fromPretrained.call(heed, source, rest);
-    return rest.worker
-      ? loadTrainableInWorker(runtime, source, { ...rest, trainable } as FromPretrainedOptions)
-      : loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
+    if (rest.worker) return loadTrainableInWorker(runtime, source, { ...rest, trainable } as FromPretrainedOptions);
+    // A chunk of its own: training layers does not need it.
+    const { loadTrainable } = await import('./pretrained.js');
+    return loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
   });
   members.fromPretrained = async (...args: Parameters<typeof load>) => {
     const model = await load(...args);

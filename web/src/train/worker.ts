@@ -20,10 +20,10 @@ import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './
 import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
-import { loadTrainable, type TrainableOptions } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
+import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
 const stop = new AbortController();
@@ -102,9 +102,9 @@ async function loadModel(
   const tape = new Tape(plain as TrainCore, owned);
   const runtime = { core: recordingCore(plain as TrainCore, tape), owned };
   const { trainable } = options as Partial<TrainableOptions>;
-  const load: Parameters<typeof savable>[0] = (given, read) =>
+  const load: Parameters<typeof savable>[0] = async (given, read) =>
     trainable
-      ? loadTrainable(runtime, tape, given, read as TrainableOptions)
+      ? (await import('./pretrained.js')).loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
   // A pool's workers have no source of their own.
   const model = (await (folder ? load : savable(load))(source, options)) as PretrainedModel & Savable;

@@ -1,24 +1,48 @@
 /** `heed classify`: labels for each text. */
 import type { Command } from 'commander';
 import { classify } from '../../index.js';
-import type { ModelOptions } from '../model.js';
-import { addExamples, addInput, addModel, addOutput, count } from '../options.js';
+import type { ModelOptions, ParallelOptions } from '../model.js';
+import { addExamples, addInput, addJson, addModel, addOutput, addParallel, count } from '../options.js';
 import type { RecordOptions } from '../records.js';
+import { displayWidth, printTable } from '../terminal.js';
 import { type OutputOptions, writeRecords } from '../write-records.js';
 
-type Options = ModelOptions & OutputOptions & RecordOptions & { top?: number };
+type Options = ModelOptions & ParallelOptions & OutputOptions & RecordOptions & { top?: number };
+
+interface Classified {
+  text: string;
+  labels: { label: string; score: number }[];
+}
 
 export function addClassify(program: Command): void {
   const command = program.command('classify [files...]').description('compute labels for each text');
   addModel(command);
   addInput(command);
   addOutput(command).addOption(count('--top <k>', 'number of labels per text (default: all)'));
-  addExamples(command, 'heed classify reviews.csv --field review --model ./sentiment').action(classifyTexts);
+  addJson(command, 'JSON lines also on a terminal, which gets a table with the best label otherwise');
+  addParallel(command);
+  addExamples(
+    command,
+    'heed classify reviews.csv --field review --model ./sentiment',
+    'heed classify reviews.csv --field review --model ./sentiment --top 1 --out labels.jsonl',
+  ).action(classifyTexts);
 }
 
 function classifyTexts(files: string[], options: Options): Promise<void> {
-  return writeRecords(files, options, 'records', 'texts classified', async (model, texts) => {
-    const labels = await classify(model, texts, { topK: options.top });
-    return texts.map((text, n) => [{ text, labels: labels[n] }]);
+  let width = 0;
+  return writeRecords(files, options, {
+    kind: 'records',
+    label: 'classifying',
+    async compute(model, texts, signal) {
+      width = Math.max(...model.config.labels.map(displayWidth));
+      const labels = await classify(model, texts, { topK: options.top, signal });
+      return texts.map((text, n) => [{ text, labels: labels[n]! } satisfies Classified]);
+    },
+    ...(process.stdout.isTTY && !options.json && { print: (record: object) => printLabels(record as Classified) }),
   });
+
+  function printLabels({ text, labels }: Classified): void {
+    const shown = labels.slice(0, options.top ?? 1);
+    printTable(shown.map(({ label, score }, n) => [label.padEnd(width), score.toFixed(3), n === 0 ? text : '']));
+  }
 }

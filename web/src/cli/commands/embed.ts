@@ -1,13 +1,26 @@
 /** `heed embed`: a vector for each text. */
 import type { Command } from 'commander';
-import type { EmbeddingOptions, ModelOptions } from '../model.js';
-import { addEmbedding, addExamples, addInput, addModel, addOutput, refuseBoth } from '../options.js';
+import type { EmbeddingOptions, ModelOptions, ParallelOptions } from '../model.js';
+import {
+  addEmbedding,
+  addExamples,
+  addInput,
+  addJson,
+  addModel,
+  addOutput,
+  addParallel,
+  refuseBoth,
+} from '../options.js';
 import type { RecordOptions } from '../records.js';
 import { addScale, runScale, type ScaleOptions, scaleMode } from '../scale.js';
 import { type OutputOptions, writeRecords } from '../write-records.js';
 
 /** Of texts on one machine; those of plans are ScaleOptions. */
-type Options = ModelOptions & OutputOptions & RecordOptions & EmbeddingOptions & { normalize?: boolean };
+type Options = ModelOptions &
+  ParallelOptions &
+  OutputOptions &
+  RecordOptions &
+  EmbeddingOptions & { normalize?: boolean };
 
 export function addEmbed(program: Command): void {
   const command = program.command('embed [files...]').description('compute a vector for each text');
@@ -17,6 +30,8 @@ export function addEmbed(program: Command): void {
     .option('--normalize', 'scale vectors to length 1 (default: as in the model)')
     .option('--no-normalize', 'leave vectors as they are');
   addOutput(command);
+  addJson(command, 'JSON: the default for vectors; for plans, what they print for people');
+  addParallel(command);
   addScale(command);
   addExamples(
     command,
@@ -33,9 +48,13 @@ export function addEmbed(program: Command): void {
 
 function embed(files: string[], options: Options): Promise<void> {
   const { pooling, dimensions, prompt, normalize } = options;
-  return writeRecords(files, options, 'vectors', 'texts embedded', async (model, texts) => {
-    const { data, shape } = await model.embed(texts, { pooling, dimensions, prompt, normalize });
-    const width = shape[1]!;
-    return texts.map((text, n) => [{ text }, data.subarray(n * width, (n + 1) * width)]);
+  return writeRecords(files, options, {
+    kind: 'vectors',
+    label: 'embedding',
+    async compute(model, texts, signal) {
+      const { data, shape } = await model.embed(texts, { pooling, dimensions, prompt, normalize, signal });
+      const width = shape[1]!;
+      return texts.map((text, n) => [{ text }, data.subarray(n * width, (n + 1) * width)]);
+    },
   });
 }

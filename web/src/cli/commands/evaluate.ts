@@ -4,9 +4,8 @@ import { load } from '../../train/index.js';
 import { type ExampleOptions, readExamples } from '../examples.js';
 import { metricsTable } from '../metrics.js';
 import type { ModelOptions } from '../model.js';
-import { addExamples, addModel } from '../options.js';
-import { ProgressLine } from '../progress.js';
-import { addLabelled } from './train.js';
+import { addExamples, addJson, addModel } from '../options.js';
+import { addLabelled, openModel } from './train.js';
 
 type Options = ModelOptions & ExampleOptions & { json?: boolean };
 
@@ -14,19 +13,14 @@ export function addEvaluate(program: Command): void {
   const command = program.command('evaluate <files...>').description('measure a classifier on labelled texts');
   addModel(command);
   addLabelled(command);
-  command.optionsGroup('Output:').option('--json', 'print the metrics as JSON');
+  addJson(command, 'the metrics as JSON');
   addExamples(command, 'heed evaluate test.csv --model ./reviews').action(evaluate);
 }
 
 async function evaluate(files: string[], options: Options): Promise<void> {
   const examples = await readExamples(files, options);
-  const heed = await load();
-  const progress = new ProgressLine('loading, bytes');
-  using model = await heed.fromPretrained(options.model, {
-    ...(options.dtype && { dtype: options.dtype }),
-    onProgress: ({ loaded }) => progress.update(loaded),
-  });
-  progress.end();
+  using heed = await load();
+  using model = await openModel(heed, { model: options.model, dtype: options.dtype });
   const metrics = await heed.evaluateClassifier(model, examples);
   process.stdout.write(options.json ? `${JSON.stringify(metrics)}\n` : metricsTable(metrics));
 }

@@ -1,13 +1,18 @@
 /** `heed index`: an int8 search index of a file of texts. */
 import { type Command, Option } from 'commander';
+import { dispose } from '../../platform.js';
 import { invalid } from '../error.js';
 import { indexFiles, indexOf, wordsOf, writeIndex } from '../indexing.js';
-import { type EmbeddingOptions, type ModelOptions, openModel } from '../model.js';
-import { addEmbedding, addExamples, addInput, addModel } from '../options.js';
-import { ProgressLine } from '../progress.js';
-import { type RecordOptions, readEntries } from '../records.js';
+import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
+import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel } from '../options.js';
+import { Progress } from '../progress.js';
+import { Input, type RecordOptions } from '../records.js';
+import { print, printJson } from '../terminal.js';
 
-type Options = ModelOptions & RecordOptions & EmbeddingOptions & { out: string; weight?: number };
+type Options = ModelOptions &
+  ParallelOptions &
+  RecordOptions &
+  EmbeddingOptions & { out: string; weight?: number; json?: boolean };
 
 export function addIndex(program: Command): void {
   const command = program.command('index <file>').description('make an int8 search index of a file of texts');
@@ -23,6 +28,8 @@ export function addIndex(program: Command): void {
   command
     .optionsGroup('Output:')
     .requiredOption('--out <file>', 'the index, a .safetensors file; words.txt is written to the same folder');
+  addJson(command, 'one line of JSON { index, words, texts, dimensions, bytes }');
+  addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(
     (file: string, options: Options) => {
       // The file is read twice, which standard input cannot be.
@@ -40,16 +47,16 @@ function weightOf(value: string): number {
 
 async function makeIndex(file: string, options: Options): Promise<void> {
   const { pooling, dimensions, prompt, weight = 1 } = options;
-  const entries = () => readEntries([file], { ...options, described: true });
-  const words = await wordsOf(entries(), file);
+  const input = new Input([file], { ...options, described: true });
+  const words = await wordsOf(input.entries(), file);
   const files = indexFiles(options.out, words);
-  using model = await openModel(options);
-  const progress = new ProgressLine('entries indexed', words.length);
-  const onProgress = (done: number) => progress.update(done);
-  const index = await indexOf(model, words, entries(), { pooling, dimensions, prompt, weight, onProgress });
-  progress.end();
+  using model = await openModel(options, { input });
+  const progress = new Progress('indexing', 'texts');
+  const onProgress = (done: number) => progress.update(done, done / words.length);
+  const vectors = { pooling, dimensions, prompt, weight, onProgress };
+  const index = await indexOf(model, words, input.entries(), vectors).finally(() => progress[dispose]());
   const bytes = writeIndex(files, index);
-  process.stdout.write(
-    `${files.vectors}: ${words.length} texts, ${index.dimensions} dimensions, ${bytes.toLocaleString('en')} bytes\n`,
-  );
+  const texts = words.length;
+  if (options.json) printJson({ index: files.vectors, words: files.words, texts, dimensions: index.dimensions, bytes });
+  else print(`${files.vectors}: ${texts} texts, ${index.dimensions} dimensions, ${bytes.toLocaleString('en')} bytes`);
 }

@@ -3,12 +3,17 @@ import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { semanticSearch, TextIndex } from '../../index.js';
 import { batches } from '../../scale/batches.js';
-import { type EmbeddingOptions, type ModelOptions, openModel } from '../model.js';
-import { addEmbedding, addExamples, addInput, addModel, count, refuseBoth } from '../options.js';
-import { ProgressLine } from '../progress.js';
-import { type RecordOptions, readTexts } from '../records.js';
+import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
+import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
+import { Progress } from '../progress.js';
+import { Input, type RecordOptions } from '../records.js';
+import { printJson, printTable } from '../terminal.js';
+import { inParallel } from '../write-records.js';
 
-type Options = ModelOptions & RecordOptions & EmbeddingOptions & { top?: number; index?: string };
+type Options = ModelOptions &
+  ParallelOptions &
+  RecordOptions &
+  EmbeddingOptions & { top?: number; index?: string; json?: boolean };
 
 export function addSearch(program: Command): void {
   const command = program
@@ -23,7 +28,8 @@ export function addSearch(program: Command): void {
     ]),
   );
   addEmbedding(command);
-  command.optionsGroup('Output:').addOption(count('--top <k>', 'number of results (default: 10)'));
+  addJson(command, 'JSON lines { text, score }').addOption(count('--top <k>', 'number of results (default: 10)'));
+  addParallel(command);
   addExamples(
     command,
     'heed search "a wild animal" texts.txt --top 3',
@@ -34,28 +40,44 @@ export function addSearch(program: Command): void {
   });
 }
 
+interface Hit {
+  text: string;
+  score: number;
+}
+
 async function search(query: string, files: string[], options: Options): Promise<void> {
-  const { pooling, dimensions, prompt, top: topK = 10 } = options;
+  const hits =
+    options.index === undefined ? await searchFiles(query, files, options) : await searchIndex(query, options);
+  if (options.json) for (const { text, score } of hits) printJson({ text, score });
+  else printTable(hits.map(({ text, score }) => [score.toFixed(3), text]));
+}
+
+async function searchIndex(query: string, options: Options): Promise<Hit[]> {
+  const { pooling, prompt, top: topK = 10, index: path = '' } = options;
+  const index = await TextIndex.load(path.endsWith('.safetensors') ? dirname(path) : path);
   using model = await openModel(options);
+  const { dimensions } = index;
+  return index.search(await model.embed(query, { pooling, dimensions, prompt, normalize: true }), { topK });
+}
+
+async function searchFiles(query: string, files: string[], options: Options): Promise<Hit[]> {
+  const { pooling, dimensions, prompt, top: topK = 10 } = options;
   const settings = { pooling, dimensions, prompt, normalize: true };
-  let hits: { text: string; score: number }[] = [];
-  if (options.index !== undefined) {
-    const index = await TextIndex.load(options.index.endsWith('.safetensors') ? dirname(options.index) : options.index);
-    hits = index.search(await model.embed(query, { ...settings, dimensions: index.dimensions }), { topK });
-  } else {
-    const vector = await model.embed(query, settings);
-    const progress = new ProgressLine('texts searched');
-    let done = 0;
-    for await (const batch of batches(readTexts(files, options))) {
-      const [found] = semanticSearch(vector, await model.embed(batch, settings), { topK });
-      // Only the best are kept, so that memory does not grow with the number of texts.
-      hits = [...hits, ...found!.map(({ index, score }) => ({ text: batch[index]!, score }))]
-        .sort((a, b) => b.score - a.score)
-        .slice(0, topK);
-      done += batch.length;
-      progress.update(done);
-    }
-    progress.end();
+  const input = new Input(files, options);
+  using model = await openModel(options, { input });
+  using progress = new Progress('searching', 'texts');
+  const vector = await model.embed(query, settings);
+  const found = inParallel(batches(input.texts()), Math.max(1, model.workers.count), async (texts) => {
+    const [nearest] = semanticSearch(vector, await model.embed(texts, settings), { topK });
+    return { count: texts.length, hits: nearest!.map(({ index, score }) => ({ text: texts[index]!, score })) };
+  });
+  let best: Hit[] = [];
+  let done = 0;
+  for await (const { count, hits } of found) {
+    // Only the best are kept, so that memory does not grow with the number of texts.
+    best = [...best, ...hits].sort((a, b) => b.score - a.score).slice(0, topK);
+    done += count;
+    progress.update(done, input.fraction);
   }
-  for (const { text, score } of hits) process.stdout.write(`${score.toFixed(3)}  ${text}\n`);
+  return best;
 }

@@ -6,7 +6,8 @@ import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
 import { addExamples, addModel, choice, count } from '../options.js';
-import { ProgressLine } from '../progress.js';
+import { Progress } from '../progress.js';
+import { stoppable } from '../signals.js';
 
 interface TrainOptions {
   model?: string;
@@ -122,7 +123,12 @@ export function addTrain(program: Command): void {
     classifier,
     'heed train classifier reviews.csv --field review --label rating --validation 0.2 --out ./reviews',
     'heed classify new.csv --field review --model ./reviews',
-  ).action(trainClassifier);
+  ).action((files: string[], options: ClassifierOptions) =>
+    stoppable(
+      (signal) => trainClassifier(files, options, signal),
+      () => restOf(options),
+    ),
+  );
 
   const embedding = train
     .command('embedding <files...>')
@@ -141,15 +147,19 @@ export function addTrain(program: Command): void {
   addTraining(embedding, 'full');
   addSaving(embedding);
   addExamples(embedding, 'heed train embedding questions.csv --train lora --epochs 3 --out ./questions').action(
-    trainEmbedding,
+    (files: string[], options: EmbeddingOptions) =>
+      stoppable(
+        (signal) => trainEmbedding(files, options, signal),
+        () => restOf(options),
+      ),
   );
 }
 
-async function trainClassifier(files: string[], options: ClassifierOptions): Promise<void> {
+async function trainClassifier(files: string[], options: ClassifierOptions, signal: AbortSignal): Promise<void> {
   const { head, balanced } = options;
   const examples = await readExamples(files, options);
   const validation = await validationOf(options, (file) => readExamples([file], options));
-  const { result, bytes, model } = await trainAndSave(options, 'head', (heed, model, common) =>
+  const { result, bytes, model } = await trainAndSave(options, 'head', signal, (heed, model, common) =>
     heed.trainClassifier(model, examples, {
       ...common,
       ...(validation !== undefined && { validation }),
@@ -169,15 +179,21 @@ async function trainClassifier(files: string[], options: ClassifierOptions): Pro
   );
 }
 
-async function trainEmbedding(files: string[], options: EmbeddingOptions): Promise<void> {
+async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
   const examples = await readSimilar(files, options.format);
   const validation = await validationOf(options, (file) => readSimilar([file], options.format));
-  const { result, bytes, model } = await trainAndSave(options, 'full', (heed, model, common) =>
+  const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
     heed.trainEmbedding(model, examples, { ...common, ...(validation !== undefined && { validation }) } as object),
   );
   if (options.json) return printJson(options, bytes, result);
   summarize(options, `${examples.length.toLocaleString('en')} examples`, result, bytes, model);
 }
+
+/** What an interrupted training leaves behind. */
+const restOf = ({ out, train }: TrainOptions) =>
+  train === 'head'
+    ? 'nothing was written'
+    : `--resume continues after the last whole epoch, if there is one, for --out ${out}`;
 
 type Heed = Awaited<ReturnType<typeof load>>;
 type Model = Awaited<ReturnType<Heed['fromPretrained']>>;
@@ -187,10 +203,22 @@ async function validationOf<T>({ validation }: TrainOptions, read: (file: string
   return validation === undefined ? undefined : Number.isNaN(part) ? read(validation) : part;
 }
 
+/** `options`: those of `fromPretrained`. */
+export async function openModel(
+  heed: Heed,
+  { model, ...options }: { model?: string | undefined; [option: string]: unknown },
+) {
+  using progress = new Progress('loading', 'bytes');
+  const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
+    progress.update(loaded, total ? loaded / total : undefined);
+  return await heed.fromPretrained(model, { ...options, onProgress } as object);
+}
+
 /** Trains with the options that all trainings have, writes the folder, and removes the state of an interrupted training. */
 async function trainAndSave<R>(
   options: TrainOptions,
   what: 'head' | 'full',
+  signal: AbortSignal,
   run: (heed: Heed, model: Model, common: object) => Promise<R>,
 ): Promise<{ result: R; bytes: number; model: Model['config'] }> {
   requireNew(options.out);
@@ -200,14 +228,8 @@ async function trainAndSave<R>(
   const encoder =
     train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
   using heed = await load();
-  const loading = new ProgressLine('loading, bytes');
-  using model = await heed.fromPretrained(source, {
-    ...(dtype && { dtype }),
-    ...(train !== 'head' && { trainable: true, seed }),
-    onProgress: ({ loaded }: { loaded: number }) => loading.update(loaded),
-  } as object);
-  loading.end();
-  const progress = new ProgressLine('steps');
+  using model = await openModel(heed, { model: source, dtype, ...(train !== 'head' && { trainable: true, seed }) });
+  using progress = new Progress('training', 'steps');
   const result = await run(heed, model, {
     ...(train !== 'head' && {
       train: encoder,
@@ -216,9 +238,9 @@ async function trainAndSave<R>(
     }),
     ...{ epochs, batchSize, lr, seed },
     ...(patience !== undefined && { earlyStopping: { patience } }),
-    onStep: ({ step }: { step: number }) => progress.update(step),
+    signal,
+    onStep: ({ step, steps }: { step: number; steps: number }) => progress.update(step, step / steps),
   });
-  progress.end();
   const bytes = writeFolder(options.out, await model.save(saveAs ? { dtype: saveAs } : {}));
   state.remove();
   return { result, bytes, model: model.config };

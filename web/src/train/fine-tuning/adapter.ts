@@ -6,7 +6,7 @@ import { type ModelSource, openFolder } from '../../io/source.js';
 import { Settings } from '../../models/config.js';
 import { Tensor } from '../../tensor.js';
 import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../pretrained.js';
+import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
 import type { SavedFiles } from './save.js';
 

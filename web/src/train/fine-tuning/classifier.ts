@@ -23,7 +23,7 @@ import { lossesOf } from '../losses.js';
 import type { Sequential } from '../module.js';
 import { Optimizer } from '../optimizer.js';
 import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../pretrained.js';
+import type { TrainableModel } from '../trainable-model.js';
 import { trainingOf } from './busy.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';

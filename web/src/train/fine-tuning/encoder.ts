@@ -7,9 +7,9 @@ import type { Tensor, TensorInput } from '../../tensor.js';
 import type { LoraOptions } from '../lora.js';
 import { Module } from '../module.js';
 import { matching, type NamePattern, type Parameter } from '../parameters.js';
-import type { SentenceVectorOptions, TrainableModel } from '../pretrained.js';
 import type { ModuleState } from '../scope.js';
 import type { Tape } from '../tape.js';
+import type { SentenceVectorOptions, TrainableModel } from '../trainable-model.js';
 import { allLayers } from '../tree.js';
 
 /** A text or a pair. */

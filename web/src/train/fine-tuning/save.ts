@@ -12,7 +12,7 @@ import { openWeights } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { Parameter } from '../parameters.js';
-import type { TrainableModel } from '../pretrained.js';
+import type { TrainableModel } from '../trainable-model.js';
 import { adapterFiles, mergedWeights } from './adapter.js';
 import { requireIdle } from './busy.js';
 import { requireTrainable } from './encoder.js';

@@ -1,0 +1,308 @@
+#include "heed/train/encoder_model.h"
+
+#include <cmath>
+#include <map>
+
+#include "gradients.h"
+
+namespace heed::test {
+namespace {
+
+using train::EncoderDropout;
+using train::EncoderPass;
+using train::Graph;
+using train::Lora;
+using train::NamedRows;
+using train::ParameterGradients;
+using train::TrainableEncoder;
+using train::Variable;
+
+EncoderModelConfig tinyConfig() {
+  EncoderModelConfig config{};
+  config.vocab_size = 23;
+  config.embed_dim = 12;
+  config.num_layers = 3;
+  config.num_heads = 3;
+  config.feed_forward_dim = 10;
+  config.max_positions = 9;
+  config.type_vocab_size = 2;
+  return config;
+}
+
+std::vector<EncoderModelConfig> architectures() {
+  EncoderModelConfig rotary = tinyConfig();
+  rotary.positions = Positions::kRotary;
+  rotary.rotary_dim = 4;
+  rotary.local_rotary_base = 100;
+  rotary.window = 2;
+  rotary.global_every = 2;
+  rotary.norm_first = rotary.final_norm = rotary.gated = true;
+  rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
+  EncoderModelConfig relative = tinyConfig();
+  relative.positions = Positions::kRelative;
+  relative.relative_buckets = 8;
+  relative.relative_distance = 16;
+  EncoderModelConfig factored = tinyConfig();
+  factored.embedding_dim = 5;
+  factored.shared_layers = true;
+  return {tinyConfig(), rotary, relative, factored};
+}
+
+TokenBatch batch() {
+  return {.ids = {1, 2, 3, 4, 2, 6, 22, 0, 5},
+          .token_types = {0, 1, 1, 0, 0, 0, 1, 1, 1},
+          .positions = {},
+          .sequences = Sequences::ofLengths({3, 1, 5})};
+}
+
+/// All parameters under their own names.
+std::vector<NamedRows> ownNames(EncoderModel& model) {
+  std::vector<NamedRows> names;
+  for (const Parameter& p : model.parameters()) names.push_back({p.name, names.size(), 0, p.shape[0]});
+  return names;
+}
+
+std::map<std::string, RowMajorMatrix> allGradients(const ParameterGradients& gradients) {
+  std::map<std::string, RowMajorMatrix> all;
+  for (const Parameter& p : gradients.parameters()) all[p.name] = gradientOf(gradients, p.name);
+  return all;
+}
+
+void expectSameGradients(const std::map<std::string, RowMajorMatrix>& got,
+                         const std::map<std::string, RowMajorMatrix>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [name, gradient] : expected) {
+    SCOPED_TRACE(name);
+    expectSame(got.at(name), gradient);
+  }
+}
+
+TEST(TrainableEncoder, ComputesWhatTheModelComputes) {
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 7);
+    TrainableEncoder encoder(model, ownNames(model), {});
+    Context context;
+    RowMajorMatrix expected(9, config.embed_dim);
+    model.embed(batch(), window(expected), context);
+    for (Index i = 0; i < model.numLayers(); ++i)
+      model.runLayer(i, batch().sequences, {}, window(expected), nullptr, context);
+    model.applyFinalNorm(window(expected));
+    Graph graph(context);
+    expectSame(encoder.forward(graph, batch(), {}).value(), expected);
+    EXPECT_FALSE(encoder.forward(graph, batch(), {.recompute = true}).needsGradient());
+  }
+}
+
+TEST(TrainableEncoder, RecomputesTheSameGradients) {
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  for (const EncoderModelConfig& config : architectures()) {
+    std::vector<std::map<std::string, RowMajorMatrix>> found;
+    for (const bool recompute : {false, true}) {
+      EncoderModel model(config);
+      fillRandomly(model, 7);
+      TrainableEncoder encoder(model, ownNames(model), {0.1f, 0.2f, 0.3f, 0.1f, 0.2f});
+      encoder.seed(5);
+      ParameterGradients gradients(encoder);
+      Context context;
+      context.random = {2, 40};
+      Graph graph(context);
+      graph.add(gradients);
+      // Two passes that are alive at the same time.
+      const Variable first = encoder.forward(graph, batch(), {true, recompute});
+      const Variable second = encoder.forward(graph, batch(), {true, recompute});
+      context.random = {};
+      train::Backward::run(graph, first, window(cotangent));
+      train::Backward::run(graph, second, window(cotangent));
+      found.push_back(allGradients(gradients));
+      for (const auto& [name, gradient] : found.back()) EXPECT_GT(gradient.cwiseAbs().maxCoeff(), 0) << name;
+    }
+    expectSameGradients(found[1], found[0]);
+  }
+}
+
+TEST(TrainableEncoder, PartsOfAParameterHaveItsGradient) {
+  EncoderModelConfig config = tinyConfig();
+  config.gated = true;
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  EncoderModel model(config);
+  fillRandomly(model, 7);
+  TrainableEncoder whole(model, ownNames(model), {});
+  // The query's, key's and value's rows apart, and the halves of the gated layer, which has one storage.
+  std::vector<NamedRows> names;
+  const std::vector<Parameter> all = model.parameters();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Index rows = all[i].shape[0];
+    const Index parts = all[i].name.find("in_proj") != std::string::npos   ? 3
+                        : all[i].name.find("linear1") != std::string::npos ? 2
+                                                                           : 1;
+    for (Index part = 0; part < parts; ++part)
+      names.push_back({all[i].name + std::to_string(part), i, part * rows / parts, rows / parts});
+  }
+  TrainableEncoder split(model, names, {});
+  for (const bool halves_frozen : {false, true}) {
+    Context context;
+    std::vector<std::map<std::string, RowMajorMatrix>> found;
+    for (TrainableEncoder* encoder : {&whole, &split}) {
+      ParameterGradients gradients(*encoder);
+      for (size_t i = 0; halves_frozen && encoder == &split && i < names.size(); ++i)
+        gradients.setRequiresGradient(i, names[i].name.back() != '0');
+      Graph graph(context);
+      graph.add(gradients);
+      train::Backward::run(graph, encoder->forward(graph, batch(), {}), window(cotangent));
+      found.push_back(allGradients(gradients));
+    }
+    for (const NamedRows& rows : names) {
+      SCOPED_TRACE(rows.name);
+      const RowMajorMatrix expected = found[0].at(all[rows.parameter].name).middleRows(rows.first_row, rows.rows);
+      const bool is_frozen = halves_frozen && rows.name.back() == '0';
+      expectNear(found[1].at(rows.name), is_frozen ? RowMajorMatrix(0 * expected) : expected);
+    }
+  }
+  // Values go through, too.
+  const std::string name = "layers.1.linear1.weight";
+  const RowMajorMatrix moved = randomMatrix(10, 12, 4);
+  write(split, name + "1", moved);
+  expectSame(read(model, name).bottomRows(10), moved);
+  expectSame(read(split, name + "1"), moved);
+  write(split, "layers.1.linear1.bias1", matrix({{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}));
+  EXPECT_EQ(read(model, "layers.1.linear1.bias")(19, 0), 10);
+  EXPECT_EQ(read(split, "layers.1.linear1.bias1")(0, 0), 1);
+}
+
+TEST(TrainableEncoder, AddsTheWordTablesGradientsAsLookupAndAsOutputLayer) {
+  EncoderModel model(tinyConfig());
+  fillRandomly(model, 7);
+  TrainableEncoder encoder(model, ownNames(model), {});
+  const std::string word = "embeddings.word.weight";
+  const RowMajorMatrix rows = randomMatrix(4, 12, 5), cotangent = randomMatrix(9, 12, 3),
+                       logits_cotangent = randomMatrix(4, 23, 6);
+  const auto run = [&](const std::string& order) {
+    ParameterGradients gradients(encoder);
+    Context context;
+    Graph graph(context);
+    graph.add(gradients);
+    for (const char use : order) {
+      if (use == 'l') train::Backward::run(graph, encoder.forward(graph, batch(), {}), window(cotangent));
+      if (use == 'o') {
+        const Variable x = graph.leaf(train::Matrix(window(rows)));
+        train::Backward::run(graph, encoder.wordLogits(graph, x), window(logits_cotangent));
+      }
+    }
+    return gradientOf(gradients, word);
+  };
+  const RowMajorMatrix lookup = run("l"), output = run("o");
+  expectNear(output, logits_cotangent.transpose() * rows);
+  EXPECT_EQ(lookup.row(7).cwiseAbs().maxCoeff(), 0);  // a word that no text has
+  expectNear(run("lo"), lookup + output);
+  expectNear(run("ol"), lookup + output);
+}
+
+TEST(TrainableEncoder, RefusesInt8AndBadTokens) {
+  EncoderModelConfig config = tinyConfig();
+  config.precision = Precision::kInt8;
+  EncoderModel model(config);
+  TrainableEncoder encoder(model, ownNames(model), {});
+  Context context;
+  Graph graph(context);
+  expectError(ErrorCode::kUnsupported, "dtype:", [&] { encoder.forward(graph, batch(), {}); });
+  EncoderModel exact(tinyConfig());
+  TrainableEncoder usable(exact, ownNames(exact), {});
+  TokenBatch wrong = batch();
+  wrong.ids[2] = 23;
+  expectError(ErrorCode::kInvalidArgument, "ids:", [&] { usable.forward(graph, wrong, {.training = true}); });
+  EXPECT_FALSE(exact.training());
+}
+
+/// A model with updates on the attention of all layers, A and B random.
+struct Updated {
+  EncoderModel model{tinyConfig()};
+  std::unique_ptr<TrainableEncoder> encoder;
+  std::unique_ptr<Lora> lora;
+
+  explicit Updated(float dropout = 0) {
+    fillRandomly(model, 7);
+    encoder = std::make_unique<TrainableEncoder>(model, ownNames(model), EncoderDropout{});
+    std::vector<train::LoraTarget> targets;
+    for (const Parameter& p : encoder->parameters()) {
+      if (p.name.ends_with("in_proj_weight") || p.name.ends_with("linear1.weight")) targets.push_back({p.name, p});
+    }
+    lora = std::make_unique<Lora>(targets, train::LoraOptions{.rank = 2, .alpha = 3, .dropout = dropout});
+    fillRandomly(*lora, 11);
+  }
+};
+
+TEST(Lora, HasTheGradientsOfTheWeightThatItUpdates) {
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  Updated updated, merged;
+  merged.lora->merge();
+  Context context;
+  Graph graph(context);
+  ParameterGradients of_updates(*updated.lora), of_base(*updated.encoder), of_merged(*merged.encoder);
+  for (size_t i = 0; i < of_base.parameters().size(); ++i) of_base.setRequiresGradient(i, false);
+  graph.add(of_updates);
+  graph.add(of_base);
+  const Variable y = updated.encoder->forward(graph, batch(), {.lora = updated.lora.get()});
+  train::Backward::run(graph, y, window(cotangent));
+  Graph plain(context);
+  plain.add(of_merged);
+  const Variable expected = merged.encoder->forward(plain, batch(), {});
+  expectNear(y.value(), expected.value());
+  train::Backward::run(plain, expected, window(cotangent));
+  for (const std::string layer : {"0", "1", "2"}) {
+    for (const std::string module : {".self_attn.in_proj_weight", ".linear1.weight"}) {
+      const std::string name = "layers." + layer + module;
+      // y = x (W + s B A)^T: dB = s dW A^T, dA = s B^T dW.
+      const RowMajorMatrix dw = gradientOf(of_merged, name), a = read(*updated.lora, name + ".lora_A.weight"),
+                           b = read(*updated.lora, name + ".lora_B.weight");
+      expectNear(gradientOf(of_updates, name + ".lora_A.weight"), 1.5f * b.transpose() * dw);
+      expectNear(gradientOf(of_updates, name + ".lora_B.weight"), 1.5f * dw * a.transpose());
+    }
+  }
+  for (size_t i = 0; i < of_base.parameters().size(); ++i) {
+    EXPECT_FALSE(of_base.hasGradient(i));
+    EXPECT_EQ(of_base.entry(i).dense.data(), nullptr);
+  }
+}
+
+TEST(Lora, ChangesNothingWhileBIsZero) {
+  Updated updated;
+  for (const Parameter& p : updated.lora->parameters()) {
+    if (p.name.ends_with("lora_B.weight")) zero(*updated.lora, p.name);
+  }
+  Context context;
+  Graph graph(context);
+  const Variable y = updated.encoder->forward(graph, batch(), {.lora = updated.lora.get()});
+  expectSame(y.value(), updated.encoder->forward(graph, batch(), {}).value());
+}
+
+TEST(Lora, DropsAnewInEachPassAndRecomputesItsDraws) {
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  std::vector<std::map<std::string, RowMajorMatrix>> found;
+  for (const bool recompute : {false, true}) {
+    Updated updated(0.4f);
+    updated.lora->seed(3);
+    Context context;
+    Graph graph(context);
+    ParameterGradients gradients(*updated.lora);
+    graph.add(gradients);
+    const EncoderPass pass{true, recompute, updated.lora.get()};
+    const Variable first = updated.encoder->forward(graph, batch(), pass);
+    const Variable second = updated.encoder->forward(graph, batch(), pass);
+    EXPECT_GT((first.value() - second.value()).cwiseAbs().maxCoeff(), 0);
+    train::Backward::run(graph, first, window(cotangent));
+    found.push_back(allGradients(gradients));
+  }
+  expectSameGradients(found[1], found[0]);
+}
+
+TEST(Lora, RefusesBadOptions) {
+  Updated updated;
+  const std::vector<train::LoraTarget> targets = {{"w", updated.encoder->parameters()[5]}};
+  expectError(ErrorCode::kInvalidArgument, "rank:", [&] { Lora(targets, {.rank = 0, .alpha = 1}); });
+  expectError(ErrorCode::kInvalidArgument, "alpha:", [&] { Lora(targets, {.rank = 1, .alpha = NAN}); });
+  expectError(ErrorCode::kInvalidArgument, "dropout:", [&] { Lora(targets, {.rank = 1, .alpha = 1, .dropout = 2}); });
+}
+
+}  // namespace
+}  // namespace heed::test

@@ -1,0 +1,161 @@
+import * as fs from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { load } from 'heed';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { measurePeak } from '../../../web/src/cli/doctor/peak.js';
+import { makeFolder, run } from './support.js';
+
+let folder: string;
+const path = (name: string) => join(folder, name);
+
+beforeAll(() => {
+  folder = makeFolder();
+});
+afterAll(() => fs.rmSync(folder, { recursive: true }));
+
+/** A new folder with these files; `true` copies the tiny model's. */
+function folderWith(name: string, files: Record<string, string | true>): string {
+  for (const [file, content] of Object.entries(files)) {
+    const to = join(path(name), file);
+    fs.mkdirSync(join(to, '..'), { recursive: true });
+    if (content === true) fs.copyFileSync(path(file), to);
+    else fs.writeFileSync(to, content);
+  }
+  return path(name);
+}
+
+test('describes the machine, the build and the speed, beside what is expected', async () => {
+  using heed = await load();
+  const { code, out, err } = await run(['doctor', '--json']);
+  expect([code, err]).toEqual([0, '']);
+  const report = JSON.parse(out);
+  // docs/command-line.md has the keys.
+  const page = fs.readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
+  const documented = page.match(/`doctor --json` \| `([^`]*)`/)![1]!.match(/\w+/g)!;
+  const keysOf = (value: object): string[] =>
+    Object.entries(value).flatMap(([key, inner]) => {
+      const item = Array.isArray(inner) ? inner[0] : inner;
+      return [key, ...(item && typeof item === 'object' ? keysOf(item) : [])];
+    });
+  expect(documented.sort()).toEqual(keysOf(report).sort());
+  expect(report).toMatchObject({
+    heed: heed.info.version,
+    node: process.versions.node,
+    cores: availableParallelism(),
+    threads: Math.min(4, availableParallelism()),
+    threadsReason: expect.stringContaining('cores'),
+    buildReason: expect.stringContaining('relaxed SIMD'),
+    peak: { fp32: expect.any(Number), int8: expect.any(Number) },
+  });
+  expect(report.build).toMatch(/^(relaxed-simd|simd128)$/);
+  expect(report.loadMs).toBeGreaterThan(0);
+  expect(report.speeds.map(({ dtype, texts }: { dtype: string; texts: number }) => [dtype, texts])).toEqual([
+    ['fp32', 1],
+    ['fp32', 8],
+    ['q8', 1],
+    ['q8', 8],
+  ]);
+  for (const { tokensPerSecond, expected, cpuShare } of report.speeds) {
+    expect(tokensPerSecond).toBeGreaterThan(0);
+    expect(expected).toBeGreaterThan(0);
+    expect(cpuShare).toBeGreaterThan(0);
+    expect(cpuShare).toBeLessThanOrEqual(1);
+  }
+  expect(report.advice[0]).toMatch(/^(The model runs as fast as expected|Far slower than expected)/);
+});
+
+test('prints the same for people', async () => {
+  const { code, out } = await run(['doctor']);
+  expect(code).toBe(0);
+  for (const name of ['heed', 'engine', 'processor', 'instructions', 'memory', 'threads', 'model', 'peak'])
+    expect(out).toMatch(new RegExp(`^${name} +\\S`, 'm'));
+  expect(out.match(/^[18] x 128 +(fp32|q8) +[\d,]+ +[\d,]+ \(\d+ % of it\)$/gm)).toHaveLength(4);
+});
+
+// The modules of the measurement are valid, and their loops run: more operations take longer than none.
+test.each(['simd128', 'relaxed-simd'] as const)('measures the peak of %s', async (build) => {
+  using heed = await load();
+  if (build === 'relaxed-simd' && heed.info.build !== build) return; // the engine has none
+  const { fp32, int8 } = await measurePeak(build);
+  expect(fp32).toBeGreaterThan(1e6);
+  expect(int8).toBeGreaterThan(1e6);
+  expect(Number.isFinite(fp32 + int8)).toBe(true);
+});
+
+describe('doctor FOLDER', () => {
+  const complete = { 'config.json': true, 'tokenizer.json': true, 'model.safetensors': true } as const;
+
+  test('a folder that is whole', async () => {
+    const { code, out } = await run(['doctor', folderWith('whole', complete)]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^pooling +ok +no modules\.json .*the mean of the tokens/m);
+    expect(out).toMatch(/^loading +ok +bert, \d+ layers/m);
+    expect(out).toContain('The folder can be used.');
+    const shipped = fileURLToPath(new URL('../../../web/model', import.meta.url));
+    expect((await run(['doctor', shipped])).out).toMatch(/^pooling +ok +as in modules\.json/m);
+  });
+
+  test.each<[string, Record<string, string | true>, RegExp]>([
+    ['config.json', { ...complete, 'config.json': '' }, /^loading +not ok +.*config\.json/m],
+    ['nothing', { 'README.md': 'x' }, /^config\.json +not ok +missing.*[\s\S]*^model\.safetensors +not ok +missing/m],
+    [
+      'old formats',
+      { 'config.json': true, 'vocab.txt': '', 'pytorch_model.bin': '' },
+      /^tokenizer\.json +not ok .*vocab\.txt[\s\S]*^model\.safetensors +not ok .*pytorch_model\.bin is in another format/m,
+    ],
+    [
+      'a missing shard',
+      {
+        'config.json': true,
+        'tokenizer.json': true,
+        'model.safetensors.index.json': '{"weight_map":{"a":"model-00001-of-00002.safetensors"}}',
+      },
+      /not ok +these files are missing: model-00001-of-00002\.safetensors/,
+    ],
+  ])('a folder with %s', async (name, files, message) => {
+    const { code, out } = await run(['doctor', folderWith(`lacking ${name}`, files)]);
+    expect(out).toMatch(message);
+    expect(out).toContain('The folder cannot be used.');
+    expect(code).toBe(1);
+  });
+
+  test("the Hub's cache, whose snapshots are checked", async () => {
+    folderWith('hub/models--org--a/snapshots/1', {});
+    for (const file of Object.keys(complete)) {
+      fs.mkdirSync(path('hub/models--org--a/snapshots/1'), { recursive: true });
+      fs.copyFileSync(path(file), path(`hub/models--org--a/snapshots/1/${file}`));
+    }
+    fs.mkdirSync(path('hub/models--org--b/snapshots/2'), { recursive: true });
+    const { out, code } = await run(['doctor', path('hub'), '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(out)).toMatchObject([
+      { folder: path('hub/models--org--a/snapshots/1'), ok: true },
+      { folder: path('hub/models--org--b/snapshots/2'), ok: false },
+    ]);
+  });
+
+  test("heed's own cache", async () => {
+    const [whole, half, weights, cut, absent] = ['a', 'b', 'c', 'd', 'e'].map((digit) => digit.repeat(64));
+    const cache = folderWith('cache', { [whole!]: '{"a":1}', [half!]: '{"a":', [absent!]: '' });
+    const bytes = fs.readFileSync(path('model.safetensors'));
+    fs.writeFileSync(join(cache, weights!), bytes);
+    expect((await run(['doctor', cache])).out).toMatch(new RegExp(`^${half} +not ok +damaged`, 'm'));
+    fs.rmSync(join(cache, half!));
+    expect((await run(['doctor', cache])).code).toBe(0);
+    fs.writeFileSync(join(cache, cut!), bytes.subarray(0, -1));
+    fs.writeFileSync(join(cache, `${absent}.12345678-1234-1234-1234-123456789012`), 'x');
+    const { out, code } = await run(['doctor', cache]);
+    expect(code).toBe(1);
+    expect(out).toMatch(new RegExp(`^${cut} +not ok +damaged`, 'm'));
+    expect(out).not.toContain(weights);
+    expect(out).toMatch(/^unfinished +ok +1 /m);
+  });
+
+  test('a path that is none', async () => {
+    const { code, err } = await run(['doctor', path('no/such')]);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^heed: folder: expected a folder, got '.*', which does not exist\n$/);
+  });
+});

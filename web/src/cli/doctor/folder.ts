@@ -1,0 +1,164 @@
+/** Checks the folder of a model, of the Hub's cache or of heed's cache: what it lacks, in plain words. */
+import * as fs from 'node:fs';
+import { basename, join } from 'node:path';
+import { load, type ModelConfig } from '../../index.js';
+import { statusOf } from '../../scale/files.js';
+import { invalid } from '../error.js';
+
+export interface Finding {
+  /** The file or part that was checked. */
+  name: string;
+  ok: boolean;
+  message: string;
+}
+
+export interface FolderReport {
+  folder: string;
+  /** Whether everything that is needed is there. */
+  ok: boolean;
+  findings: Finding[];
+}
+
+/** The folders to check in `path`: those of all snapshots in a cache of the Hub, else `path` itself. */
+export async function checkFolder(path: string): Promise<FolderReport[]> {
+  const status = statusOf(path);
+  if (!status) throw invalid('folder', 'a folder', `'${path}', which does not exist`, 'NOT_FOUND');
+  if (!status.isDirectory()) return [await checkModel(path)];
+  const folders = snapshotsOf(path);
+  if (folders.length === 0 && fs.readdirSync(path).some(isCached)) return [checkCache(path)];
+  const reports: FolderReport[] = [];
+  for (const folder of folders.length > 0 ? folders : [path]) reports.push(await checkModel(folder)); // one in memory at a time
+  return reports;
+}
+
+/** Of `models--org--name` or of the folder with several such; none in other folders. */
+function snapshotsOf(path: string): string[] {
+  const models = fs.readdirSync(path).filter((name) => name.startsWith('models--'));
+  if (models.length > 0) return models.flatMap((name) => snapshotsOf(join(path, name)));
+  const snapshots = join(path, 'snapshots');
+  return statusOf(snapshots)?.isDirectory() ? fs.readdirSync(snapshots).map((name) => join(snapshots, name)) : [];
+}
+
+async function checkModel(folder: string): Promise<FolderReport> {
+  const isFolder = statusOf(folder)!.isDirectory();
+  const findings = isFolder ? [configOf, tokenizerOf, weightsOf, poolingOf].map((check) => check(folder)) : [];
+  findings.push(await loadedFrom(folder));
+  return { folder, ok: findings.at(-1)!.ok, findings };
+}
+
+const has = (folder: string, name: string) => statusOf(join(folder, name))?.isFile() === true;
+
+function configOf(folder: string): Finding {
+  const ok = has(folder, 'config.json');
+  const message = ok ? 'there' : "missing: it has the model's family and sizes. Download it with the weights";
+  return { name: 'config.json', ok, message };
+}
+
+function tokenizerOf(folder: string): Finding {
+  const name = 'tokenizer.json';
+  if (has(folder, name)) return { name, ok: true, message: 'there' };
+  const old = ['vocab.txt', 'vocab.json', 'sentencepiece.bpe.model', 'spiece.model'].find((file) => has(folder, file));
+  const convert = `AutoTokenizer.from_pretrained('${basename(folder)}').save_pretrained('${basename(folder)}') in Python writes it`;
+  const hint = old ? `There is ${old}, which heed does not read; ${convert}` : 'Download it with the weights';
+  return { name, ok: false, message: `missing: without it, only token ids can be embedded. ${hint}` };
+}
+
+function weightsOf(folder: string): Finding {
+  const [name, index] = ['model.safetensors', 'model.safetensors.index.json'];
+  if (has(folder, name)) return { name, ok: true, message: 'there' };
+  if (has(folder, index)) {
+    const shards = shardsOf(join(folder, index));
+    if (!shards) return { name: index, ok: false, message: 'no list of files (weight_map) can be read in it' };
+    const missing = shards.filter((shard) => !has(folder, shard));
+    const message =
+      missing.length === 0 ? `${shards.length} files, all there` : `these files are missing: ${missing.join(', ')}`;
+    return { name: index, ok: missing.length === 0, message };
+  }
+  const other = fs.readdirSync(folder).find((file) => /\.(bin|onnx|h5|pt|pth|msgpack|gguf)$/.test(file));
+  const convert = `${other} is in another format. AutoModel.from_pretrained(...).save_pretrained('${basename(folder)}') in Python writes it`;
+  return { name, ok: false, message: `missing: the weights. ${other ? convert : 'Download them'}` };
+}
+
+function shardsOf(path: string): string[] | null {
+  try {
+    const { weight_map: map } = JSON.parse(fs.readFileSync(path, 'utf8')) as { weight_map: Record<string, string> };
+    return [...new Set(Object.values(map))].map(String);
+  } catch {
+    return null;
+  }
+}
+
+function poolingOf(folder: string): Finding {
+  const files = ['modules.json', '1_Pooling/config.json'];
+  const there = files.filter((name) => has(folder, name));
+  const message =
+    there.length > 0
+      ? `as in ${there.join(' and ')}`
+      : 'no modules.json or 1_Pooling/config.json: the mean of the tokens, not normalized. If the model was trained for another pooling, say so with --pooling';
+  return { name: 'pooling', ok: true, message };
+}
+
+/** Whether the model can be loaded. */
+async function loadedFrom(folder: string): Promise<Finding> {
+  const name = 'loading';
+  try {
+    using heed = await load();
+    using model = await heed.fromPretrained(folder);
+    return { name, ok: true, message: summaryOf(model.config) };
+  } catch (error) {
+    return { name, ok: false, message: (error as Error).message };
+  }
+}
+
+const summaryOf = ({ family, numLayers, embedDim, parameterCount, pooling, normalize }: ModelConfig) =>
+  `${family}, ${numLayers} layers of width ${embedDim}, ${parameterCount.toLocaleString('en')} parameters, ${pooling} pooling${normalize ? ', normalized' : ''}`;
+
+// Names in heed's own cache: digests of addresses; with a suffix while a file is written.
+const isCached = (name: string) => /^[0-9a-f]{64}(\.[0-9a-f-]{36})?$/.test(name);
+
+function checkCache(folder: string): FolderReport {
+  const names = fs.readdirSync(folder).filter(isCached);
+  const [whole, parts] = [names.filter((name) => name.length === 64), names.filter((name) => name.length > 64)];
+  const sizes = whole.map((name) => fs.statSync(join(folder, name)).size);
+  const damaged = whole.filter((name, i) => sizes[i]! > 0 && !isWhole(join(folder, name), sizes[i]!));
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  const absent = sizes.filter((size) => size === 0).length;
+  const findings: Finding[] = [
+    { name: 'files', ok: true, message: `${whole.length - absent}, ${(bytes / 1e6).toFixed(1)} MB` },
+    {
+      name: 'absent',
+      ok: true,
+      message: `${absent} files of which the cache knows that the server does not have them`,
+    },
+    ...damaged.map((name) => ({ name, ok: false, message: 'damaged: delete it, and the next load fetches it again' })),
+  ];
+  if (parts.length > 0) {
+    const message = `${parts.length} files of downloads that are running or were interrupted; if none is running, delete them`;
+    findings.push({ name: 'unfinished', ok: true, message });
+  }
+  return { folder, ok: damaged.length === 0, findings };
+}
+
+/** Whether a file is valid JSON, or a .safetensors file that has the length that its header says. */
+function isWhole(path: string, size: number): boolean {
+  try {
+    const handle = fs.openSync(path, 'r');
+    try {
+      const start = Buffer.alloc(8);
+      fs.readSync(handle, start, 0, 8, 0);
+      if (start[0] === 0x7b || start[0] === 0x5b) return JSON.parse(fs.readFileSync(path, 'utf8')) !== undefined;
+      const length = Number(start.readBigUInt64LE());
+      if (length > size - 8) return false;
+      const header = Buffer.alloc(length);
+      fs.readSync(handle, header, 0, length, 8);
+      const tensors = Object.values(
+        JSON.parse(header.toString()) as Record<string, { data_offsets?: [number, number] }>,
+      );
+      return Math.max(0, ...tensors.map(({ data_offsets: at }) => at?.[1] ?? 0)) === size - 8 - length;
+    } finally {
+      fs.closeSync(handle);
+    }
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,76 @@
+/** The interface of pretrained encoders that can be trained. Notation: N texts, L the longest one's tokens, E width. */
+import type { StateDict } from '../layers/state-dict.js';
+import type { FromPretrainedOptions } from '../models/from-pretrained.js';
+import type { InputOptions, ModelInput } from '../models/input.js';
+import type { EmbedOptions, PretrainedModel } from '../models/model.js';
+import type { HeadName } from '../models/task-heads.js';
+import { flag, optional, rate, seed } from '../options.js';
+import type { Tensor, TensorInput } from '../tensor.js';
+import type { Lora, LoraOptions } from './lora.js';
+import type { Trainable } from './trainable.js';
+
+/** Options of `fromPretrained` with `trainable: true`. */
+export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers'> {
+  trainable: true;
+  /** Keep only the input of each layer for the backward pass, which runs the layer's forward pass again: less memory, a third more time, the same gradients. Default false. */
+  recompute?: boolean;
+  /** The dropout rate in training mode at all places at which the model has dropout. Default: the rates of config.json. */
+  dropout?: number;
+  /** Seed of dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
+  seed?: number;
+}
+
+/** The options beyond those of `fromPretrained` in heed. */
+export const trainingSchema = {
+  trainable: flag,
+  recompute: optional(flag, false),
+  dropout: optional(rate, null),
+  seed,
+};
+
+/** The result of `TrainableModel.forward`. Rows of padding are zeros, and get no gradient. */
+export interface ForwardResult {
+  /** [N,L,E] */
+  lastHiddenState: Tensor;
+  /** 1 for tokens, 0 for padding; [N,L] */
+  attentionMask: Tensor<Uint8Array>;
+  tokens: string[][];
+  /** The number of tokens cut from each text. */
+  truncated: number[];
+}
+
+/** Options of `TrainableModel.sentenceVectors`. */
+export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'onProgress' | 'headMask'> {}
+
+/**
+ * A pretrained encoder whose parameters can be trained. `encode`, `embed` and `predict` compute as in evaluation mode, and are not recorded. `forward`, `sentenceVectors` and
+ * `logits` return at once; in training mode dropout draws, and their results can be differentiated like those of layers.
+ *
+ * Parameters have the names of the checkpoint's files.
+ */
+export interface TrainableModel extends PretrainedModel, Trainable {
+  /** Whether dropout draws and calls are recorded. */
+  readonly training: boolean;
+  train(): this;
+  eval(): this;
+  /** The rows of all tokens. */
+  forward(input: ModelInput, options?: InputOptions): ForwardResult;
+  /** One vector per text, [N, E']: pooled, transformed and normalized as `embed` does it. */
+  sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor;
+  /**
+   * The logits of one of the checkpoint's heads: [N, labels], or [N, L, labels] for heads of tokens, with zeros for padding; for 'fill-mask' [masks, V], the mask tokens of
+   * all texts in order.
+   * @throws HeedError `UNSUPPORTED` if the checkpoint has no such head
+   */
+  logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor;
+  /** Adds low-rank updates to linear modules. Everything else is frozen, but for `modulesToSave`. Fresh updates change no result. @throws HeedError `INVALID_ARGUMENT` */
+  addLora(options?: LoraOptions): this;
+  /** Adds the updates to the weights, and drops them. The weights stay frozen. */
+  mergeLora(): this;
+  /** The updates; null if there are none. */
+  readonly lora: Lora | null;
+  /** Copies of all parameters by name. */
+  stateDict(): StateDict;
+  /** Sets all parameters. A load that fails changes nothing. */
+  loadStateDict(state: Readonly<Record<string, TensorInput>>): this;
+}
