@@ -154,7 +154,7 @@ export class Teacher {
   /** The model's folder with the classifier, as a ZIP archive. */
   async save(examples: LabelledText[]): Promise<Uint8Array<ArrayBuffer>> {
     await this.#heed.trainClassifier(this.#model, examples, { ...recipe, batchSize: examples.length, seed: 1 });
-    const [files, { zipSync }] = await Promise.all([this.#model.save(), import('fflate')]);
+    const [files, { zipSync }] = await Promise.all([this.#model.save(), import('./learning-zip')]);
     return zipSync(files, { level: 0 }) as Uint8Array<ArrayBuffer>; // weights hardly compress
   }
 

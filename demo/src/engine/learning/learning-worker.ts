@@ -29,9 +29,11 @@ interface Roles {
 
 async function start(role: Role, build: Build | 'auto'): Promise<Roles> {
   const heed = await load({ build });
-  return role === 'session'
-    ? { session: new Session(heed, report) }
-    : { teacher: new Teacher(heed, await heed.fromPretrained(undefined, { trainable: true, dropout: 0 })) };
+  if (role === 'session') return { session: new Session(heed, report) };
+  const model = await heed.fromPretrained(undefined, { trainable: true, dropout: 0 });
+  // Whatever is needed later, so that the page makes no further requests.
+  await import('./learning-zip');
+  return { teacher: new Teacher(heed, model) };
 }
 
 let started: Promise<Roles> | undefined;

@@ -7,7 +7,7 @@ import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learn
 import { latest } from '../../../state/latest';
 import { linkIsComplete } from '../../../state/url';
 import { type Connection, connect } from '../connection';
-import { loaded, ownExamples, ownTest, sample } from '../state';
+import { loadedParts, ownExamples, ownTest, sample } from '../state';
 import { samples } from './samples';
 
 export const chosenSample = computed(() => samples.find(({ id }) => id === sample.value) ?? samples[0]!);
@@ -45,7 +45,13 @@ function call<Result>(method: TeacherMethod, argument: unknown): Promise<Result>
 }
 
 function receive(report: WorkerReport): void {
-  if (report.type === 'ready') loaded.value = true;
+  if (report.type === 'ready')
+    import('../../../engine/learning/learning-csv').then(
+      () => {
+        loadedParts.value = { ...loadedParts.value, labels: true };
+      },
+      () => {}, // it is loaded again when a file is dropped
+    );
   if (report.type !== 'result' && report.type !== 'error') return;
   const { resolve, reject } = waiting.get(report.id)!;
   waiting.delete(report.id);
