@@ -12,6 +12,8 @@ const pages: Record<string, string[]> = {
   text: ['.words li', '#shipped-cosines td', '.plot svg'],
   'text?view=map': ['.map-area canvas', '.plot svg'],
   model: ['.drop'],
+  learning: ['.sequence td', '.gradients td', '.plot svg'],
+  'learning?part=labels': ['.mattered li', '.plot svg'],
   speed: ['main h1'],
 };
 

@@ -1,7 +1,7 @@
 /** The page “Learning”, part “Teach it your labels”: reading examples, and the classifier beside `trainClassifier`. In Node. */
 
 import { unzipSync } from 'fflate';
-import { classify, load, type PretrainedModel, type Savable, type TrainingHeed } from 'heed/train';
+import { classify, load, type Savable, type TrainableModel, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recipe, Teacher } from '../../demo/src/engine/learning/classifier';
 import { checkExamples, mostExamples, readExamples } from '../../demo/src/engine/learning/examples';
@@ -65,10 +65,10 @@ describe('examples', () => {
 
 describe('the classifier', () => {
   let heed: TrainingHeed;
-  let model: PretrainedModel & Savable;
+  let model: TrainableModel & Savable;
   beforeAll(async () => {
     heed = await load();
-    model = await heed.fromPretrained();
+    model = await heed.fromPretrained(undefined, { trainable: true, dropout: 0 });
   });
   afterAll(() => heed?.dispose());
 
@@ -119,6 +119,35 @@ describe('the classifier', () => {
       { text: 'word '.repeat(1000).trim(), label: 'cooking' },
     ]);
     expect(truncated).toEqual([3]);
+  });
+
+  it('explains with gradients that agree with differences of the score', async () => {
+    const teacher = new Teacher(heed, model);
+    const { labels } = await teacher.teach(examples);
+    const { label, tokens, scores } = await teacher.explain(test);
+    expect(labels[label]).toBe('cooking');
+    expect(tokens.slice(0, 2)).toEqual(['[CLS]', 'add']);
+    expect(await teacher.explain(test)).toEqual({ label, tokens, scores }); // gradients do not add up
+    // Along the word vector of a token: (score(+h) - score(-h)) / 2h.
+    const state = model.stateDict();
+    const { inputIds } = await model.tokenize([test]);
+    const positions = state['embeddings.position_embeddings.weight']!;
+    const words = state['embeddings.word_embeddings.weight']!.data;
+    const width = positions.shape[1]!;
+    const score = async (position: number, h: number) => {
+      const data = positions.data.slice();
+      for (let j = 0; j < width; j++) data[position * width + j]! += h * words[inputIds[0]![position]! * width + j]!;
+      model.loadStateDict({ ...state, 'embeddings.position_embeddings.weight': { data, shape: positions.shape } });
+      const [vector] = (await model.embed([test])).toArray() as number[][];
+      const logits = teacher.logitsOf(vector!);
+      return logits[label]! - logits.reduce((sum, logit) => sum + logit, 0) / logits.length;
+    };
+    const h = 0.02;
+    for (const position of [1, 4, 8]) {
+      const slope = ((await score(position, h)) - (await score(position, -h))) / (2 * h);
+      expect(Math.abs(slope - scores[position]!)).toBeLessThan(0.02 * Math.max(...scores.map(Math.abs)));
+    }
+    model.loadStateDict(state);
   });
 
   it('saves a folder that heed opens, with the same classifier', async () => {

@@ -181,7 +181,7 @@ describe('teach it your labels', () => {
   }
 
   async function newTeacher() {
-    return new Teacher(heed, await heed.fromPretrained());
+    return new Teacher(heed, await heed.fromPretrained(undefined, { trainable: true, dropout: 0 }));
   }
 
   it('learns while one types, with the probabilities of the classifier in Node', async () => {
@@ -190,6 +190,10 @@ describe('teach it your labels', () => {
     await teacher.teach(topics.examples);
     const expected = percents((await teacher.test(topics.test)).probabilities);
     await expect.poll(() => shares(page)).toEqual(expected);
+
+    const { tokens } = await teacher.explain(topics.test);
+    await page.locator('.mattered li').first().waitFor();
+    expect(await page.locator('.mattered li span').allInnerTexts()).toEqual(tokens);
 
     const added = { text: 'The tomatoes were sliced and salted.', label: 'cooking' };
     await page.getByLabel('Text 19').fill(added.text);

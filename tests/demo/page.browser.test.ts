@@ -21,13 +21,19 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
   return { page, context };
 }
 
-/** Links to the pages, each with the elements that appear last. */
+/** Links to the pages that are loaded at once, each with the elements that appear last. */
 const pages: [hash: string, ...shown: string[]][] = [
   ['#hand?positions=add&heads=2', '#mixed td', '.plots svg'],
   ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
   ['#text?view=map', '.map-area canvas', '.plot svg'],
   ['#model', '.drop'],
   ['#speed', '.plot svg'],
+];
+/** With the page that is loaded when it is opened. */
+const allPages: typeof pages = [
+  ...pages,
+  ['#learning', '.sequence td', '.gradients td', '.plot svg'],
+  ['#learning?part=labels', '.mattered li', '.plot svg'],
 ];
 
 /** Goes to a page by a link, without loading the document again, and waits until it is complete. */
@@ -61,7 +67,9 @@ describe('the page', () => {
     );
     const total = weights.reduce((sum, { bytes }) => sum + bytes, 0);
     console.log(`page weight, brotli: ${total} bytes`, weights);
-    expect(weights.map(({ name }) => name).join(' ')).toMatch(/\.wasm/);
+    const names = weights.map(({ name }) => name).join(' ');
+    expect(names).toMatch(/\.wasm/);
+    expect(names).not.toMatch(/learning|train/); // “Learning” is loaded when it is opened
     expect(total).toBeLessThan(350_000);
     await context.close();
   });
@@ -78,7 +86,7 @@ describe('the page', () => {
   it('complies with its content security policy on every page, with the header and with the page’s own tag', async () => {
     const { page, complaints, context } = await visit(site);
     await page.getByText('Saved: the page now works offline').waitFor();
-    for (const target of pages) await enter(page, target);
+    for (const target of allPages) await enter(page, target);
     expect(complaints).toEqual([]);
     expect(await page.locator('meta[http-equiv="Content-Security-Policy"]').getAttribute('content')).toContain(
       "script-src 'self' 'wasm-unsafe-eval'",
@@ -119,6 +127,22 @@ describe('the page', () => {
     await page.locator('.words li').first().waitFor();
     await page.goto(`${site.url}#hand?positions=add`);
     await page.locator('.plots svg').first().waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('opens “Learning” offline once it has been opened', async () => {
+    const { page, context, complaints } = await visit(site, '');
+    await page.getByText('Saved: the page now works offline, “Learning” once it has been opened.').waitFor();
+    await page.goto(`${site.url}#learning?part=labels`);
+    await page.locator('.mattered li').first().waitFor();
+    await page.getByText('Saved: the page now works offline.').waitFor();
+    await context.setOffline(true);
+    await page.reload();
+    await page.locator('.mattered li').first().waitFor();
+    await page.getByText('Watch attention learn', { exact: true }).click();
+    await page.getByRole('button', { name: 'One step' }).click();
+    await page.locator('.gradients td').first().waitFor();
     expect(complaints).toEqual([]);
     await context.close();
   });
@@ -180,7 +204,7 @@ describe('the page', () => {
     await context.close();
   });
 
-  it.each(['#hand', '#text', '#model', '#speed'])(
+  it.each(['#hand', '#text', '#model', '#learning', '#speed'])(
     'offers another build on %s if the browser does not support the selected one',
     async (hash) => {
       // The feature test of relaxed SIMD contains the opcode of i16x8.relaxed_dot_i8x16_i7x16_s.
@@ -261,7 +285,7 @@ describe('the page', () => {
     // The page's policy would also forbid axe.
     const { page, context } = await visit(site, '', { bypassCSP: true });
     await page.evaluate(axe);
-    for (const target of pages) {
+    for (const target of allPages) {
       await enter(page, target);
       for (const [colorScheme, width] of [
         ['light', 1280],
@@ -291,7 +315,7 @@ describe('the page', () => {
 
   it('never scrolls sideways, from a phone to a projector', async () => {
     const { page, context } = await visit(site);
-    for (const target of pages) {
+    for (const target of allPages) {
       await enter(page, target);
       for (const width of [360, 768, 1280, 2560]) {
         await page.setViewportSize({ width, height: 800 });

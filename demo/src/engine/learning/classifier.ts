@@ -4,7 +4,7 @@
  *
  * Notation: N examples, E width of a vector, C labels, K classifiers.
  */
-import type { PretrainedModel, Savable, Tensor, TrainingHeed } from 'heed/train';
+import type { Loss, Parameter, Savable, Tensor, TrainableModel, TrainingHeed } from 'heed/train';
 import type { LabelledText } from './examples';
 
 /** Of AdamW, with all examples in each step; `trainClassifier` gets the same. */
@@ -41,16 +41,31 @@ export interface Tested extends Prediction {
   logits: number[];
 }
 
+export interface Explanation {
+  /** Index of the label that the text gets. */
+  label: number;
+  tokens: string[];
+  /** For each token; positive: for the label. */
+  scores: number[];
+}
+
+const wordTable = 'embeddings.word_embeddings.weight';
+const positionTable = 'embeddings.position_embeddings.weight';
+
 export class Teacher {
   readonly #heed: TrainingHeed;
-  readonly #model: PretrainedModel & Savable;
+  readonly #model: TrainableModel & Savable;
   readonly #embedded = new Map<string, { vector: Float32Array; isTruncated: boolean }>();
+  /** [vocabulary, E]; read when it is first needed. */
+  #words: Float32Array | undefined;
   /** Weight [C, E] and bias [C] of the classifier that learned from all examples. */
   #classifier: { weight: number[][]; bias: number[] } | undefined;
 
-  constructor(heed: TrainingHeed, model: PretrainedModel & Savable) {
+  constructor(heed: TrainingHeed, model: TrainableModel & Savable) {
     this.#heed = heed;
     this.#model = model;
+    // What `explain` needs the gradients of.
+    model.freeze().unfreeze(positionTable);
   }
 
   /** Learns from `examples`, which have at least two labels; see `checkExamples`. */
@@ -66,7 +81,7 @@ export class Teacher {
     const parts = Math.min(examples.length, mostParts);
     const classifiers = trainClassifiers(this.#heed, vectors, targets, labels.length, parts);
     this.#classifier = classifiers.at(-1)!;
-    const logits = vectors.map((vector) => apply(this.#classifier!, vector));
+    const logits = vectors.map((vector) => this.logitsOf(vector));
     const counts = labels.map((_, label) => targets.filter((target) => target === label).length);
     return {
       labels,
@@ -86,14 +101,60 @@ export class Teacher {
   async test(text: string): Promise<Tested> {
     await this.#embed([text]);
     const vector = Array.from(this.#embedded.get(text)!.vector);
-    const logits = apply(this.#classifier!, vector);
+    const logits = this.logitsOf(vector);
     return { vector, logits, ...predictionOf(logits) };
+  }
+
+  /** The logits of a sentence vector. */
+  logitsOf(vector: number[]): number[] {
+    return apply(this.#classifier!, vector);
+  }
+
+  /**
+   * How much each token of a text speaks for its label (gradient × input; Shrikumar et al. 2016, arXiv:1605.01713): the product of the token's word vector and the gradient of
+   * the label's logit minus the mean logit. A token's position vector is added to its word vector, so both have the same gradient.
+   */
+  async explain(text: string): Promise<Explanation> {
+    const { label } = await this.test(text);
+    const { tokens, inputIds } = await this.#model.tokenize([text]);
+    const gradients = this.#gradients(text, label);
+    this.#words ??= this.#parameter(wordTable).value.data;
+    const width = gradients.shape[1]!;
+    const scores = inputIds[0]!.map((id, position) => {
+      let product = 0;
+      for (let j = 0; j < width; j++) product += this.#words![id * width + j]! * gradients.data[position * width + j]!;
+      return product;
+    });
+    return { label, tokens: tokens[0]!, scores };
+  }
+
+  /** The gradients of the label's logit minus the mean logit with respect to the position vectors, [positions, E]. */
+  #gradients(text: string, label: number): Tensor {
+    const { weight } = this.#classifier!;
+    const mean = weight[0]!.map((_, j) => weight.reduce((sum, row) => sum + row[j]!, 0) / weight.length);
+    const direction = weight[label]!.map((entry, j) => entry - mean[j]!);
+    const table = this.#parameter(positionTable);
+    const optimizer = new this.#heed.optim.SGD([table], { lr: 0 });
+    try {
+      const vector = this.#model.train().sentenceVectors([text]);
+      const score = this.#heed.reshape(this.#heed.linear(vector, { weight: [direction] }), []);
+      (score as unknown as Loss).backward();
+      return table.grad!;
+    } finally {
+      optimizer.zeroGrad();
+      optimizer.dispose();
+      this.#model.eval();
+    }
+  }
+
+  #parameter(name: string): Parameter {
+    return this.#model.parameters().find((parameter) => parameter.name === name)!;
   }
 
   /** The model's folder with the classifier, as a ZIP archive. */
   async save(examples: LabelledText[]): Promise<Uint8Array<ArrayBuffer>> {
     await this.#heed.trainClassifier(this.#model, examples, { ...recipe, batchSize: examples.length, seed: 1 });
-    const [files, { zipSync }] = await Promise.all([this.#model.save(), import('fflate')]);
+    const [files, { zipSync }] = await Promise.all([this.#model.save(), import('./learning-zip')]);
     return zipSync(files, { level: 0 }) as Uint8Array<ArrayBuffer>; // weights hardly compress
   }
 

@@ -111,7 +111,7 @@ function readJsonLines(contents: string): LabelledText[] {
 }
 
 async function readCsv(contents: string): Promise<LabelledText[]> {
-  const { parse } = await import('csv-parse/browser/esm/sync');
+  const { parse } = await import('./learning-csv');
   let rows: string[][];
   try {
     rows = parse(contents, { bom: true, skip_empty_lines: true, relax_column_count: true }) as string[][];

@@ -8,7 +8,7 @@ import { Session, type SessionCommand, type SessionReport } from './session';
 
 /** What the worker does; the first message says it. */
 export type Role = 'session' | 'teacher';
-export type TeacherMethod = 'teach' | 'test' | 'save';
+export type TeacherMethod = 'teach' | 'test' | 'explain' | 'save';
 export type WorkerCommand =
   | { type: 'start'; role: Role; build: Build | 'auto' }
   | { type: 'call'; id: number; method: TeacherMethod; argument: unknown }
@@ -29,9 +29,11 @@ interface Roles {
 
 async function start(role: Role, build: Build | 'auto'): Promise<Roles> {
   const heed = await load({ build });
-  return role === 'session'
-    ? { session: new Session(heed, report) }
-    : { teacher: new Teacher(heed, await heed.fromPretrained()) };
+  if (role === 'session') return { session: new Session(heed, report) };
+  const model = await heed.fromPretrained(undefined, { trainable: true, dropout: 0 });
+  // Whatever is needed later, so that the page makes no further requests.
+  await import('./learning-zip');
+  return { teacher: new Teacher(heed, model) };
 }
 
 let started: Promise<Roles> | undefined;

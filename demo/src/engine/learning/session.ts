@@ -72,7 +72,7 @@ export class Session {
   handle(command: SessionCommand): void {
     try {
       this.#perform(command);
-      this.#show();
+      if (!this.#training) this.#show(); // otherwise the loop does, after a step whose gradients it has kept
     } catch (reason) {
       this.#fail(reason);
     }

@@ -83,5 +83,6 @@ export const ownTest = state<string | null>('test', null, { read: (value) => val
 /** Where the map shows the texts. */
 export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
 
-/** Whether everything that the page needs has been loaded; until then opening it makes requests. */
-export const loaded = signal(false);
+/** Whether everything that a part of the page needs has been loaded; until then opening it makes requests. */
+export const loadedParts = signal({ tasks: false, labels: false });
+export const loaded = computed(() => loadedParts.value[part.value]);

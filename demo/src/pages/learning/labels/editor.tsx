@@ -1,8 +1,9 @@
 /** The examples: one row of two fields each, with remarks beside the field; or from a file. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { Notice } from '../../../components/controls';
+import { useDrop } from '../../../components/drop';
 import { plural } from '../../../components/numbers';
-import { type LabelledText, readExamples } from '../../../engine/learning/examples';
+import { type LabelledText, type Remark, readExamples } from '../../../engine/learning/examples';
 import { ownExamples } from '../state';
 import { checked, examples, result } from './state';
 
@@ -53,12 +54,14 @@ export function Editor() {
 }
 
 function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (() => void) | undefined }) {
-  const remark = checked.value.remarks.get(at) ?? cutRemark(at);
-  const id = `remark-${at}`;
-  const describe = (about: 'text' | 'label') =>
-    remark?.about === about ? { 'aria-describedby': id, 'aria-invalid': remark.leftOut } : {};
+  const remarks = [checked.value.remarks.get(at), cutRemark(at)].filter((remark) => remark !== undefined);
+  const idOf = ({ about }: Remark) => `remark-${at}-${about}`;
+  const describe = (about: 'text' | 'label') => {
+    const remark = remarks.find((one) => one.about === about);
+    return remark ? { 'aria-describedby': idOf(remark), 'aria-invalid': remark.leftOut } : {};
+  };
   return (
-    <li class={remark?.leftOut ? 'left-out' : ''}>
+    <li class={remarks.some(({ leftOut }) => leftOut) ? 'left-out' : ''}>
       <input
         type="text"
         aria-label={`Text ${at + 1}`}
@@ -82,27 +85,26 @@ function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (
       <button type="button" aria-label={`Remove example ${at + 1}`} disabled={!onRemove} onClick={onRemove}>
         ×
       </button>
-      {remark && (
-        <p class="remark" id={id}>
+      {remarks.map((remark) => (
+        <p class="remark" id={idOf(remark)} key={remark.about}>
           {remark.message}
         </p>
-      )}
+      ))}
     </li>
   );
 }
 
 /** Known only after the text has been embedded. */
-function cutRemark(at: number) {
+function cutRemark(at: number): Remark | undefined {
   const n = checked.value.positions.indexOf(at);
   if (n < 0 || !result.value?.taught.truncated.includes(n)) return undefined;
-  return { about: 'text' as const, message: 'Longer than the model reads: the end was cut off.', leftOut: false };
+  return { about: 'text', message: 'Longer than the model reads: the end was cut off.', leftOut: false };
 }
 
 /** Larger files have more examples than are learned. */
 const largestFile = 5e6;
 
 function FromFile() {
-  const [over, setOver] = useState(false);
   const [said, say] = useState('');
   const add = async (file: File | undefined) => {
     if (!file) return;
@@ -115,25 +117,7 @@ function FromFile() {
       say(`${file.name} was not added. ${(reason as Error).message}`);
     }
   };
-  // On the whole window: if a file were dropped next to the target, the browser would leave the page.
-  useEffect(() => {
-    const stop = new AbortController();
-    const on = (name: 'dragover' | 'dragleave' | 'drop', listener: (event: DragEvent) => void) =>
-      addEventListener(name, listener, { signal: stop.signal });
-    on('dragover', (event) => {
-      event.preventDefault();
-      setOver(true);
-    });
-    on('dragleave', (event) => {
-      if (!event.relatedTarget) setOver(false);
-    });
-    on('drop', (event) => {
-      event.preventDefault();
-      setOver(false);
-      void add(event.dataTransfer?.files[0]);
-    });
-    return () => stop.abort();
-  }, []);
+  const over = useDrop(true, (transfer) => void add(transfer.files[0]));
   return (
     <div class={`from-file ${over ? 'over' : ''}`}>
       <div class="buttons">

@@ -1,13 +1,13 @@
 /** The reader's examples, and what the worker has learned from them. */
 import { computed, effect, signal } from '@preact/signals';
 import { asFailure, type Failure } from '../../../engine/failure';
-import type { Taught, Tested } from '../../../engine/learning/classifier';
+import type { Explanation, Taught, Tested } from '../../../engine/learning/classifier';
 import { checkExamples, type LabelledText } from '../../../engine/learning/examples';
 import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learning-worker';
 import { latest } from '../../../state/latest';
 import { linkIsComplete } from '../../../state/url';
 import { type Connection, connect } from '../connection';
-import { loaded, ownExamples, ownTest, sample } from '../state';
+import { loadedParts, ownExamples, ownTest, sample } from '../state';
 import { samples } from './samples';
 
 export const chosenSample = computed(() => samples.find(({ id }) => id === sample.value) ?? samples[0]!);
@@ -25,6 +25,8 @@ export interface Lesson {
 
 /** The last result that was computed, with its input. */
 export const result = signal<Lesson | null>(null);
+/** Which tokens of a text speak for its label. */
+export const explained = signal<{ of: Tested; explanation: Explanation } | null>(null);
 export const failure = signal<Failure | null>(null);
 export const unavailable = signal<Failure | null>(null);
 export const saving = signal(false);
@@ -43,7 +45,13 @@ function call<Result>(method: TeacherMethod, argument: unknown): Promise<Result>
 }
 
 function receive(report: WorkerReport): void {
-  if (report.type === 'ready') loaded.value = true;
+  if (report.type === 'ready')
+    import('../../../engine/learning/learning-csv').then(
+      () => {
+        loadedParts.value = { ...loadedParts.value, labels: true };
+      },
+      () => {}, // it is loaded again when a file is dropped
+    );
   if (report.type !== 'result' && report.type !== 'error') return;
   const { resolve, reject } = waiting.get(report.id)!;
   waiting.delete(report.id);
@@ -91,6 +99,19 @@ const learn = latest(
   },
 );
 
+const explain = latest(
+  async ({ text, tested }: NonNullable<Lesson['test']>) => ({
+    of: tested,
+    explanation: await call<Explanation>('explain', text),
+  }),
+  (found) => {
+    explained.value = found;
+  },
+  (reason) => {
+    if (!unavailable.peek()) failure.value = asFailure(reason);
+  },
+);
+
 let isFollowed = false;
 
 /** Starts the worker with the first call, and learns again whenever an example changes. */
@@ -104,6 +125,10 @@ export function follow(): void {
     const text = testText.value.trim();
     if (missing === null) learn({ usable, text });
     else result.value = null;
+  });
+  effect(() => {
+    const test = result.value?.test;
+    if (test) explain(test);
   });
 }
 

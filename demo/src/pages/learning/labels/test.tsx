@@ -1,8 +1,9 @@
 /** A sentence to try, and the probability of each label. */
-import { milliseconds, percent, plural } from '../../../components/numbers';
+import { decimal, milliseconds, percent, plural } from '../../../components/numbers';
+import type { Explanation } from '../../../engine/learning/classifier';
 import { series } from '../../text/projection';
 import { ownTest } from '../state';
-import { result, testText } from './state';
+import { explained, result, testText } from './state';
 
 export function TryIt() {
   const current = result.value;
@@ -39,6 +40,7 @@ export function TryIt() {
           ))}
         </ol>
       )}
+      {tested && explained.value?.of === tested && <Tokens {...explained.value.explanation} />}
       <p class="unseen" role="status">
         {current && tested && `${current.taught.labels[tested.label]}, ${percent(tested.probabilities[tested.label]!)}`}
       </p>
@@ -49,5 +51,24 @@ export function TryIt() {
         </p>
       )}
     </section>
+  );
+}
+
+/** Gradient × input of each token, as a colour and a number. */
+function Tokens({ label, tokens, scores }: Explanation) {
+  const name = result.value!.taught.labels[label];
+  const most = Math.max(1e-9, ...scores.map(Math.abs));
+  return (
+    <>
+      <h3>Which tokens mattered</h3>
+      <ol class="mattered" aria-label={`How much each token speaks for “${name}”`}>
+        {tokens.map((token, i) => (
+          <li key={i} class={scores[i]! < 0 ? 'against' : ''} style={{ '--heat': Math.abs(scores[i]!) / most }}>
+            <span>{token}</span> <small>{decimal(scores[i]!)}</small>
+          </li>
+        ))}
+      </ol>
+      <p class="facts">Gradient × input: positive (orange) speaks for “{name}”, negative (blue) against it.</p>
+    </>
   );
 }

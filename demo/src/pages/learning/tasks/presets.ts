@@ -31,14 +31,14 @@ export const presets: Preset[] = [
     id: 'scale',
     name: 'Without 1/√d',
     notice:
-      'With keys of width 128 the scores are large, and the softmax saturates: after 50 steps almost all weight of each query is on one key, the gradients of queries and keys shrink, and the accuracy stays below 20 %. Switch on “Scale by 1/√d”: 99 % after about 90 steps.',
+      'With keys of width 128 the scores are large, and the softmax saturates: after 50 steps almost all weight of each query is on one key, the gradients of queries and keys shrink, and after 150 steps the accuracy is still below 20 %. Switch on “Scale by 1/√d”: 99 % after about 90 steps.',
     settings: { ...wide, scale: false },
   },
   {
     id: 'norm',
     name: 'Without layer norm',
     notice:
-      'Two layers learn to reverse without layer norm, too, in about as many steps. It even allows a learning rate of 0.03, at which the model with layer norm after each block stays below 20 %; that is why such models warm up the rate slowly.',
+      'Two layers learn to reverse without layer norm, too, in about as many steps. It even allows a learning rate of 0.03, at which the model with layer norm after each block is still below 20 % after 150 steps: such models need a rate that rises slowly.',
     settings: { layerNorm: false },
   },
   {

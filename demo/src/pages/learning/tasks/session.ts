@@ -5,7 +5,7 @@ import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learn
 import type { Frame } from '../../../engine/learning/session';
 import type { TrainerSettings } from '../../../engine/learning/trainer';
 import { type Connection, connect } from '../connection';
-import { everyStep, loaded, trainerSettings } from '../state';
+import { everyStep, loadedParts, trainerSettings } from '../state';
 
 export const frame = signal<Frame | null>(null);
 /** Training has failed, for example because the loss is not finite. */
@@ -55,7 +55,7 @@ export function retry(): void {
 }
 
 function receive(report: WorkerReport): void {
-  if (report.type === 'ready') loaded.value = true;
+  if (report.type === 'ready') loadedParts.value = { ...loadedParts.value, tasks: true };
   else if (report.type === 'failed') {
     if (report.run === run) failure.value = report.failure;
   } else if (report.type === 'frame') {

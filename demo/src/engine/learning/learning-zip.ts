@@ -1,0 +1,2 @@
+/** The part of fflate that the page uses. */
+export { zipSync } from 'fflate';
