@@ -117,6 +117,9 @@ if (wanted.has('page')) {
   console.log('the responsiveness of the demo page');
   const { measurePageResponsiveness } = await import('./page-responsiveness.mjs');
   await save('page', await measurePageResponsiveness());
+  console.log('loading the demo on a slow connection');
+  const { measurePageLoad } = await import('./page-load.mjs');
+  await save('load', await measurePageLoad());
 }
 await save('date', new Date().toISOString().slice(0, 10));
 await writeFile(here('RESULTS.md'), report(results));
