@@ -14,6 +14,12 @@ import { median } from './harness.mjs';
 const configFile = fileURLToPath(new URL('../demo/vite.config.ts', import.meta.url));
 const outDir = fileURLToPath(new URL('../build/bench/demo', import.meta.url));
 
+/** 200 KB in which no sentence occurs twice. */
+const longText = Array.from(
+  { length: 2800 },
+  (_, i) => `On day ${i} the harbour master wrote that ${i % 7} boats had arrived before noon.${i % 9 ? '' : '\n\n'}`,
+).join(' ');
+
 /** What one does on the page; keys come at the pace of a fast typist. */
 const scenarios = {
   async 'typing a sentence into “Your text”'(page) {
@@ -24,6 +30,16 @@ const scenarios = {
   async 'describing a word there'(page) {
     await page.getByLabel('Describe a thing').click();
     await page.keyboard.type(' that one cannot leave', { delay: 40 });
+  },
+  async 'pasting a document of 200 KB there, until it has been read'(page) {
+    await page.getByLabel('Your document').evaluate((box, text) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData('text/plain', text);
+      box.select();
+      box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
+    }, longText);
+    await page.getByRole('progressbar', { name: 'Passages read' }).waitFor();
+    await page.getByText('passages, all read.').waitFor({ timeout: 300_000 });
   },
   async 'changing a number in “By hand”'(page) {
     await page.getByRole('link', { name: 'By hand' }).click();

@@ -1,6 +1,7 @@
 /** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
 
 import { median, speedup } from './harness.mjs';
+import { pageLoadReport } from './page-load.mjs';
 import { pageReport } from './page-responsiveness.mjs';
 import { trainingReport } from './training.mjs';
 
@@ -124,5 +125,6 @@ library; in Chromium, its WebAssembly build.`,
   }
   if (results.training) parts.push(trainingReport(results.training));
   if (results.page) parts.push(pageReport(results.page));
+  if (results.load) parts.push(pageLoadReport(results.load));
   return `${parts.join('\n\n')}\n`;
 }

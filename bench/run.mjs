@@ -123,6 +123,9 @@ if (wanted.has('page')) {
   console.log('the responsiveness of the demo page');
   const { measurePageResponsiveness } = await import('./page-responsiveness.mjs');
   await save('page', await measurePageResponsiveness());
+  console.log('loading the demo on a slow connection');
+  const { measurePageLoad } = await import('./page-load.mjs');
+  await save('load', await measurePageLoad());
 }
 if (wanted.has('engines')) {
   await measureEngines({

@@ -9,7 +9,7 @@ const folder = fileURLToPath(new URL('../../build/tests/browsers/', import.meta.
 /** Links to the pages, each with the elements that appear last. */
 const pages: Record<string, string[]> = {
   'hand?positions=add&heads=2': ['#mixed td', '.plots svg'],
-  text: ['.words li', '#shipped-cosines td', '.plot svg'],
+  text: ['.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
   'text?view=map': ['.map-area canvas', '.plot svg'],
   model: ['.drop'],
   learning: ['.sequence td', '.gradients td', '.plot svg'],

@@ -9,6 +9,9 @@ import type { DocumentSearch, Found } from './state';
 
 const questions = [sampleQuestion, 'a place to buy food', 'Where is the key?'];
 
+/** Characters from which on text is inserted without the browser's editing, which takes a second for 200 KB. */
+const longPaste = 20_000;
+
 interface SectionProps {
   search: DocumentSearch;
   /** Whether files dropped on the page are documents. */
@@ -71,6 +74,10 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
 
 function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops: boolean }) {
   const { written, problem } = search;
+  const write = (text: string) => {
+    problem.value = null;
+    written.value = text;
+  };
   const over = useDrop(takesDrops, (transfer) => {
     const [file] = transfer.files;
     if (file) void search.open(file);
@@ -89,9 +96,14 @@ function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops:
           class={over ? 'over' : ''}
           value={written.value}
           spellcheck={false}
-          onInput={(event) => {
-            problem.value = null;
-            written.value = event.currentTarget.value;
+          onInput={(event) => write(event.currentTarget.value)}
+          onPaste={(event) => {
+            const pasted = event.clipboardData?.getData('text/plain') ?? '';
+            if (pasted.length < longPaste) return;
+            event.preventDefault();
+            const box = event.currentTarget;
+            box.setRangeText(pasted, box.selectionStart, box.selectionEnd, 'end');
+            write(box.value);
           }}
         />
       </label>
@@ -111,13 +123,7 @@ function TextInput({ search, takesDrops }: { search: DocumentSearch; takesDrops:
           />
         </label>
         {written.value && (
-          <button
-            type="button"
-            onClick={() => {
-              problem.value = null;
-              written.value = '';
-            }}
-          >
+          <button type="button" onClick={() => write('')}>
             Clear
           </button>
         )}
