@@ -123,7 +123,20 @@ export async function loadModel(
       signal.throwIfAborted();
     }
     const { heads, unused, dtypes: storage } = loader.result();
-    return { raw, config, type, family, settings: settings!, tokenizer, sentence, heads, unused, storage, folder, integrity };
+    return {
+      raw,
+      config,
+      type,
+      family,
+      settings: settings!,
+      tokenizer,
+      sentence,
+      heads,
+      unused,
+      storage,
+      folder,
+      integrity,
+    };
   } catch (error) {
     raw?.delete();
     stop.abort();

@@ -120,7 +120,8 @@ async function readModule(
     return;
   }
   if (!['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected = 'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
+    const expected =
+      'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   if (config.normalize && kind !== 'Pooling')
