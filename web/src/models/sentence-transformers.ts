@@ -97,7 +97,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 }
 
 // Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
-const INSIDE = /^(?:\.$|[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
   entry: { type?: unknown; path?: unknown } | null,
@@ -107,7 +107,8 @@ async function readModule(
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path } = entry ?? {};
-  if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
+  const isRoot = path === '.' && /\bStaticEmbedding$/.test(String(type)); // as model2vec writes it
+  if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
   if (kind === 'Transformer' || kind === 'MLMTransformer' || kind === 'Dropout') return;
