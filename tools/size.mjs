@@ -8,13 +8,13 @@ import { filesBelow } from './files.mjs';
 
 // What a page downloads: one WebAssembly module, its glue and the scripts of the API, worker included. Not in it is
 // @huggingface/tokenizers, a separate chunk that the package bundles to have no dependencies.
-const kBrotliBudget = 110_000;
+const kBrotliBudget = 114_000;
 // What a page downloads in addition if it uses threads: the difference of the modules, and the script of the threads.
 const kThreadsBudget = 8_000;
 // The same of heed/train, as it is. 145 KB is the goal.
-const kTrainBrotliBudget = 170_000;
+const kTrainBrotliBudget = 176_000;
 // What `npm install` writes to disk, without the model.
-const kUnpackedBudget = 2_300_000;
+const kUnpackedBudget = 2_360_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
