@@ -87,8 +87,8 @@ export type {
 } from './models/model.js';
 export type { Loss, Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
 export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
-export { type SparseVector, sparseDot } from './models/sparse.js';
 export type { Pooling } from './models/sentence-transformers.js';
+export { type SparseVector, sparseDot } from './models/sparse.js';
 export type { HeadName } from './models/task-heads.js';
 export {
   type Aggregation,

@@ -4,8 +4,8 @@
 
 #include "heed/module.h"
 
-/// Rows of 4-bit numbers, for embedding tables. Column k of a row is in byte k / 2, in the low half if k is even, as the
-/// index of one of 16 levels; kInt4Group columns share a scale: value = scale * level. A row has (width + 31) / 32
+/// Rows of 4-bit numbers, for embedding tables. Column k of a row is in byte k / 2, in the low half if k is even, as
+/// the index of one of 16 levels; kInt4Group columns share a scale: value = scale * level. A row has (width + 31) / 32
 /// scales. The levels have the least squared error for groups of normally distributed numbers (Lloyd 1982,
 /// doi:10.1109/TIT.1982.1056489).
 namespace heed {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/int4.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -61,10 +60,7 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
 }
 
 void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {
-  const Index row = rowSize();
-  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
-    part.storage->writeInt4(low, rows, row, in + before * row / 2, scales + before * int4Scales(row));
-  });
+  parts.front().storage->writeInt4(first, count, rowSize(), in, scales);
 }
 
 Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std::max<Index>(shape[0], 1) : 1; }

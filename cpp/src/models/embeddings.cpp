@@ -26,8 +26,7 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
 }  // namespace
 
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
-    : config_(config),
-      width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim) {
+    : config_(config), width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim) {
   if (config.int4_table) {
     int4_.emplace(config.vocab_size, width_);
   } else {

@@ -8,7 +8,10 @@ import { tinyModel } from './tiny.js';
 
 const heed = await load();
 const sizes = { width: 32, inner: 64, heads: 4, layers: 2, vocab: 80_000, positions: 40 };
-const large: Record<string, Uint8Array | string> = { ...bertFiles(sizes), 'tokenizer.json': tinyModel()['tokenizer.json'] as string };
+const large: Record<string, Uint8Array | string> = {
+  ...bertFiles(sizes),
+  'tokenizer.json': tinyModel()['tokenizer.json'] as string,
+};
 /** Bytes of each file that the server has sent. */
 const sent = new Map<string, number>();
 const server = createServer((request, response) => {
@@ -95,11 +98,23 @@ test('folders of other kinds', async () => {
 });
 
 test('names what speaks against loading, and fails for what cannot be read', async () => {
-  const config = (changes: object) => ({ ...tinyModel(), 'config.json': JSON.stringify({ ...JSON.parse(new TextDecoder().decode(tinyModel()['config.json'] as Uint8Array)), ...changes }) });
-  expect((await heed.inspect(config({ model_type: 'gpt2' }))).problem).toMatch(/^config.json: model_type: expected one of bert, .*, got "gpt2"$/);
+  const config = (changes: object) => ({
+    ...tinyModel(),
+    'config.json': JSON.stringify({
+      ...JSON.parse(new TextDecoder().decode(tinyModel()['config.json'] as Uint8Array)),
+      ...changes,
+    }),
+  });
+  expect((await heed.inspect(config({ model_type: 'gpt2' }))).problem).toMatch(
+    /^config.json: model_type: expected one of .*\bbert, .*, got "gpt2"$/,
+  );
   const { 'model.safetensors': _, ...noWeights } = tinyModel();
-  expect(await heed.inspect(noWeights)).toMatchObject({ parameterCount: 0, problem: expect.stringContaining("'model.safetensors'"), missing: expect.arrayContaining(['model.safetensors: the weights']) });
+  expect(await heed.inspect(noWeights)).toMatchObject({
+    parameterCount: 0,
+    problem: expect.stringContaining("'model.safetensors'"),
+    missing: expect.arrayContaining(['model.safetensors: the weights']),
+  });
   await expect(heed.inspect({})).rejects.toMatchObject({ code: 'NOT_FOUND' });
-  await expect(heed.inspect(tinyModel(), { dtype: 'q8' } as object)).rejects.toThrow("inspect: expected");
+  await expect(heed.inspect(tinyModel(), { dtype: 'q8' } as object)).rejects.toThrow('inspect: expected');
   await expect(heed.inspect(url, { signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough');
 });

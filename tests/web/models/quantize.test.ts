@@ -18,7 +18,9 @@ const sizes = { width: 32, inner: 64, heads: 4, layers: 2, vocab: 50, positions:
 const input = { inputIds: idsOf([7, 12, 3], sizes.vocab) };
 const texts = ['the quick fox', 'a brown x', 'z 12'];
 const header = (file: Uint8Array) =>
-  JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))));
+  JSON.parse(
+    new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))),
+  );
 const tensorsOf = (file: Uint8Array) => {
   const path = join(scratch, 'tensors.safetensors');
   writeFileSync(path, file);
@@ -35,7 +37,11 @@ describe('int8', () => {
   const original = bertFiles(sizes);
 
   test('has rows with a scale each, before their integers; the rest is as it was', async () => {
-    const { files, report } = await heed.quantize({ ...original, 'notes/READ ME.txt': 'text', 'pytorch_model.bin': 'x' });
+    const { files, report } = await heed.quantize({
+      ...original,
+      'notes/READ ME.txt': 'text',
+      'pytorch_model.bin': 'x',
+    });
     expect(Object.keys(files).sort()).toEqual(['config.json', 'model.safetensors', 'notes/READ ME.txt']);
     expect(new TextDecoder().decode(files['notes/READ ME.txt'])).toBe('text');
     const before = tensorsOf(original['model.safetensors']!);
@@ -45,7 +51,14 @@ describe('int8', () => {
     expect(entries[`${query}_scale`]).toMatchObject({ dtype: 'F32', shape: [32, 1] });
     expect(entries[`${query}_scale`].data_offsets[1]).toBe(entries[query].data_offsets[0]);
     const { data, scales } = int8Rows(before.get(query)!.data, 32, { table: false, tensor: query });
-    const body = files['model.safetensors']!.subarray(files['model.safetensors']!.length - Math.max(...Object.values(entries as Record<string, { data_offsets?: number[] }>).map((entry) => entry.data_offsets?.[1] ?? 0)));
+    const body = files['model.safetensors']!.subarray(
+      files['model.safetensors']!.length -
+        Math.max(
+          ...Object.values(entries as Record<string, { data_offsets?: number[] }>).map(
+            (entry) => entry.data_offsets?.[1] ?? 0,
+          ),
+        ),
+    );
     const bytes = (name: string) => body.slice(...(entries[name].data_offsets as [number, number]));
     expect(new Int8Array(bytes(query).buffer)).toEqual(data);
     expect(new Float32Array(bytes(`${query}_scale`).buffer)).toEqual(scales);
@@ -63,10 +76,13 @@ describe('int8', () => {
     const tensors = tensorsOf(original['model.safetensors']!);
     const entries = header(original['model.safetensors']!);
     for (const [name, { data, shape }] of tensors)
-      if (name.startsWith('embeddings.') && shape.length === 2) data.forEach((v, i) => (data[i] = i % shape[1]! === 0 ? 127 / 256 : Math.round(v * 400) / 256));
+      if (name.startsWith('embeddings.') && shape.length === 2)
+        data.forEach((v, i) => (data[i] = i % shape[1]! === 0 ? 127 / 256 : Math.round(v * 400) / 256));
     const exact = {
       ...original,
-      'model.safetensors': writeSafetensors([...tensors].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }))),
+      'model.safetensors': writeSafetensors(
+        [...tensors].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data })),
+      ),
     };
     const { files } = await heed.quantize(exact);
     expect(await embedded(files, 'q8')).toEqual(await embedded(exact, 'q8'));
@@ -86,17 +102,27 @@ describe('int8', () => {
     }
   });
 
-  test.each(['distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert', 'roberta', 'bert-f16', 'bert-bf16'])(
-    '%s',
-    async (name) => {
-      const folder = bytesOf(join(fixtures, name));
-      const { files } = await heed.quantize(folder);
-      const { inputIds } = JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
-      for (const dtype of ['fp32', 'q8'] as const)
-        for (const cosine of cosines(await embedded(folder, 'fp32', { inputIds }), await embedded(files, dtype, { inputIds })))
-          expect(cosine).toBeGreaterThan(0.99);
-    },
-  );
+  test.each([
+    'distilbert',
+    'mpnet',
+    'electra',
+    'albert',
+    'modernbert',
+    'nomic_bert',
+    'roberta',
+    'bert-f16',
+    'bert-bf16',
+  ])('%s', async (name) => {
+    const folder = bytesOf(join(fixtures, name));
+    const { files } = await heed.quantize(folder);
+    const { inputIds } = JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
+    for (const dtype of ['fp32', 'q8'] as const)
+      for (const cosine of cosines(
+        await embedded(folder, 'fp32', { inputIds }),
+        await embedded(files, dtype, { inputIds }),
+      ))
+        expect(cosine).toBeGreaterThan(0.99);
+  });
 
   test.each(['int8', 'int4'] as const)('tables that arrive in several chunks: %s', async (tables) => {
     const large = bertFiles({ ...sizes, vocab: 75_000, layers: 0 });
@@ -113,14 +139,21 @@ describe('int8', () => {
 
   test('shards become one file', async () => {
     const entries = header(original['model.safetensors']!);
-    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
+    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({
+      name,
+      dtype: entries[name].dtype,
+      shape,
+      data,
+    }));
     const parts = [all.slice(0, 10), all.slice(10)];
     const file = (i: number) => `model-0000${i + 1}-of-00002.safetensors`;
     const { 'model.safetensors': _, ...others } = original;
     const sharded = {
       ...others,
       ...Object.fromEntries(parts.map((part, i) => [file(i), writeSafetensors(part)])),
-      'model.safetensors.index.json': JSON.stringify({ weight_map: Object.fromEntries(parts.flatMap((part, i) => part.map(({ name }) => [name, file(i)]))) }),
+      'model.safetensors.index.json': JSON.stringify({
+        weight_map: Object.fromEntries(parts.flatMap((part, i) => part.map(({ name }) => [name, file(i)]))),
+      }),
     };
     const { files } = await heed.quantize(sharded);
     expect(Object.keys(files).sort()).toEqual(['config.json', 'model.safetensors']);
@@ -170,7 +203,8 @@ describe('4-bit tables', () => {
     const { files } = await heed.quantize(original, { tables: 'int4' });
     const unmarked = { ...files, 'config.json': original['config.json']! };
     expect(await embedded(unmarked, 'fp32')).toEqual(await embedded(files, 'fp32'));
-    for (const cosine of cosines(await embedded(unmarked, 'q8'), await embedded(files, 'q8'))) expect(cosine).toBeGreaterThan(0.999);
+    for (const cosine of cosines(await embedded(unmarked, 'q8'), await embedded(files, 'q8')))
+      expect(cosine).toBeGreaterThan(0.999);
   });
 
   test('are the output layer of masked language models', async () => {
@@ -190,15 +224,32 @@ describe('4-bit tables', () => {
     const file = files['model.safetensors']!;
     const entries = header(file);
     delete entries.__metadata__;
-    const begin = file.length - Math.max(...Object.values(entries as Record<string, { data_offsets: number[] }>).map(({ data_offsets: [, end] }) => end!));
-    const tensors = Object.entries(entries as Record<string, { dtype: 'F32'; shape: number[]; data_offsets: [number, number] }>).map(
-      ([name, { dtype, shape, data_offsets: [from, to] }]) => ({ name, dtype, shape, data: file.slice(begin + from, begin + to) as ArrayBufferView }),
+    const begin =
+      file.length -
+      Math.max(
+        ...Object.values(entries as Record<string, { data_offsets: number[] }>).map(
+          ({ data_offsets: [, end] }) => end!,
+        ),
+      );
+    const tensors = Object.entries(
+      entries as Record<string, { dtype: 'F32'; shape: number[]; data_offsets: [number, number] }>,
+    ).map(
+      ([
+        name,
+        {
+          dtype,
+          shape,
+          data_offsets: [from, to],
+        },
+      ]) => ({ name, dtype, shape, data: file.slice(begin + from, begin + to) as ArrayBufferView }),
     );
     const table = tensors.find(({ name }) => name.endsWith('word_embeddings.weight'))!;
     const source = tensorsOf(tinyModel()['model.safetensors'] as Uint8Array).get(table.name)!;
     const width = source.shape[1]!;
     const { data: bytes, scales } = int4Rows(source.data, width, { tensor: 'w' });
-    const values = source.data.map((_, i) => scales[Math.floor(i / width)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (i & 1))) & 15]!);
+    const values = source.data.map(
+      (_, i) => scales[Math.floor(i / width)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (i & 1))) & 15]!,
+    );
     Object.assign(table, { dtype: 'F32', shape: source.shape, data: values });
     const others = tensors.filter(({ name }) => name !== `${table.name}_scale`);
     return { ...files, 'model.safetensors': writeSafetensors(others) };
@@ -211,7 +262,9 @@ describe('in Node', () => {
     const { files, report } = await heed.quantize(tinyModel(), { out, tables: 'int4' });
     expect(files).toEqual({});
     const inMemory = (await heed.quantize(tinyModel(), { tables: 'int4' })).files;
-    expect(bytesOf(out)).toEqual(Object.fromEntries(Object.entries(inMemory).map(([path, bytes]) => [path, new Uint8Array(bytes)])));
+    expect(bytesOf(out)).toEqual(
+      Object.fromEntries(Object.entries(inMemory).map(([path, bytes]) => [path, new Uint8Array(bytes)])),
+    );
     expect(report.files.map(({ path }) => path).sort()).toEqual(Object.keys(inMemory).sort());
     await expect(heed.quantize(tinyModel(), { out })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
@@ -220,15 +273,25 @@ describe('in Node', () => {
     // A folder as source: hidden files and weights for other programs stay behind.
     writeFileSync(join(out, '.hidden'), 'x');
     const again = join(scratch, 'again');
-    await expect(heed.quantize(out, { out: again })).rejects.toMatchObject({ code: 'INVALID_FILE', message: expect.stringContaining('weights that are not quantized') });
+    await expect(heed.quantize(out, { out: again })).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining('weights that are not quantized'),
+    });
     expect(existsSync(again)).toBe(false);
   });
 
   test('leaves nothing behind when it fails or is stopped', async () => {
     const bad = bertFiles(sizes);
-    new DataView(bad['model.safetensors']!.buffer).setFloat32(bad['model.safetensors']!.length - 4 * 64 * 32, Number.NaN, true);
+    new DataView(bad['model.safetensors']!.buffer).setFloat32(
+      bad['model.safetensors']!.length - 4 * 64 * 32,
+      Number.NaN,
+      true,
+    );
     const out = join(scratch, 'bad');
-    await expect(heed.quantize(bad, { out })).rejects.toMatchObject({ code: 'INVALID_FILE', message: expect.stringMatching(/expected finite weights, got NaN in row \d+/) });
+    await expect(heed.quantize(bad, { out })).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringMatching(/expected finite weights, got NaN in row \d+/),
+    });
     const stop = new AbortController();
     await expect(
       heed.quantize(tinyModel(), { out, signal: stop.signal, onProgress: () => stop.abort(new Error('enough')) }),
@@ -239,12 +302,32 @@ describe('in Node', () => {
 
 describe('refuses', () => {
   test.each<[string, () => Promise<unknown>, string]>([
-    ['quantized folders', async () => heed.quantize((await heed.quantize(bertFiles(sizes))).files), 'expected weights that are not quantized, got'],
-    ['odd widths in 4 bits', () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { tables: 'int4' }), "expected an even width for tables: 'int4', got 33"],
-    ['texts without a tokenizer', () => heed.quantize(bertFiles(sizes), { texts: ['a'] }), 'quantize.texts: expected none for a folder without tokenizer.json, got 1'],
+    [
+      'quantized folders',
+      async () => heed.quantize((await heed.quantize(bertFiles(sizes))).files),
+      'expected weights that are not quantized, got',
+    ],
+    [
+      'odd widths in 4 bits',
+      () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { tables: 'int4' }),
+      "expected an even width for tables: 'int4', got 33",
+    ],
+    [
+      'texts without a tokenizer',
+      () => heed.quantize(bertFiles(sizes), { texts: ['a'] }),
+      'quantize.texts: expected none for a folder without tokenizer.json, got 1',
+    ],
     ['no texts', () => heed.quantize(bertFiles(sizes), { texts: [] }), 'quantize.texts: expected at least one text'],
-    ['unknown tables', () => heed.quantize(bertFiles(sizes), { tables: 'int2' as 'int4' }), "quantize.tables: expected one of 'int8', 'int4'"],
-    ['no weights', () => heed.quantize({ 'config.json': bertFiles(sizes)['config.json']! }), "expected 'model.safetensors' among its files"],
+    [
+      'unknown tables',
+      () => heed.quantize(bertFiles(sizes), { tables: 'int2' as 'int4' }),
+      "quantize.tables: expected one of 'int8', 'int4'",
+    ],
+    [
+      'no weights',
+      () => heed.quantize({ 'config.json': bertFiles(sizes)['config.json']! }),
+      "expected 'model.safetensors' among its files",
+    ],
   ])('%s', async (_, call, message) => {
     await expect(call()).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining(message) });
   });
@@ -263,9 +346,25 @@ describe('refuses', () => {
     };
     const table = 'embeddings.word_embeddings.weight';
     for (const [folder, message] of [
-      [changed((entries) => { entries[table]!.shape = [25, 32]; }), 'expected [50, 32], as config.json says, got shape [25, 32] of two columns each'],
-      [changed((entries) => { entries[table]!.shape = [50 * 16]; }), 'expected [50, 32], as config.json says'],
-      [changed((entries) => { entries[`${table}_scale`]!.dtype = 'I8'; entries[`${table}_scale`]!.shape = [50, 2]; }), `tensor '${table}_scale': expected 50 scales, one per row, got 100`],
+      [
+        changed((entries) => {
+          entries[table]!.shape = [25, 32];
+        }),
+        'expected [50, 32], as config.json says, got shape [25, 32] of two columns each',
+      ],
+      [
+        changed((entries) => {
+          entries[table]!.shape = [50 * 16];
+        }),
+        'expected [50, 32], as config.json says',
+      ],
+      [
+        changed((entries) => {
+          entries[`${table}_scale`]!.dtype = 'I8';
+          entries[`${table}_scale`]!.shape = [50, 2];
+        }),
+        `tensor '${table}_scale': expected 50 scales, one per row, got 100`,
+      ],
       [{ ...files, 'model.safetensors': files['model.safetensors']!.subarray(0, -3) }, 'truncated'],
     ] as const)
       for (const dtype of ['fp32', 'q8'] as const)
@@ -274,7 +373,9 @@ describe('refuses', () => {
     const { quantization_config } = JSON.parse(new TextDecoder().decode(files['config.json']));
     const original = bertFiles(sizes);
     const config = { ...JSON.parse(new TextDecoder().decode(original['config.json'])), quantization_config };
-    await expect(heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' })).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
+    await expect(
+      heed.fromPretrained({ ...original, 'config.json': JSON.stringify(config) }, { dtype: 'q8' }),
+    ).rejects.toMatchObject({ name: 'HeedError', message: expect.stringContaining('4-bit rows') });
     await heed.fromPretrained(files, { dtype: 'q8' }); // works afterwards
   });
 });

@@ -33,7 +33,11 @@ describe.each(['bert', 'distilbert', 'roberta', 'modernbert'])('%s', (name) => {
   test.each(['max', 'sum'])('%s', async (strategy) => {
     const { input } = fixture(name);
     const pooling = JSON.stringify({ pooling_strategy: strategy, activation_function: 'relu' });
-    using model = await heed.fromPretrained({ ...tinyModel(name), 'modules.json': modules, '1_SpladePooling/config.json': pooling });
+    using model = await heed.fromPretrained({
+      ...tinyModel(name),
+      'modules.json': modules,
+      '1_SpladePooling/config.json': pooling,
+    });
     const vectors = await model.embedSparse(input);
     expectedOf(name, strategy === 'sum').forEach((weights, n) => {
       const { indices, values } = vectors[n]!;
@@ -68,7 +72,9 @@ test('the dot product of sparse vectors', () => {
   });
   expect(sparseDot(vector({ 1: 2, 5: 3, 9: 4 }), vector({ 0: 7, 5: 0.5, 9: 2, 11: 1 }))).toBe(9.5);
   expect(sparseDot(vector({}), vector({ 1: 1 }))).toBe(0);
-  expect(() => sparseDot(vector({ 1: 1 }), { indices: new Int32Array(2), values: new Float32Array(1) })).toThrow('sparseDot: b: expected as many values as indices, got 1 and 2');
+  expect(() => sparseDot(vector({ 1: 1 }), { indices: new Int32Array(2), values: new Float32Array(1) })).toThrow(
+    'sparseDot: b: expected as many values as indices, got 1 and 2',
+  );
 });
 
 test('says what is missing', async () => {
@@ -76,8 +82,10 @@ test('says what is missing', async () => {
   await expect(model.embedSparse('a')).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   const other = { ...tinyModel(), 'modules.json': modules };
   for (const [config, message] of [
-    [{ pooling_strategy: 'mean' }, 'pooling_strategy: expected \'max\' or \'sum\', got "mean"'],
+    [{ pooling_strategy: 'mean' }, "pooling_strategy: expected 'max' or 'sum', got \"mean\""],
     [{ activation_function: 'log1p_relu' }, "activation_function: expected 'relu', got 'log1p_relu'"],
   ] as const)
-    await expect(heed.fromPretrained({ ...other, '1_SpladePooling/config.json': JSON.stringify(config) })).rejects.toThrow(message);
+    await expect(
+      heed.fromPretrained({ ...other, '1_SpladePooling/config.json': JSON.stringify(config) }),
+    ).rejects.toThrow(message);
 });

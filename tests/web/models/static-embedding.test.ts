@@ -7,7 +7,9 @@ import { expectClose } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
-const golden = JSON.parse(readFileSync(new URL('../../fixtures/models/static-embedding.json', import.meta.url), 'utf8'));
+const golden = JSON.parse(
+  readFileSync(new URL('../../fixtures/models/static-embedding.json', import.meta.url), 'utf8'),
+);
 const texts: string[] = golden.texts;
 const shape = [24, 16];
 const data = Float32Array.from(golden.table.flat() as number[]);
@@ -27,7 +29,11 @@ const folders = {
     '0_StaticEmbedding/model.safetensors': weights('embedding.weight'),
     '0_StaticEmbedding/tokenizer.json': tokenizer,
   },
-  'in the root': { 'modules.json': modules(''), 'model.safetensors': weights('embedding.weight'), 'tokenizer.json': tokenizer },
+  'in the root': {
+    'modules.json': modules(''),
+    'model.safetensors': weights('embedding.weight'),
+    'tokenizer.json': tokenizer,
+  },
   'of model2vec': { ...model2vec, 'modules.json': modules('.') },
 };
 const expected = (name: string) => ({
@@ -37,7 +43,14 @@ const expected = (name: string) => ({
 
 test('model2vec', async () => {
   using model = await heed.fromPretrained(model2vec);
-  expect(model.config).toMatchObject({ family: 'model2vec', vocabSize: 24, embedDim: 16, numLayers: 0, maxLength: 512, normalize: true });
+  expect(model.config).toMatchObject({
+    family: 'model2vec',
+    vocabSize: 24,
+    embedDim: 16,
+    numLayers: 0,
+    maxLength: 512,
+    normalize: true,
+  });
   expectClose(await model.embed(texts), expected('model2vec'));
   // Each text by itself gives the same, and so does a worker.
   expect((await model.embed(texts[0]!)).data).toEqual((await model.embed(texts)).data.slice(0, 16));
@@ -61,7 +74,12 @@ test('is quantized and inspected like other models', async () => {
     using original = await heed.fromPretrained(model2vec);
     const [a, b] = [await model.embed('the fox'), await original.embed('the fox')];
     expect(similarity(a, b).data[0]).toBeGreaterThan(0.98);
-    expect(await heed.inspect(files)).toMatchObject({ problem: null, vocabSize: 24, embedDim: 16, parameterCount: 24 * 16 });
+    expect(await heed.inspect(files)).toMatchObject({
+      problem: null,
+      vocabSize: 24,
+      embedDim: 16,
+      parameterCount: 24 * 16,
+    });
   }
 });
 
@@ -69,11 +87,14 @@ test('says what it lacks', async () => {
   using model = await heed.fromPretrained(model2vec);
   await expect(model.encode('a')).rejects.toMatchObject({
     code: 'UNSUPPORTED',
-    message: 'encode: expected a model with an encoder, got static embeddings. They have vectors of texts only: use embed()',
+    message:
+      'encode: expected a model with an encoder, got static embeddings. They have vectors of texts only: use embed()',
   });
   await expect(model.predict('fill-mask', 'a')).rejects.toMatchObject({ code: 'UNSUPPORTED' });
   const mapped = { ...model2vec, 'model.safetensors': weights('embeddings', 'mapping') };
-  await expect(heed.fromPretrained(mapped)).rejects.toThrow("model.safetensors: expected a table 'embedding.weight' or 'embeddings' alone, got 'embeddings', 'mapping'");
+  await expect(heed.fromPretrained(mapped)).rejects.toThrow(
+    "model.safetensors: expected a table 'embedding.weight' or 'embeddings' alone, got 'embeddings', 'mapping'",
+  );
   const { 'model.safetensors': _, ...noTable } = folders['in the root'];
   await expect(heed.fromPretrained(noTable)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   const { 'config.json': __, ...noConfig } = tinyModel();

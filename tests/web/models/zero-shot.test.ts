@@ -54,7 +54,9 @@ test("pipeline has transformers.js's arguments and results", async () => {
   expect([...one.labels].sort()).toEqual(['x', 'y']);
   expect(one.scores[0]).toBeGreaterThanOrEqual(one.scores[1]!);
   // The entailment's part of the softmax over contradiction and entailment, from the logits themselves.
-  const { logits } = await classify.model.predict('sequence-classification', 'the fox', { textPairs: `a ${one.labels[0]}` });
+  const { logits } = await classify.model.predict('sequence-classification', 'the fox', {
+    textPairs: `a ${one.labels[0]}`,
+  });
   const [contradiction, , entailment] = logits.data;
   expect(one.scores[0]).toBeCloseTo(1 / (1 + Math.exp(contradiction! - entailment!)), 5);
   const several = await classify(['the fox', 'a'], 'x');
@@ -65,14 +67,24 @@ test("pipeline has transformers.js's arguments and results", async () => {
   expect(several[0]!.scores[0]).toBeLessThan(1); // one label: against contradiction
   const sum = (await classify('the fox', ['x', 'y', 'z'])).scores.reduce((a, b) => a + b);
   expect(sum).toBeCloseTo(1, 5);
-  await expect(classify('a', ['x'], { hypothesisTemplate: '{}' } as object)).rejects.toThrow("got the unknown option 'hypothesisTemplate'");
+  await expect(classify('a', ['x'], { hypothesisTemplate: '{}' } as object)).rejects.toThrow(
+    "got the unknown option 'hypothesisTemplate'",
+  );
 });
 
 test('says what is wrong', async () => {
   using model = await heed.fromPretrained(tinyModel());
   for (const [call, code, message] of [
-    [() => zeroShotClassify(model, 'a', ['x']), 'UNSUPPORTED', "model: expected a head with a label 'entailment', got labels low, middle, high"],
-    [() => zeroShotClassify(fake(['entailment']), 'a', []), 'INVALID_ARGUMENT', 'labels: expected at least one label, got none'],
+    [
+      () => zeroShotClassify(model, 'a', ['x']),
+      'UNSUPPORTED',
+      "model: expected a head with a label 'entailment', got labels low, middle, high",
+    ],
+    [
+      () => zeroShotClassify(fake(['entailment']), 'a', []),
+      'INVALID_ARGUMENT',
+      'labels: expected at least one label, got none',
+    ],
     [
       () => zeroShotClassify(fake(['entailment']), 'a', 'x', { hypothesisTemplate: 'a' }),
       'INVALID_ARGUMENT',

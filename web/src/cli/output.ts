@@ -134,9 +134,9 @@ function npyFile(path: string, isNew: boolean): Output {
         [width, type, bytes] = [values.length, own, values.BYTES_PER_ELEMENT];
         writeSync(file, npyHeader(0, width, type), 0, NPY_HEADER_BYTES, 0);
       }
-      const expected = `vectors of ${width} entries of type ${type}, as in the file's other rows`;
-      if (values.length !== width || own !== type)
-        throw invalid(path, expected, `${values.length} of ${own}`, 'SHAPE_MISMATCH');
+      const expected = `vectors of ${width} entries, as in the file's other rows`;
+      if (values.length !== width) throw invalid(path, expected, `${values.length}`, 'SHAPE_MISMATCH');
+      if (own !== type) throw invalid(path, `vectors of type ${type}, as in the file's other rows`, own);
       writeSync(file, values, 0, bytes * width, NPY_HEADER_BYTES + rows * bytes * width);
       rows++;
     },

@@ -1,3 +1,12 @@
 /** What reads or writes folders without running their models, in one chunk that is loaded when it is used. */
+
+/**
+ * Not used here: with these, this chunk reaches every module that the API and its workers share, so that the bundler keeps those in one chunk instead of two, which compresses better
+ * (1 KB less to download).
+ */
+export { chooseBuild, instantiate, locate, moduleOf } from '../module.js';
+export { Channel } from '../worker/channel.js';
+export { packError } from '../worker/protocol.js';
+export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
 export { quantize } from './quantize.js';

@@ -80,7 +80,8 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     try {
       return await body();
     } catch (error) {
-      if (!(error instanceof HeedError) || !['INVALID_FILE', 'UNSUPPORTED', 'NOT_FOUND'].includes(error.code)) throw error;
+      if (!(error instanceof HeedError) || !['INVALID_FILE', 'UNSUPPORTED', 'NOT_FOUND'].includes(error.code))
+        throw error;
       problem ??= error.message;
       return fallback;
     }
@@ -104,13 +105,15 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const prefix = known?.family.prefix ?? '';
   const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
   const isScale = ({ name }: TensorEntry) => name.endsWith('_scale');
-  const isUsed = (entry: TensorEntry) => parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied);
+  const isUsed = (entry: TensorEntry) =>
+    parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
   const count = (entry: TensorEntry) => elementCount(entry.shape) * (entry.dtype === 'U8' ? 2 : 1);
   const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
   const isMatrix = (entry: TensorEntry) =>
     entry.shape.length === 2 && (!parameterOf(entry)!.startsWith('embeddings.') || parameterOf(entry) === WORD_TABLE);
-  const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry) * count(entry), 0);
+  const memoryOf = (bytes: (entry: TensorEntry) => number) =>
+    encoder.reduce((sum, entry) => sum + bytes(entry) * count(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const missing = [
     ...(hasTokenizer ? [] : ['tokenizer.json: only token ids can be given']),

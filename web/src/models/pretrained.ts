@@ -154,7 +154,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates, outputProjections } = read;
     if (this.config.family === STATIC)
-      throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', { hint: 'They have vectors of texts only: use embed()' });
+      throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
+        hint: 'They have vectors of texts only: use embed()',
+      });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
     const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#core;
     const count = rows.length;

@@ -31,7 +31,6 @@ import { loadPretrained } from './pretrained.js';
 import { makeYield } from './run.js';
 import { STATIC, tableSettings } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
-import { similarity } from './tasks/similarity.js';
 import { bareName, openWeights, WORD_TABLE } from './weights.js';
 
 /** Options of `quantize`. */
@@ -332,11 +331,23 @@ async function embedded(
 type Vectors = Awaited<ReturnType<typeof embedded>>;
 
 function lossOf(texts: readonly string[], before: Vectors, after: Vectors): Loss {
-  const cosines = texts.map((_, n) => similarity(before.slice(n, n + 1), after.slice(n, n + 1)).data[0]!);
+  const width = before.shape[1]!;
+  const cosines = texts.map((_, n) => cosineOf(before.data, after.data, n * width, width));
   const worst = cosines.reduce((least, cosine, n) => (cosine < cosines[least]! ? n : least), 0);
   return {
     mean: cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length,
     worst: cosines[worst]!,
     text: texts[worst]!,
   };
+}
+
+/** Of the `width` entries from `at` on; own code, as that of similarity() would have to be a chunk of its own. */
+function cosineOf(a: Float32Array, b: Float32Array, at: number, width: number): number {
+  let [product, aa, bb] = [0, 0, 0];
+  for (let i = at; i < at + width; i++) {
+    product += a[i]! * b[i]!;
+    aa += a[i]! ** 2;
+    bb += b[i]! ** 2;
+  }
+  return product / (Math.sqrt(aa * bb) || 1);
 }

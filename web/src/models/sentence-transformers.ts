@@ -103,7 +103,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
 }
 
 // Paths that no kind of source resolves to a path outside the folder: no `..`, no backslash, no percent sign, no scheme's colon.
-const INSIDE = /^(?:\.$|[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
+const INSIDE = /^(?:[\w-][\w. -]*(?:\/[\w-][\w. -]*)*)?$/;
 
 async function readModule(
   entry: { type?: unknown; path?: unknown; name?: unknown } | null,
@@ -113,7 +113,8 @@ async function readModule(
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path, name } = entry ?? {};
-  if (typeof type !== 'string' || typeof path !== 'string' || !INSIDE.test(path))
+  const isRoot = path === '.' && /\bStaticEmbedding$/.test(String(type)); // as model2vec writes it
+  if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
   if (kind === 'Transformer' || kind === 'MLMTransformer' || kind === 'Dropout') return;
@@ -126,7 +127,8 @@ async function readModule(
     return;
   }
   if (!['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected = 'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
+    const expected =
+      'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   const isClassifier = name === CLASSIFIER;

@@ -72,12 +72,7 @@ export class TextTokenizer {
   readonly #piecesOf: (word: string) => string[];
 
   /** `json`: tokenizer.json; `settings`: tokenizer_config.json; `lowerCase`: whether to lower-case texts first, as sentence-transformers' `do_lower_case`. */
-  constructor(
-    json: Settings,
-    settings: Settings | undefined,
-    lowerCase = false,
-    special: SpecialTokens = 'all',
-  ) {
+  constructor(json: Settings, settings: Settings | undefined, lowerCase = false, special: SpecialTokens = 'all') {
     requireVocabulary(json);
     this.#file = json.file;
     this.#lowerCase = lowerCase;

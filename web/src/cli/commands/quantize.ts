@@ -1,6 +1,6 @@
 /** `heed quantize`: a model's folder with int8 matrices and int8 or 4-bit tables. */
 import type { Command } from 'commander';
-import { type Heed, load, type Loss, type QuantizeOptions } from '../../index.js';
+import { type Heed, type Loss, load, type QuantizeOptions } from '../../index.js';
 import { addExamples, addJson, choice } from '../options.js';
 import { Progress } from '../progress.js';
 import { Input } from '../records.js';

@@ -121,7 +121,7 @@ export function bestRows(
   candidates: readonly Hit[] | null,
 ): Hit[] {
   const norm = normsOf(query, query.length)[0]!;
-  const rows = candidates && candidates.map(({ index }) => index).sort((a, b) => a - b);
+  const rows = candidates?.map(({ index }) => index).sort((a, b) => a - b);
   const scores = new Float32Array(rows?.length ?? count);
   for (let i = 0; i < scores.length; i++) {
     const row = rows ? rows[i]! : i;

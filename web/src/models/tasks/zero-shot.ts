@@ -2,8 +2,8 @@
 import { describe, invalid } from '../../error.js';
 import { flag, optional, type Reader, text } from '../../options.js';
 import type { PretrainedModel } from '../model.js';
-import { best } from './similarity.js';
 import type { Label } from './classification.js';
+import { best } from './similarity.js';
 import { listOfTexts, softmax, type TaskOptions, taskOptions } from './task.js';
 
 export interface ZeroShotOptions extends TaskOptions {
@@ -44,14 +44,23 @@ export async function zeroShotClassify(
   const names = model.config.labels.map((name) => name.toLowerCase());
   const entailment = names.findIndex((name) => name.startsWith('entail'));
   if (entailment < 0)
-    throw invalid('model', "a head with a label 'entailment'", `labels ${names.join(', ') || 'without names'}`, 'UNSUPPORTED');
+    throw invalid(
+      'model',
+      "a head with a label 'entailment'",
+      `labels ${names.join(', ') || 'without names'}`,
+      'UNSUPPORTED',
+    );
   // transformers takes the first label, or the last if that is entailment.
   const named = ['contradiction', 'not_entailment'].map((name) => names.indexOf(name)).find((id) => id >= 0);
   const contradiction = named ?? (entailment === 0 ? names.length - 1 : 0);
   const hypotheses = candidates.map((label) => hypothesisTemplate.replace('{}', () => label));
   const pairs = premises.flatMap((premise) => hypotheses.map((hypothesis) => [premise, hypothesis] as const));
   const textPairs = pairs.map(([, hypothesis]) => hypothesis);
-  const { logits } = await model.predict('sequence-classification', pairs.map(([premise]) => premise), { ...call, textPairs });
+  const { logits } = await model.predict(
+    'sequence-classification',
+    pairs.map(([premise]) => premise),
+    { ...call, textPairs },
+  );
   const width = logits.shape[1]!;
   const count = candidates.length;
   return premises.map((_, n) => {
