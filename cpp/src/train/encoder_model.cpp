@@ -164,21 +164,22 @@ Variable TrainableEncoder::relativeBias(Graph& graph) const {
   const PositionBias& bias = model_.relativeBias();
   const Index heads = model_.config().num_heads, width = 2 * bias.max_distance + 1;
   const float* table = model_.relativeTable();
-  return graph.record(
-      Matrix(view(bias.values.data(), heads, width)), {}, graph.requiresGradient(table),
-      [&bias, &config = model_.config(), table, width](Matrix& dy, Backward& pass) {
-        // A table that contains its own row numbers gives the bucket of each distance.
-        const RowMajorMatrix rows =
-            Eigen::VectorXf::LinSpaced(config.relative_buckets, 0, static_cast<float>(config.relative_buckets - 1));
-        const PositionBias buckets = heed::relativeBias(view(rows.data(), config.relative_buckets, 1),
-                                                        bias.max_distance, config.relative_distance, true);
-        pass.addToParameter(table, [&](MatrixView gradient, Index) {
-          for (Index h = 0; h < dy.rows(); ++h) {
-            for (Index d = 0; d < width; ++d)
-              gradient(static_cast<Index>(buckets.values[static_cast<size_t>(d)]), h) += dy.values()(h, d);
-          }
-        });
-      });
+  return graph.record(Matrix(view(bias.values.data(), heads, width)), {}, graph.requiresGradient(table),
+                      [&bias, &config = model_.config(), table, width](Matrix& dy, Backward& pass) {
+                        // A table that contains its own row numbers gives the bucket of each distance.
+                        std::vector<float> rows;
+                        for (Index i = 0; i < config.relative_buckets; ++i) rows.push_back(static_cast<float>(i));
+                        const PositionBias buckets =
+                            heed::relativeBias(view(static_cast<const float*>(rows.data()), config.relative_buckets, 1),
+                                               bias.max_distance, config.relative_distance, true);
+                        pass.addToParameter(table, [&](MatrixView gradient, Index) {
+                          for (Index h = 0; h < dy.rows(); ++h) {
+                            for (Index d = 0; d < width; ++d)
+                              gradient(static_cast<Index>(buckets.values[static_cast<size_t>(d)]), h) +=
+                                  dy.data()[h * width + d];
+                          }
+                        });
+                      });
 }
 
 Variable TrainableEncoder::layer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,

@@ -58,9 +58,12 @@ Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::
               dx.view().row(i) = rows.weight(pooling, i) * dy.values().row(n) / rows.divisor(pooling);
           }
           for (Index c = 0; kept && c < dy.cols() && rows.length() > 0; ++c) {
-            Index largest;
-            kept->values().col(c).segment(rows.begin, rows.length()).maxCoeff(&largest);
-            dx.view()(rows.begin + largest, c) = dy.values()(n, c);
+            const auto at = [&](Index row) { return kept->data()[row * dy.cols() + c]; };
+            Index largest = rows.begin;
+            for (Index row = rows.begin + 1; row < rows.end; ++row) {
+              if (at(row) > at(largest)) largest = row;
+            }
+            dx.data()[largest * dy.cols() + c] = dy.data()[n * dy.cols() + c];
           }
         }
         pass.give(node, std::move(dx));
@@ -71,19 +74,26 @@ Variable normalize(Graph& graph, const Variable& x) {
   constexpr double kLeast = 1e-12;
   auto lengths = std::make_shared<std::vector<double>>();
   auto y = std::make_shared<Matrix>(x.value());
+  const Index width = x.cols();
   for (Index t = 0; t < x.rows(); ++t) {
+    float* row = y->data() + t * width;
     double squares = 0;
-    for (const float value : x.value().row(t)) squares += static_cast<double>(value) * static_cast<double>(value);
+    for (Index c = 0; c < width; ++c) squares += static_cast<double>(row[c]) * static_cast<double>(row[c]);
     const double length = std::max(std::sqrt(squares), kLeast);
     lengths->push_back(length);
-    for (float& value : y->view().row(t)) value = static_cast<float>(static_cast<double>(value) / length);
+    for (Index c = 0; c < width; ++c) row[c] = static_cast<float>(static_cast<double>(row[c]) / length);
   }
   return graph.record(Matrix(y->values()), {x}, false, [node = x.node(), lengths, y](Matrix& dy, Backward& pass) {
+    const Index columns = dy.cols();
     for (Index t = 0; t < dy.rows(); ++t) {
-      auto d = dy.view().row(t);
+      const float* row = y->data() + t * columns;
+      float* d = dy.data() + t * columns;
       const double length = (*lengths)[static_cast<size_t>(t)];
-      const double along = length > kLeast ? y->values().row(t).cast<double>().dot(d.cast<double>().eval()) : 0;
-      d = ((d.cast<double>() - along * y->values().row(t).cast<double>()) / length).cast<float>();
+      double along = 0;
+      for (Index c = 0; c < columns && length > kLeast; ++c)
+        along += static_cast<double>(row[c]) * static_cast<double>(d[c]);
+      for (Index c = 0; c < columns; ++c)
+        d[c] = static_cast<float>((static_cast<double>(d[c]) - along * static_cast<double>(row[c])) / length);
     }
     pass.give(node, std::move(dy));
   });
