@@ -116,14 +116,6 @@ describe('watch attention learn', () => {
     await button(page, 'Start over').waitFor();
   });
 
-  it('says that the loss is not finite, and goes on after another choice', async () => {
-    const { page } = await openTasks('&norm=0&rate=0.1&width=128&heads=4&scale=0');
-    expect(await page.getByRole('alert').count()).toBe(0);
-    await button(page, 'Reverse').click();
-    await button(page, 'One step').click();
-    await expect.poll(() => shownStep(page)).toBe(1);
-  });
-
   it('pauses when the reader goes to another page, and goes on from there', async () => {
     const { page } = await openTasks();
     await button(page, 'Train').click();
