@@ -20,7 +20,9 @@ addEventListener('fetch', (event) => {
   const { method, url } = event.request;
   if (method !== 'GET' || new URL(url).origin !== location.origin) return;
   event.respondWith(
-    caches.match(event.request, { ignoreSearch: true, ignoreVary: true }).then((kept) => kept ?? fetchAndKeep(event.request)),
+    caches
+      .match(event.request, { ignoreSearch: true, ignoreVary: true })
+      .then((kept) => kept ?? fetchAndKeep(event.request)),
   );
 });
 

@@ -56,10 +56,7 @@ TEST(TrainRowsAndColumns, ConcatenationsHaveTheGradientsOfTheirParts) {
         return y;
       });
   expectGradients(
-      {randomMatrix(3, 5, 1)},
-      [](Graph& graph, const auto& x) {
-        return concatenateColumns(graph, {x[0], x[0]});
-      },
+      {randomMatrix(3, 5, 1)}, [](Graph& graph, const auto& x) { return concatenateColumns(graph, {x[0], x[0]}); },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y(3, 10);
         y << x[0], x[0];
@@ -79,10 +76,7 @@ TEST(TrainRowsAndColumns, SlicesAndGathersMoveGradientsBack) {
       },
       [](const auto& x) -> DoubleMatrix { return x[0].leftCols(9).cwiseProduct(x[0].rightCols(9)); });
   expectGradients(
-      {randomMatrix(5, 9, 1)},
-      [](Graph& graph, const auto& x) {
-        return gatherRows(graph, x[0], {4, 0, 4, 1, 4});
-      },
+      {randomMatrix(5, 9, 1)}, [](Graph& graph, const auto& x) { return gatherRows(graph, x[0], {4, 0, 4, 1, 4}); },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y(5, 9);
         y << x[0].row(4), x[0].row(0), x[0].row(4), x[0].row(1), x[0].row(4);

@@ -96,9 +96,7 @@ TEST(TrainRowsAndColumns, PartsAreAddedAndRowsScattered) {
       });
   expectGradients(
       {randomMatrix(3, 4, 1)},
-      [](Graph& graph, const auto& x) {
-        return train::scatterRows(graph, x[0], {4, 0, 1}, 5);
-      },
+      [](Graph& graph, const auto& x) { return train::scatterRows(graph, x[0], {4, 0, 1}, 5); },
       [](const auto& x) -> DoubleMatrix {
         DoubleMatrix y = DoubleMatrix::Zero(5, 4);
         y.row(4) = x[0].row(0);

@@ -181,9 +181,7 @@ test('heed embed --output writes integers with their scale, or bits', async () =
   const { err } = await heed(['embed', path('texts.txt'), '--out', out, '--resume']);
   expect(err).toBe('');
   writeFileSync(path('more.txt'), 'the fox\na quick x\nthe brown fox\nx\n');
-  expect((await heed(['embed', path('more.txt'), '--out', out, '--resume'])).err).toContain(
-    'vectors of type |i1',
-  );
+  expect((await heed(['embed', path('more.txt'), '--out', out, '--resume'])).err).toContain('vectors of type |i1');
 });
 
 test('heed quantize writes a new folder and reports the loss', async () => {

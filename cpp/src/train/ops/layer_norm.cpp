@@ -20,9 +20,7 @@ struct Statistics {
 Statistics statisticsOf(const float* x, Index width, float eps) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = x[0] + sumOver(
-                                width, [first](const auto& a) { return a - first; }, x) /
-                                count;
+  const float mean = x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -74,14 +72,11 @@ void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& 
     float* d = dy.data() + t * width;
     const Statistics statistics = statisticsOf(row, width, eps);
     affine.add(row, d, statistics);
-    if (weight)
-      transform<4>(
-          width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
+    if (weight) transform<4>(width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = sumOver(
-        width, [](const auto& a) { return a; }, d);
-    const float gn = sumOver(
-        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = sumOver(width, [](const auto& a) { return a; }, d);
+    const float gn =
+        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(
