@@ -12,7 +12,7 @@ const kBrotliBudget = 110_000;
 // What a page downloads in addition if it uses threads: the difference of the modules, and the script of the threads.
 const kThreadsBudget = 8_000;
 // The same of heed/train, as it is. 145 KB is the goal.
-const kTrainBrotliBudget = 185_000;
+const kTrainBrotliBudget = 187_000;
 // What `npm install` writes to disk, without the model.
 const kUnpackedBudget = 2_360_000;
 
