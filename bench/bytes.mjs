@@ -6,9 +6,12 @@ import { brotliCompressSync } from 'node:zlib';
 const peers = new URL('node_modules/', import.meta.url);
 const dist = new URL('../dist/', import.meta.url);
 
+/** Other entries, what runs only in Node or with threads, and the functions for folders (`inspect`, `quantize`), which are loaded when called. */
+const notLoaded = /^(cli|train|draw|node|embed-worker|thread|folder-tools)/;
+
 /** @returns {Promise<{ name: string, raw: number, brotli: number }[]>} */
 export async function shippedBytes() {
-  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !/^(cli|train)/.test(name));
+  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !notLoaded.test(name));
   const sets = {
     heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
     'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map(

@@ -24,6 +24,9 @@ export default defineConfig({
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy } },
 });
 
+/** Scripts that are not counted: other entries, what runs only in Node or in workers, and the functions for folders (`inspect`, `quantize`), which are loaded when called. */
+const notLoaded = /^(cli|worker|train|draw|node|embed-worker|thread|folder-tools)/;
+
 /** `import sizes from 'virtual:sizes'`: the download sizes of heed's files in bytes, compressed with Brotli. */
 function sizes(): Plugin {
   const id = 'virtual:sizes';
@@ -34,9 +37,7 @@ function sizes(): Plugin {
     load: (source) => {
       if (source !== `\0${id}`) return null;
       const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
-      const scripts = readdirSync(dist).filter(
-        (name) => name.endsWith('.js') && !/^(cli|worker|train|draw)/.test(name),
-      );
+      const scripts = readdirSync(dist).filter((name) => name.endsWith('.js') && !notLoaded.test(name));
       const total = {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),

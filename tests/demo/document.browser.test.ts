@@ -129,6 +129,37 @@ describe('search in a document', () => {
     await context.close();
   });
 
+  it('keeps saying that the document could not be read while searches succeed', async () => {
+    const { page, context } = await newVisit(site.browser, { serviceWorkers: 'block' });
+    // The third call with many texts fails.
+    await page.addInitScript(() => {
+      const { Worker: Plain } = globalThis;
+      let calls = 0;
+      globalThis.Worker = class extends Plain {
+        override postMessage(message: unknown, ...rest: unknown[]) {
+          const texts = JSON.stringify(message).match(/harbour master/g)?.length ?? 0;
+          if (texts > 1 && ++calls === 3) throw new Error('Refused by the test.');
+          super.postMessage(message, ...(rest as []));
+        }
+      };
+    });
+    await page.goto(`${site.url}#text?ask=ships`);
+    await allRead(page).waitFor();
+    // What is read again need not be embedded, so its passages can be searched.
+    await paste(page, `${longText.slice(0, 2000)}\n\nThe end.`);
+    await allRead(page).waitFor();
+    await paste(page, longText);
+    const failure = page.getByRole('alert').getByText('Refused by the test.');
+    await failure.waitFor();
+    for (const question of ['boats before noon', 'what the harbour master wrote']) {
+      const shown = await page.locator('.passages').innerText();
+      await page.getByLabel('Your question').fill(question);
+      await expect.poll(() => page.locator('.passages').innerText()).not.toBe(shown);
+      expect(await failure.count()).toBe(1);
+    }
+    await context.close();
+  });
+
   it('handles files and texts that are not prose', async () => {
     const { page, complaints } = await site.open('#text');
     await allRead(page).waitFor();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { newVisit, openSite, type Site, type Visit } from './site';
+import { drawn, newVisit, openSite, type Site, type Visit } from './site';
 
 const shipped = fileURLToPath(new URL('../../web/model', import.meta.url));
 const hub = 'https://huggingface.co';
@@ -36,6 +36,9 @@ async function openModelPage(
 }
 
 const headers = { 'Access-Control-Allow-Origin': '*' };
+const cancelled = 'Loading was cancelled. No new model was opened.';
+const contents = (page: Page) => page.getByRole('heading', { name: 'Contents' });
+const chooseFolder = (page: Page) => page.locator('input[type=file]').first();
 const alert = (page: Page) => page.getByRole('alert').innerText();
 
 /** Answers with the shipped model in place of `owner/name` at `revision`. */
@@ -88,12 +91,66 @@ describe('downloading a model', () => {
     await expect.poll(() => requested.length).toBeGreaterThan(0);
     expect(await page.getByRole('button', { name: minilm }).isDisabled()).toBe(true);
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('You cancelled the download.').waitFor();
+    await page.getByText(cancelled).waitFor();
     expect(await page.getByRole('progressbar').count()).toBe(0);
     expect(await page.getByRole('alert').count()).toBe(0);
     await page.locator('input[type=file]').first().setInputFiles(shipped);
     await page.getByRole('heading', { name: 'Contents' }).waitFor();
-    expect(await page.getByText('You cancelled the download.').count()).toBe(0);
+    expect(await page.getByText(cancelled).count()).toBe(0);
+  });
+
+  it('keeps the open model when it is cancelled, and reopens that in another precision', async () => {
+    const { page, requested } = await openModelPage();
+    await chooseFolder(page).setInputFiles(shipped);
+    await contents(page).waitFor();
+    await page.getByRole('button', { name: minilm }).click();
+    await expect.poll(() => requested.length).toBeGreaterThan(0);
+    await page.getByText('int8: smaller, faster').click();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText(cancelled).waitFor();
+    // Nothing is loaded again, also after the page has reacted: the precision is that of the open model.
+    await drawn(page);
+    expect(await page.getByRole('progressbar').count()).toBe(0);
+    expect(await page.getByLabel('fp32: full precision').isChecked()).toBe(true);
+    const before = requested.length;
+    await page.getByText('int8: smaller, faster').click();
+    await expect.poll(() => page.locator('.facts-table').first().innerText()).toMatch(/Precision\s+int8/);
+    expect(requested).toHaveLength(before);
+  });
+
+  it('starts again with a click, not with another precision, when it was cancelled', async () => {
+    const { page, requested } = await openModelPage();
+    await page.getByRole('button', { name: minilm }).click();
+    await expect.poll(() => requested.length).toBeGreaterThan(0);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText(cancelled).waitFor();
+    await page.getByText('int8: smaller, faster').click();
+    await drawn(page);
+    expect(await page.getByRole('progressbar').count()).toBe(0);
+    await page.getByText(cancelled).waitFor();
+  });
+
+  it('takes no folder until it has ended or been cancelled, and says so', async () => {
+    const { page, requested } = await openModelPage();
+    await chooseFolder(page).setInputFiles(shipped);
+    await contents(page).waitFor();
+    await page.getByRole('button', { name: minilm }).click();
+    await expect.poll(() => requested.length).toBeGreaterThan(0);
+    await page.getByRole('heading', { name: 'Cancel the download to open a folder' }).waitFor();
+    expect(await chooseFolder(page).isDisabled()).toBe(true);
+    await page.evaluate(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(['{}'], 'config.json'));
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+    });
+    await drawn(page);
+    await page.getByText('Loading the model from huggingface.co').waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText(cancelled).waitFor();
+    expect(await contents(page).count()).toBe(1); // the drop has not closed the open model
+    expect(await page.getByRole('alert').count()).toBe(0);
+    await page.getByRole('heading', { name: 'Drop a model folder on this page' }).waitFor();
+    expect(await chooseFolder(page).isDisabled()).toBe(false);
   });
 
   it.each([

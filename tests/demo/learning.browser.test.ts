@@ -8,7 +8,7 @@ import { Teacher } from '../../demo/src/engine/learning/classifier';
 import { symbol } from '../../demo/src/engine/learning/tasks';
 import { Trainer } from '../../demo/src/engine/learning/trainer';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
-import { openSite, type Site, visit } from './site';
+import { drawn, openSite, type Site, visit } from './site';
 
 let site: Site;
 let heed: TrainingHeed;
@@ -227,6 +227,44 @@ describe('teach it your labels', () => {
     expect(await page.getByLabel('Text 1').inputValue()).toBe('first');
   });
 
+  it('shows no result that arrives after all examples were removed', async () => {
+    const { page, context } = await visit(site, '', { serviceWorkers: 'block' });
+    // Holds back what the worker is to test, and notes that its answer has arrived.
+    await page.addInitScript(() => {
+      const gate = { held: false, waiting: [] as (() => void)[], answered: false };
+      Object.assign(globalThis, { gate });
+      const { Worker: Plain } = globalThis;
+      globalThis.Worker = class extends Plain {
+        override postMessage(message: { id?: number; method?: string }, ...rest: unknown[]) {
+          const send = () => super.postMessage(message, ...(rest as []));
+          if (!gate.held || message.method !== 'test') return send();
+          this.addEventListener('message', ({ data }) => {
+            if (data.id === message.id) gate.answered = true;
+          });
+          gate.waiting.push(send);
+        }
+      };
+    });
+    type Gate = { gate: { held: boolean; waiting: (() => void)[]; answered: boolean } };
+    await page.goto(`${site.url}?again#learning?part=labels&build=simd128`);
+    await page.locator('.probabilities li').first().waitFor();
+    await page.evaluate(() => {
+      (globalThis as unknown as Gate).gate.held = true;
+    });
+    await page.getByRole('textbox', { name: 'Try a text' }).fill('A plate of pasta.');
+    await page.waitForFunction(() => (globalThis as unknown as Gate).gate.waiting.length > 0);
+    await button(page, 'Remove all').click();
+    await expect.poll(() => page.locator('.probabilities').count()).toBe(0);
+    await page.evaluate(() => {
+      for (const send of (globalThis as unknown as Gate).gate.waiting) send();
+    });
+    await page.waitForFunction(() => (globalThis as unknown as Gate).gate.answered);
+    await drawn(page);
+    expect(await page.locator('.probabilities').count()).toBe(0);
+    await page.getByText('Write some texts and their labels.').waitFor();
+    await context.close();
+  });
+
   it('adds the examples of a dropped file, and says what is wrong with one', async () => {
     const { page } = await openLabels('&examples=none');
     const drop = (name: string, contents: string) =>
@@ -258,6 +296,8 @@ describe('teach it your labels', () => {
       buffer: Buffer.from(rows.join('\n')),
     });
     await page.getByText('120 examples of 2 labels').waitFor();
+    await page.getByRole('link', { name: 'By hand' }).click();
+    await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
     await page.goto(`${site.url}?again#learning?part=labels`);
     await page.getByText('120 examples of 2 labels').waitFor();
     await context.close();

@@ -65,17 +65,40 @@ describe('tasks', () => {
 /** Trains until `steps`, and returns what the page shows then. */
 function trained(settings: Partial<TrainerSettings>, steps: number) {
   const trainer = new Trainer(heed, { ...initial, ...settings });
-  let gradients: Record<string, number> = {};
-  const fresh = trainer.snapshot();
-  for (let i = 0; i < steps; i++)
-    trainer.train(() => {
-      if (i === steps - 1)
-        gradients = Object.fromEntries(trainer.gradientNorms().map(({ name, norm }) => [name, norm]));
-    });
-  const result = { ...trainer.measure(), fresh, ...trainer.snapshot(), gradients, fixed: trainer.fixed };
+  for (let i = 0; i < steps; i++) trainer.train();
+  const result = { ...trainer.measure(), ...trainer.snapshot(), fixed: trainer.fixed };
   trainer.dispose();
   return result;
 }
+
+interface Course {
+  /** Before each step. */
+  sharpness: number[];
+  /** Of each matrix, in each step. */
+  gradients: Record<string, number[]>;
+  /** After every tenth step, as the page measures. */
+  accuracies: number[];
+}
+
+/** Trains until `steps`, and returns what the page shows on the way. */
+function course(library: TrainingHeed, settings: Partial<TrainerSettings>, steps: number): Course {
+  const trainer = new Trainer(library, { ...initial, ...settings });
+  const shown: Course = { sharpness: [], gradients: {}, accuracies: [] };
+  for (let i = 0; i < steps; i++) {
+    shown.sharpness.push(trainer.snapshot().sharpness);
+    trainer.train(() => {
+      for (const { name, norm } of trainer.gradientNorms()) {
+        shown.gradients[name] ??= [];
+        shown.gradients[name].push(norm);
+      }
+    });
+    if (trainer.step % 10 === 0) shown.accuracies.push(trainer.measure().accuracy);
+  }
+  trainer.dispose();
+  return shown;
+}
+
+const median = (values: number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
 /** The mean weight from query i to key `key(i)`, over the queries in [first, L). */
 function weightOn(map: Float32Array, length: number, key: (query: number) => number, first = 0): number {
@@ -98,20 +121,27 @@ describe('what the examples say', () => {
     expect(trained({ positions: false }, 200).accuracy).toBeLessThan(0.32);
   });
 
-  it('without 1/√d the softmax saturates and gradients vanish', () => {
-    const wide = { heads: 1, width: 128 };
-    const unscaled = trained({ ...wide, scale: false }, 60);
-    expect(unscaled.accuracy).toBeLessThan(0.2);
-    expect(unscaled.sharpness).toBeGreaterThan(0.95);
-    const scaled = trained({ ...wide }, 60);
-    expect(scaled.fresh.sharpness).toBeLessThan(0.3);
-    expect(scaled.accuracy).toBeGreaterThan(0.9);
-    for (const name of ['query', 'key'])
-      for (const layer of [0, 1])
-        expect(unscaled.gradients[`layers.${layer}.${name}`]!).toBeLessThan(
-          scaled.gradients[`layers.${layer}.${name}`]! / 3,
-        );
-  });
+  // Saturated, training is chaotic: after some steps the builds differ in more than rounding, hence means and medians over steps.
+  it.each(['simd128', 'relaxed-simd'] as const)(
+    'without 1/√d the softmax saturates and gradients vanish, with %s',
+    async (build) => {
+      const own = await load({ build });
+      const wide = { heads: 1, width: 128 };
+      const unscaled = course(own, { ...wide, scale: false }, 150);
+      const scaled = course(own, wide, 110);
+      own.dispose();
+      expect(unscaled.accuracies.at(-1)).toBeLessThan(0.2);
+      const late = unscaled.sharpness.slice(30);
+      expect(late.reduce((sum, one) => sum + one, 0) / late.length).toBeGreaterThan(0.9);
+      expect(scaled.sharpness[0]).toBeLessThan(0.3);
+      expect(Math.max(...scaled.accuracies)).toBeGreaterThan(0.975);
+      for (const name of ['query', 'key'])
+        for (const layer of [0, 1]) {
+          const typical = ({ gradients }: Course) => median(gradients[`layers.${layer}.${name}`]!.slice(30, 110));
+          expect(typical(unscaled)).toBeLessThan(typical(scaled) / 3);
+        }
+    },
+  );
 
   it('without layer norm it learns as well, at a higher rate better', () => {
     expect(trained({ layerNorm: false }, 180).accuracy).toBeGreaterThan(0.98);

@@ -66,7 +66,10 @@ export const links = Object.fromEntries(pages.map((target) => [target, computed(
 >;
 
 export const currentLink = computed(() => links[page.value].value);
-export const linkIsComplete = computed(() => currentLink.value.length <= longestLink);
+
+/** Whether a page's state is short enough for a link. */
+export const fitsLink = (target: Page): boolean => links[target].value.length <= longestLink;
+export const linkIsComplete = computed(() => fitsLink(page.value));
 
 function parameters(): { target: Page; query: URLSearchParams } {
   const [name, query = ''] = location.hash.slice(1).split('?', 2);

@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvRows } from '../../../web/src/cli/records.js';
-import { makeFolder, run, script } from './support.js';
+import { makeFolder, run, script, start } from './support.js';
 
 let folder: string;
 const path = (name: string) => join(folder, name);
@@ -198,6 +198,33 @@ test('heed quantize writes a new folder and reports the loss', async () => {
     code: 2,
     err: expect.stringContaining(`out: expected a new folder's path, got '${out}', which exists`),
   });
+  expect(await run(['quantize', folder, '--out', path('texts.txt/below')])).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^heed: out: .* cannot be written \(ENOTDIR[^\n]+\n$/),
+  });
+});
+
+// Windows has neither.
+describe.skipIf(process.platform === 'win32')('heed quantize leaves nothing behind', () => {
+  const left = () => readdirSync(folder).filter((name) => name.startsWith('unfinished'));
+
+  test('if the disk is full', () => {
+    // A limit on the length of files has the same effect.
+    const args = ['quantize', folder, '--out', path('unfinished')];
+    const limited = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, script, ...args];
+    const { status, stderr } = spawnSync('bash', limited, { encoding: 'utf8' });
+    expect(stderr).toMatch(/^heed: out: .* cannot be written \(EFBIG[^\n]+\n$/);
+    expect([status, left()]).toEqual([1, []]);
+  });
+
+  test('if a signal stops it', async () => {
+    writeFileSync(path('many.txt'), `${'the quick brown fox '.repeat(6)}\n`.repeat(5000));
+    const { child, ended } = start(['quantize', folder, '--out', path('unfinished'), '--texts', path('many.txt')]);
+    await expect.poll(left, { interval: 1, timeout: 60_000 }).toHaveLength(1);
+    child.kill('SIGINT');
+    expect(await ended).toEqual({ code: 130, out: '', err: 'heed: stopped by SIGINT; nothing was written\n' });
+    expect(left()).toEqual([]);
+  });
 });
 
 test('heed inspect describes a checkpoint', async () => {
@@ -222,6 +249,8 @@ test('every command has its own help and options', async () => {
     ['search', '--index', '--resume'],
     ['classify', '--top', '--pooling'],
     ['index', '--weight', '--normalize', '--out', 'index.safetensors'],
+    ['quantize', '--tables', '--pooling', 'folder', '--out', 'new'],
+    ['evaluate', '--label', '--pooling', 'test.csv'],
     ['inspect', '--dtype', '--out'],
     ['doctor', '--json', '--model'],
     ['completion', '--help', '--json', 'bash'],
@@ -246,8 +275,8 @@ test('the commands of the documentation have the options that they show', async 
   );
   const names = [...new Set(shown.map(([name]) => name))];
   expect(names.sort()).toEqual([
-    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'search'],
-    ...['train classifier', 'train embedding'],
+    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'quantize'],
+    ...['search', 'train classifier', 'train embedding'],
   ]);
   const help = new Map(
     await Promise.all(names.map(async (name) => [name, (await run([...name.split(' '), '--help'])).out] as const)),
@@ -264,18 +293,42 @@ test('`heed help` prints what --help does', async () => {
       ['help', 'embed'],
       ['embed', '--help'],
     ],
+    [
+      ['help', 'train', 'classifier'],
+      ['train', 'classifier', '--help'],
+    ],
   ] as const) {
     const { out, code } = await run([...args]);
     expect(code).toBe(0);
     expect(out).toBe((await run([...same])).out);
   }
   expect(await run(['help', 'nope'])).toMatchObject({ code: 2, out: '', err: expect.stringContaining("got 'nope'") });
+  for (const [command, expected] of [
+    ['train', 'classifier or embedding'],
+    ['embed', 'no subcommand'],
+  ] as const)
+    expect(await run(['help', command, 'nope'])).toEqual({
+      ...{ code: 2, out: '' },
+      err: `heed: ${command}: expected ${expected}, got 'nope'\n`,
+    });
+});
+
+test.each([
+  [['train', 'classifier', 'a.csv', '--out', 'new', '--nope'], 'heed train classifier --help'],
+  [['--quiet', 'train', 'embedding', 'a.csv'], 'heed train embedding --help'],
+  [['train', '--nope'], 'heed train --help'],
+  [['classify', 'train', '--nope'], 'heed classify --help'],
+  [['--nope'], 'heed --help'],
+])('the error for %j names the help of the command', async (args, help) => {
+  const { code, err } = await run(args);
+  expect(code).toBe(2);
+  expect(err).toMatch(new RegExp(`^heed: [^\n]+; \`${help}\` lists the options\n$`));
 });
 
 test.each([
   [
     ['nope'],
-    "command: expected one of embed, search, classify, index, quantize, inspect, doctor, completion, help, got 'nope'",
+    "command: expected one of embed, search, classify, index, quantize, train, evaluate, inspect, doctor, completion, help, got 'nope'",
   ],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],

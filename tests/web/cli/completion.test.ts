@@ -18,9 +18,11 @@ describe('candidates', () => {
   test('commands', async () => {
     const all = await candidates('');
     expect(all).toEqual(expect.arrayContaining(['embed', 'search', 'classify', 'index', 'inspect', 'doctor', 'help']));
+    expect(all).toEqual(expect.arrayContaining(['quantize', 'train', 'evaluate']));
     expect(all).not.toContain('complete'); // only scripts call it
     expect(await candidates('s')).toEqual(['search']);
     expect(await candidates('help', 'ins')).toEqual(['inspect']);
+    expect(await candidates('help', 'train', '')).toEqual(['']); // not the commands of the program
     expect(await candidates('--quiet', 'emb')).toEqual(['embed']);
   });
 

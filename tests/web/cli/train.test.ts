@@ -1,9 +1,10 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  promises,
   readdirSync,
   readFileSync,
   rmSync,
@@ -15,6 +16,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { load } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readExamples, readRows } from '../../../web/src/cli/examples.js';
 
 const script = fileURLToPath(new URL('../../../dist/cli.js', import.meta.url));
 let folder: string;
@@ -144,5 +146,45 @@ describe('heed train', () => {
     expect((await run('train')).err).toContain('train: expected classifier or embedding, got nothing');
     const without = await run('evaluate', csv);
     expect(without.err).toContain('labels of the model (it has none)');
+  });
+});
+
+// Windows has no signals.
+describe.skipIf(process.platform === 'win32')('a signal says what is left of a training', () => {
+  test.each([
+    ['classifier', 'text,label\na,x\nb,y\n', 'nothing was written'],
+    ['embedding', 'a,b\none,two\n', '--resume continues after the last whole epoch, if there is one, for --out OUT'],
+  ])('of heed train %s', async (kind, content, rest) => {
+    const [fifo, out] = [path(`${kind}.csv`), path(`stopped-${kind}`)];
+    spawnSync('mkfifo', [fifo]);
+    const child = spawn(process.execPath, [script, 'train', kind, fifo, '--out', out, '--epochs', '1000000']);
+    let err = '';
+    child.stderr.on('data', (data) => (err += data));
+    const ended = new Promise((resolve) => child.on('close', resolve));
+    const writer = await promises.open(fifo, 'w'); // resolves once the examples are being read
+    await writer.write(content);
+    await writer.close();
+    child.kill('SIGINT');
+    expect(await ended).toBe(130);
+    expect(err).toBe(`heed: stopped by SIGINT; ${rest.replace('OUT', out)}\n`);
+    expect(existsSync(out)).toBe(false);
+  });
+});
+
+describe('examples', () => {
+  test('of files of any length', async () => {
+    const rows = 150_000; // more than a call takes arguments
+    writeFileSync(path('long.jsonl'), '{"text":"a","label":"x"}\n'.repeat(rows));
+    const found = await readRows([path('long.jsonl'), path('examples.csv')]);
+    expect(found).toHaveLength(rows + examples.length);
+    expect(found[rows - 1]!.at).toBe(`${path('long.jsonl')}:${rows}`);
+  });
+
+  test.each([
+    ['mark.jsonl', '\uFEFF{"text":"a","label":"x"}\n'],
+    ['mark.csv', '\uFEFFtext,label\r\na,x\r\n'],
+  ])('%s: a byte order mark is ignored', async (name, content) => {
+    writeFileSync(path(name), content);
+    expect(await readExamples([path(name)], { field: 'text', label: 'label' })).toEqual([{ text: 'a', label: 'x' }]);
   });
 });

@@ -12,26 +12,35 @@ const WRONG_USAGE = 2;
 /** Prints an error and sets the exit code. */
 export function report(error: unknown, program: Command): void {
   process.stderr.write(`${paint('red', 'heed:', process.stderr)} ${messageOf(error, program)}\n`);
-  const isUsage = error instanceof CommanderError || (error as HeedError).code === 'INVALID_ARGUMENT';
+  const { code, cause } = error as HeedError;
+  const isUsage = error instanceof CommanderError || (code === 'INVALID_ARGUMENT' && !isSystemError(cause));
   process.exitCode = isUsage ? WRONG_USAGE : FAILURE;
 }
+
+/** Whether the operating system refused something, such as writing to a full disk. */
+const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException | undefined)?.syscall !== undefined;
 
 /** One line for a mistake of the caller or an error of the system; the stack for any other error. */
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
   // By its name: heed/train has a class of its own.
-  if ((error as Error).name === 'HeedError' || (error as NodeJS.ErrnoException).syscall)
-    return inOneLine((error as Error).message);
+  if ((error as Error).name === 'HeedError' || isSystemError(error)) return inOneLine((error as Error).message);
   return (error as Error).stack ?? String(error);
 }
 
 function usageMessage({ code, message }: CommanderError, program: Command): string {
   const [problem, ...hints] = message.replace(/^error: /, '').split(/\s*\n\s*/); // "(Did you mean ...?)"
-  const names = subcommandsOf(program).map(({ value }) => value);
-  const [command] = program.args;
   const hint = hints.map((text) => ` ${text}`).join('');
   if (code === 'commander.unknownCommand')
-    return `command: expected one of ${names.join(', ')}, got '${command}'${hint}`;
-  const help = names.includes(command!) ? `heed ${command} --help` : 'heed --help';
+    return `command: expected one of ${namesOf(program).join(', ')}, got '${program.args[0]}'${hint}`;
+  const help = ['heed', ...commandPath(program, program.args), '--help'].join(' ');
   return `${problem}${hint}; \`${help}\` lists the options`;
+}
+
+const namesOf = (command: Command) => subcommandsOf(command).map(({ value }) => value);
+
+/** The names with which `args` begin that lead to a command, such as train and classifier. */
+function commandPath(parent: Command, [name, ...rest]: readonly string[]): string[] {
+  const command = parent.commands.find((each) => each.name() === name);
+  return command && namesOf(parent).includes(name!) ? [name!, ...commandPath(command, rest)] : [];
 }

@@ -21,7 +21,7 @@ export function ModelPage() {
       </header>
       {ready.value ? <Source /> : <Waiting what="The form to open a model" />}
       <Loading />
-      {stopped.value && <Notice>You cancelled the download. Nothing of it was opened.</Notice>}
+      {stopped.value && <Notice>Loading was cancelled. No new model was opened.</Notice>}
       {failure.value && (
         <Notice kind="alert" title="The model could not be opened. ">
           {failure.value.message}

@@ -10,15 +10,23 @@ const noFiles =
   'The browser passed on no files. Some browsers do not let a page read a dropped folder; use “Choose a folder” instead.';
 
 export function Source() {
+  const isLoading = progress.value !== null;
   const over = useDrop(true, (transfer) => {
+    if (progress.value) return;
     void droppedFiles(transfer).then((dropped) => {
       if (dropped) openFiles(dropped);
       else failure.value = { message: noFiles };
     });
   });
   return (
-    <section class={`drop ${over ? 'over' : ''}`} aria-label="Model source">
-      <h2>{over ? 'Drop the folder to open it' : 'Drop a model folder on this page'}</h2>
+    <section class={`drop ${over && !isLoading ? 'over' : ''}`} aria-label="Model source">
+      <h2>
+        {isLoading
+          ? 'Cancel the download to open a folder'
+          : over
+            ? 'Drop the folder to open it'
+            : 'Drop a model folder on this page'}
+      </h2>
       <div class="row">
         <label class="button first">
           Choose a folder
@@ -27,6 +35,7 @@ export function Source() {
             type="file"
             {...{ webkitdirectory: true }}
             multiple
+            disabled={isLoading}
             onChange={(event) => {
               const input = event.currentTarget;
               if (input.files?.length) openFiles(chosenFiles(input.files));

@@ -24,7 +24,7 @@ export interface Progress {
 }
 
 export const progress = signal<Progress | null>(null);
-/** Whether the reader stopped the last download. */
+/** Whether the reader cancelled the last loading. */
 export const stopped = signal(false);
 export const failure = signal<ModelFailure | null>(null);
 /** Whether files of models that were downloaded earlier are kept in this browser. */
@@ -82,6 +82,7 @@ export function stop(): void {
 /** Loads a model from the first of the sources that has one. If that fails, the previous model stays open. */
 async function open(sources: ModelSource[]): Promise<void> {
   if (progress.value) return;
+  const before = last;
   last = { sources, dtype: dtype.value };
   failure.value = null;
   stopped.value = false;
@@ -99,8 +100,12 @@ async function open(sources: ModelSource[]): Promise<void> {
       }
     }
   } catch (reason) {
-    if (signal.aborted) stopped.value = true;
-    else failure.value = explained(asFailure(reason), source);
+    if (signal.aborted) {
+      stopped.value = true;
+      last = before;
+      // The precision of the model that is still open; with another, that model would be opened again.
+      if (before) dtype.value = before.dtype;
+    } else failure.value = explained(asFailure(reason), source);
   } finally {
     progress.value = null;
     void followKept();
@@ -177,7 +182,9 @@ export function openCheckpoint(checkpoint: Checkpoint): void {
   openUrl();
 }
 
+/** Does nothing while another model is being loaded. */
 export function openFiles(chosen: LocalFile[]): void {
+  if (progress.value) return;
   replace(undefined);
   last = undefined;
   const found = modelFolder(chosen);

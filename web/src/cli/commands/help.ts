@@ -1,13 +1,23 @@
 /** `heed help`: the same as `--help`. Instead of commander's own, which prints everything if the command is unknown. */
 import type { Command } from 'commander';
+import { subcommandsOf } from '../complete.js';
+import { invalid } from '../error.js';
 
 export function addHelp(program: Command): void {
   program
     .helpCommand(false)
-    .command('help [command]')
+    .command('help [command] [subcommand]')
     .description('print the options of a command')
-    .action(async (name?: string) => {
-      const isUnknown = name !== undefined && program.commands.every((command) => command.name() !== name);
-      await program.parseAsync(isUnknown ? [name] : [...(name ? [name] : []), '--help'], { from: 'user' });
+    .action(async (name?: string, below?: string) => {
+      const command = program.commands.find((each) => each.name() === name);
+      if (command && below !== undefined) requireSubcommand(command, below);
+      const names = [name, below].filter((each) => each !== undefined);
+      // An unknown command is refused as without help.
+      await program.parseAsync(command || name === undefined ? [...names, '--help'] : [name], { from: 'user' });
     });
+}
+
+function requireSubcommand(command: Command, name: string): void {
+  const names = subcommandsOf(command).map(({ value }) => value);
+  if (!names.includes(name)) throw invalid(command.name(), names.join(' or ') || 'no subcommand', `'${name}'`);
 }

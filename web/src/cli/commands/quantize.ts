@@ -4,6 +4,7 @@ import { type Heed, type Loss, load, type QuantizeOptions } from '../../index.js
 import { addExamples, addJson, choice } from '../options.js';
 import { Progress } from '../progress.js';
 import { Input } from '../records.js';
+import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
 interface Options {
@@ -25,13 +26,22 @@ export function addQuantize(program: Command): void {
     command,
     'heed quantize ./model --out ./model-int8',
     'heed quantize ./model --out ./model-int4 --tables int4 --texts sentences.txt',
-  ).action(quantize);
+  ).action((folder: string, options: Options) =>
+    stoppable(
+      (signal) => quantize(folder, options, signal),
+      () => 'nothing was written',
+    ),
+  );
 }
 
-async function quantize(folder: string, { out, tables, texts: file, json }: Options): Promise<void> {
+async function quantize(
+  folder: string,
+  { out, tables, texts: file, json }: Options,
+  signal: AbortSignal,
+): Promise<void> {
   const texts = file === undefined ? undefined : await allTexts(file);
   using heed = await load();
-  const report = await quantized(heed, folder, { out, tables, texts });
+  const report = await quantized(heed, folder, { out, tables, texts, signal });
   if (json) return printJson(report);
   const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
   const cosines = ({ mean, worst, text }: Loss) =>

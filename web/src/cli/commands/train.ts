@@ -126,7 +126,7 @@ export function addTrain(program: Command): void {
   ).action((files: string[], options: ClassifierOptions) =>
     stoppable(
       (signal) => trainClassifier(files, options, signal),
-      () => restOf(options),
+      () => restOf(options, 'head'),
     ),
   );
 
@@ -150,7 +150,7 @@ export function addTrain(program: Command): void {
     (files: string[], options: EmbeddingOptions) =>
       stoppable(
         (signal) => trainEmbedding(files, options, signal),
-        () => restOf(options),
+        () => restOf(options, 'full'),
       ),
   );
 }
@@ -189,9 +189,9 @@ async function trainEmbedding(files: string[], options: EmbeddingOptions, signal
   summarize(options, `${examples.length.toLocaleString('en')} examples`, result, bytes, model);
 }
 
-/** What an interrupted training leaves behind. */
-const restOf = ({ out, train }: TrainOptions) =>
-  train === 'head'
+/** What an interrupted training leaves behind. `what`: the default of --train. */
+const restOf = ({ out, train }: TrainOptions, what: 'head' | 'full') =>
+  (train ?? what) === 'head'
     ? 'nothing was written'
     : `--resume continues after the last whole epoch, if there is one, for --out ${out}`;
 

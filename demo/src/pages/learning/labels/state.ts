@@ -5,7 +5,7 @@ import type { Explanation, Taught, Tested } from '../../../engine/learning/class
 import { checkExamples, type LabelledText } from '../../../engine/learning/examples';
 import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learning-worker';
 import { latest } from '../../../state/latest';
-import { linkIsComplete } from '../../../state/url';
+import { fitsLink } from '../../../state/url';
 import { type Connection, connect } from '../connection';
 import { loadedParts, ownExamples, ownTest, sample } from '../state';
 import { samples } from './samples';
@@ -71,7 +71,8 @@ export function start(): void {
 
 export function retry(): void {
   start();
-  learn({ usable: checked.peek().usable, text: testText.peek().trim() });
+  const { usable, missing } = checked.peek();
+  if (missing === null) learn({ usable, text: testText.peek().trim() });
 }
 
 interface Input {
@@ -91,7 +92,8 @@ const learn = latest(
   },
   (lesson) => {
     failure.value = null;
-    result.value = lesson;
+    // The examples may have been removed meanwhile.
+    if (checked.peek().missing === null) result.value = lesson;
   },
   (reason) => {
     known = undefined;
@@ -145,7 +147,7 @@ function keepLongExamples(): void {
   effect(() => {
     const own = ownExamples.value;
     try {
-      if (own && !linkIsComplete.value) localStorage.setItem(storageKey, JSON.stringify(own));
+      if (own && !fitsLink('learning')) localStorage.setItem(storageKey, JSON.stringify(own));
       else localStorage.removeItem(storageKey);
     } catch {
       // As above, or full.

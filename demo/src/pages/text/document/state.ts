@@ -92,13 +92,15 @@ export function followDocument(
   let run = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let read = '';
+  /** The failure of the last search if `failure` shows it, and not one of reading the document. */
+  let searchFailure: Failure | null = null;
 
   const start = async () => {
     run.abort();
     run = new AbortController();
     const { signal } = run;
     stopped.value = false;
-    failure.value = null;
+    failure.value = searchFailure = null;
     reading.value = true;
     read = written.peek();
     try {
@@ -141,10 +143,10 @@ export function followDocument(
       rank(input.model, input.question, input.index),
     (result, { question }) => {
       found.value = { ...result, question };
-      failure.value = null;
+      if (failure.peek() === searchFailure) failure.value = searchFailure = null;
     },
     (reason) => {
-      failure.value = asFailure(reason);
+      if (failure.peek() === searchFailure) failure.value = searchFailure = asFailure(reason);
     },
   );
   effect(() => {
