@@ -2,6 +2,8 @@
 
 #include <emscripten/bind.h>
 
+#include <memory>
+
 #include "core/check.h"
 #include "graph.h"
 
@@ -71,12 +73,14 @@ BoundTrainableEncoder* makeTrainableEncoder(BoundModule& model, const val& names
 class BoundLora : public BoundModule {
  public:
   BoundLora(BoundTrainableEncoder& encoder, const val& modules, const val& options)
-      : lora_(targets(encoder, modules), {.rank = readIndex(options, "rank"),
-                                          .alpha = readFloat(options, "alpha"),
-                                          .dropout = readFloat(options, "dropout")}) {}
-  Module& module() override { return lora_; }
+      : lora_(std::make_shared<Lora>(targets(encoder, modules),
+                                     train::LoraOptions{.rank = readIndex(options, "rank"),
+                                                        .alpha = readFloat(options, "alpha"),
+                                                        .dropout = readFloat(options, "dropout")})) {}
+  Module& module() override { return *lora_; }
+  std::shared_ptr<const Lora> shared() const { return lora_; }
   void merge() {
-    guarded([&] { lora_.merge(); });
+    guarded([&] { lora_->merge(); });
   }
 
  private:
@@ -89,7 +93,7 @@ class BoundLora : public BoundModule {
     return all;
   }
 
-  Lora lora_;
+  std::shared_ptr<Lora> lora_;  // encodings in progress may outlive the handle
 };
 
 BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const val& options) {
@@ -97,17 +101,17 @@ BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const va
 }
 
 /// The updates of a handle, or null.
-const Lora* readLora(const val& lora) {
+std::shared_ptr<const Lora> readLora(const val& lora) {
   if (lora.isNull()) return nullptr;
-  return static_cast<const Lora*>(&lora.as<BoundLora*>(emscripten::allow_raw_pointers())->module());
+  return lora.as<BoundLora*>(emscripten::allow_raw_pointers())->shared();
 }
 
 /// RawEncoding with low-rank updates, which the model itself does not know.
 class BoundTrainableEncoding {
  public:
-  BoundTrainableEncoding(TrainableEncoder& encoder, const Lora* lora, const TokenBatch& batch)
-      : encoder_(encoder), sequences_(batch.sequences), graph_(context()) {
-    graph_.setLora(lora);
+  BoundTrainableEncoding(TrainableEncoder& encoder, std::shared_ptr<const Lora> lora, const TokenBatch& batch)
+      : encoder_(encoder), lora_(std::move(lora)), sequences_(batch.sequences), graph_(context()) {
+    graph_.setLora(lora_.get());
     bias_ = encoder.relativeBias(graph_);
     hidden_ = encoder.embed(graph_, batch);
   }
@@ -147,6 +151,7 @@ class BoundTrainableEncoding {
 
  private:
   TrainableEncoder& encoder_;
+  std::shared_ptr<const Lora> lora_;
   Sequences sequences_;
   train::Graph graph_;  // records nothing, as no parameters were added to it
   Variable bias_, hidden_;
@@ -160,7 +165,7 @@ BoundTrainableEncoding* beginEncoding(BoundTrainableEncoder& encoder, const val&
 BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& lora, const val& batch,
                                   const val& options) {
   return guarded([&] {
-    const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute"), readLora(lora)};
+    const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute"), readLora(lora).get()};
     const Variable rows = encoder.encoder().forward(graph.graph(), readBatch(batch), pass);
     return made({rows.rows(), rows.cols()}, rows);
   });

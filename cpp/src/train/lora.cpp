@@ -65,18 +65,21 @@ void Lora::merge() {
   for (const auto& update : updates_) {
     const Parameter& weight = update->target.weight;
     const Index width = weight.rowSize(), rank = update->a.options().out_features;
+    const std::vector<float> zeros(static_cast<size_t>(rank));
     Matrix a(rank, width), row(1, width), b(1, rank);
     update->a.weight().read(0, rank, a.data());
     Index first = 0;
-    for (const Update::Part& part : update->parts) {
+    for (Update::Part& part : update->parts) {
+      const Parameter part_weight = part.b.ownParameters()[0];
       for (Index i = 0; i < part.b.options().out_features; ++i, ++first) {
-        part.b.weight().read(i, 1, b.data());
+        part_weight.read(i, 1, b.data());
         weight.read(first, 1, row.data());
         for (Index k = 0; k < rank; ++k) {
           const float factor = scale_ * b.data()[k];
           for (Index j = 0; j < width; ++j) row.data()[j] += factor * a.data()[k * width + j];
         }
         weight.write(first, 1, row.data());
+        part_weight.write(i, 1, zeros.data());
       }
     }
   }

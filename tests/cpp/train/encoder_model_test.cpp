@@ -35,7 +35,8 @@ std::vector<EncoderModelConfig> architectures() {
   rotary.rotary_dim = 4;
   rotary.local_rotary_base = 100;
   rotary.window = 2;
-  rotary.global_every = 2;
+  rotary.local_layers.assign(static_cast<size_t>(rotary.num_layers), true);
+  rotary.local_layers[0] = false;
   rotary.norm_first = rotary.final_norm = rotary.gated = true;
   rotary.bias = rotary.norm_bias = rotary.first_attention_norm = false;
   EncoderModelConfig relative = tinyConfig();

@@ -34,7 +34,7 @@ class Lora final : public Module {
 
   /// y, the linear layer's result for x, plus the update of the layer whose weight is at `key`, if there is one.
   Variable forward(Graph& graph, const void* key, const Variable& x, Variable y) const;
-  /// Adds (alpha / rank) B A to each weight.
+  /// Adds (alpha / rank) B A to each weight and sets B to zeros, so that results stay the same.
   void merge();
   /// Whether the layer with the weight at `key` has an update that requires a gradient.
   bool trains(const Graph& graph, const void* key) const;
