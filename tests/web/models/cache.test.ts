@@ -65,8 +65,8 @@ describe('an unreachable file is not treated as missing', () => {
   });
 
   test('a host that denies access after config.json was cached', async () => {
-    server.answer = except(/modules\.json/, status(503), serving(modules));
-    await expectFailure(model, { cache }, 'NETWORK', /modules\.json/);
+    server.answer = except(/model\.safetensors/, status(503), serving(modules));
+    await expectFailure(model, { cache }, 'NETWORK', /model\.safetensors/);
     expect(kept().length).toBeGreaterThan(0);
     for (const code of [403, 503]) {
       server.answer = status(code);
