@@ -3,6 +3,7 @@ import { HeedError, load, type TrainableModel, type TrainingHeed } from 'heed/tr
 import { beforeAll, describe, expect, it } from 'vitest';
 import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';
 import { groupsOf } from '../../../web/src/train/fine-tuning/embedding.js';
+import { isIn } from '../../../web/src/train/lora.js';
 import { tinyModel } from '../models/tiny.js';
 
 let heed: TrainingHeed;
@@ -10,7 +11,7 @@ beforeAll(async () => {
   heed = await load();
 });
 
-const tiny = () => heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0, seed: 1 });
+const tiny = (family?: string) => heed.fromPretrained(tinyModel(family), { trainable: true, dropout: 0, seed: 1 });
 
 /** The label says which word comes first. */
 const examples = ['x y', 'x z', 'x fox', 'x brown', 'x quick', 'y x', 'y z', 'y fox', 'y brown', 'y quick'].map(
@@ -106,6 +107,42 @@ describe('trainClassifier with the encoder', () => {
       message: expect.stringContaining('classifier of the labels'),
     });
   });
+
+  it('records the logits of a classifier on sentence vectors, also of a saved one', async () => {
+    const model = await tiny();
+    await heed.trainClassifier(model, examples, { head: 'sentence', epochs: 2, seed: 1 });
+    const again = await heed.fromPretrained(await model.save(), { trainable: true, dropout: 0 });
+    for (const one of [model, again]) {
+      const { logits: expected } = await one.predict('sequence-classification', ['x y', 'fox']);
+      const logits = one.train().logits('sequence-classification', ['x y', 'fox']);
+      expect(logits.shape).toEqual([2, 2]);
+      for (const [i, value] of expected.data.entries()) expect(logits.data[i]).toBeCloseTo(value, 5);
+      heed.losses.crossEntropy(logits, [0, 1]).backward();
+      const { grad } = one.parameters().find(({ name }) => name.endsWith('layer.0.attention.self.query.weight'))!;
+      expect(grad!.data.some((x) => x !== 0)).toBe(true);
+    }
+  });
+
+  it.each(['roberta', 'distilbert', 'electra', 'mpnet'])(
+    'keeps the layers of the classifier that another one replaces: %s',
+    async (family) => {
+      const model = await tiny(family);
+      const names = model.parameters().map(({ name }) => name);
+      expect(names.filter((name) => name.includes('classifier'))).not.toEqual([]);
+      const { labels } = await heed.trainClassifier(model, examples, { train: 'full', epochs: 1, seed: 1 });
+      expect(labels).toEqual(['x', 'y']);
+      expect(model.parameters().map(({ name }) => name)).toEqual(names);
+      const state = model.stateDict();
+      expect(Object.values(state).every(({ data }) => data.length > 0)).toBe(true);
+      const again = await heed.fromPretrained(await model.save());
+      const [saved, own] = [
+        await again.predict('sequence-classification', 'x fox'),
+        await model.predict('sequence-classification', 'x fox'),
+      ];
+      expect(saved.logits.data).toEqual(own.logits.data);
+      model.dispose();
+    },
+  );
 
   it('restores the best epoch of the whole model', async () => {
     const model = await tiny();
@@ -309,6 +346,78 @@ describe('adapters', () => {
     expect(other.lora).toMatchObject({ rank: 2, alpha: 4, targets: ['query', 'value'] });
   });
 
+  it('hold the modules that are trained besides, with those inside them', async () => {
+    const model = await tiny('roberta');
+    model.addLora({ ...lora, modulesToSave: ['classifier'] });
+    const besides = ['classifier.dense', 'classifier.out_proj', 'classifier'].flatMap((module) => [
+      `${module}.weight`,
+      `${module}.bias`,
+    ]);
+    const own = model.parameters().filter(({ name }) => !name.includes('.lora_'));
+    const trained = own.filter(({ requiresGrad }) => requiresGrad).map(({ name }) => name);
+    expect(trained.sort()).toEqual([...besides].sort());
+    const state = model.stateDict();
+    for (const [name, { data }] of Object.entries(state)) if (besides.includes(name)) data.fill(0.25);
+    model.loadStateDict(state);
+    const files = await model.save({ adapter: true });
+    const bytes = files['adapter_model.safetensors']!;
+    const header = parseHeader(bytes.subarray(8, headerEnd(bytes, 'f', bytes.length)), 'f', bytes.length);
+    const stored = header.map(({ name }) => name).filter((name) => !name.includes('.lora_'));
+    expect(stored.sort()).toEqual(besides.map((name) => `base_model.model.${name}`).sort());
+    const other = await tiny('roberta');
+    await other.loadAdapter(files);
+    expect(stateOf(other)).toEqual(stateOf(model));
+  });
+
+  it('take the names of modules whole', () => {
+    for (const name of ['classifier.weight', 'model.classifier.bias', 'classifier.dense.weight'])
+      expect(isIn(name, ['classifier']), name).toBe(true);
+    for (const name of [
+      'pre_classifier.weight',
+      'pre_classifier.dense.weight',
+      'classifiers.weight',
+      'pooler.classifier',
+    ])
+      expect(isIn(name, ['classifier']), name).toBe(false);
+  });
+
+  it('are refused if a training begins while they are read', async () => {
+    const model = await tiny();
+    model.addLora(lora);
+    const files = await model.save({ adapter: true });
+    const other = await tiny();
+    let [onRead, release] = [() => {}, () => {}];
+    const reading = new Promise<void>((resolve) => (onRead = resolve));
+    const released = new Promise<void>((resolve) => (release = resolve));
+    class Waiting extends Blob {
+      override stream(): ReturnType<Blob['stream']> {
+        onRead();
+        const reader = super.stream().getReader();
+        return new ReadableStream({
+          async pull(controller) {
+            await released;
+            const { done, value } = await reader.read();
+            if (done) controller.close();
+            else controller.enqueue(value);
+          },
+        });
+      }
+    }
+    const loading = other.loadAdapter({
+      ...files,
+      'adapter_model.safetensors': new Waiting([files['adapter_model.safetensors'] as Uint8Array<ArrayBuffer>]),
+    });
+    await reading;
+    const stop = new AbortController();
+    const options = { epochs: 100_000, signal: stop.signal, onStep: () => release() };
+    const training = heed.trainEmbedding(other, pairs, options);
+    const stopped = expect(training).rejects.toThrow('enough');
+    await expect(loading).rejects.toThrow('loadAdapter: expected a model that is not being trained');
+    expect(other.lora).toBeNull();
+    stop.abort(new Error('enough'));
+    await stopped;
+  });
+
   it('refuses files of other models and other kinds, and leaves the model as it was', async () => {
     const model = await tiny();
     await expect(model.save({ adapter: true })).rejects.toThrow('low-rank updates');
@@ -320,6 +429,7 @@ describe('adapters', () => {
       'adapter_config.json': JSON.stringify({ ...config, ...change }),
     });
     const other = await tiny();
+    other.freeze('*.bias');
     const before = (await other.embed('x')).data;
     for (const [source, code] of [
       [withConfig({ peft_type: 'IA3' }), 'UNSUPPORTED'],
@@ -333,7 +443,7 @@ describe('adapters', () => {
       expect(other.lora).toBeNull();
     }
     expect((await other.embed('x')).data).toEqual(before);
-    expect(other.parameters().every(({ requiresGrad }) => requiresGrad)).toBe(true);
+    for (const { name, requiresGrad } of other.parameters()) expect(requiresGrad).toBe(!name.endsWith('.bias'));
   });
 });
 
@@ -367,7 +477,11 @@ describe('in a worker', () => {
       onStep: ({ step }) => step === 2 && stop.abort(new Error('enough')),
     });
     await expect(call).rejects.toThrow('enough');
+    expect(model.config.labels).toEqual(['x', 'y']);
     await heed.trainClassifier(model, examples, { seed: 1, epochs: 2 });
+    await expect(heed.trainClassifier(model, examples, { onCheckpoint: () => {} })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
     await expect(heed.trainClassifier(model, [], {})).rejects.toBeInstanceOf(HeedError);
     model.dispose();
   });

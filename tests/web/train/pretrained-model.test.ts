@@ -271,9 +271,10 @@ describe('trainable checkpoints', () => {
     expect(await codeOf(() => model.mergeLora())).toBe('INVALID_ARGUMENT');
     expect(await codeOf(() => model.addLora().addLora())).toBe('INVALID_ARGUMENT');
     const { bert } = { bert: fixture('bert').folder };
-    expect(await codeOf(() => heed.fromPretrained(bert, { trainable: true, worker: true } as never))).toBe(
-      'INVALID_ARGUMENT',
-    );
+    for (const where of [{ workers: 2 }, { workers: 2, worker: true }])
+      expect(await codeOf(() => heed.fromPretrained(bert, { trainable: true, ...where } as never))).toBe(
+        'INVALID_ARGUMENT',
+      );
     expect(await codeOf(() => heed.fromPretrained(bert, { trainable: true, dropout: 2 }))).toBe('INVALID_ARGUMENT');
     // Updates that changed after the forward pass.
     const loss = squares(model.train().sentenceVectors(input));

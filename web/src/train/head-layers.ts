@@ -30,6 +30,15 @@ export class HeadLayers {
     });
   }
 
+  /** Keeps the layers, which are among a model's parameters, when its heads are replaced; returns what ends that. */
+  hold(): () => void {
+    const held = [...this.made.values()];
+    for (const raw of held) this.#uses.set(raw, this.#uses.get(raw)! + 1);
+    return () => {
+      for (const raw of held) raw.delete();
+    };
+  }
+
   #layer(name: string, make: () => RawTensorLayer): RawTensorLayer {
     const raw = this.made.get(name) ?? make();
     if (!this.made.has(name)) {

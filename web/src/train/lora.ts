@@ -25,7 +25,7 @@ export interface LoraOptions {
   dropout?: number;
   /** The modules that get an update: the ends of their names in the checkpoint, from a dot on. Default: queries and values, as `['query', 'value']` in BERT. */
   targets?: readonly string[];
-  /** Modules that stay trainable besides, such as `['classifier']`: the ends of their names. Default: none. */
+  /** Modules that stay trainable besides, such as `['classifier']`, with the modules inside them: the ends of their names. Default: none. */
   modulesToSave?: readonly string[];
   /** Seed of A and of the updates' dropout, an integer from 0 to 2^53 - 1; chosen at random if left out. */
   seed?: number;
@@ -95,8 +95,8 @@ export function readLora(
   return { ...options, targets, chosen: chosen.map(({ name, parameter }) => ({ name, parameter })) };
 }
 
-/** Whether a parameter belongs to one of the modules. */
+/** Whether a parameter belongs to one of the modules, or to a module inside one of them. */
 export function isIn(parameter: string, modules: readonly string[]): boolean {
   const module = parameter.slice(0, parameter.lastIndexOf('.'));
-  return modules.some((target) => endsWith(module, target) || module.includes(`${target}.`));
+  return modules.some((target) => `.${module}.`.includes(`.${target}.`));
 }

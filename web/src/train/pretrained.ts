@@ -135,7 +135,9 @@ class Trained extends LocalModel implements TrainableModel {
         ? core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths })
         : begin.call(encoder, ids, tokenTypes, positions, lengths);
     const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
+    const release = heads.hold();
     encoder.delete = () => {
+      release();
       dropout.delete();
       attached.lora?.delete();
       trained.delete();
@@ -192,9 +194,9 @@ class Trained extends LocalModel implements TrainableModel {
       this.#names,
       encoder.parameters().map(({ name }) => name),
     );
-    for (const parameter of this.parameters()) parameter.requiresGrad = isIn(parameter.name, options.modulesToSave);
     const raw = calling('addLora', () => new core.Lora(this.#encoder.raw, chosen, options));
     tracked(this.#tape, 'Lora', raw);
+    for (const parameter of this.parameters()) parameter.requiresGrad = isIn(parameter.name, options.modulesToSave);
     raw.initialize(seed);
     raw.seed(seed);
     this.#changes(raw);
@@ -291,16 +293,18 @@ class Trained extends LocalModel implements TrainableModel {
 
   logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor {
     const task = oneOf(Object.keys(HEADS) as HeadName[])(head, 'logits: head');
-    const rows = this.#rows('logits', input, readOptions('logits', forwardSchema, options));
-    const { chain, isTied, bias } = this.head(task);
+    const read = readOptions('logits', forwardSchema, options);
+    const rows = this.#rows('logits', input, read);
+    const { chain, isTied, bias, takesVectors } = this.head(task);
     const { core } = this.#tape;
     const kind = HEADS[task];
-    const picked = this.#record('logits', rows, (call, hidden) => {
+    const pick = (call: Recording, hidden: RawVariable) => {
       if (kind === 'pooled') return this.#pool(call, hidden, rows, this.classPooling, 0);
       const all = rows.flatMap(({ ids }) => ids);
       const indices = all.map((_, i) => i).filter((i) => kind === 'tokens' || all[i] === this.#maskId());
       return core.recordGatherRows(call.graph, hidden, Int32Array.from(indices));
-    });
+    };
+    const picked = takesVectors ? this.sentenceVectors(input, read) : this.#record('logits', rows, pick);
     const output = this.#throughLayers(chain.layers, picked);
     const width = longest(rows);
     return this.#run('logits', (call) => {

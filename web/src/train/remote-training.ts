@@ -11,12 +11,13 @@ import { shippedModel } from '../shipped.js';
 import { loadInWorker, WorkerModel } from '../worker/client.js';
 import type { Method } from '../worker/protocol.js';
 import { RemoteModel } from '../worker/remote.js';
+import type { ClassifierResult } from './fine-tuning/classifier.js';
 import type { SavedFiles } from './fine-tuning/save.js';
 import type { FineTuning, Savable } from './fine-tuning.js';
 import { trainingSchema } from './trainable-model.js';
 
 /** Calls of the worker's script, beyond those of a model. */
-type Call = 'trainClassifier' | 'trainEmbedding' | 'save';
+type Call = 'trainClassifier' | 'trainEmbedding' | 'save' | 'config';
 
 interface CallOptions {
   readonly signal?: SignalLike;
@@ -39,10 +40,10 @@ export function anywhere(local: FineTuning): FineTuning {
     ...local,
     async trainClassifier(model, examples, options) {
       if (!(model instanceof RemoteModel)) return local.trainClassifier(model, examples, options);
-      type Answer = { result: Awaited<ReturnType<FineTuning['trainClassifier']>>; config: ModelConfig };
-      const { result, config } = await send<Answer>('trainClassifier', model, [examples], options);
-      Object.assign(model.config, config);
-      return result;
+      const result = send<ClassifierResult>('trainClassifier', model, [examples], options);
+      const update = async () => Object.assign(model.config, await send<ModelConfig>('config', model, [], undefined));
+      // A training that was stopped has given the model its labels, too. If the worker has ended, `result` says so.
+      return result.finally(() => update().catch(() => {}));
     },
     async trainEmbedding(model, examples, options) {
       if (!(model instanceof RemoteModel)) return local.trainEmbedding(model, examples, options);

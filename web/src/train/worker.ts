@@ -128,13 +128,10 @@ function trainingOptions({ onProgress, ...options }: { onProgress?: (progress: n
 
 const training = {
   trainClassifier: (examples: never, options: object) =>
-    afterOthers(async () => {
-      const { model, fineTuning } = pretrained;
-      const result = await fineTuning.trainClassifier(model, examples, trainingOptions(options));
-      return { result, config: model.config };
-    }),
+    afterOthers(() => pretrained.fineTuning.trainClassifier(pretrained.model, examples, trainingOptions(options))),
   trainEmbedding: (examples: never, options: object) =>
     afterOthers(() => pretrained.fineTuning.trainEmbedding(pretrained.model, examples, trainingOptions(options))),
+  config: () => afterOthers(async () => pretrained.model.config),
   // As a list, which is not searched for tensors.
   save: (options: object) => afterOthers(async () => Object.entries(await pretrained.model.save(options))),
 };

@@ -5,9 +5,11 @@ import { readableDtype, readTensors, tensorOf, widened, writeSafetensors } from 
 import { type ModelSource, openFolder } from '../../io/source.js';
 import { Settings } from '../../models/config.js';
 import { Tensor } from '../../tensor.js';
+import { isIn } from '../lora.js';
 import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
+import { choiceOf } from './encoder.js';
 import type { SavedFiles } from './save.js';
 
 const CONFIG = 'adapter_config.json';
@@ -18,12 +20,7 @@ const PREFIX = 'base_model.model.';
 /** What an adapter holds: the updates, and the modules that are trained besides. */
 function ownParameters(model: TrainableModel): Parameter[] {
   const { modulesToSave = [] } = model.lora ?? {};
-  return model.parameters().filter(({ name }) => {
-    const module = name.slice(0, name.lastIndexOf('.'));
-    return (
-      /\.lora_[AB]\.weight$/.test(name) || modulesToSave.some((end) => module === end || module.endsWith(`.${end}`))
-    );
-  });
+  return model.parameters().filter(({ name }) => /\.lora_[AB]\.weight$/.test(name) || isIn(name, modulesToSave));
 }
 
 export function adapterFiles(model: TrainableModel): SavedFiles {
@@ -69,6 +66,8 @@ export async function loadAdapter(model: TrainableModel, source: ModelSource): P
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const tensors = await readTensors(weightsFile);
   const options = readConfig(settings);
+  requireIdle(call, model); // a training may have begun meanwhile
+  const restore = choiceOf(model);
   model.addLora(options);
   try {
     const parameters = ownParameters(model);
@@ -92,7 +91,7 @@ export async function loadAdapter(model: TrainableModel, source: ModelSource): P
     for (const write of writes) write();
   } catch (error) {
     model.mergeLora(); // still zeros
-    model.unfreeze();
+    restore();
     throw error;
   }
 }

@@ -49,13 +49,18 @@ export function requireTrainable(call: string, model: PretrainedModel): Trainabl
   });
 }
 
-/** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
-export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
+/** Returns the function that chooses again which parameters are trained now. */
+export function choiceOf(model: TrainableModel): () => void {
   const required = new Map(model.parameters().map((parameter) => [parameter.name, parameter.requiresGrad]));
-  const restore = () => {
+  return () => {
     for (const parameter of model.parameters())
       if (required.has(parameter.name)) parameter.requiresGrad = required.get(parameter.name)!;
   };
+}
+
+/** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
+export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
+  const restore = choiceOf(model);
   if (typeof what === 'object' && 'lora' in what) {
     model.addLora(what.lora);
     return (isDone) => {
