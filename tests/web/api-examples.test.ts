@@ -56,10 +56,19 @@ function expectAs(value: unknown, json: string): void {
   compare(value, expected);
 }
 
+/** The tiny model with other labels. */
+function withLabels(labels: string[]) {
+  const files = tinyModel();
+  const config = JSON.parse(new TextDecoder().decode(files['config.json'] as Uint8Array));
+  const id2label = Object.fromEntries(labels.map((label, id) => [id, label]));
+  return { ...files, 'config.json': JSON.stringify({ ...config, id2label }) };
+}
+
 describe('the examples run', async () => {
   const training = await heedTrain.load();
   const model = await training.fromPretrained();
   const withHeads = await training.fromPretrained(tinyModel());
+  const entailmentModel = await training.fromPretrained(withLabels(['contradiction', 'neutral', 'entailment']));
   const crossEncoder = await training.fromPretrained(tinyModel('bert-one-label'));
   afterAll(() => {
     training.dispose();
@@ -83,6 +92,7 @@ describe('the examples run', async () => {
       classifier: withHeads,
       tagger: withHeads,
       maskedModel: withHeads,
+      entailmentModel,
       answerer: withHeads,
       crossEncoder,
       source: rows(3, 8),
@@ -127,7 +137,7 @@ describe('the examples run', async () => {
     });
     const names = scope();
     // Modules of heed/train are trained; heed's `model` is a pretrained encoder.
-    if (name === 'index: pipeline') names.source = tinyModel();
+    if (/^index: (pipeline|Heed\.(inspect|quantize))$/.test(name)) names.source = tinyModel();
     if (name.startsWith('train/')) Object.assign(names, { model: names.sequential, target: [[0], [0], [0]] });
     await new Function(...Object.keys(names), `return (async () => {${script}\n})()`)(...Object.values(names));
   });

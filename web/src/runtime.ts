@@ -163,7 +163,7 @@ export class Heed extends Functions {
    *
    * @example
    * const { family, download, missing } = await heed.inspect(source);
-   * if (download.q8 < 30e6) model = await heed.fromPretrained(source, { dtype: 'q8' });
+   * const model = download.q8 < 30e6 ? await heed.fromPretrained(source, { dtype: 'q8' }) : null;
    * @throws HeedError as `fromPretrained` for a folder that cannot be read; what only speaks against loading it is `problem`
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {

@@ -1,5 +1,14 @@
 /** `heed.quantize`: what the folders that it writes load as, what it copies, and what it refuses. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load, type PretrainedModel, similarity } from 'heed';
@@ -89,6 +98,23 @@ describe('int8', () => {
     const fp32 = await embedded(files, 'fp32');
     expect(fp32).not.toEqual(await embedded(exact, 'fp32'));
     for (const cosine of cosines(fp32, await embedded(exact, 'fp32'))) expect(cosine).toBeGreaterThan(0.999);
+  });
+
+  test('a tensor that is no weight, whatever its name ends in, and matrices that stay floats', async () => {
+    const entries = header(original['model.safetensors']!);
+    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({
+      name,
+      dtype: entries[name].dtype,
+      shape,
+      data,
+    }));
+    const extra = { name: 'logit_scale', dtype: 'F32', shape: [], data: new Float32Array([2]) };
+    const given = { ...original, 'model.safetensors': writeSafetensors([...all, extra]) };
+    const { files, report } = await heed.quantize(given);
+    expect(report.leftOut).toEqual(['logit_scale']);
+    expect((await heed.inspect(given)).unusedTensors).toEqual(['logit_scale']);
+    const { ignore } = JSON.parse(new TextDecoder().decode(files['config.json'])).quantization_config;
+    expect(ignore).toEqual(['embeddings.token_type_embeddings']);
   });
 
   test('reports the loss on texts', async () => {
@@ -278,6 +304,20 @@ describe('in Node', () => {
       message: expect.stringContaining('weights that are not quantized'),
     });
     expect(existsSync(again)).toBe(false);
+  });
+
+  test('follows links to files, as in the cache of Hugging Face', async () => {
+    const [blobs, snapshot] = [join(scratch, 'blobs'), join(scratch, 'snapshot')];
+    for (const path of [blobs, snapshot, join(snapshot, '1_Pooling')]) mkdirSync(path);
+    const given = { ...bertFiles(sizes), '1_Pooling/config.json': '{"pooling_mode_cls_token":true}' };
+    Object.entries(given).forEach(([path, bytes], i) => {
+      writeFileSync(join(blobs, String(i)), bytes);
+      symlinkSync(join(blobs, String(i)), join(snapshot, path));
+    });
+    symlinkSync(join(blobs, 'gone'), join(snapshot, 'broken.txt'));
+    const { files } = await heed.quantize(snapshot);
+    expect(files).toEqual((await heed.quantize(given)).files);
+    expect(Object.keys(files).sort()).toEqual(['1_Pooling/config.json', 'config.json', 'model.safetensors']);
   });
 
   test('leaves nothing behind when it fails or is stopped', async () => {

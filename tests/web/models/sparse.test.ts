@@ -1,7 +1,8 @@
 /** Sparse vectors. Expected values: the masked language models' logits by PyTorch (tests/fixtures/models/generate.py), and SPLADE's formula. */
 import { load, sparseDot } from 'heed';
 import { describe, expect, test } from 'vitest';
-import { fixture } from './fixtures.js';
+import { writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { fixture, readSafetensors } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
@@ -75,6 +76,28 @@ test('the dot product of sparse vectors', () => {
   expect(() => sparseDot(vector({ 1: 1 }), { indices: new Int32Array(2), values: new Float32Array(1) })).toThrow(
     'sparseDot: b: expected as many values as indices, got 1 and 2',
   );
+});
+
+test('refuses a decoder with other rows than the vocabulary', async () => {
+  const { folder, input } = fixture('bert');
+  const tensors = readSafetensors(`${folder}/model.safetensors`);
+  const [words, width] = tensors.get('bert.embeddings.word_embeddings.weight')!.shape as [number, number];
+  tensors.set('cls.predictions.decoder.weight', {
+    shape: [words + 8, width],
+    data: new Float32Array((words + 8) * width),
+  });
+  tensors.set('cls.predictions.decoder.bias', { shape: [words + 8], data: new Float32Array(words + 8) });
+  tensors.delete('cls.predictions.bias');
+  const files = tinyModel();
+  const config = JSON.parse(new TextDecoder().decode(files['config.json'] as Uint8Array));
+  using model = await heed.fromPretrained({
+    ...files,
+    'config.json': JSON.stringify({ ...config, tie_word_embeddings: false }),
+    'model.safetensors': writeSafetensors([...tensors].map(([name, tensor]) => ({ name, dtype: 'F32', ...tensor }))),
+  });
+  const message = `decoder: expected ${words} rows, the vocab_size of config.json, got ${words + 8}`;
+  await expect(model.embedSparse(input)).rejects.toMatchObject({ code: 'INVALID_FILE', message });
+  expect((await model.embed(input)).shape[1]).toBe(width); // works afterwards
 });
 
 test('says what is missing', async () => {

@@ -1,6 +1,7 @@
 /** Static embeddings: model2vec and sentence-transformers' StaticEmbedding. Expected values: PyTorch's, by tests/fixtures/models/static_embedding.py. */
 import { readFileSync } from 'node:fs';
 import { load, similarity } from 'heed';
+import { load as loadTraining } from 'heed/train';
 import { expect, test } from 'vitest';
 import { writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { expectClose } from './fixtures.js';
@@ -82,6 +83,28 @@ test('is quantized and inspected like other models', async () => {
     });
   }
 });
+
+test.each(Object.entries(folders))('inspect describes a StaticEmbedding %s', async (name, folder) => {
+  const found = await heed.inspect(folder);
+  expect(found).toMatchObject({
+    family: 'model2vec',
+    problem: null,
+    vocabSize: 24,
+    embedDim: 16,
+    numLayers: 0,
+    parameterCount: 24 * 16,
+    missing: [],
+    unusedTensors: [],
+  });
+  expect(found.files.map(({ path }) => path).sort()).toEqual(Object.keys(folder).sort());
+  if (name === 'of model2vec') return;
+  await expect(heed.quantize(folder)).rejects.toMatchObject({ code: 'UNSUPPORTED', message: `source: ${notAtRoot}` });
+  const training = await loadTraining();
+  using model = await training.fromPretrained(folder);
+  await expect(model.save()).rejects.toMatchObject({ code: 'UNSUPPORTED', message: `save: ${notAtRoot}` });
+});
+const notAtRoot =
+  "expected a folder with config.json and with its weights and its tokenizer at its root, got a StaticEmbedding's";
 
 test('says what it lacks', async () => {
   using model = await heed.fromPretrained(model2vec);

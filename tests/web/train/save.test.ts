@@ -1,11 +1,12 @@
 /** Saved folders: what they hold, and that they load with the same results. tests/fixtures/saved/check.py compares them with PyTorch. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { type Heed, load as loadPlain } from 'heed';
-import { load, type SavedFiles, type TrainingHeed } from 'heed/train';
+import { type Heed, load as loadPlain, Tensor } from 'heed';
+import { load, type Parameter, type SavedFiles, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { headerEnd, metadataOf, parseHeader } from '../../../web/src/io/safetensors.js';
-import { quantize } from '../../../web/src/train/fine-tuning/quantize.js';
+import { int8Rows } from '../../../web/src/io/quantize-rows.js';
+import { headerEnd, metadataOf, parseHeader, readTensors, writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { bertFiles } from '../models/bert-files.js';
 import { bytesOf, fixtures } from '../models/fixtures.js';
 import { tinyModel } from '../models/tiny.js';
 
@@ -160,8 +161,70 @@ describe('save', () => {
     }
   });
 
+  it('keeps tensors of types that are not read, which no model uses', async () => {
+    const ids = {
+      name: 'bert.embeddings.position_ids',
+      dtype: 'I64',
+      shape: [1, 3],
+      data: new BigInt64Array([0n, 1n, 2n]),
+    };
+    const codes = { name: 'codes', dtype: 'I8', shape: [2], data: new Int8Array([1, -1]) };
+    const model = await heed.fromPretrained(await withTensors(bytesOf(join(fixtures, 'bert')), [ids, codes]));
+    for (const dtype of [undefined, 'fp32', 'q8'] as const) {
+      const entries = entriesOf((await model.save(dtype ? { dtype } : {}))['model.safetensors']!);
+      for (const { name, dtype, shape, data } of [ids, codes])
+        expect(entries.get(name)).toEqual({ dtype, shape, bytes: Buffer.from(data.buffer).toString('base64') });
+    }
+  });
+
+  it('keeps a table in 4 bits with its scales until it changes', async () => {
+    const sizes = { width: 40, inner: 64, heads: 4, layers: 1, vocab: 50, positions: 40 };
+    const name = 'embeddings.word_embeddings.weight';
+    const { files } = await plain.quantize(bertFiles(sizes), { tables: 'int4' });
+    const original = entriesOf(files['model.safetensors']!);
+    const input = { inputIds: [[2, 7, 9, 3]] };
+    const vectorsOf = async (source: SavedFiles, dtype: 'fp32' | 'q8') => {
+      using model = await plain.fromPretrained(source, { dtype });
+      return (await model.embed(input)).data;
+    };
+    const model = await heed.fromPretrained(files, { trainable: true });
+    const same = await model.save();
+    expect(Object.fromEntries(entriesOf(same['model.safetensors']!))).toEqual(Object.fromEntries(original));
+    expect(textOf(same, 'config.json')).toBe(new TextDecoder().decode(files['config.json']));
+    const floats = await model.save({ dtype: 'fp32' });
+    expect(entriesOf(floats['model.safetensors']!).get(name)).toMatchObject({ dtype: 'F32', shape: [50, 40] });
+    expect(jsonOf(floats, 'config.json').quantization_config).toBeUndefined();
+    expect(await vectorsOf(floats, 'fp32')).toEqual(await vectorsOf(files as SavedFiles, 'fp32'));
+
+    const parameter = (end: string) => model.parameters().find((each) => each.name.endsWith(end))!;
+    const add = (end: string) => changeWeights(parameter(end), (v) => v + 0.5);
+    add('self.query.weight');
+    const other = await model.save();
+    const entries = entriesOf(other['model.safetensors']!);
+    for (const part of [name, `${name}_scale`]) expect(entries.get(part)).toEqual(original.get(part));
+    expect(entries.get('encoder.layer.0.attention.self.query.weight')!.dtype).toBe('F32');
+    expect(jsonOf(other, 'config.json').quantization_config).toMatchObject({
+      config_groups: { group_1: { weights: { num_bits: 4 } } },
+      ignore: expect.arrayContaining(['encoder.layer.0.attention.self.query']),
+    });
+    expect(await vectorsOf(other, 'fp32')).toEqual((await model.embed(input)).data);
+    await vectorsOf(other, 'q8');
+
+    add('word_embeddings.weight');
+    const int8 = await model.save({ dtype: 'q8' });
+    expect(entriesOf(int8['model.safetensors']!).get(name)).toMatchObject({ dtype: 'I8', shape: [50, 40] });
+    expect(jsonOf(int8, 'config.json').quantization_config.config_groups.group_1).toBeUndefined();
+    await vectorsOf(int8, 'q8');
+  });
+
   it('quantizes as the core does: a q8 model has the same vectors from either file', async () => {
-    const files = bytesOf(join(fixtures, 'bert'));
+    const bert = bytesOf(join(fixtures, 'bert'));
+    // A table that int8 holds exactly: scales of tables are rounded to bfloat16.
+    const words = 'bert.embeddings.word_embeddings.weight';
+    const all = await tensorsOf(bert['model.safetensors']!);
+    const [count, width] = all.get(words)!.shape as [number, number];
+    const data = Float32Array.from({ length: count * width }, (_, i) => (i % width === 0 ? 127 : (i * 7) % 101) / 256);
+    const files = await withTensors(bert, [{ name: words, dtype: 'F32', shape: [count, width], data }]);
     const model = await heed.fromPretrained(files);
     const saved = await model.save({ dtype: 'q8' });
     const entries = entriesOf(saved['model.safetensors']!);
@@ -170,6 +233,16 @@ describe('save', () => {
       dtype: 'F32',
       shape: [24, 1],
     });
+    expect(entries.get(`${words}_scale`)!.dtype).toBe('BF16');
+    for (const scale of [...entries.keys()].filter((name) => name.endsWith('_scale')))
+      expect([...entries.keys()].indexOf(scale)).toBe(
+        [...entries.keys()].indexOf(scale.slice(0, -'_scale'.length)) - 1,
+      );
+    const output = (await tensorsOf(bert['model.safetensors']!)).get('bert.encoder.layer.0.output.dense.weight')!;
+    const rows = int8Rows(new Float32Array(output.bytes.slice().buffer), 40, { table: false, tensor: 'weight' });
+    expect(entries.get('bert.encoder.layer.0.output.dense.weight')!.bytes).toBe(
+      Buffer.from(rows.data.buffer).toString('base64'),
+    );
     expect(entries.get('bert.embeddings.LayerNorm.weight')!.dtype).toBe('F32');
     expect(jsonOf(saved, 'config.json').quantization_config.ignore).toContain('bert.pooler.dense');
     const ids = {
@@ -195,6 +268,13 @@ describe('save', () => {
       message: expect.stringContaining('a model that is not being trained'),
     });
     await training;
+    const infinite = await heed.fromPretrained(tinyModel(), { trainable: true });
+    const query = infinite.parameters().find(({ name }) => name.endsWith('query.weight'))!;
+    changeWeights(query, (v, i) => (i === 30 ? Number.NaN : v));
+    await expect(infinite.save({ dtype: 'q8' })).rejects.toMatchObject({
+      code: 'INVALID_FILE',
+      message: expect.stringContaining(`tensor '${query.name}': expected finite weights, got NaN in row 1`),
+    });
     await expect(model.save({ dtype: 'q4' } as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     model.dispose();
     await expect(model.save()).rejects.toMatchObject({ code: 'DISPOSED' });
@@ -207,13 +287,36 @@ describe('save', () => {
   });
 });
 
-describe('quantize', () => {
-  it('gives rows of zeros and of infinities a scale', () => {
-    const { integers, scales } = quantize(new Float32Array([0, 0, 1, Infinity, 254, -127]), 3, true);
-    expect([...scales]).toEqual([0, NaN, 2]);
-    expect([...integers]).toEqual([0, 0, 0, 0, 127, -64]); // -63.5 to the even integer
+/** Gives a parameter other values. */
+function changeWeights(parameter: Parameter, change: (value: number, i: number) => number): void {
+  const { data, shape } = parameter.value;
+  parameter.write(new Tensor(data.map(change), [...shape]));
+}
+
+const tensorsOf = (bytes: Uint8Array) =>
+  readTensors({
+    name: 'file',
+    size: bytes.length,
+    async *chunks() {
+      yield bytes;
+    },
   });
-});
+
+/** A folder with some tensors more, or with other values. */
+async function withTensors(
+  files: Record<string, Uint8Array>,
+  added: { name: string; dtype: string; shape: number[]; data: ArrayBufferView }[],
+): Promise<Record<string, Uint8Array>> {
+  const given = [...(await tensorsOf(files['model.safetensors']!))].map(([name, { dtype, shape, bytes }]) => ({
+    name,
+    dtype,
+    shape,
+    data: bytes as ArrayBufferView,
+  }));
+  const names = added.map(({ name }) => name);
+  const all = [...given.filter(({ name }) => !names.includes(name)), ...added];
+  return { ...files, 'model.safetensors': writeSafetensors(all, { format: 'pt' }) };
+}
 
 /** The tensors of the package's model. */
 function entriesOfShipped() {

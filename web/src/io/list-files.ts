@@ -35,13 +35,15 @@ async function listed(source: ModelSource): Promise<string[] | null> {
     if (!fs || !(await statusOf(source))?.isDirectory()) return null;
     const { join, relative, sep } = nodeModule<typeof import('node:path')>('path')!;
     const entries = await fs.readdir(source, { recursive: true, withFileTypes: true });
-    return entries
-      .filter((entry) => entry.isFile())
-      .map((entry) =>
-        relative(source, join(entry.parentPath ?? entry.path, entry.name))
-          .split(sep)
-          .join('/'),
-      );
+    const paths = await Promise.all(
+      entries.map(async (entry) => {
+        const path = join(entry.parentPath ?? entry.path, entry.name);
+        // Hugging Face's cache has links to files.
+        const isFile = entry.isFile() || (entry.isSymbolicLink() && (await statusOf(path))?.isFile());
+        return isFile ? [relative(source, path).split(sep).join('/')] : [];
+      }),
+    );
+    return paths.flat();
   }
   const isRecord = guarded('source', () => !('href' in source) && !(Symbol.iterator in source));
   return isRecord ? guarded('source', () => Object.keys(source)) : null;

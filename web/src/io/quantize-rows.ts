@@ -152,14 +152,23 @@ function int4Scale(group: Float32Array, largest: number): number {
   return best;
 }
 
+/** The numbers that 4-bit rows stand for: the inverse of `int4Rows`. */
+export function int4Values({ data, scales }: QuantizedRows, width: number): Float32Array {
+  const groups = int4Scales(width);
+  return Float32Array.from({ length: 2 * data.length }, (_, i) => {
+    const scale = scales[Math.floor(i / width) * groups + Math.floor((i % width) / INT4_GROUP)]!;
+    return scale * INT4_LEVELS[(data[i >> 1]! >> (4 * (i & 1))) & 15]!;
+  });
+}
+
 /** fp32 numbers as bfloat16, exact for those that it can hold. */
 export function brainFloats(values: Float32Array): Uint16Array {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Uint16Array.from(bits, (word) => word >>> 16);
 }
 
-/** `quantization_config` of config.json, in the format of compressed-tensors; tables with 4 bits in a group of their own. */
-export function quantizationConfig(tables: 'int8' | 'int4'): object {
+/** `quantization_config` of config.json, in the format of compressed-tensors; tables with 4 bits in a group of their own. `ignore`: modules whose matrices are floats. */
+export function quantizationConfig(tables: 'int8' | 'int4', ignore: readonly string[]): object {
   const weights = { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false };
   const int4 = { ...weights, num_bits: 4, strategy: 'group', group_size: INT4_GROUP };
   return {
@@ -170,6 +179,6 @@ export function quantizationConfig(tables: 'int8' | 'int4'): object {
       tables === 'int8'
         ? { group_0: { targets: ['Linear', 'Embedding'], weights } }
         : { group_0: { targets: ['Linear'], weights }, group_1: { targets: ['Embedding'], weights: int4 } },
-    ignore: [],
+    ignore,
   };
 }

@@ -219,7 +219,7 @@ export function safetensorsHeader(
 
 /** A safetensors file of these tensors, in their order; `metadata`: strings by name, for any use. */
 export function writeSafetensors(
-  tensors: { name: string; dtype: Dtype | 'U8'; shape: number[]; data: ArrayBufferView }[],
+  tensors: { name: string; dtype: string; shape: number[]; data: ArrayBufferView }[],
   metadata: Record<string, string> = {},
 ): Uint8Array<ArrayBuffer> {
   const sizes = tensors.map(({ data, ...tensor }) => ({ ...tensor, byteLength: data.byteLength }));

@@ -1,7 +1,6 @@
 /** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
 import { HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
-import { discard } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -10,10 +9,11 @@ import type { SignalLike } from '../platform.js';
 import { elementCount } from '../tensor.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
-import { readSentenceConfig } from './sentence-transformers.js';
+import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
+import { openConfig, peek } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
-import { bareName, openWeights, WORD_TABLE } from './weights.js';
+import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
 export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision'> {
   signal?: SignalLike;
@@ -73,8 +73,6 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     return file;
   }
   const folder = { open } as ModelFolder;
-  const settingsFile = await folder.open('config.json', { required: true, signal });
-  const settings = Settings.parse(await readAll(settingsFile), settingsFile.name);
   let problem: string | null = null;
   const attempt = async <T>(body: () => T | Promise<T>, fallback: T): Promise<T> => {
     try {
@@ -86,25 +84,33 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
       return fallback;
     }
   };
-  const isStatic = settings.get('model_type') === STATIC;
-  let known = isStatic ? null : await attempt(() => familyOf(settings), null);
-  const sentence = await attempt(() => readSentenceConfig(folder, signal), null);
-  const hasTokenizer = await peek(folder, 'tokenizer.json', signal);
+  let reading: Promise<SentenceConfig | null> | undefined;
+  const readSentence = () => (reading ??= attempt(() => readSentenceConfig(folder, signal), null));
+  const { configFile, hasTokenizer, within } = await openConfig(folder, readSentence, signal);
+  const sentence = await readSentence();
+  let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
+  const isStatic = settings?.get('model_type') === STATIC || typeof sentence?.staticFolder === 'string';
+  const sentenceProblem = problem;
+  problem = null; // as for loading, that of config.json matters more
+  let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
+  problem ??= sentenceProblem;
   await peek(folder, 'tokenizer_config.json', signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
-  const entries = await attempt(() => tensorsOf(folder, signal), []);
+  const entries = await attempt(() => tensorsOf(folder, within, signal), []);
+  const names = new Set(entries.map(({ name }) => name));
+  const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);
 
   if (isStatic) {
-    const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find(({ name }) => !name.endsWith('_scale')) ?? {};
+    const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find((entry) => !isScale(entry)) ?? {};
     const sizes = tableSettings(settings, rows, dtype === 'U8' ? 2 * columns : columns, '');
+    settings = sizes;
     known = await attempt(() => familyOf(sizes), null);
   }
   const config = known?.config;
   const rows = known && parameterRowsOf(known.family, known.config);
-  const tied = settings.flag('tie_word_embeddings', true);
+  const tied = settings!.flag('tie_word_embeddings', true);
   const prefix = known?.family.prefix ?? '';
   const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
-  const isScale = ({ name }: TensorEntry) => name.endsWith('_scale');
   const isUsed = (entry: TensorEntry) =>
     parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
@@ -123,7 +129,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     ...(entries.length > 0 ? [] : ['model.safetensors: the weights']),
   ];
   return {
-    family: String(settings.get('model_type') ?? 'none'),
+    family: String(settings!.get('model_type') ?? 'none'),
     problem,
     vocabSize: config?.vocabSize ?? 0,
     embedDim: config?.embedDim ?? 0,
@@ -136,7 +142,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     pooling: sentence?.pooling.join('+') ?? 'mean',
     normalize: sentence?.normalize ?? false,
     prompts: sentence?.prompts ?? {},
-    labels: (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
+    labels: (settings!.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
     files,
     download: { fp32: download, q8: download },
     memory: {
@@ -148,16 +154,9 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   };
 }
 
-/** Whether there is such a file, which is not read. */
-async function peek(folder: ModelFolder, path: string, signal: SignalLike | undefined): Promise<boolean> {
-  const file = await folder.open(path, { signal });
-  if (file) await discard(file);
-  return file !== null;
-}
-
 /** The tensors that the headers of the weights list. */
-async function tensorsOf(folder: ModelFolder, signal: SignalLike | undefined): Promise<TensorEntry[]> {
-  const { files } = await openWeights(folder, signal);
+async function tensorsOf(folder: ModelFolder, within: string, signal: SignalLike | undefined): Promise<TensorEntry[]> {
+  const { files } = await openWeights(folder, signal, within);
   const entries: TensorEntry[] = [];
   for (const open of files) {
     const reader = new ByteReader(await open());

@@ -193,7 +193,7 @@ export interface PretrainedModel {
    * Sparse vectors of a masked language model (SPLADE): for each text, the tokens of the vocabulary that describe it, with weights max log(1 + relu(logits)) over the text's tokens.
    *
    * @example
-   * const [query, ...documents] = await model.embedSparse(['a fox', 'the quick fox', 'a dog']);
+   * const [query, ...documents] = await maskedModel.embedSparse(['a fox', 'the quick fox', 'a dog']);
    * documents.map((document) => sparseDot(query, document));
    * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
    */

@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, formatShape, invalid } from '../error.js';
+import { calling, describe, formatShape, invalid, invalidFile } from '../error.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
@@ -337,7 +337,10 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
           for (let count = 0; at < end; at += count) {
             count = Math.min(SPARSE_TOKENS, end - at);
             const rows = { data: hidden.slice(at * embedDim, (at + count) * embedDim), shape: [count, embedDim] };
-            pooling.add(this.#logits(head, rows).data, head.isTied ? head.bias : undefined);
+            const { data, shape } = this.#logits(head, rows);
+            if (shape[1] !== vocabSize)
+              throw invalidFile('decoder', `${vocabSize} rows, the vocab_size of config.json`, `${shape[1]}`);
+            pooling.add(data, head.isTied ? head.bias : undefined);
           }
           vectors.push(pooling.vector());
         }

@@ -29,9 +29,11 @@ import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { loadPretrained } from './pretrained.js';
 import { makeYield } from './run.js';
+import { readSentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
+import { notAtRoot, openConfig } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
-import { bareName, openWeights, WORD_TABLE } from './weights.js';
+import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
 /** Options of `quantize`. */
 export interface QuantizeOptions {
@@ -90,7 +92,8 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   if (texts?.length === 0) throw invalid('quantize.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
   const folder = await openFolder(source, { signal });
-  const configFile = await folder.open('config.json', { required: true, signal });
+  const { configFile, within } = await openConfig(folder, () => readSentenceConfig(folder, signal), signal);
+  if (!configFile || within !== '') throw notAtRoot('source');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const planned = await planOf(folder, settings, tables, signal);
   const original = texts && (await embedded(runtime, source, 'fp32', texts, signal));
@@ -103,7 +106,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
     for (const path of paths.filter((path) => !WEIGHTS.test(path))) {
       const file = await folder.open(path, { required: true, signal });
       const before = await readAll(file);
-      const bytes = path === 'config.json' ? configOf(settings, tables) : before;
+      const bytes = path === 'config.json' ? configOf(settings, tables, planned) : before;
       await writeWhole(writer, path, bytes);
       files.push({ path, before: before.length, after: bytes.length });
     }
@@ -169,6 +172,7 @@ async function planOf(
     const [, json] = await readHeader(reader);
     await reader.close();
     const entries = parseHeader(json, file.name, file.size);
+    const names = new Set(entries.map(({ name }) => name));
     plan.bytes += 8 + json.length + (entries.at(-1)?.end ?? 0);
     for (const entry of entries) {
       const { name, shape, dtype } = entry;
@@ -176,12 +180,9 @@ async function planOf(
       const bare = bareName(name, family.prefix);
       const parameter = rows.get(bare)?.parameter;
       const isUsed = parameter !== undefined || isHeadTensor(bare, tied);
-      if (name.endsWith('_scale') || (isUsed && ['I8', 'U8'].includes(dtype)))
-        throw invalidFile(
-          tensor,
-          'weights that are not quantized',
-          `${dtype} ${name.endsWith('_scale') ? 'scales' : ''}`.trim(),
-        );
+      const isScale = isScaleOf(name, names);
+      if (isScale || (isUsed && ['I8', 'U8'].includes(dtype)))
+        throw invalidFile(tensor, 'weights that are not quantized', isScale ? `${dtype} scales` : dtype);
       const isMatrix = shape.length === 2 && bare.endsWith('.weight') && shape.every((extent) => extent >= LEAST);
       const form = !isUsed ? 'none' : !isMatrix ? 'copy' : parameter === WORD_TABLE ? tables : 'int8';
       if (form === 'int4' && shape[1]! % 2 !== 0)
@@ -306,8 +307,11 @@ function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-function configOf(settings: Settings, tables: 'int8' | 'int4'): Uint8Array {
-  const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantizationConfig(tables) };
+function configOf(settings: Settings, tables: 'int8' | 'int4', { tensors }: Plan): Uint8Array {
+  const floats = tensors.flatMap(({ entry: { name, shape }, form }) =>
+    form === 'copy' && shape.length === 2 && name.endsWith('.weight') ? [name.slice(0, -'.weight'.length)] : [],
+  );
+  const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantizationConfig(tables, floats) };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
 }
 

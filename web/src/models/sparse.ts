@@ -40,7 +40,7 @@ export class SparsePooling {
  * The dot product of two sparse vectors: the score of a document for a query.
  *
  * @example
- * const [query, document] = await model.embedSparse(['a fox', 'the quick fox']);
+ * const [query, document] = await maskedModel.embedSparse(['a fox', 'the quick fox']);
  * sparseDot(query, document);
  */
 export function sparseDot(a: SparseVector, b: SparseVector): number {

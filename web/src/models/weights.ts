@@ -50,6 +50,11 @@ export function bareName(name: string, prefix: string): string {
     .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
+/** Whether it has the scales of another tensor of the file, one of whose `names` it is. */
+export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
+  return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
+}
+
 /** What to do with one tensor of the file; null: skip it. */
 type Plan =
   /** Write its rows to a parameter; `scale` names the tensor with the rows' scales, `scales` to a row. */
@@ -161,7 +166,7 @@ export class WeightLoader {
     const tensor = tensorOf(file, name);
     const bare = bareName(name, this.#prefix);
     this.#names.set(bare, name);
-    const isScale = bare.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
+    const isScale = isScaleOf(name, names);
     const target = this.#rows.get(bare);
     const parameter = target && this.#indices.get(target.parameter);
     if (isScale || parameter === undefined) {

@@ -28,7 +28,7 @@ const schema = {
  * or a single label, that of entailment against contradiction for each label.
  *
  * @example
- * const [labels] = await zeroShotClassify(model, 'I missed my train', ['travel', 'cooking']); // [{ label: 'travel', score: 0.98 }, ...]
+ * const [labels] = await zeroShotClassify(entailmentModel, 'I missed my train', ['travel', 'cooking']); // [{ label: 'travel', score: 0.98 }, ...]
  * @throws HeedError UNSUPPORTED if no label of the head begins with 'entail'
  */
 export async function zeroShotClassify(

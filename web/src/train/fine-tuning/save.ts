@@ -2,13 +2,15 @@
 
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
-import { type Dtype, readableDtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
+import { brainFloats, int4Values, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
+import { DTYPE_BYTES, type Dtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
 import { familyOf, parameterRowsOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
+import { notAtRoot } from '../../models/static-folder.js';
 import type { HeadTensor } from '../../models/weights.js';
-import { openWeights } from '../../models/weights.js';
+import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { Parameter } from '../parameters.js';
@@ -17,13 +19,13 @@ import { adapterFiles, mergedWeights } from './adapter.js';
 import { requireIdle } from './busy.js';
 import { requireTrainable } from './encoder.js';
 import { type Installed, installed } from './head.js';
-import { quantize } from './quantize.js';
 
 /** Options of `save`. */
 export interface SaveOptions {
   /**
    * How weights are stored. 'fp32': all in single precision. 'q8': matrices as int8 with a scale per row (X.weight_scale), in the layout that compressed-tensors calls
-   * int-quantized. Default: tensors that have not changed as they were in the file, others in single precision; if any has changed, none in int8.
+   * int-quantized. Default: tensors that have not changed as they were in the file, others in single precision; if any has changed, none in int8. A table in 4 bits stays so
+   * while it has not changed, except for 'fp32'.
    */
   dtype?: 'fp32' | 'q8';
   /** true: only the low-rank updates, as PEFT stores them. Default false: the whole folder, with the updates added to the weights. */
@@ -79,9 +81,12 @@ export async function save(model: LocalModel, { source, options }: Origin, given
       if (file) files[path] = (await readAll(file)) as Uint8Array<ArrayBuffer>;
     };
     await Promise.all(COPIED.map(copy));
+    if (model.sentence.staticFolder !== null && !(files['config.json'] && files['tokenizer.json']))
+      throw notAtRoot('save');
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
     for (const { path } of modules ?? []) {
-      if (path !== '') await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
+      if (path !== '' && path !== '.')
+        await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
     const stored = await readStored(folder, signal);
     // From here on nothing is awaited: the weights are those of one moment.
@@ -101,7 +106,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
 
 /** A tensor as the file has it. */
 interface Stored {
-  readonly dtype: Dtype;
+  readonly dtype: string;
   readonly shape: number[];
   readonly bytes: Uint8Array;
 }
@@ -111,8 +116,7 @@ async function readStored(folder: ModelFolder, signal: SignalLike | undefined): 
   const all = new Map<string, Stored>();
   for (const open of (await openWeights(folder, signal)).files) {
     const file = await open();
-    for (const [name, tensor] of await readTensors(file))
-      all.set(name, { ...tensor, dtype: readableDtype(tensor.dtype, tensorOf(file.name, name)) });
+    for (const [name, tensor] of await readTensors(file)) all.set(name, tensor);
     signal?.throwIfAborted();
   }
   return all;
@@ -129,7 +133,7 @@ const json = (value: unknown) => new TextEncoder().encode(`${JSON.stringify(valu
 /** A tensor of the new file. */
 interface Written {
   name: string;
-  dtype: Dtype;
+  dtype: string;
   shape: number[];
   data: ArrayBufferView;
 }
@@ -150,14 +154,11 @@ class WeightWriter {
     this.#stored = stored;
     this.#dtype = dtype;
     const { family, config } = familyOf(model.headContext.settings);
-    const bareOf = (name: string) =>
-      (name.startsWith(family.prefix) ? name.slice(family.prefix.length) : name)
-        .replace(/\.gamma$/, '.weight')
-        .replace(/\.beta$/, '.bias');
+    const bareOf = (name: string) => bareName(name, family.prefix);
     const rows = parameterRowsOf(family, config);
     const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {
       const parameter = rows.get(bareOf(name))?.parameter ?? '';
-      const isWords = parameter === 'embeddings.word.weight';
+      const isWords = parameter === WORD_TABLE;
       const isLinear = /^(layers\.|embeddings\.projection\.).*(proj_|proj\.|linear\d\.|projection\.)weight$/.test(
         parameter,
       );
@@ -172,13 +173,24 @@ class WeightWriter {
   /** Whether the matrices are stored in int8. */
   get isQuantized(): boolean {
     if (this.#dtype !== null) return this.#dtype === 'q8';
-    return this.#changed.size === 0 && [...this.#stored.values()].some(({ dtype }) => dtype === 'I8');
+    return (
+      this.#changed.size === 0 && [...this.#stored].some(([name, { dtype }]) => dtype === 'I8' && this.#scales(name))
+    );
+  }
+
+  /** What config.json has to say of the weights; undefined if all are as they were. */
+  get quantization(): { config: object | null } | undefined {
+    const all = this.#all();
+    if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
+    const int4 = all.some(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
+    if (!this.isQuantized && !int4) return { config: null };
+    return { config: quantizationConfig(int4 ? 'int4' : 'int8', this.#ignored) };
   }
 
   /** Modules with a matrix that is not in int8. */
-  get ignored(): string[] {
+  get #ignored(): string[] {
     return this.#all()
-      .filter(({ name, dtype, shape }) => shape.length === 2 && dtype !== 'I8' && name.endsWith('.weight'))
+      .filter(({ name, dtype, shape }) => shape.length === 2 && !/^[IU]8$/.test(dtype) && name.endsWith('.weight'))
       .map(({ name }) => name.slice(0, -'.weight'.length));
   }
 
@@ -188,55 +200,80 @@ class WeightWriter {
 
   #all(): Written[] {
     this.#tensors ??= [...this.#stored]
-      .filter(([name]) => !(name.endsWith('_scale') && this.#stored.has(name.slice(0, -'_scale'.length))))
+      .filter(([name]) => !isScaleOf(name, this.#stored))
       .flatMap(([name, tensor]) => this.#write(name, tensor));
     return this.#tensors;
   }
 
   #write(name: string, tensor: Stored): Written[] {
-    const { dtype, shape, bytes } = tensor;
-    const isInt8 = dtype === 'I8';
     const current = this.#changed.get(name);
-    if (!current) {
-      const keeps = isInt8 ? this.isQuantized : this.#dtype === null || (this.#dtype === 'fp32' && dtype === 'F32');
-      const scale = `${name}_scale`;
-      const scales = this.#stored.get(scale);
-      if (keeps && isInt8)
-        return [
-          { name, dtype, shape, data: bytes },
-          { name: scale, dtype: scales!.dtype, shape: scales!.shape, data: scales!.bytes },
-        ];
-      if (keeps) return [{ name, dtype, shape, data: bytes }];
+    const scale = `${name}_scale`;
+    const scales = this.#scales(name);
+    if (!current && this.#keeps(name, tensor)) {
+      // Scales first, so that rows can be loaded as they arrive.
+      return [...(scales ? [written(scale, scales)] : []), written(name, tensor)];
     }
-    const value = current ?? { shape, data: this.#file(name, tensor) };
+    const value = current ?? this.#file(name, tensor);
     if (!this.isQuantized || !this.#matrices.has(name)) return [{ name, dtype: 'F32', ...value }];
-    const [count = 1] = value.shape;
-    const { integers, scales } = quantize(value.data, count, this.#matrices.get(name)!);
+    const { shape } = value;
+    const [count = 1, width = 1] = shape;
+    const table = this.#matrices.get(name)!;
+    const rows = int8Rows(value.data, width, { table, tensor: tensorOf('model.safetensors', name) });
+    const scaleShape = [count, 1];
     return [
-      { name, dtype: 'I8', shape: value.shape, data: integers },
-      { name: `${name}_scale`, dtype: 'F32', shape: [count, 1], data: scales },
+      table
+        ? { name: scale, dtype: 'BF16', shape: scaleShape, data: brainFloats(rows.scales) }
+        : { name: scale, dtype: 'F32', shape: scaleShape, data: rows.scales },
+      { name, dtype: 'I8', shape, data: rows.data },
     ];
+  }
+
+  /** Whether a tensor that has not changed is stored as it was. */
+  #keeps(name: string, { dtype }: Stored): boolean {
+    if (this.#isInt4(name)) return this.#dtype !== 'fp32';
+    if (dtype === 'I8' && this.#scales(name)) return this.isQuantized;
+    // Types that are not read belong to tensors that are not used, such as `position_ids`.
+    return (
+      this.#dtype === null ||
+      !Object.hasOwn(DTYPE_BYTES, dtype) ||
+      dtype === 'I8' ||
+      (this.#dtype === 'fp32' && dtype === 'F32')
+    );
+  }
+
+  #scales(name: string): Stored | undefined {
+    return this.#stored.get(`${name}_scale`);
+  }
+
+  #isInt4(name: string): boolean {
+    return this.#matrices.has(name) && this.#stored.get(name)!.dtype === 'U8';
   }
 
   /** The current value of a tensor, if it is not that of the file. */
   #changeOf(name: string, tensor: Stored): HeadTensor | null {
     const value = this.values.get(name)?.();
     if (!value) return null;
-    if (String(value.shape) !== String(tensor.shape)) return value;
     const before = this.#file(name, tensor);
-    return value.data.every((entry, i) => Object.is(entry, before[i])) ? null : value;
+    if (String(value.shape) !== String(before.shape)) return value;
+    return value.data.every((entry, i) => Object.is(entry, before.data[i])) ? null : value;
   }
 
   /** The value of a tensor in the file. */
-  #file(name: string, { bytes, dtype, shape }: Stored): Float32Array {
-    const data = widened(bytes, dtype, { name, shape });
-    const scale = dtype === 'I8' ? this.#stored.get(`${name}_scale`) : undefined;
-    if (!scale) return data;
-    const scales = widened(scale.bytes, scale.dtype, { name, shape: scale.shape });
+  #file(name: string, { bytes, dtype, shape }: Stored): HeadTensor {
+    const scale = this.#scales(name);
+    const scales = scale ? widened(scale.bytes, scale.dtype as Dtype, { name, shape: scale.shape }) : null;
+    if (scales && this.#isInt4(name)) {
+      const [rows = 0, columns = 0] = shape;
+      return { shape: [rows, 2 * columns], data: int4Values({ data: bytes, scales }, 2 * columns) };
+    }
+    const data = widened(bytes, dtype as Dtype, { name, shape });
+    if (dtype !== 'I8' || !scales) return { shape, data };
     const width = data.length / scales.length;
-    return data.map((value, i) => value * scales[Math.floor(i / width)]!);
+    return { shape, data: data.map((value, i) => value * scales[Math.floor(i / width)]!) };
   }
 }
+
+const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 
 /** The values that may have changed: those of parameters, and of a head that was trained. `names`: of tensors in the file by those without the family's prefix. */
 function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => HeadTensor> {
@@ -272,26 +309,13 @@ function writeLayers(files: SavedFiles, { values }: WeightWriter): void {
   }
 }
 
-/** compressed-tensors' description of int8 weights with a scale per row. */
-const quantization = (ignore: string[]) => ({
-  quant_method: 'compressed-tensors',
-  format: 'int-quantized',
-  quantization_status: 'compressed',
-  config_groups: {
-    group_0: {
-      targets: ['Linear', 'Embedding'],
-      weights: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
-    },
-  },
-  ignore,
-});
-
 /** config.json: as it was, unless labels or the storage have changed. */
 function configOf(bytes: Uint8Array<ArrayBuffer>, writer: WeightWriter, head: Installed | undefined) {
   const config = parseJson(bytes, 'config.json') as Record<string, unknown>;
   const changes: Record<string, unknown> = {};
-  if (writer.isQuantized !== (config.quantization_config !== undefined))
-    changes.quantization_config = writer.isQuantized ? quantization(writer.ignored) : undefined;
+  const { quantization } = writer;
+  if (quantization && (quantization.config || config.quantization_config !== undefined))
+    changes.quantization_config = quantization.config ?? undefined;
   if (head) {
     changes.id2label = Object.fromEntries(head.labels.map((label, i) => [i, label]));
     changes.label2id = Object.fromEntries(head.labels.map((label, i) => [label, i]));
