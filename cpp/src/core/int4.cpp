@@ -31,7 +31,8 @@ void RowStorage::writeInt4(Index first, Index count, Index width, const uint8_t*
 Int4Table::Int4Table(Index rows, Index width) : rows_(rows), width_(width) {
   if (width % 2 != 0)
     refuse(ErrorCode::kInvalidArgument, "embeddingDim", "an even width in 4 bits", std::to_string(width));
-  const double bytes = static_cast<double>(rows) * static_cast<double>(width / 2 + 4 * int4Scales(width));
+  const Index row_bytes = width / 2 + 4 * int4Scales(width);
+  const double bytes = static_cast<double>(rows) * static_cast<double>(row_bytes);
   allocating("weight", Shape{rows, width}, bytes, [&] {
     values_.resize(static_cast<size_t>(rows * (width / 2)));
     scales_.resize(static_cast<size_t>(rows * int4Scales(width)));
