@@ -18,10 +18,10 @@ struct MultiHeadAttentionOptions {
   Index key_input_dim = 0;    ///< width of the key input (PyTorch's kdim); 0: E
   Index value_input_dim = 0;  ///< width of the value input (vdim); 0: E
   bool bias = true;
-  Activation activation = Activation::kIdentity;  ///< applied to the projected queries, keys and values
-  std::optional<LayerNormOptions> qk_norm;        ///< normalizes the projected queries and keys of each head, before
-                                                  ///< rotation; its width is Dk
-  float dropout = 0;                              ///< rate on the attention weights, in training
+  Activation activation = Activation::kIdentity;           ///< applied to the projected queries, keys and values
+  std::optional<LayerNormOptions> qk_norm = std::nullopt;  ///< normalizes the projected queries and keys of each head,
+                                                           ///< before rotation; its width is Dk
+  float dropout = 0;                                       ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
 
