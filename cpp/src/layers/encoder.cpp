@@ -48,7 +48,8 @@ std::vector<Module::Child> EncoderLayer::children() {
   std::vector<Child> all = {{"self_attn", &self_attn_}, {"", &feed_forward_}};
   if (options_.attention_norm) all.push_back({"norm1", &norm1_});
   all.insert(all.end(), {{"norm2", &norm2_}, {"", &dropout1_}, {"", &dropout2_}});
-  if (output_norm1_) all.insert(all.end(), {{"output_norm1", &*output_norm1_}, {"output_norm2", &*output_norm2_}});
+  if (output_norm1_ && output_norm2_)
+    all.insert(all.end(), {{"output_norm1", &*output_norm1_}, {"output_norm2", &*output_norm2_}});
   return all;
 }
 

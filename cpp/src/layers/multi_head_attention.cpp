@@ -167,7 +167,7 @@ void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences
 
 std::vector<Module::Child> MultiHeadAttention::children() {
   std::vector<Child> all = {{"", &dropout_}};
-  if (q_norm_) all.insert(all.end(), {{"q_norm", &*q_norm_}, {"k_norm", &*k_norm_}});
+  if (q_norm_ && k_norm_) all.insert(all.end(), {{"q_norm", &*q_norm_}, {"k_norm", &*k_norm_}});
   return all;
 }
 

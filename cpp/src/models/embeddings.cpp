@@ -28,7 +28,7 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
     : config_(config), width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim) {
   if (config.int4_table) {
-    int4_.emplace(config.vocab_size, width_);
+    int4_ = std::make_unique<Int4Table>(config.vocab_size, width_);
   } else {
     word_.emplace(LinearOptions{.in_features = width_,
                                 .out_features = config.vocab_size,
@@ -64,7 +64,7 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
 void EncoderModel::Embeddings::lookUp(const TokenBatch& batch, MatrixView x) const {
   check(batch);
   const Sequences& sequences = batch.sequences;
-  const RowStorage& words = int4_ ? static_cast<const RowStorage&>(*int4_) : word_->weight();
+  const RowStorage& words = word_ ? static_cast<const RowStorage&>(word_->weight()) : *int4_;
   const auto add = [&](Index t, const std::vector<float>& table, Index row) {
     x.row(t) += view(table.data() + row * width_, 1, width_).row(0);
   };
@@ -81,7 +81,7 @@ void EncoderModel::Embeddings::lookUp(const TokenBatch& batch, MatrixView x) con
 
 void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidden, Context& context) const {
   const Arena::Scope scope(context.arena);
-  MatrixView x = projection_ ? context.arena.matrix(batch.sequences.totalRows(), width_) : hidden;
+  const MatrixView x = projection_ ? context.arena.matrix(batch.sequences.totalRows(), width_) : hidden;
   lookUp(batch, x);
   if (norm_) norm_->forward(readOnly(x), x);
   if (projection_) projection_->forward(readOnly(x), hidden, context);

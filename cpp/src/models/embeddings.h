@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "core/int4.h"
@@ -51,11 +52,11 @@ class EncoderModel::Embeddings : public Module {
   void check(const TokenBatch& batch) const;
 
   const EncoderModelConfig config_;
-  Index width_;                    // D
-  std::optional<Linear> word_;     // packed like other weights, so that it can be int8 and serve as the output layer
-  std::optional<Int4Table> int4_;  // in its place if the table has 4 bits
-  std::vector<float> position_;    // (P, D), or empty
-  std::vector<float> token_type_;  // (types, D), or empty
+  Index width_;                      // D
+  std::optional<Linear> word_;       // packed like other weights, so that it can be int8 and serve as the output layer
+  std::unique_ptr<Int4Table> int4_;  // in its place if the table has 4 bits
+  std::vector<float> position_;      // (P, D), or empty
+  std::vector<float> token_type_;    // (types, D), or empty
   std::optional<LayerNorm> norm_;
   std::optional<Linear> projection_;  // D -> E
 };

@@ -229,7 +229,7 @@ DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context&
   const Arena::Scope scope(context.arena);
   MatrixView table = context.arena.matrix(count, width);
   table = view(static_cast<const float*>(positions_->relative_table.data()) + first * width, count, width);
-  if (positions_->relative_norm) positions_->relative_norm->forward(readOnly(table), table);
+  if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
   layer(i).selfAttention().keyProjection().forward(readOnly(table), key, context);
   layer(i).selfAttention().queryProjection().forward(readOnly(table), query, context);
   return {.key = readOnly(key), .query = readOnly(query), .max_distance = length - 1, .rows = rows};
@@ -255,7 +255,7 @@ void EncoderModel::wordLogits(ConstMatrixView x, MatrixView output, Context& con
 std::vector<Module::Child> EncoderModel::children() {
   std::vector<Child> all = stackChildren(layers_, norm_);
   all.insert(all.begin(), {"embeddings", embeddings_.get()});
-  if (positions_->relative_norm) all.push_back({"relative_norm", &*positions_->relative_norm});
+  if (std::optional<LayerNorm>& norm = positions_->relative_norm) all.push_back({"relative_norm", &*norm});
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "heed/train/encoder_model.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
@@ -167,8 +168,8 @@ Variable TrainableEncoder::relativeBias(Graph& graph) const {
   return graph.record(Matrix(view(bias.values.data(), heads, width)), {}, graph.requiresGradient(table),
                       [&bias, &config = model_.config(), table, width](Matrix& dy, Backward& pass) {
                         // A table that contains its own row numbers gives the bucket of each distance.
-                        std::vector<float> rows;
-                        for (Index i = 0; i < config.relative_buckets; ++i) rows.push_back(static_cast<float>(i));
+                        std::vector<float> rows(static_cast<size_t>(config.relative_buckets));
+                        std::iota(rows.begin(), rows.end(), 0.0f);
                         const PositionBias buckets =
                             heed::relativeBias(view(static_cast<const float*>(rows.data()), config.relative_buckets, 1),
                                                bias.max_distance, config.relative_distance, true);

@@ -4,6 +4,7 @@
  * Tensors `model.<name>` are parameters and buffers, `optimizer.<i>.<moment>` the moments of the optimizer's i-th parameter. The metadata has `format`, `version` and `state`:
  * JSON with the kinds and counters of all parts, and seeds and counters of all dropouts.
  */
+import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
 import { headerEnd, metadataOf, parseHeader, tensorOf, widen, writeSafetensors } from '../io/safetensors.js';
 import { Layer } from '../layers/layer.js';
@@ -70,7 +71,10 @@ type PartsRead = { model: Model; optimizer: Optimizer | null; schedule: Schedule
 type Model = Layer | { [allLayers](): [CheckpointLayer, string][] };
 
 /** A layer as checkpoints know it. */
-type CheckpointLayer = Pick<Layer, 'name' | 'raw'>;
+interface CheckpointLayer {
+  readonly name: string;
+  readonly raw: RawModule;
+}
 
 const instanceOf = <T>(expected: string, ...classes: (abstract new (...args: never[]) => T)[]) =>
   legal<T>(expected, (value) => classes.some((one) => value instanceof one));

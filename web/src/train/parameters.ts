@@ -1,13 +1,15 @@
 /** Parameters as training sees them: values, gradients, and which of them are trained. */
+import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
-import type { Layer } from '../layers/layer.js';
 import { listOf, type Reader } from '../options.js';
 import { Tensor } from '../tensor.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
 
 /** Whatever owns an object of the core with parameters. */
-export type HasParameters = Pick<Layer, 'raw'>;
+export interface HasParameters {
+  readonly raw: RawModule;
+}
 
 /**
  * A parameter of a layer or module. Several objects may stand for the same parameter.

@@ -50,7 +50,8 @@ addEventListener('message', ({ data: command }: MessageEvent<WorkerCommand>) => 
   } else if (command.type === 'call') {
     const { id, method, argument } = command;
     last = last
-      .then(async () => (await started!).teacher![method](argument as never))
+      // WebKit has been seen to deliver a call without the message that starts the worker.
+      .then(async () => (await (started ??= start('teacher', 'auto'))).teacher![method](argument as never))
       .then(
         (value) => report({ type: 'result', id, value }),
         (reason: unknown) => report({ type: 'error', id, failure: asFailure(reason) }),
