@@ -87,7 +87,7 @@ void Lora::merge() {
 
 bool Lora::trains(const Graph& graph, const void* key) const {
   for (const auto& update : updates_) {
-    for (Update::Part& part : update->parts) {
+    for (const Update::Part& part : update->parts) {
       if (part.key != key) continue;
       const auto is_trained = [&](const Linear& layer) {
         return graph.requiresGradient(static_cast<const RowStorage*>(&layer.weight()));
@@ -100,12 +100,14 @@ bool Lora::trains(const Graph& graph, const void* key) const {
 
 std::vector<Dropout*> Lora::dropouts() const {
   std::vector<Dropout*> all;
+  all.reserve(updates_.size());
   for (const auto& update : updates_) all.push_back(&update->dropout);
   return all;
 }
 
 std::vector<Module::Child> Lora::children() {
   std::vector<Child> all;
+  all.reserve(updates_.size());
   for (const auto& update : updates_) all.push_back({"", &update->dropout});
   return all;
 }
