@@ -17,10 +17,6 @@ const pages: Record<string, string[]> = {
   speed: ['main h1'],
 };
 
-/** In WebKitGTK the worker of “Teach it your labels” does not answer yet. */
-const pagesIn = (engine: string) =>
-  Object.entries(pages).filter(([hash]) => engine !== 'WebKit' || hash !== 'learning?part=labels');
-
 describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => {
   let engine: Engine;
   const { url } = inject('demo');
@@ -45,13 +41,13 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
     }, shown);
   };
 
-  test.each(pagesIn(name))('shows #%s', async (hash, shown) => {
+  test.each(Object.entries(pages))('shows #%s', async (hash, shown) => {
     await engine.resize(1280, 900);
     expect(await open(hash, shown)).toEqual([]);
     await engine.screenshot(`${folder}${name}-${hash.replace(/\W+/g, '-')}.png`);
   });
 
-  test.each(pagesIn(name))('does not scroll sideways on a phone (#%s)', async (hash, shown) => {
+  test.each(Object.entries(pages))('does not scroll sideways on a phone (#%s)', async (hash, shown) => {
     await engine.resize(600, 1000);
     await engine.goto(`${url}?${documents++}#speed`);
     // In a frame, because WebKitGTK's windows are not narrower than their toolbar.

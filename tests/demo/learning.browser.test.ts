@@ -8,6 +8,7 @@ import { Teacher } from '../../demo/src/engine/learning/classifier';
 import { symbol } from '../../demo/src/engine/learning/tasks';
 import { Trainer } from '../../demo/src/engine/learning/trainer';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
+import { initial } from './learning-settings';
 import { drawn, openSite, type Site, visit } from './site';
 
 let site: Site;
@@ -35,17 +36,7 @@ async function openTasks(settings = '') {
 describe('watch attention learn', () => {
   it('shows the same model as the trainer in Node, step by step', async () => {
     const { page, complaints } = await openTasks('&task=copy&seed=3');
-    const trainer = new Trainer(heed, {
-      task: 'copy',
-      heads: 2,
-      width: 32,
-      positions: true,
-      scale: true,
-      layerNorm: true,
-      dropout: 0,
-      learningRate: 0.003,
-      seed: 3,
-    });
+    const trainer = new Trainer(heed, { ...initial, task: 'copy', seed: 3 });
     for (let step = 0; step <= 3; step++) {
       if (step > 0) {
         await button(page, 'One step').click();

@@ -4,18 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Session, type SessionCommand, type SessionReport } from '../../demo/src/engine/learning/session';
 import { drawBatch, noAnswer, type TaskName, taskNames, tasks } from '../../demo/src/engine/learning/tasks';
 import { Trainer, type TrainerSettings } from '../../demo/src/engine/learning/trainer';
-
-const initial: TrainerSettings = {
-  task: 'reverse',
-  heads: 2,
-  width: 32,
-  positions: true,
-  scale: true,
-  layerNorm: true,
-  dropout: 0,
-  learningRate: 0.003,
-  seed: 1,
-};
+import { initial } from './learning-settings';
 
 let heed: TrainingHeed;
 beforeAll(async () => {

@@ -22,4 +22,12 @@ View rowsOf(View all, Index begin, Index end) {
   return view(all.data() + begin * all.outerStride(), end - begin, all.cols(), all.outerStride());
 }
 
+/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because their own address could
+/// be out of bounds.
+template <class View>
+View headRows(View all, Index begin, Index end, Index h, Index width) {
+  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
+  return view(all.data() + offset, end - begin, width, all.outerStride());
+}
+
 }  // namespace heed

@@ -6,7 +6,9 @@
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
 
-inline LayerNormOptions normOptions(const EncoderLayerOptions& o, Index width) {
+/// `Options`: of a layer or a model.
+template <class Options>
+LayerNormOptions normOptions(const Options& o, Index width) {
   return {.normalized_shape = width,
           .eps = o.eps,
           .elementwise_affine = true,

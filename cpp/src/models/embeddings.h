@@ -6,17 +6,9 @@
 #include "core/int4.h"
 #include "heed/encoder_model.h"
 #include "heed/linear.h"
+#include "layers/residual_block.h"
 
 namespace heed {
-
-inline LayerNormOptions normOptions(const EncoderModelConfig& config, Index width) {
-  return {.normalized_shape = width,
-          .eps = config.eps,
-          .elementwise_affine = true,
-          .bias = config.norm_bias,
-          .rms = config.rms_norm,
-          .weight_offset = config.norm_weight_offset};
-}
 
 /// LN(scale word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
 ///

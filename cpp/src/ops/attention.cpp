@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "core/row_parts.h"
 #include "gemm/attention_products.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
@@ -15,14 +16,6 @@
 
 namespace heed {
 namespace {
-
-/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because their own address could
-/// be out of bounds.
-template <class View>
-View headRows(View all, Index begin, Index end, Index h, Index width) {
-  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
-  return view(all.data() + offset, end - begin, width, all.outerStride());
-}
 
 /// The terms of DisentangledPositions for one head of one sequence: PK packed for the product with each block of
 /// queries, and the product K PQ^T. Only rows that occur between the sequence's queries and keys are included, so that

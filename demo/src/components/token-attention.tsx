@@ -5,6 +5,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { heatColour } from '../state/theme';
+import { Choice } from './controls';
 import { HeatMap } from './heat-map';
 import { percent } from './numbers';
 
@@ -18,10 +19,36 @@ interface TokenAttentionProps {
   changing?: boolean;
 }
 
+interface HeadAttentionProps extends Omit<TokenAttentionProps, 'view'> {
+  layer: number;
+  head: number;
+  view: Signal<TokenAttentionProps['view']>;
+}
+
+/** The weights of one head, with a heading and the choice of the view. */
+export const HeadAttention = ({ layer, head, view, ...rest }: HeadAttentionProps) => (
+  <div>
+    <div class="bar">
+      <h3>
+        Layer {layer + 1}, head {head + 1}
+      </h3>
+      <Choice
+        label="View"
+        state={view}
+        options={[
+          ['lines', 'lines'],
+          ['map', 'heat map'],
+        ]}
+      />
+    </div>
+    <TokenAttention view={view.value} {...rest} />
+  </div>
+);
+
 /** Smaller weights are not drawn as lines. */
 const minDrawnWeight = 0.04;
 
-export function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
+function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
   const column = useSignal<number | null>(null);
   const length = tokens.length;

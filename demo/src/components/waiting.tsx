@@ -1,6 +1,6 @@
 /** Stands in for a result until the module or the model has loaded, or explains why it cannot be loaded. */
 import { build, failure, heed, shippedProgress } from '../engine/heed';
-import { Notice } from './controls';
+import { Notice, RetryNotice } from './controls';
 import { percent } from './numbers';
 
 const requirement =
@@ -30,16 +30,7 @@ function LoadingBar() {
 
 function Failed({ code, message }: { code?: string; message: string }) {
   if (code !== 'UNSUPPORTED')
-    return (
-      <Notice kind="alert" title="heed could not start. ">
-        <p>{message}</p>
-        <p>
-          <button type="button" onClick={() => location.reload()}>
-            Try again
-          </button>
-        </p>
-      </Notice>
-    );
+    return <RetryNotice title="heed could not start. " message={message} retry={() => location.reload()} />;
   if (build.value === 'auto')
     return (
       <Notice kind="alert" title="This browser does not support heed. ">

@@ -42,6 +42,12 @@ const embedded = async (files: object, dtype: 'fp32' | 'q8', given: object | str
 const cosines = (a: Awaited<ReturnType<typeof embedded>>, b: typeof a) =>
   a.toArray<number[][]>().map((row, n) => similarity([row], [b.toArray<number[][]>()[n]!]).data[0]!);
 
+/** A file's tensors as `writeSafetensors` takes them. */
+function listed(file: Uint8Array) {
+  const entries = header(file);
+  return [...tensorsOf(file)].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
+}
+
 describe('int8', () => {
   const original = bertFiles(sizes);
 
@@ -101,13 +107,7 @@ describe('int8', () => {
   });
 
   test('a tensor that is no weight, whatever its name ends in, and matrices that stay floats', async () => {
-    const entries = header(original['model.safetensors']!);
-    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({
-      name,
-      dtype: entries[name].dtype,
-      shape,
-      data,
-    }));
+    const all = listed(original['model.safetensors']!);
     const extra = { name: 'logit_scale', dtype: 'F32', shape: [], data: new Float32Array([2]) };
     const given = { ...original, 'model.safetensors': writeSafetensors([...all, extra]) };
     const { files, report } = await heed.quantize(given);
@@ -164,13 +164,7 @@ describe('int8', () => {
   });
 
   test('shards become one file', async () => {
-    const entries = header(original['model.safetensors']!);
-    const all = [...tensorsOf(original['model.safetensors']!)].map(([name, { data, shape }]) => ({
-      name,
-      dtype: entries[name].dtype,
-      shape,
-      data,
-    }));
+    const all = listed(original['model.safetensors']!);
     const parts = [all.slice(0, 10), all.slice(10)];
     const file = (i: number) => `model-0000${i + 1}-of-00002.safetensors`;
     const { 'model.safetensors': _, ...others } = original;

@@ -9,6 +9,8 @@ import type { SignalLike } from '../platform.js';
 import { elementCount } from '../tensor.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
+import type { ModelConfig } from './model.js';
+import { labelsIn } from './model-config.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
 import { openConfig, peek } from './static-folder.js';
@@ -19,26 +21,15 @@ export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revi
   signal?: SignalLike;
 }
 
-export interface Inspection {
-  /** config.json's model_type. */
-  family: string;
+export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 'hasTokenizer' | 'maskToken'> {
   /** Why `fromPretrained` would refuse the folder; null if nothing speaks against it so far. */
   problem: string | null;
-  vocabSize: number;
-  embedDim: number;
-  numLayers: number;
-  numHeads: number;
-  feedForwardDim: number;
   /** The architecture's limit on a text's tokens. */
   maxLength: number;
   /** Numbers in the tensors that the model uses, heads included. */
   parameterCount: number;
   /** Types of the encoder's matrices: 'F32', 'F16', 'BF16', 'I8', 'U8' (4 bits). */
   storage: string[];
-  pooling: string;
-  normalize: boolean;
-  prompts: Record<string, string>;
-  labels: string[];
   /** The files that `fromPretrained` reads, with their bytes; null if the server does not say. */
   files: { path: string; bytes: number | null }[];
   /** The bytes of all these files, which are the same for both dtypes; null if a server does not say all. */
@@ -47,8 +38,6 @@ export interface Inspection {
   memory: { fp32: number; q8: number };
   /** What the folder lacks: files without which something does not work. */
   missing: string[];
-  /** Tensors that the model does not use. */
-  unusedTensors: string[];
 }
 
 const schema = {
@@ -142,7 +131,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     pooling: sentence?.pooling.join('+') ?? 'mean',
     normalize: sentence?.normalize ?? false,
     prompts: sentence?.prompts ?? {},
-    labels: (settings!.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
+    labels: labelsIn(settings!),
     files,
     download: { fp32: download, q8: download },
     memory: {

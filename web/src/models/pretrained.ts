@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, formatShape, invalid, invalidFile } from '../error.js';
+import { calling, describe, formatShape, invalid } from '../error.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
@@ -32,6 +32,7 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
+import { modelConfig } from './model-config.js';
 import { padHeads, padRows, padWeights } from './padding.js';
 import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
@@ -42,9 +43,6 @@ import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, mak
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
-
-/** Tokens whose logits over the vocabulary are in memory at a time. */
-const SPARSE_TOKENS = 32;
 
 /** Loads the encoder in a model's folder. `options` have been checked; `folder`: the source's, if it is open already. */
 export async function loadPretrained(
@@ -115,8 +113,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
 
   constructor(runtime: Runtime, loaded: LoadedModel, parts: Parts, dtype: 'fp32' | 'q8' = 'fp32') {
     super('PretrainedModel', runtime, parts);
-    const { config, settings, tokenizer, sentence, family, type, heads: tensors, storage, unused } = loaded;
-    const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim, positionOffset, eps } = config;
+    const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
+    const { positionOffset, eps } = config;
     this.#core = config;
     this.sentence = sentence;
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
@@ -125,26 +123,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     this.headContext = { core: runtime.core, tensors, settings, type, eps };
     this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
-    this.config = {
-      family: type,
-      dtype,
-      storage,
-      vocabSize,
-      embedDim,
-      numLayers,
-      numHeads,
-      feedForwardDim,
-      maxLength,
-      parameterCount: parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0),
-      pooling: sentence.pooling.join('+'),
-      normalize: sentence.normalize,
-      prompts: sentence.prompts,
-      labels: (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label)),
-      problemType: (settings.get('problem_type') as string | undefined) ?? null,
-      hasTokenizer: tokenizer !== null,
-      maskToken: tokenizer && (['[MASK]', '<mask>'].find((token) => tokenizer.idOf(token) !== undefined) ?? null),
-      unusedTensors: unused,
-    };
+    const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
+    this.config = modelConfig(loaded, dtype, maxLength, parameterCount);
   }
 
   async encode<A extends boolean, S extends boolean, P extends boolean>(
@@ -278,8 +258,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { isTied, bias, takesVectors } = found;
     const { pooling, normalize } = this.sentence;
     const prompt = takesVectors ? this.prompt() : '';
-    const skipped = this.tokensOf(prompt);
-    const rows = await this.#allRows(readInput(input), read, pieceOptions, prompt);
+    const given = readInput(input);
+    const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
+    const rows = await this.#allRows(given, read, pieceOptions, prompt);
     const { embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
@@ -332,16 +313,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         let at = 0;
         for (const { ids } of piece) {
           const pooling = new SparsePooling(vocabSize, this.sentence.sparseSums);
-          // A few tokens at a time: logits are as wide as the vocabulary.
-          const end = at + ids.length;
-          for (let count = 0; at < end; at += count) {
-            count = Math.min(SPARSE_TOKENS, end - at);
-            const rows = { data: hidden.slice(at * embedDim, (at + count) * embedDim), shape: [count, embedDim] };
-            const { data, shape } = this.#logits(head, rows);
-            if (shape[1] !== vocabSize)
-              throw invalidFile('decoder', `${vocabSize} rows, the vocab_size of config.json`, `${shape[1]}`);
-            pooling.add(data, head.isTied ? head.bias : undefined);
-          }
+          const rows = hidden.subarray(at, at + ids.length * embedDim);
+          at += rows.length;
+          pooling.addRows(rows, embedDim, head.isTied ? head.bias : undefined, (few) => this.#logits(head, few));
           vectors.push(pooling.vector());
         }
       },

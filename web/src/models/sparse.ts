@@ -1,5 +1,9 @@
 /** Sparse vectors of masked language models (SPLADE: Formal et al. 2021, arXiv:2107.05720). */
-import { guarded, invalid } from '../error.js';
+import type { RawTensor } from '../core.js';
+import { guarded, invalid, invalidFile } from '../error.js';
+
+/** Tokens whose logits over the vocabulary are in memory at a time. */
+const TOKENS = 32;
 
 /** A vector over the vocabulary: its positive entries, in ascending order of their token ids. */
 export interface SparseVector {
@@ -27,6 +31,23 @@ export class SparsePooling {
         if (this.#sums) weights[j]! += Math.log1p(Math.max(0, logit));
         else if (!(logit <= weights[j]!)) weights[j] = logit; // also NaN
       }
+  }
+
+  /** Adds the hidden rows of some tokens, [tokens, E]; `logitsOf` computes their logits, of which only a few tokens' are in memory at a time. */
+  addRows(
+    hidden: Float32Array,
+    embedDim: number,
+    bias: Float32Array | undefined,
+    logitsOf: (rows: RawTensor) => RawTensor,
+  ): void {
+    const vocabSize = this.#weights.length;
+    for (let at = 0; at < hidden.length; at += TOKENS * embedDim) {
+      const rows = hidden.slice(at, at + TOKENS * embedDim);
+      const { data, shape } = logitsOf({ data: rows, shape: [rows.length / embedDim, embedDim] });
+      if (shape[1] !== vocabSize)
+        throw invalidFile('decoder', `${vocabSize} rows, the vocab_size of config.json`, `${shape[1]}`);
+      this.add(data, bias);
+    }
   }
 
   vector(): SparseVector {

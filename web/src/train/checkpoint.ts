@@ -225,8 +225,8 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const wrong = state.layers.findIndex(({ dropout }, i) => dropout.length !== words[i]!.length);
   if (wrong >= 0)
     throw broken(`${words[wrong]!.length} numbers for the dropout of ${ours.split(', ')[wrong]}`, 'others');
-  const stranger = state.frozen.find((each) => !known.has(each));
-  if (stranger !== undefined) throw broken('frozen parameters of the model', describe(stranger));
+  const unexpected = state.frozen.find((each) => !known.has(each));
+  if (unexpected !== undefined) throw broken('frozen parameters of the model', describe(unexpected));
   const values = new Map([...tensors].filter(([key]) => key.startsWith('model.')));
   const writes = fitState(
     name,

@@ -1,14 +1,14 @@
 /** Layers composed to models: `Module`, the base of a user's own, and `Sequential`. */
-import { calling, describe, invalid } from '../error.js';
+import { describe, invalid } from '../error.js';
 import { Layer } from '../layers/layer.js';
-import { fitState, type StateDict } from '../layers/state-dict.js';
+import type { StateDict } from '../layers/state-dict.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import { dispose } from '../platform.js';
 import { readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { Batches, Examples } from './batches.js';
 import { type FitOptions, type History, startFit } from './fit.js';
 import type { IndexInput } from './indices.js';
-import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
+import { matching, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
 import type { Tape } from './tape.js';
 import { type Differentiate, type Differentiated, hasRandomValues, readBackward, type Trainable } from './trainable.js';
 import { allLayers } from './tree.js';
@@ -96,13 +96,7 @@ export abstract class Module implements Trainable {
     const listed = layersOf(this).flatMap(([{ raw }, prefix]) =>
       raw.parameters().map(({ name, shape }, index) => ({ raw, index, name: prefix + name, shape })),
     );
-    const writes = fitState(argument, listed, state);
-    calling(argument, () => {
-      for (const { index, firstRow, bytes } of writes) {
-        const { raw, index: own } = listed[index]!;
-        raw.writeParameter(own, firstRow, bytes, 'F32', null);
-      }
-    });
+    writeState(argument, listed, state);
     return this;
   }
 

@@ -2,7 +2,7 @@
 import type { RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import { fitState, type StateDict } from '../layers/state-dict.js';
+import type { StateDict } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
 import { parameterRowsOf } from '../models/families.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
@@ -19,7 +19,7 @@ import { dropoutRates } from './dropout-rates.js';
 import { HeadLayers } from './head-layers.js';
 import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
 import { toResult } from './loss.js';
-import { type HasParameters, type NamePattern, type Parameter, parametersOf } from './parameters.js';
+import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
 import { tracked } from './recording.js';
 import type { ModuleState, Recording } from './scope.js';
 import type { Tape } from './tape.js';
@@ -234,13 +234,7 @@ class Trained extends LocalModel implements TrainableModel {
         return name === null ? [] : [{ raw, index, name, shape: listed.shape }];
       }),
     );
-    const writes = fitState(argument, listed, state);
-    calling(argument, () => {
-      for (const { index, firstRow, bytes } of writes) {
-        const { raw, index: own } = listed[index]!;
-        raw.writeParameter(own, firstRow, bytes, 'F32', null);
-      }
-    });
+    writeState(argument, listed, state);
     return this;
   }
 

@@ -15,6 +15,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/row_parts.h"
 #include "gemm/attention_products.h"
 #include "gemm/simd.h"
 #include "ops/key_selection.h"
@@ -63,14 +64,6 @@ float scoreGradient(float* exponentials, float sum, float* products, const float
     if (kept) simd::store(exponentials + j, wasm_f32x4_mul(weight, simd::load(kept + j)));
   }
   return e;
-}
-
-/// Rows [begin, end) of the columns of head h. Empty ranges get the address of `all`, because theirs may be out of
-/// bounds.
-template <class View>
-View headRows(View all, Index begin, Index end, Index h, Index width) {
-  const Index offset = begin < end ? begin * all.outerStride() + h * width : 0;
-  return view(all.data() + offset, end - begin, width, all.outerStride());
 }
 
 /// One head of one sequence.

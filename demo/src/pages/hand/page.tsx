@@ -1,5 +1,6 @@
 /** Attention by hand: every step from the input to the output, as matrices with a shared focus. */
 import { Notice } from '../../components/controls';
+import { Examples } from '../../components/examples';
 import { Waiting } from '../../components/waiting';
 import { Explanation } from './explanation';
 import { PositionPlots } from './positions';
@@ -19,7 +20,7 @@ export function HandPage() {
           edit a number.
         </p>
       </header>
-      <Examples />
+      <Examples examples={presets} chosen={hand.preset.value} choose={({ id }) => choosePreset(id)} />
       <div class="workbench">
         <Settings />
         <div class="flow">
@@ -32,24 +33,6 @@ export function HandPage() {
         </div>
       </div>
     </>
-  );
-}
-
-function Examples() {
-  const chosen = hand.preset.value;
-  return (
-    <section class="examples" aria-label="Examples">
-      <div class="presets">
-        {presets.map(({ id, name }) => (
-          <button type="button" key={id} aria-pressed={chosen === id} onClick={() => choosePreset(id)}>
-            {name}
-          </button>
-        ))}
-      </div>
-      <p class="hint" aria-live="polite">
-        {presets.find(({ id }) => id === chosen)?.notice}
-      </p>
-    </section>
   );
 }
 

@@ -1,12 +1,9 @@
 /** Examples, each with a hint of what to look for. */
+import type { Example } from '../../components/examples';
 import type { Focus } from '../../components/focus';
 import { type HandSettings, setAll } from './state';
 
-interface Preset {
-  id: string;
-  name: string;
-  /** What to look for. */
-  notice: string;
+interface Preset extends Example {
   /** The focus at the start; default: the third query. */
   at?: Focus;
   settings: Partial<HandSettings>;

@@ -1,7 +1,7 @@
 /** The page's end of the worker that trains. */
 import type { Failure } from '../../engine/failure';
 import { build } from '../../engine/heed';
-import type { Role, WorkerCommand, WorkerReport } from '../../engine/learning/learning-worker';
+import type { Role, WorkerCommand, WorkerReport } from '../../engine/learning/learning-handler';
 
 export interface Connection {
   send(command: WorkerCommand): void;

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { Notice } from '../../components/controls';
+import { RetryNotice } from '../../components/controls';
 import { Waiting } from '../../components/waiting';
 import { asFailure, type Failure } from '../../engine/failure';
 import { ready } from '../../engine/heed';
@@ -39,14 +39,11 @@ export function LearningPage() {
       {!ready.value && <Waiting what="The model" />}
       {ready.value && Content && <Content />}
       {failure.value && (
-        <Notice kind="alert" title="This page could not be loaded. ">
-          <p>{failure.value.message}</p>
-          <p>
-            <button type="button" onClick={() => location.reload()}>
-              Try again
-            </button>
-          </p>
-        </Notice>
+        <RetryNotice
+          title="This page could not be loaded. "
+          message={failure.value.message}
+          retry={() => location.reload()}
+        />
       )}
       {ready.value && !Content && !failure.value && (
         <p class="waiting" role="status">

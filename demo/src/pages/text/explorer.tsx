@@ -1,7 +1,7 @@
 /** The views of a model on the reader's sentences: attention, similarity, hidden states. */
-import { Choice, Notice } from '../../components/controls';
+import { Notice } from '../../components/controls';
 import { milliseconds, plural, short } from '../../components/numbers';
-import { TokenAttention } from '../../components/token-attention';
+import { HeadAttention } from '../../components/token-attention';
 import { HeadEffect, HeadGrid } from './heads';
 import { Projection } from './projection';
 import { Similarity } from './similarity';
@@ -103,22 +103,14 @@ function Attention({ explorer }: { explorer: Explorer }) {
           <HeadGrid explorer={explorer} view={current} />
           <HeadEffect explorer={explorer} />
         </div>
-        <div>
-          <div class="bar">
-            <h3>
-              Layer {l + 1}, head {h + 1}
-            </h3>
-            <Choice
-              label="View"
-              state={view}
-              options={[
-                ['lines', 'lines'],
-                ['map', 'heat map'],
-              ]}
-            />
-          </div>
-          <TokenAttention tokens={current.tokens} weights={current.weights[l]![h]!} view={view.value} pinned={token} />
-        </div>
+        <HeadAttention
+          layer={l}
+          head={h}
+          view={view}
+          tokens={current.tokens}
+          weights={current.weights[l]![h]!}
+          pinned={token}
+        />
       </div>
     </section>
   );

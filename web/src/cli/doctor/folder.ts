@@ -128,7 +128,7 @@ function checkCache(folder: string): FolderReport {
     {
       name: 'absent',
       ok: true,
-      message: `${absent} files of which the cache knows that the server does not have them`,
+      message: `${absent} files are recorded as missing on the server`,
     },
     ...damaged.map((name) => ({ name, ok: false, message: 'damaged: delete it, and the next load fetches it again' })),
   ];

@@ -85,9 +85,13 @@ export async function loadAdapter(model: TrainableModel, source: ModelSource): P
       return () => parameter.write(new Tensor(data, shape));
     });
     const known = new Set(parameters.map(({ name }) => PREFIX + name));
-    const stranger = [...tensors.keys()].find((name) => !known.has(name));
-    if (stranger !== undefined)
-      throw invalidFile(weightsFile.name, `tensors of the modules ${model.lora!.modules.join(', ')}`, `'${stranger}'`);
+    const unexpected = [...tensors.keys()].find((name) => !known.has(name));
+    if (unexpected !== undefined)
+      throw invalidFile(
+        weightsFile.name,
+        `tensors of the modules ${model.lora!.modules.join(', ')}`,
+        `'${unexpected}'`,
+      );
     for (const write of writes) write();
   } catch (error) {
     model.mergeLora(); // still zeros

@@ -18,7 +18,7 @@ import {
 import type { SignalLike } from '../../platform.js';
 import type { Tensor, TensorLike } from '../../tensor.js';
 import type { Batch, ExampleValues } from '../batches.js';
-import { type FitProgress, fraction, type History, patience, startFit } from '../fit.js';
+import { type FitProgress, type History, patience, startFit } from '../fit.js';
 import { lossesOf } from '../losses.js';
 import type { Sequential } from '../module.js';
 import { Optimizer } from '../optimizer.js';
@@ -26,8 +26,8 @@ import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { trainingOf } from './busy.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
-import { type ClassifierExample, type ExampleSet, labelsOf, readExamples, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
+import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
+import { type CheckpointOptions, checkpointSchema, decay, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { type ClassifierMetrics, measure, predictedLabels } from './metrics.js';
 
@@ -105,8 +105,8 @@ const schema = {
   epochs: optional(size, null),
   batchSize: optional(size, 16),
   lr: optional(positive, null),
-  weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), null),
-  validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
+  weightDecay: optional(decay, null),
+  validation: optional(heldOut, null),
   earlyStopping: optional(patience, null),
   classWeight: optional(classWeights, null),
   ...checkpointSchema,
@@ -165,9 +165,9 @@ function readData(examples: unknown, { validation, seed }: OptionsRead): Data {
   if (validation === null) return { all: given, trained: range(0, count), held: [], labels };
   if (typeof validation === 'number') return { all: given, labels, ...split(given, validation, seed, argument) };
   const others = readExamples(argument, validation, given);
-  const stranger = others.labels.flat().find((label) => !labels.includes(label));
-  if (stranger !== undefined)
-    throw invalid(argument, `labels that are trained (${labels.join(', ')})`, describe(stranger));
+  const unexpected = others.labels.flat().find((label) => !labels.includes(label));
+  if (unexpected !== undefined)
+    throw invalid(argument, `labels that are trained (${labels.join(', ')})`, describe(unexpected));
   const all = {
     ...given,
     texts: [...given.texts, ...others.texts],
@@ -384,9 +384,9 @@ function weightsOf({ labels: given }: ExampleSet, labels: readonly string[], by:
     const counts = labels.map((label) => given.filter((list) => list.includes(label)).length);
     return counts.map((count) => given.length / (labels.length * Math.max(1, count)));
   }
-  const stranger = Object.keys(by).find((label) => !labels.includes(label));
-  if (stranger !== undefined)
-    throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(stranger));
+  const unexpected = Object.keys(by).find((label) => !labels.includes(label));
+  if (unexpected !== undefined)
+    throw invalid(argument, `labels of the examples (${labels.join(', ')})`, describe(unexpected));
   return labels.map((label) => by[label] ?? 1);
 }
 
@@ -412,12 +412,12 @@ export async function evaluateClassifier(
   const read = readOptions(name, { signal }, options);
   const set = readExamples(`${name}: examples`, examples);
   const { labels } = model.config;
-  const stranger = set.labels.flat().find((label) => !labels.includes(label));
-  if (stranger !== undefined)
+  const unexpected = set.labels.flat().find((label) => !labels.includes(label));
+  if (unexpected !== undefined)
     throw invalid(
       `${name}: examples`,
       `labels of the model (${labels.join(', ') || 'it has none'})`,
-      describe(stranger),
+      describe(unexpected),
     );
   const call = { ...read, textPairs: set.textPairs };
   const { logits } = await model.predict('sequence-classification', set.texts, call as object);

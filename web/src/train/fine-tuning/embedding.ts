@@ -17,7 +17,7 @@ import {
 import type { SignalLike } from '../../platform.js';
 import { Tensor, type TensorLike } from '../../tensor.js';
 import type { Batch } from '../batches.js';
-import { type FitProgress, fraction, type History, patience } from '../fit.js';
+import { type FitProgress, type History, patience } from '../fit.js';
 import { Loss } from '../loss.js';
 import { lossesOf } from '../losses.js';
 import { operationsOf } from '../operations.js';
@@ -25,8 +25,8 @@ import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
-import { type ExampleSet, labelsOf, randomOf, readExamples, readText, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, fitEncoder } from './fit-encoder.js';
+import { type ExampleSet, heldOut, labelsOf, randomOf, readExamples, readText, split, subset } from './examples.js';
+import { type CheckpointOptions, checkpointSchema, decay, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
 
 /** Two texts that belong together. */
@@ -99,8 +99,8 @@ const schema = {
   chunkSize: optional(size, 64),
   scale: optional(positive, 20),
   lr: optional(positive, null),
-  weightDecay: optional((value, name) => (value === 0 ? 0 : positive(value, name)), 1e-2),
-  validation: optional((value, name) => (typeof value === 'number' ? fraction(value, name) : (value as object)), null),
+  weightDecay: optional(decay, 1e-2),
+  validation: optional(heldOut, null),
   earlyStopping: optional(patience, null),
   ...checkpointSchema,
   seed,

@@ -1,7 +1,8 @@
 /** The examples of `trainClassifier`: reading, checking and splitting them. */
 import { describe, guarded, type HeedError, invalid } from '../../error.js';
-import { lengthOf, listOf, requireKnown, text } from '../../options.js';
+import { lengthOf, listOf, type Reader, requireKnown, text } from '../../options.js';
 import { generator, shuffled } from '../batches.js';
+import { fraction } from '../fit.js';
 
 /** A text, or with `pair` a pair of texts, and its label, or with `labels` those of its labels that hold. */
 export interface ClassifierExample {
@@ -24,6 +25,10 @@ export interface ExampleSet {
 }
 
 const labelList = listOf(text, 'an array of labels');
+
+/** The option `validation`: a fraction of the examples, or examples, which are read later. */
+export const heldOut: Reader<number | object> = (value, name) =>
+  typeof value === 'number' ? fraction(value, name) : (value as object);
 
 function fault(at: string, expected: string, got: string, hint?: string): HeedError {
   return invalid(at, expected, got, 'INVALID_ARGUMENT', hint === undefined ? {} : { hint });

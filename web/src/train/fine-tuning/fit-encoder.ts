@@ -1,6 +1,6 @@
 /** The loop that trains an encoder: AdamW with a warm-up, clipping, and checkpoints. */
 import { invalid } from '../../error.js';
-import { callback, legal, optional } from '../../options.js';
+import { callback, legal, optional, positive, type Reader } from '../../options.js';
 import { checkpointsOf } from '../checkpoint.js';
 import { type FitOptions, type FitProgress, type History, startFit } from '../fit.js';
 import { Optimizer } from '../optimizer.js';
@@ -26,6 +26,9 @@ export const checkpointSchema = {
     null,
   ),
 };
+
+/** The option `weightDecay`. */
+export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
 
 /** The part of the steps in which the learning rate rises. */
 const WARMUP = 0.1;

@@ -1,7 +1,8 @@
 /** The shipped model learns the reader's labels. */
 import { batch } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { CopyButton, Notice } from '../../../components/controls';
+import { CopyButton, Notice, RetryNotice } from '../../../components/controls';
+import { Examples } from '../../../components/examples';
 import { ownExamples, ownTest, sample } from '../state';
 import { Editor } from './editor';
 import { LeftOut } from './left-out';
@@ -25,16 +26,25 @@ export function Labels() {
   useEffect(follow, []);
   return (
     <>
-      <Samples />
+      <Examples
+        label="Example sets"
+        examples={samples}
+        chosen={ownExamples.value ? undefined : chosenSample.value.id}
+        choose={({ id }) =>
+          batch(() => {
+            sample.value = id;
+            ownExamples.value = null;
+            ownTest.value = null;
+          })
+        }
+        otherwise="Write a text and its label in each row. A dozen examples are a good start."
+      />
       {unavailable.value && (
-        <Notice kind="alert" title="The model could not be loaded for learning. ">
-          <p>{unavailable.value.message}</p>
-          <p>
-            <button type="button" onClick={retry}>
-              Try again
-            </button>
-          </p>
-        </Notice>
+        <RetryNotice
+          title="The model could not be loaded for learning. "
+          message={unavailable.value.message}
+          retry={retry}
+        />
       )}
       {failure.value && (
         <Notice kind="alert" title="The examples could not be learned. ">
@@ -62,35 +72,6 @@ export function Labels() {
         </div>
       </div>
     </>
-  );
-}
-
-function Samples() {
-  const chosen = ownExamples.value ? undefined : chosenSample.value;
-  return (
-    <section class="examples" aria-label="Example sets">
-      <div class="presets">
-        {samples.map(({ id, name }) => (
-          <button
-            type="button"
-            key={id}
-            aria-pressed={id === chosen?.id}
-            onClick={() =>
-              batch(() => {
-                sample.value = id;
-                ownExamples.value = null;
-                ownTest.value = null;
-              })
-            }
-          >
-            {name}
-          </button>
-        ))}
-      </div>
-      <p class="hint" aria-live="polite">
-        {chosen?.notice ?? 'Write a text and its label in each row. A dozen examples are a good start.'}
-      </p>
-    </section>
   );
 }
 

@@ -1,10 +1,8 @@
 /** Example sets to begin with. */
+import type { Example } from '../../../components/examples';
 import type { LabelledText } from '../../../engine/learning/examples';
 
-export interface Sample {
-  id: string;
-  name: string;
-  notice: string;
+export interface Sample extends Example {
   test: string;
   examples: LabelledText[];
 }
@@ -17,7 +15,7 @@ export const samples: Sample[] = [
     id: 'topics',
     name: 'Three topics',
     notice:
-      'Six sentences per label are enough to tell most others on these topics apart: the encoder knows the words already, only a layer on its vectors is trained.',
+      'Six sentences per label are enough to tell most others on these topics apart: the encoder is trained already; only a layer on its vectors learns.',
     test: 'Add the onions and let them simmer.',
     examples: labelled({
       cooking: [

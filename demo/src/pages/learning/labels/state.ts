@@ -3,7 +3,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { asFailure, type Failure } from '../../../engine/failure';
 import type { Explanation, Taught, Tested } from '../../../engine/learning/classifier';
 import { checkExamples, type LabelledText } from '../../../engine/learning/examples';
-import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learning-worker';
+import type { TeacherMethod, WorkerReport } from '../../../engine/learning/learning-handler';
 import { latest } from '../../../state/latest';
 import { fitsLink } from '../../../state/url';
 import { type Connection, connect } from '../connection';

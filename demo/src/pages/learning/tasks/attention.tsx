@@ -1,7 +1,6 @@
 /** The attention weights of every head on the sequence, and one of them large. */
-import { Choice } from '../../../components/controls';
 import { HeatMap } from '../../../components/heat-map';
-import { TokenAttention } from '../../../components/token-attention';
+import { HeadAttention } from '../../../components/token-attention';
 import { symbol } from '../../../engine/learning/tasks';
 import { shownHead } from '../state';
 import { frame, training } from './session';
@@ -40,28 +39,15 @@ export function Attention() {
             </div>
           ))}
         </fieldset>
-        <div>
-          <div class="bar">
-            <h3>
-              Layer {l + 1}, head {h + 1}
-            </h3>
-            <Choice
-              label="View"
-              state={shownHead.view}
-              options={[
-                ['lines', 'lines'],
-                ['map', 'heat map'],
-              ]}
-            />
-          </div>
-          <TokenAttention
-            tokens={ids.map((id, position) => symbol(id) + subscript(position + 1))}
-            weights={weights[l]![h]!}
-            view={shownHead.view.value}
-            pinned={shownHead.token}
-            changing={training.value}
-          />
-        </div>
+        <HeadAttention
+          layer={l}
+          head={h}
+          view={shownHead.view}
+          tokens={ids.map((id, position) => symbol(id) + subscript(position + 1))}
+          weights={weights[l]![h]!}
+          pinned={shownHead.token}
+          changing={training.value}
+        />
       </div>
     </section>
   );

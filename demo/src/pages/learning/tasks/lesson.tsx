@@ -1,6 +1,7 @@
 /** A small transformer learns a task before the reader's eyes. */
 import { useEffect } from 'preact/hooks';
-import { Notice } from '../../../components/controls';
+import { Notice, RetryNotice } from '../../../components/controls';
+import { Examples } from '../../../components/examples';
 import { lesson, setLesson } from '../state';
 import { Attention } from './attention';
 import { Curves } from './curves';
@@ -18,7 +19,11 @@ export function Lesson() {
   }, []);
   return (
     <>
-      <Examples />
+      <Examples
+        examples={presets}
+        chosen={lesson.preset.value}
+        choose={({ id, settings }) => setLesson({ ...settings, preset: id })}
+      />
       <div class="workbench">
         <Settings />
         <div class="flow">
@@ -34,41 +39,9 @@ export function Lesson() {
   );
 }
 
-function Examples() {
-  const chosen = lesson.preset.value;
-  return (
-    <section class="examples" aria-label="Examples">
-      <div class="presets">
-        {presets.map(({ id, name, settings }) => (
-          <button
-            type="button"
-            key={id}
-            aria-pressed={chosen === id}
-            onClick={() => setLesson({ ...settings, preset: id })}
-          >
-            {name}
-          </button>
-        ))}
-      </div>
-      <p class="hint" aria-live="polite">
-        {presets.find(({ id }) => id === chosen)?.notice}
-      </p>
-    </section>
-  );
-}
-
 function Views() {
   if (unavailable.value)
-    return (
-      <Notice kind="alert" title="Training could not start. ">
-        <p>{unavailable.value.message}</p>
-        <p>
-          <button type="button" onClick={retry}>
-            Try again
-          </button>
-        </p>
-      </Notice>
-    );
+    return <RetryNotice title="Training could not start. " message={unavailable.value.message} retry={retry} />;
   if (!frame.value || !measured.value)
     return (
       <p class="waiting" role="status">

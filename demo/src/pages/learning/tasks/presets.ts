@@ -1,11 +1,8 @@
 /** Examples, each with a sentence that says what to look for. tests/demo/learning.test.ts trains each of them, so that the sentences are true. */
+import type { Example } from '../../../components/examples';
 import type { LessonSettings } from '../state';
 
-interface Preset {
-  id: string;
-  name: string;
-  /** What to look for. */
-  notice: string;
+interface Preset extends Example {
   settings: Partial<LessonSettings>;
 }
 

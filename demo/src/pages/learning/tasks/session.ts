@@ -1,7 +1,7 @@
-/** What the page knows of the training in the worker. */
+/** The state of the training in the worker. */
 import { computed, effect, signal } from '@preact/signals';
 import type { Failure } from '../../../engine/failure';
-import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-worker';
+import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-handler';
 import type { Frame } from '../../../engine/learning/session';
 import type { TrainerSettings } from '../../../engine/learning/trainer';
 import { type Connection, connect } from '../connection';

@@ -1,0 +1,39 @@
+/** What a loaded model tells about itself. */
+import type { Settings } from './config.js';
+import type { LoadedModel } from './load.js';
+import type { ModelConfig } from './model.js';
+
+/** The names of the labels of a classifier; none for other models. */
+export function labelsIn(settings: Settings): string[] {
+  return (settings.record('id2label')?.entries() ?? []).map(([, label]) => String(label));
+}
+
+/** `maxLength`: the number of tokens that texts are cut to; `parameterCount`: of the encoder's parameters. */
+export function modelConfig(
+  { config, settings, tokenizer, sentence, type, storage, unused }: LoadedModel,
+  dtype: 'fp32' | 'q8',
+  maxLength: number,
+  parameterCount: number,
+): ModelConfig {
+  const { vocabSize, embedDim, numLayers, numHeads, feedForwardDim } = config;
+  return {
+    family: type,
+    dtype,
+    storage,
+    vocabSize,
+    embedDim,
+    numLayers,
+    numHeads,
+    feedForwardDim,
+    maxLength,
+    parameterCount,
+    pooling: sentence.pooling.join('+'),
+    normalize: sentence.normalize,
+    prompts: sentence.prompts,
+    labels: labelsIn(settings),
+    problemType: (settings.get('problem_type') as string | undefined) ?? null,
+    hasTokenizer: tokenizer !== null,
+    maskToken: tokenizer && (['[MASK]', '<mask>'].find((token) => tokenizer.idOf(token) !== undefined) ?? null),
+    unusedTensors: unused,
+  };
+}
