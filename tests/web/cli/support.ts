@@ -22,7 +22,10 @@ export interface Ended {
   code: number | null;
 }
 
-const { FORCE_COLOR: _, NO_COLOR: __, ...plainEnv } = process.env;
+/** The environment without the variables by which Node decides whether to print colours, `CI` among them. */
+const plainEnv = { ...process.env };
+for (const name of ['CI', 'FORCE_COLOR', 'NODE_DISABLE_COLORS', 'NO_COLOR', 'TEAMCITY_VERSION', 'TMUX'])
+  delete plainEnv[name];
 
 /** Starts `heed`. */
 export function start(args: string[], { env = {}, input = '' as string | null } = {}) {
