@@ -1,5 +1,5 @@
 /**
- * How long the demo page's main thread is held while one types: the longest tasks in a trace of Chromium, in the thread's own time.
+ * How long the demo page's main thread is held while one types or watches it learn: the longest tasks in a trace of Chromium, in the thread's own time.
  *
  *     node bench/page-responsiveness.mjs
  *
@@ -45,6 +45,20 @@ const scenarios = {
     await page.getByRole('link', { name: 'By hand' }).click();
     await page.locator('#x input').first().click();
     await page.keyboard.type('-1.25', { delay: 40 });
+  },
+  async 'opening “Learning”, and watching 100 steps of training'(page) {
+    await page.getByRole('link', { name: 'Learning' }).click();
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    const done = () => Number.parseInt(document.querySelector('.figures strong').textContent, 10) >= 100;
+    await page.waitForFunction(done, null, { timeout: 120_000 });
+    await page.getByRole('button', { name: 'Pause' }).click();
+  },
+  async 'typing an example in “Teach it your labels”'(page) {
+    await page.getByText('Teach it your labels').click();
+    await page.locator('.mattered li').first().waitFor({ timeout: 120_000 });
+    await page.getByLabel('Text 1', { exact: true }).click();
+    await page.keyboard.press('End');
+    await page.keyboard.type(' with salt and butter', { delay: 40 });
   },
 };
 
@@ -100,7 +114,7 @@ export function pageReport({ rounds, rows }) {
   return [
     '## Responsiveness of the demo',
     '',
-    `Main-thread tasks in Chromium while a user types, in CPU time of that thread; medians over ${rounds} rounds. Tasks of 50 ms or more make a page feel slow.`,
+    `Main-thread tasks in Chromium while a user types or watches, in CPU time of that thread; medians over ${rounds} rounds. Tasks of 50 ms or more make a page feel slow.`,
     '',
     '| | longest task, ms | tasks over 50 ms |',
     '| --- | --- | --- |',

@@ -251,6 +251,23 @@ describe('a session', () => {
     session.dispose();
   });
 
+  it('computes the step that is drawn next, and no more, while the page draws', async () => {
+    const { session, handle, frame, until } = begin();
+    handle({ type: 'pace', everyStep: true });
+    handle({ type: 'train' });
+    await until(() => frame().snapshot.step >= 2);
+    const drawn = frame().snapshot.step;
+    for (let task = 0; task < 20; task++) await new Promise((resolve) => setTimeout(resolve));
+    expect(frame().snapshot.step).toBe(drawn);
+    handle({ type: 'drawn' }); // what waited is posted at once
+    expect(frame().snapshot.step).toBe(drawn + 1);
+    expect(frame().gradients!.every(({ norm }) => norm > 0)).toBe(true);
+    handle({ type: 'pause' });
+    handle({ type: 'drawn' });
+    expect(frame()).toMatchObject({ training: false, snapshot: { step: drawn + 2 } });
+    session.dispose();
+  });
+
   it('thins out what it has saved', () => {
     const { session, handle, frame } = begin({ width: 32, heads: 1 });
     for (let i = 0; i < 45; i++) {

@@ -14,7 +14,7 @@ export type SessionCommand =
   | { type: 'step' }
   /** Goes to the last saved step that is not later. */
   | { type: 'rewind'; step: number }
-  /** Whether to wait, after each step, until the page has drawn it. */
+  /** Whether the page draws every step. The next one is then computed while it draws. */
   | { type: 'pace'; everyStep: boolean }
   /** The page has drawn the last frame. */
   | { type: 'drawn' };
@@ -72,7 +72,8 @@ export class Session {
   handle(command: SessionCommand): void {
     try {
       this.#perform(command);
-      if (!this.#training) this.#show(); // otherwise the loop does, after a step whose gradients it has kept
+      // Otherwise the loop does, after a step whose gradients it has kept.
+      if (!this.#training || this.#everyStep) this.#show();
     } catch (reason) {
       this.#fail(reason);
     }
@@ -122,9 +123,9 @@ export class Session {
   async #loop(): Promise<void> {
     this.#looping = true;
     try {
-      // When each step is to be drawn, the loop ends here and `drawn` starts it again.
-      while (this.#training && (this.#drawn || !this.#everyStep)) {
-        this.#step(this.#drawn);
+      // When each step is to be drawn, the loop ends with one that waits for that, and `drawn` starts it again.
+      while (this.#training && (!this.#everyStep || this.#drawn || !this.#changed)) {
+        this.#step(this.#drawn || this.#everyStep);
         if (this.#trainer!.step >= lastStep) this.#training = false;
         this.#show();
         await nextTask();

@@ -6,7 +6,7 @@ import type { Measure } from '../../../engine/learning/trainer';
 import { frame, measured } from './session';
 
 export function Curves() {
-  const { measures, snapshot } = frame.value!;
+  const { measures } = frame.value!;
   const { loss, accuracy } = measured.value!;
   const at = measured.value!.step;
   const curve = (y: 'loss' | 'accuracy', label: string, domain: [number, number], format: string, color: string) => (
@@ -39,20 +39,14 @@ export function Curves() {
       <Figure caption="Accuracy on other sequences">
         {curve(
           'accuracy',
-          `Accuracy by step: ${percent(accuracy, 1)} at step ${count(snapshot.step)}.`,
+          `Accuracy by step: ${percent(accuracy, 1)} at step ${count(at)}.`,
           [0, 1],
           '.0%',
           'var(--value)',
         )}
       </Figure>
       <Figure caption="Loss: cross entropy on other sequences">
-        {curve(
-          'loss',
-          `Loss by step: ${decimal(loss, 3)} at step ${count(snapshot.step)}.`,
-          [0, most],
-          '.1f',
-          'var(--query)',
-        )}
+        {curve('loss', `Loss by step: ${decimal(loss, 3)} at step ${count(at)}.`, [0, most], '.1f', 'var(--query)')}
       </Figure>
     </section>
   );
