@@ -40,7 +40,8 @@ train::EncoderDropout readRates(const val& rates) {
           .attention = readFloat(rates, "attention"),
           .attention_output = readFloat(rates, "attentionOutput"),
           .hidden = readFloat(rates, "hidden"),
-          .output = readFloat(rates, "output")};
+          .output = readFloat(rates, "output"),
+          .position = readFloat(rates, "position")};
 }
 
 std::vector<train::NamedRows> readNames(const val& list) {
@@ -112,8 +113,8 @@ class BoundTrainableEncoding {
   BoundTrainableEncoding(TrainableEncoder& encoder, std::shared_ptr<const Lora> lora, const TokenBatch& batch)
       : encoder_(encoder), lora_(std::move(lora)), sequences_(batch.sequences), graph_(context()) {
     graph_.setLora(lora_.get());
-    bias_ = encoder.relativeBias(graph_);
     hidden_ = encoder.embed(graph_, batch);
+    positions_ = encoder.positions(graph_, sequences_);
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
@@ -126,7 +127,7 @@ class BoundTrainableEncoding {
       }
       const Index size = return_weights ? attentionWeightsSize(heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
-      hidden_ = encoder_.layer(graph_, i, hidden_, sequences_, bias_, mask, weights);
+      hidden_ = encoder_.layer(graph_, i, hidden_, sequences_, positions_, mask, weights);
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -154,7 +155,8 @@ class BoundTrainableEncoding {
   std::shared_ptr<const Lora> lora_;
   Sequences sequences_;
   train::Graph graph_;  // records nothing, as no parameters were added to it
-  Variable bias_, hidden_;
+  train::PassPositions positions_;
+  Variable hidden_;
 };
 
 BoundTrainableEncoding* beginEncoding(BoundTrainableEncoder& encoder, const val& lora, const val& batch) {

@@ -54,6 +54,8 @@ class EncoderLayer final : public Module {
   /// Null if there is none.
   const LayerNorm* norm1() const { return options_.attention_norm ? &norm1_ : nullptr; }
   const LayerNorm* norm2() const { return &norm2_; }
+  const LayerNorm* outputNorm1() const { return output_norm1_ ? &*output_norm1_ : nullptr; }
+  const LayerNorm* outputNorm2() const { return output_norm2_ ? &*output_norm2_ : nullptr; }
   Dropout& dropout1() { return dropout1_; }
   Dropout& dropout2() { return dropout2_; }
 

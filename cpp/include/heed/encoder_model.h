@@ -135,11 +135,15 @@ class EncoderModel : public Module {
   bool isLocal(Index i) const {
     return config_.window >= 0 && !config_.local_layers.empty() && config_.local_layers[static_cast<size_t>(i)];
   }
+  /// kDisentangled: the table's row for each distance from 1 - length to length - 1, ascending, and the table's norm or
+  /// null.
+  std::span<const Index> distanceRows(Index length) const;
+  const LayerNorm* relativeNorm() const;
   /// PK and PQ of layer i, for sequences of at most `length` tokens.
   DisentangledPositions disentangled(Index i, Index length, Context& context) const;
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
-  /// kRelative: the table (buckets, H), and the biases that follow from it.
+  /// kRelative: the table (buckets, H), and the biases that follow from it. kDisentangled: the table (2 buckets, E).
   const float* relativeTable() const;
   const PositionBias& relativeBias() const;
 

@@ -71,6 +71,9 @@ class MultiHeadAttention : public Module {
   const Linear& keyProjection() const { return k_proj_; }
   const Linear& valueProjection() const { return v_proj_; }
   const Linear& outputProjection() const { return out_proj_; }
+  /// Null if there is none.
+  const LayerNorm* queryNorm() const { return q_norm_ ? &*q_norm_ : nullptr; }
+  const LayerNorm* keyNorm() const { return k_norm_ ? &*k_norm_ : nullptr; }
   Dropout& dropout() { return dropout_; }
 
  private:

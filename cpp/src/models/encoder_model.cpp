@@ -220,12 +220,11 @@ void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView 
 
 DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context& context) const {
   // Only the rows that occur: for short texts, projecting all of them would take longer than the texts.
-  const Index most = config_.max_positions - 1, first = positions_->rows[static_cast<size_t>(most - (length - 1))];
-  const Index count = positions_->rows[static_cast<size_t>(most + (length - 1))] + 1 - first, width = config_.embed_dim;
+  const std::span<const Index> of_distances = distanceRows(length);
+  const Index first = of_distances.front(), count = of_distances.back() + 1 - first, width = config_.embed_dim;
   const MatrixView key = context.arena.matrix(count, width), query = context.arena.matrix(count, width);
   auto* rows = context.arena.take<Index>(2 * length - 1);
-  for (Index d = 0; d < 2 * length - 1; ++d)
-    rows[d] = positions_->rows[static_cast<size_t>(most - (length - 1) + d)] - first;
+  for (Index d = 0; d < 2 * length - 1; ++d) rows[d] = of_distances[static_cast<size_t>(d)] - first;
   const Arena::Scope scope(context.arena);
   MatrixView table = context.arena.matrix(count, width);
   table = view(static_cast<const float*>(positions_->relative_table.data()) + first * width, count, width);
@@ -239,6 +238,15 @@ const Rotary* EncoderModel::rotary(Index i) const {
   const std::optional<Rotary>& own =
       isLocal(i) && positions_->local_rotary ? positions_->local_rotary : positions_->rotary;
   return own ? &*own : nullptr;
+}
+
+std::span<const Index> EncoderModel::distanceRows(Index length) const {
+  const Index first = config_.max_positions - length;
+  return std::span(positions_->rows).subspan(static_cast<size_t>(first), static_cast<size_t>(2 * length - 1));
+}
+
+const LayerNorm* EncoderModel::relativeNorm() const {
+  return positions_->relative_norm ? &*positions_->relative_norm : nullptr;
 }
 
 const float* EncoderModel::relativeTable() const { return positions_->relative_table.data(); }

@@ -12,74 +12,11 @@
 #include "gemm/attention_products.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
+#include "ops/position_terms.h"
 #include "ops/softmax.h"
 
 namespace heed {
 namespace {
-
-/// The terms of DisentangledPositions for one head of one sequence: PK packed for the product with each block of
-/// queries, and the product K PQ^T. Only rows that occur between the sequence's queries and keys are included, so that
-/// their number C is at most that of all distances.
-class PositionTerms {
- public:
-  PositionTerms(Index h, ConstMatrixView key, Index num_queries, const AttentionOptions& options, Arena& arena)
-      : positions_(options.positions), offset_(options.query_offset) {
-    if (!positions_ || key.rows() == 0 || num_queries == 0) return;
-    first_ = row(offset_ - (key.rows() - 1));
-    const Index end = row(offset_ + num_queries - 1) + 1, width = key.cols();
-    const auto packed = [&](ConstMatrixView all) {
-      return packKeys(headRows(all, first_, end, h, width), {nullptr, end - first_}, arena);
-    };
-    position_keys_ = packed(positions_->key);
-    const Panels position_queries = packed(positions_->query);
-    key_terms_.emplace(arena.matrix(key.rows(), paddedColumns()));
-    const Arena::Scope scope(arena);
-    auto* words = arena.take<uint32_t>(kMaxQueries * width);
-    for (Index b = 0, blocks = queryBlocks(key.rows()); b < blocks; ++b) {
-      const Index begin = evenPart(key.rows(), blocks, b), count = evenPart(key.rows(), blocks, b + 1) - begin;
-      multiply(view(key.data() + begin * key.outerStride(), count, width, key.outerStride()), position_queries,
-               view(key_terms_->data() + begin * key_terms_->outerStride(), count, paddedColumns(),
-                    key_terms_->outerStride()),
-               words);
-    }
-  }
-
-  /// Adds the terms of a block of queries, the first of which is query `first`, to their scores.
-  void add(ConstMatrixView query, Index first, float scale, const VisibleKeys& visible, MatrixView scores,
-           uint32_t* words, Arena& arena) const {
-    if (!key_terms_) return;
-    const Arena::Scope scope(arena);
-    const MatrixView query_terms = arena.matrix(query.rows(), paddedColumns());
-    multiply(query, position_keys_, query_terms, words);
-    for (Index r = 0; r < query.rows(); ++r) {
-      const Index position = offset_ + first + r;
-      const float* own = query_terms.data() + r * query_terms.outerStride();
-      float* row_scores = scores.data() + r * scores.outerStride();
-      visible.forEach([&](Index key, Index column) {
-        const Index at = row(position - key) - first_;
-        row_scores[column] += scale * (own[at] + key_terms_->data()[key * key_terms_->outerStride() + at]);
-      });
-    }
-  }
-
- private:
-  Index row(Index distance) const {
-    const Index most = positions_->max_distance;
-    return positions_->rows[most + std::clamp(distance, -most, most)];
-  }
-  Index paddedColumns() const { return (position_keys_.columns + 7) / 8 * 8; }
-  static void multiply(ConstMatrixView a, const Panels& panels, MatrixView out, uint32_t* words) {
-    const Range depth{0, panels.depth}, columns{0, panels.columns};
-    std::array<float, kMaxQueries> ones;
-    ones.fill(1);
-    multiplyRowBlock(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
-  }
-
-  const DisentangledPositions* positions_;
-  Index offset_, first_ = 0;             // first_: the first row of PK and PQ that occurs
-  Panels position_keys_{};               // (Dk, C)
-  std::optional<MatrixView> key_terms_;  // K PQ^T (S, C)
-};
 
 /// One head of one sequence, with keys and values packed for the two products.
 struct Head {

@@ -22,17 +22,7 @@ void requireKnown(const EncoderModelConfig& config) {
                                 embedding_scale, norm_first, embedding_norm, final_norm, bias, norm_bias, rms_norm,
                                 norm_weight_offset, qk_norm, output_norms, gated, gate_second, linear1_bias,
                                 first_attention_norm, shared_layers, precision, int4_table] = config;
-  const std::initializer_list<std::pair<bool, const char*>> unknown = {
-      {positions == Positions::kAlibi, "ALiBi"},
-      {positions == Positions::kDisentangled, "disentangled attention"},
-      {key_value_heads != num_heads, "grouped-query attention"},
-      {rms_norm || output_norms || qk_norm || norm_weight_offset != 0, "RMSNorm"},
-      {embedding_scale != 1, "scaled embeddings"},
-      {gate_second, "a gate in the second half"},
-      {int4_table, "a word table of 4 bits"}};
-  for (const auto& [found, name] : unknown) {
-    if (found) refuse(ErrorCode::kUnsupported, "trainable", "a model without " + std::string(name), "one with it");
-  }
+  if (int4_table) refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
 }
 
 /// Switches dropout and low-rank updates on for the calls in a scope.
@@ -105,7 +95,7 @@ const RowStorage* weightOf(const Linear& layer) { return &layer.weight(); }
 
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
-    : model_(model), embedding_dropout_({.p = dropout.embedding}) {
+    : model_(model), embedding_dropout_({.p = dropout.embedding}), position_dropout_({.p = dropout.position}) {
   requireKnown(model.config());
   for (const auto& layer : model.layers_) {
     layer->selfAttention().dropout() = Dropout({.p = dropout.attention});
@@ -120,11 +110,11 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
 Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass) {
   requireTrainable(*model_.embeddings_->word());
   const PassScope scope(*this, graph, pass.training, pass.lora);
-  const Variable bias = relativeBias(graph);
   Variable x = embed(graph, batch);
+  const PassPositions places = positions(graph, batch.sequences);
   for (Index i = 0; i < model_.numLayers(); ++i) {
-    x = pass.recompute ? recomputedLayer(graph, i, x, batch.sequences, bias)
-                       : layer(graph, i, x, batch.sequences, bias);
+    x = pass.recompute ? recomputedLayer(graph, i, x, batch.sequences, places)
+                       : layer(graph, i, x, batch.sequences, places);
   }
   return finalNorm(graph, x);
 }
@@ -141,27 +131,66 @@ Variable TrainableEncoder::embed(Graph& graph, const TokenBatch& batch) {
   const RowStorage* word = weightOf(*tables.word());
   const bool trains = graph.requiresGradient(word) || graph.requiresGradient(tables.position()) ||
                       graph.requiresGradient(tables.tokenType());
-  Variable x = graph.record(std::move(sum), {}, trains, [&tables, word, batch, width](Matrix& dx, Backward& pass) {
-    const auto add = [&](const void* table, Index row, Index t) {
-      if (float* gradient = table ? pass.tableRow(table, row) : nullptr)
-        accumulate(width, dx.data() + t * width, gradient);
-    };
-    for (Index n = 0; n < batch.sequences.count(); ++n) {
-      for (Index t = batch.sequences.begin(n); t < batch.sequences.end(n); ++t) {
-        const auto at = static_cast<size_t>(t);
-        add(word, batch.ids[at], t);
-        add(tables.tokenType(), batch.token_types.empty() ? 0 : batch.token_types[at], t);
-        add(tables.position(), tables.positionRow(batch, n, t), t);
-      }
-    }
-  });
+  const float scale = model_.config().embedding_scale;
+  Variable x =
+      graph.record(std::move(sum), {}, trains, [&tables, word, batch, width, scale](Matrix& dx, Backward& pass) {
+        const auto add = [&](const void* table, Index row, Index t) {
+          float* gradient = table ? pass.tableRow(table, row) : nullptr;
+          if (!gradient) return;
+          const v128_t factor = simd::splat(table == word ? scale : 1);
+          const auto sum = [factor](const auto& a, const auto& b) { return a + b * factor; };
+          transform<4>(width, gradient, sum, gradient, dx.data() + t * width);
+        };
+        for (Index n = 0; n < batch.sequences.count(); ++n) {
+          for (Index t = batch.sequences.begin(n); t < batch.sequences.end(n); ++t) {
+            const auto at = static_cast<size_t>(t);
+            add(word, batch.ids[at], t);
+            add(tables.tokenType(), batch.token_types.empty() ? 0 : batch.token_types[at], t);
+            add(tables.position(), tables.positionRow(batch, n, t), t);
+          }
+        }
+      });
   if (tables.norm()) x = layerNorm(graph, *tables.norm(), x);
   x = dropout(graph, embedding_dropout_, x);
   return tables.projection() ? linear(graph, *tables.projection(), x) : x;
 }
 
+PassPositions TrainableEncoder::positions(Graph& graph, const Sequences& sequences) const {
+  const Index longest = std::max<Index>(sequences.maxLength(), 1), heads = model_.config().num_heads;
+  switch (model_.config().positions) {
+    case Positions::kRelative:
+      return {.bias = relativeBias(graph), .embeddings = {}, .rows = {}};
+    case Positions::kAlibi: {
+      const PositionBias bias = alibiBias(heads, longest - 1);
+      return {
+          .bias = graph.leaf(Matrix(view(bias.values.data(), heads, 2 * longest - 1))), .embeddings = {}, .rows = {}};
+    }
+    case Positions::kDisentangled:
+      return distanceEmbeddings(graph, longest);
+    default:
+      return {};
+  }
+}
+
+PassPositions TrainableEncoder::distanceEmbeddings(Graph& graph, Index longest) const {
+  const std::span<const Index> table_rows = model_.distanceRows(longest);
+  const Index first = table_rows.front(), count = table_rows.back() + 1 - first, width = model_.config().embed_dim;
+  std::vector<Index> rows(table_rows.begin(), table_rows.end());
+  for (Index& row : rows) row -= first;
+  const float* table = model_.relativeTable();
+  const Variable embeddings = graph.record(Matrix(view(table + first * width, count, width)), {},
+                                           graph.requiresGradient(table), [table, first](Matrix& dy, Backward& pass) {
+                                             pass.addToParameter(table, [&](MatrixView gradient, Index) {
+                                               accumulate(sizeOf(dy), dy.data(), gradient.row(first).data());
+                                             });
+                                           });
+  const LayerNorm* norm = model_.relativeNorm();
+  return {.bias = {},
+          .embeddings = norm ? layerNorm(graph, *norm, embeddings) : embeddings,
+          .rows = std::make_shared<const std::vector<Index>>(std::move(rows))};
+}
+
 Variable TrainableEncoder::relativeBias(Graph& graph) const {
-  if (model_.config().positions != Positions::kRelative) return {};
   const PositionBias& bias = model_.relativeBias();
   const Index heads = model_.config().num_heads, width = 2 * bias.max_distance + 1;
   const float* table = model_.relativeTable();
@@ -184,39 +213,47 @@ Variable TrainableEncoder::relativeBias(Graph& graph) const {
 }
 
 Variable TrainableEncoder::layer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
-                                 const Variable& bias, const Variable& head_mask, float* weights) {
+                                 const PassPositions& positions, const Variable& head_mask, float* weights) {
   LayerSettings settings;
   settings.causal = model_.config().causal;
   if (model_.config().attention_scale != 0) settings.scale = model_.config().attention_scale;
   if (model_.isLocal(i)) settings.window = model_.config().window;
   // The model, which owns the tables, outlives the pass.
   settings.rotary = std::shared_ptr<const Rotary>(std::shared_ptr<const Rotary>(), model_.rotary(i));
-  settings.position_bias = bias;
+  settings.position_bias = positions.bias;
+  settings.positions.rows = positions.rows;
+  if (positions.embeddings) settings.distance_embeddings = dropout(graph, position_dropout_, positions.embeddings);
   settings.head_mask = head_mask;
   return encoderLayer(graph, model_.layer(i), x, sequences, settings, weights);
 }
 
 Variable TrainableEncoder::recomputedLayer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
-                                           const Variable& bias) {
+                                           const PassPositions& positions) {
   const Draws draws(dropouts(i), graph);
   Graph unrecorded(graph.context());
   unrecorded.setLora(graph.lora());
-  const Variable y = layer(unrecorded, i, withoutNode(x), sequences, withoutNode(bias));
+  const auto& [bias, embeddings, rows] = positions;
+  const Variable y =
+      layer(unrecorded, i, withoutNode(x), sequences, {withoutNode(bias), withoutNode(embeddings), rows});
   const bool training = embedding_dropout_.training();
-  return graph.record(Matrix(y.value()), {x, bias}, trainsLayer(graph, i),
-                      [this, draws, i, x, sequences, bias, training, lora = graph.lora()](Matrix& dy, Backward& pass) {
-                        Graph& recorded = pass.graph();
-                        const PassScope scope(*this, recorded, training, lora);
-                        const RandomScope random(recorded.context());
-                        const Draws later(dropouts(i), recorded);
-                        draws.restore(recorded.context());
-                        const Variable in = standIn(recorded, x), in_bias = standIn(recorded, bias);
-                        const Variable out = layer(recorded, i, in, sequences, in_bias);
-                        later.restore(recorded.context());
-                        Backward::run(recorded, out, dy.values());
-                        takeBack(in, x);
-                        takeBack(in_bias, bias);
-                      });
+  return graph.record(
+      Matrix(y.value()), {x, bias, embeddings}, trainsLayer(graph, i),
+      [this, draws, i, x, sequences, positions, training, lora = graph.lora()](Matrix& dy, Backward& pass) {
+        Graph& recorded = pass.graph();
+        const PassScope scope(*this, recorded, training, lora);
+        const RandomScope random(recorded.context());
+        const Draws later(dropouts(i), recorded);
+        draws.restore(recorded.context());
+        const Variable in = standIn(recorded, x);
+        const PassPositions places = {standIn(recorded, positions.bias), standIn(recorded, positions.embeddings),
+                                      positions.rows};
+        const Variable out = layer(recorded, i, in, sequences, places);
+        later.restore(recorded.context());
+        Backward::run(recorded, out, dy.values());
+        takeBack(in, x);
+        takeBack(places.bias, positions.bias);
+        takeBack(places.embeddings, positions.embeddings);
+      });
 }
 
 bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
@@ -235,7 +272,10 @@ Variable TrainableEncoder::finalNorm(Graph& graph, const Variable& x) const {
 
 std::vector<Dropout*> TrainableEncoder::dropouts(Index i) {
   EncoderLayer& layer = model_.layer(i);
-  return {&layer.selfAttention().dropout(), &layer.dropout1(), &layer.feedForward().dropout(), &layer.dropout2()};
+  std::vector<Dropout*> all = {&layer.selfAttention().dropout(), &layer.dropout1(), &layer.feedForward().dropout(),
+                               &layer.dropout2()};
+  if (model_.config().positions == Positions::kDisentangled) all.push_back(&position_dropout_);
+  return all;
 }
 
 std::vector<Dropout*> TrainableEncoder::dropouts() {
@@ -246,7 +286,9 @@ std::vector<Dropout*> TrainableEncoder::dropouts() {
   return all;
 }
 
-std::vector<Module::Child> TrainableEncoder::children() { return {{"", &embedding_dropout_}}; }
+std::vector<Module::Child> TrainableEncoder::children() {
+  return {{"", &embedding_dropout_}, {"", &position_dropout_}};
+}
 
 void TrainableEncoder::seedOwn(uint64_t seed) { model_.seed(seed); }
 

@@ -74,12 +74,15 @@ TEST(TrainGate, GradientsEqualCentralDifferences) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(static_cast<int>(c.activation));
     for (const Index width : {1, 7, 13}) {
-      expectGradients(
-          {4 * randomMatrix(3, 2 * width, 1)},
-          [&](Graph& graph, const auto& x) { return gate(graph, x[0], c.activation); },
-          [&](const auto& x) -> DoubleMatrix {
-            return x[0].leftCols(width).unaryExpr(c.formula).cwiseProduct(x[0].rightCols(width));
-          });
+      for (const bool second : {false, true}) {
+        expectGradients(
+            {4 * randomMatrix(3, 2 * width, 1)},
+            [&](Graph& graph, const auto& x) { return gate(graph, x[0], c.activation, second); },
+            [&](const auto& x) -> DoubleMatrix {
+              const DoubleMatrix left = x[0].leftCols(width), right = x[0].rightCols(width);
+              return (second ? right : left).unaryExpr(c.formula).cwiseProduct(second ? left : right);
+            });
+      }
     }
   }
 }

@@ -24,6 +24,7 @@ struct Inputs {
   Values query, key, value;
   Values mask, key_mask;  // additive: (N, L) rows of S entries each, (N, S); empty: none
   Values bias, head_mask;
+  Values position_key = {}, position_query = {};  // (C, H Dk)
 };
 
 struct Call {
@@ -35,18 +36,26 @@ struct Call {
   float dropout = 0;
   DropoutKey dropout_key{17, 3};
   Index first_sequence = 0;
+  Index key_heads = 0;                             // 0: heads
+  std::shared_ptr<const std::vector<Index>> rows;  // of positions, or null
 
+  Index keyHeads() const { return key_heads == 0 ? heads : key_heads; }
   Index longest() const { return queries.maxLength(); }
   Index width() const { return keys.maxLength(); }
 };
 
 /// The formula in double precision, head by head and sequence by sequence.
 DoubleMatrix reference(const Call& call, const Inputs<DoubleMatrix>& in) {
-  const Index heads = call.heads, dk = in.query.cols() / heads, dv = in.value.cols() / heads;
-  DoubleMatrix output(in.query.rows(), in.value.cols());
+  const Index heads = call.heads, dk = in.query.cols() / heads, dv = in.value.cols() / call.keyHeads();
+  const double scale = 1 / std::sqrt(double(dk));
+  DoubleMatrix output(in.query.rows(), heads * dv);
   for (Index n = 0; n < call.queries.count(); ++n) {
     const Index l = call.queries.length(n), s = call.keys.length(n);
     for (Index h = 0; h < heads; ++h) {
+      const Index key_head = h * call.keyHeads() / heads;
+      const DoubleMatrix q = in.query.block(call.queries.begin(n), h * dk, l, dk),
+                         k = in.key.block(call.keys.begin(n), key_head * dk, s, dk),
+                         v = in.value.block(call.keys.begin(n), key_head * dv, s, dv);
       DoubleMatrix added = reference::causalAndWindow(l, s, call.causal, call.window.value_or(-1), 0);
       DoubleMatrix kept = DoubleMatrix::Ones(l, s);
       for (Index i = 0; i < l; ++i) {
@@ -58,17 +67,18 @@ DoubleMatrix reference(const Call& call, const Inputs<DoubleMatrix>& in) {
           if (in.key_mask.size()) added(i, j) += in.key_mask(n, j);
           const Index most = in.bias.cols() / 2;
           if (in.bias.size()) added(i, j) += in.bias(h, most + std::clamp(j - i, -most, most));
+          if (call.rows) {
+            const Index far = static_cast<Index>(call.rows->size()) / 2;
+            const Index r = (*call.rows)[static_cast<size_t>(far + std::clamp(i - j, -far, far))];
+            added(i, j) += scale * (q.row(i).dot(in.position_key.row(r).segment(h * dk, dk)) +
+                                    k.row(j).dot(in.position_query.row(r).segment(h * dk, dk)));
+          }
           if (call.dropout > 0) kept(i, j) = draws.drops(j, call.dropout) ? 0 : 1 / (1 - double(call.dropout));
         }
       }
-      const DoubleMatrix weights =
-          reference::attention(in.query.block(call.queries.begin(n), h * dk, l, dk),
-                               in.key.block(call.keys.begin(n), h * dk, s, dk),
-                               in.value.block(call.keys.begin(n), h * dv, s, dv), 1 / std::sqrt(double(dk)), added)
-              .weights;
+      const DoubleMatrix weights = reference::attention(q, k, v, scale, added).weights;
       const double factor = in.head_mask.size() ? in.head_mask(in.head_mask.rows() > 1 ? n : 0, h) : 1;
-      output.block(call.queries.begin(n), h * dv, l, dv) =
-          factor * weights.cwiseProduct(kept) * in.value.block(call.keys.begin(n), h * dv, s, dv);
+      output.block(call.queries.begin(n), h * dv, l, dv) = factor * weights.cwiseProduct(kept) * v;
     }
   }
   return output;
@@ -78,8 +88,11 @@ DoubleMatrix reference(const Call& call, const Inputs<DoubleMatrix>& in) {
 struct Recorded {
   Recorded(Graph& graph, const Call& call, const Inputs<RowMajorMatrix>& in) {
     const auto variable = [&](const RowMajorMatrix& m) { return m.size() ? leaf(graph, m) : Variable(); };
-    leaves = {variable(in.query),    variable(in.key),  variable(in.value),    variable(in.mask),
-              variable(in.key_mask), variable(in.bias), variable(in.head_mask)};
+    leaves = {variable(in.query),     variable(in.key),          variable(in.value),
+              variable(in.mask),      variable(in.key_mask),     variable(in.bias),
+              variable(in.head_mask), variable(in.position_key), variable(in.position_query)};
+    settings.key_heads = call.key_heads;
+    settings.positions = {leaves.position_key, leaves.position_query, call.rows};
     settings.causal = call.causal;
     settings.window = call.window;
     settings.dropout = call.dropout;
@@ -103,15 +116,15 @@ struct Recorded {
 Inputs<RowMajorMatrix> randomInputs(const Call& call, Index dk, Index dv) {
   Inputs<RowMajorMatrix> in;
   in.query = 2 * randomMatrix(call.queries.totalRows(), call.heads * dk, 1);
-  in.key = 2 * randomMatrix(call.keys.totalRows(), call.heads * dk, 2);
-  in.value = randomMatrix(call.keys.totalRows(), call.heads * dv, 3);
+  in.key = 2 * randomMatrix(call.keys.totalRows(), call.keyHeads() * dk, 2);
+  in.value = randomMatrix(call.keys.totalRows(), call.keyHeads() * dv, 3);
   return in;
 }
 
 Inputs<DoubleMatrix> inDouble(const Inputs<RowMajorMatrix>& in) {
   const auto wide = [](const RowMajorMatrix& m) -> DoubleMatrix { return m.cast<double>(); };
-  return {wide(in.query),    wide(in.key),  wide(in.value),    wide(in.mask),
-          wide(in.key_mask), wide(in.bias), wide(in.head_mask)};
+  return {wide(in.query), wide(in.key),       wide(in.value),        wide(in.mask),          wide(in.key_mask),
+          wide(in.bias),  wide(in.head_mask), wide(in.position_key), wide(in.position_query)};
 }
 
 /// Compares the output with the formula and all gradients with central differences.
@@ -130,7 +143,9 @@ void expectGradients(const Call& call, const Inputs<RowMajorMatrix>& in) {
         {"mask", &Inputs<Variable>::mask, &Inputs<DoubleMatrix>::mask},
         {"keyMask", &Inputs<Variable>::key_mask, &Inputs<DoubleMatrix>::key_mask},
         {"bias", &Inputs<Variable>::bias, &Inputs<DoubleMatrix>::bias},
-        {"headMask", &Inputs<Variable>::head_mask, &Inputs<DoubleMatrix>::head_mask}}) {
+        {"headMask", &Inputs<Variable>::head_mask, &Inputs<DoubleMatrix>::head_mask},
+        {"positions.key", &Inputs<Variable>::position_key, &Inputs<DoubleMatrix>::position_key},
+        {"positions.query", &Inputs<Variable>::position_query, &Inputs<DoubleMatrix>::position_query}}) {
     SCOPED_TRACE(name);
     if (!(recorded.leaves.*member)) continue;
     const auto forward = [&, input = values](const DoubleMatrix& moved) {
@@ -157,7 +172,7 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesAtAwkwardSizes) {
 
 TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
   // Sequences of different lengths, one without queries and one without keys. The bits of `choice` enable the options.
-  constexpr unsigned kOptions = 8;
+  constexpr unsigned kOptions = 10;
   const Sequences queries = Sequences::ofLengths({3, 0, 7, 1}), keys = Sequences::ofLengths({5, 2, 9, 0});
   const Index heads = 2, count = 4, most_queries = 7, most_keys = 9;
   Generator generator(7);
@@ -176,7 +191,17 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
     SCOPED_TRACE(choice);
     const auto chosen = [choice](unsigned bit) { return (choice >> bit & 1) == 1; };
     Call call{queries, keys, heads, nullptr};
+    if (chosen(8)) call.key_heads = 1;
+    if (chosen(9)) {  // needs as many heads of keys
+      call.key_heads = 0;
+      // Distances up to 5, the last of which share a row; 0 and 7 are the rows of none.
+      call.rows = std::make_shared<const std::vector<Index>>(std::vector<Index>{1, 1, 2, 2, 3, 4, 5, 5, 5, 6, 6});
+    }
     Inputs<RowMajorMatrix> in = randomInputs(call, 5, 3);
+    if (call.rows) {
+      in.position_key = randomMatrix(8, heads * 5, 10);
+      in.position_query = randomMatrix(8, heads * 5, 11);
+    }
     if (chosen(0)) call.allowed = std::make_shared<const std::vector<uint8_t>>(allowed);
     if (chosen(1)) in.mask = mask;
     if (chosen(2)) in.key_mask = key_mask;

@@ -46,7 +46,28 @@ std::vector<EncoderModelConfig> architectures() {
   EncoderModelConfig factored = tinyConfig();
   factored.embedding_dim = 5;
   factored.shared_layers = true;
-  return {tinyConfig(), rotary, relative, factored};
+  EncoderModelConfig alibi = tinyConfig();
+  alibi.positions = Positions::kAlibi;
+  alibi.gated = alibi.gate_second = true;
+  alibi.linear1_bias = false;
+  // As Gemma 3 and Qwen3.
+  EncoderModelConfig grouped = rotary;
+  grouped.num_heads = 4;
+  grouped.key_value_heads = 2;
+  grouped.head_dim = 5;
+  grouped.rms_norm = grouped.qk_norm = grouped.output_norms = grouped.first_attention_norm = true;
+  grouped.embedding_norm = false;
+  grouped.norm_weight_offset = 1;
+  grouped.embedding_scale = 3;
+  grouped.attention_scale = 0.3f;
+  grouped.causal = true;
+  EncoderModelConfig disentangled = tinyConfig();
+  disentangled.positions = Positions::kDisentangled;
+  disentangled.relative_buckets = 2;
+  disentangled.relative_distance = 9;
+  disentangled.relative_norm = true;
+  disentangled.attention_scale = 0.3f;
+  return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled};
 }
 
 TokenBatch batch() {
@@ -102,7 +123,7 @@ TEST(TrainableEncoder, RecomputesTheSameGradients) {
     for (const bool recompute : {false, true}) {
       EncoderModel model(config);
       fillRandomly(model, 7);
-      TrainableEncoder encoder(model, ownNames(model), {0.1f, 0.2f, 0.3f, 0.1f, 0.2f});
+      TrainableEncoder encoder(model, ownNames(model), {0.1f, 0.2f, 0.3f, 0.1f, 0.2f, 0.2f});
       encoder.seed(5);
       ParameterGradients gradients(encoder);
       Context context;

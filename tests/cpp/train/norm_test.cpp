@@ -71,6 +71,37 @@ TEST(TrainLayerNorm, ALayersGradientsAreThoseOfTheFunction) {
   expectSame(gradientOf(gradients, "bias"), gradientOf(bias).transpose());
 }
 
+TEST(TrainRmsNorm, GradientsEqualCentralDifferences) {
+  for (const float offset : {0.0f, 1.0f}) {
+    for (const auto& [rows, heads, width] : {std::array<Index, 3>{1, 1, 2}, {3, 2, 7}, {37, 1, 13}, {5, 3, 8}}) {
+      LayerNorm layer({.normalized_shape = width, .eps = 1e-6f, .rms = true, .weight_offset = offset});
+      fillRandomly(layer, 3);
+      ParameterGradients gradients(layer);
+      Context context;
+      Graph graph(context);
+      graph.add(gradients);
+      const RowMajorMatrix x = randomMatrix(rows, heads * width, 1), cotangent = randomMatrix(rows, heads * width, 2);
+      const Variable input = leaf(graph, x), y = normalizeHeads(graph, layer, input);
+      const RowMajorMatrix weight = read(layer, "weight").transpose();
+      const auto formula = [&](const DoubleMatrix& in, const DoubleMatrix& gamma) {
+        DoubleMatrix out(rows, heads * width);
+        for (Index h = 0; h < heads; ++h)
+          out.middleCols(h * width, width) = reference::rmsNorm(
+              in.middleCols(h * width, width), reference::RowVector(gamma.array() + double(offset)), 1e-6);
+        return out;
+      };
+      const DoubleMatrix wide = toDouble(x), wide_weight = toDouble(weight), seed = toDouble(cotangent);
+      expectNear(y.value(), formula(wide, wide_weight).cast<float>());
+      Backward::run(graph, y, window(cotangent));
+      const auto by_x = [&](const DoubleMatrix& moved) { return formula(moved, wide_weight); };
+      const auto by_weight = [&](const DoubleMatrix& moved) { return formula(wide, moved); };
+      expectNear(gradientOf(input), numericalGradient(by_x, wide, seed).cast<float>());
+      expectNear(gradientOf(gradients, "weight").transpose(),
+                 numericalGradient(by_weight, wide_weight, seed).cast<float>());
+    }
+  }
+}
+
 TEST(TrainLayerNorm, GradientsAreOrthogonalToOnesAndToTheNormalizedRow) {
   // Neither a shift nor a scale of the row changes its norm.
   const Index width = 130;

@@ -6,7 +6,10 @@ import { fixture, readSafetensors } from '../models/fixtures.js';
 import { tinyModel } from '../models/tiny.js';
 import { setLora } from './pretrained.js';
 
-const FAMILIES = ['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert'];
+const FAMILIES = [
+  ...['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert'],
+  ...['jina-bert-v2', 'new', 'qwen3', 'gemma3_text', 'deberta-v2'],
+];
 
 let heed: TrainingHeed;
 beforeAll(async () => {
@@ -180,6 +183,71 @@ describe('trainable checkpoints', () => {
       expect(Math.max(...found.map((x, i) => Math.abs(x - both[i]!)))).toBeLessThan(1e-5);
     optimizer.dispose();
     model.dispose();
+  });
+
+  it('train the bias of the output layer for masked words', async () => {
+    const model = await heed.fromPretrained(tinyModel(), { trainable: true, dropout: 0 });
+    const texts = ['the [MASK] fox', 'a quick [MASK] [MASK]'];
+    const { data, shape } = (await model.predict('fill-mask', texts)).logits;
+    const width = shape[1]!;
+    const bias = model.parameters().find(({ name }) => name === 'cls.predictions.bias')!;
+    expect(bias.shape).toEqual([width]);
+    squares(model.train().logits('fill-mask', texts)).backward();
+    const expected = new Float64Array(width);
+    for (const [i, y] of data.entries()) expected[i % width]! += (2 * y) / data.length;
+    const gradient = bias.grad!.data;
+    expect(Math.max(...gradient.map((x, i) => Math.abs(x - expected[i]!)))).toBeLessThan(1e-6);
+    const before = bias.value.data;
+    const optimizer = new heed.optim.SGD([bias], { lr: 3 });
+    optimizer.step();
+    const after = (await model.predict('fill-mask', texts)).logits.data;
+    expect(after).not.toEqual(data);
+    const moved = bias.value.data;
+    expect(
+      Math.max(...after.map((y, i) => Math.abs(y - data[i]! - moved[i % width]! + before[i % width]!))),
+    ).toBeLessThan(1e-5);
+    const again = await heed.fromPretrained(await model.save());
+    expect((await again.predict('fill-mask', texts)).logits.data).toEqual(after);
+    again.dispose();
+    optimizer.dispose();
+    model.dispose();
+  });
+
+  it('train a classifier on sentence vectors that the folder has', async () => {
+    const first = await heed.fromPretrained();
+    const examples = ['a fox', 'a dog', 'a plum', 'a pear'].map((text, i) => ({ text, label: i < 2 ? 'x' : 'y' }));
+    await heed.trainClassifier(first, examples, { seed: 1, epochs: 2 });
+    const files = await first.save();
+    first.dispose();
+    const model = await heed.fromPretrained(files, { trainable: true, dropout: 0 });
+    const task = 'sequence-classification';
+    const texts = examples.map(({ text }) => text);
+    const own = model.parameters().filter(({ name }) => name.startsWith('3_Dense.'));
+    expect(own.map(({ name, shape }) => [name, ...shape])).toEqual([
+      ['3_Dense.linear.weight', 2, 256],
+      ['3_Dense.linear.bias', 2],
+    ]);
+    const optimizer = new heed.optim.SGD(model.train().parameters(), { lr: 0.1 });
+    const losses = [0, 1, 2, 3].map(() => {
+      optimizer.zeroGrad();
+      const loss = heed.losses.crossEntropy(model.logits(task, texts), [0, 0, 1, 1]);
+      loss.backward();
+      expect(own.every(({ grad }) => grad!.data.some((x) => x !== 0))).toBe(true);
+      optimizer.step();
+      return loss.item();
+    });
+    expect(losses[3]).toBeLessThan(losses[0]!);
+    const { logits } = await model.predict(task, texts);
+    const again = await heed.fromPretrained(await model.save());
+    expect((await again.predict(task, texts)).logits.data).toEqual(logits.data);
+    // Other labels: a new classifier takes its place.
+    const others = examples.map(({ text }, i) => ({ text, label: ['p', 'q', 'r'][i % 3]! }));
+    await heed.trainClassifier(model, others, { epochs: 1, head: 'sentence' });
+    expect((await model.predict(task, texts)).logits.shape).toEqual([4, 3]);
+    expect(own[0]!.value.shape).toEqual([2, 256]);
+    const replaced = await heed.fromPretrained(await model.save());
+    expect((await replaced.predict(task, texts)).logits.data).toEqual((await model.predict(task, texts)).logits.data);
+    for (const each of [again, replaced, optimizer, model]) each.dispose();
   });
 
   it('give their memory back', async () => {

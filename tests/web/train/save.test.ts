@@ -148,6 +148,28 @@ describe('save', () => {
     again.dispose();
   });
 
+  it.each(['jina-bert-v2', 'new', 'qwen3', 'embeddinggemma', 'deberta-v2'])('writes %s as published', async (name) => {
+    const folder = bytesOf(join(fixtures, name));
+    const model = await heed.fromPretrained(folder, { trainable: true });
+    for (const parameter of model.parameters()) changeWeights(parameter, (v, i) => v + (i % 7) / 50);
+    const input = { inputIds: [[2, 7, 9, 3, 11, 30, 8]] };
+    const files = await model.save();
+    const before = await tensorsOf(folder['model.safetensors'] as Uint8Array);
+    const after = entriesOf(files['model.safetensors']!);
+    expect([...after.keys()]).toEqual([...before.keys()]);
+    for (const [tensor, { shape, bytes }] of after) {
+      expect(shape).toEqual(before.get(tensor)!.shape);
+      expect(bytes, tensor).not.toBe(Buffer.from(before.get(tensor)!.bytes).toString('base64'));
+    }
+    const again = await plain.fromPretrained(files);
+    const vectors = (await again.embed(input)).data;
+    expect(vectors).toEqual((await model.embed(input)).data);
+    using original = await plain.fromPretrained(folder);
+    expect(vectors).not.toEqual((await original.embed(input)).data);
+    again.dispose();
+    model.dispose();
+  });
+
   it('keeps F16 and BF16', async () => {
     for (const [name, dtype] of [
       ['bert-f16', 'F16'],

@@ -137,6 +137,7 @@ export interface RawDropoutRates {
   attentionOutput: number;
   hidden: number;
   output: number;
+  position: number;
 }
 
 export interface RawLora extends RawModule {

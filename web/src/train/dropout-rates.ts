@@ -20,7 +20,18 @@ const bert: Places = {
   classifier: [['classifier_dropout', 0.1], hidden],
 };
 
+/** JinaBERT v2, which has BERT's model_type. */
+const jinaBert: Places = {
+  embedding: hidden,
+  attention: ['attention_probs_dropout_prob', 0.1],
+  attentionOutput: hidden,
+  hidden,
+  classifier: [['classifier_dropout', 0.1], hidden],
+};
+
 const modernAttention: Rate = ['attention_dropout', 0];
+const attentionOnly: Places = { attention: modernAttention, classifier: [] };
+const gated: Places = { ...bert, attention: ['attention_probs_dropout_prob', 0], hidden };
 const nomicResidual: Rate = ['resid_pdrop', 0.1];
 
 const FAMILIES: Record<string, Places> = {
@@ -42,6 +53,11 @@ const FAMILIES: Record<string, Places> = {
     output: ['dropout', 0.1],
     classifier: [['seq_classif_dropout', 0.2]],
   },
+  'deberta-v2': { ...bert, position: hidden, classifier: [['cls_dropout', 0.1], hidden] },
+  new: gated,
+  gte: gated,
+  qwen3: attentionOnly,
+  gemma3_text: attentionOnly,
   modernbert: {
     embedding: ['embedding_dropout', 0],
     attention: modernAttention,
@@ -65,8 +81,9 @@ export function dropoutRates(
   given: number | null,
 ): RawDropoutRates & { classifier: number } {
   const read = ([key, fallback]: Rate) => given ?? settings.between(key, -1e-9, 1, fallback);
-  const { classifier = [], ...places } = FAMILIES[type] ?? ({} as Partial<Places>);
-  const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0 };
+  const isJina = type === 'bert' && settings.get('position_embedding_type') === 'alibi';
+  const { classifier = [], ...places } = isJina ? jinaBert : (FAMILIES[type] ?? ({} as Partial<Places>));
+  const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
   for (const [place, rate] of Object.entries(places)) rates[place as keyof RawDropoutRates] = read(rate as Rate);
   const own = classifier.find(([key]) => settings.get(key) !== undefined) ?? classifier.at(-1);
   return { ...rates, classifier: own ? read(own) : 0 };

@@ -60,10 +60,11 @@ const schema = {
 
 /** Linear modules by the names of their weights in the core. */
 const isLinear = (core: string) =>
-  /(in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
+  /([qkv]_proj_weight|in_proj_weight|out_proj\.weight|linear[12]\.weight|projection\.weight)$/.test(core);
 /** The projections of queries and values, which may be one module with those of the keys. */
 const isDefault = (core: string, { firstRow, rows }: RawNamedRows) =>
-  core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows);
+  /[qv]_proj_weight$/.test(core) ||
+  (core.endsWith('in_proj_weight') && (rows > firstRow || firstRow === 0 || firstRow === 2 * rows));
 
 const moduleOf = (name: string) => name.replace(/\.weight$/, '');
 const endsWith = (module: string, target: string) => module === target || module.endsWith(`.${target}`);

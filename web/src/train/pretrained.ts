@@ -9,7 +9,7 @@ import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInp
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import { LocalModel, listsOf, loadAs, type Parts } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
-import { HEADS, type HeadName } from '../models/task-heads.js';
+import { filled, HEADS, type HeadName } from '../models/task-heads.js';
 import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
@@ -89,6 +89,8 @@ class Trained extends LocalModel implements TrainableModel {
   /** That of the classifier's inputs. */
   readonly #dropout: RawTensorLayer;
   readonly #classifiers: readonly RawModule[];
+  /** The bias of an output layer for masked words that is tied to the word table: that of a linear layer, whose inputs are zeros. */
+  readonly #wordBias: RawTensorLayer | null;
   #training = false;
 
   constructor(
@@ -112,11 +114,15 @@ class Trained extends LocalModel implements TrainableModel {
         if ((error as HeedError).code === 'OUT_OF_MEMORY') throw error;
       }
     }
+    this.#wordBias = this.#makeWordBias();
+    const head = parts.heads.get('sequence-classification');
+    const onVectors = head?.takesVectors ? head.chain.layers : [];
+    const { layers, classifier: last } = loaded.sentence;
     const inFile = (name: string) => loaded.names.get(name) ?? null;
     this.#others = [
       ...[...heads.made].map(([name, raw]) => this.#part(raw, `${name}.`, (own) => inFile(`${name}.${own}`))),
-      ...parts.vectorLayers.layers.map((raw, i) => {
-        const { weights, kind } = loaded.sentence.layers[i]!;
+      ...[...parts.vectorLayers.layers, ...onVectors].map((raw, i) => {
+        const { weights, kind } = layers[i] ?? last!;
         const folder = weights.replace(/model\.safetensors$/, '').replaceAll('/', '.');
         return this.#part(raw, `${folder}${kind === 'dense' ? 'linear' : 'norm'}.`);
       }),
@@ -135,9 +141,11 @@ class Trained extends LocalModel implements TrainableModel {
         ? core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths })
         : begin.call(encoder, ids, tokenTypes, positions, lengths);
     const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
-    const release = heads.hold();
+    const releases = [heads.hold(), ...onVectors.map(kept)];
+    const wordBias = this.#wordBias;
     encoder.delete = () => {
-      release();
+      for (const release of releases) release();
+      wordBias?.delete();
       dropout.delete();
       attached.lora?.delete();
       trained.delete();
@@ -289,7 +297,7 @@ class Trained extends LocalModel implements TrainableModel {
     const task = oneOf(Object.keys(HEADS) as HeadName[])(head, 'logits: head');
     const read = readOptions('logits', forwardSchema, options);
     const rows = this.#rows('logits', input, read);
-    const { chain, isTied, bias, takesVectors } = this.head(task);
+    const { chain, isTied, takesVectors } = this.head(task);
     const { core } = this.#tape;
     const kind = HEADS[task];
     const pick = (call: Recording, hidden: RawVariable) => {
@@ -300,6 +308,9 @@ class Trained extends LocalModel implements TrainableModel {
     };
     const picked = takesVectors ? this.sentenceVectors(input, read) : this.#record('logits', rows, pick);
     const output = this.#throughLayers(chain.layers, picked);
+    const count = output.shape[0]!;
+    const zeros = { data: new Float32Array(count), shape: [count, 1] };
+    const bias = isTied && this.#wordBias ? this.#throughLayers([this.#wordBias], zeros) : null;
     const width = longest(rows);
     return this.#run('logits', (call) => {
       const x = call.input('x', output);
@@ -307,10 +318,27 @@ class Trained extends LocalModel implements TrainableModel {
         return core.recordScatterRows(call.graph, x, columnsOf(rows, width), [rows.length, width, output.shape[1]!]);
       if (!isTied) return core.recordReshape(call.graph, x, output.shape);
       const words = core.recordWordLogits(call.graph, this.#encoder.raw, x);
-      if (!bias) return words;
-      const added = call.keep(call.graph.leaf({ data: bias, shape: [bias.length] }, false));
-      return core.recordAdd(call.graph, call.keep(words), added);
+      return bias ? core.recordAdd(call.graph, call.keep(words), call.input('bias', bias)) : words;
     });
+  }
+
+  #makeWordBias(): RawTensorLayer | null {
+    const head = this.raw.heads.get('fill-mask');
+    const { core, tensors } = this.headContext;
+    const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
+    if (!found) return null;
+    const [name, value] = found;
+    const outFeatures = value.data.length;
+    const options = {
+      inFeatures: 1,
+      outFeatures,
+      bias: true,
+      activation: 'identity',
+      name: name.replace(/\.bias$/, ''),
+    };
+    const layer = filled(new core.Linear(options), [undefined, value]);
+    Object.defineProperty(head, 'bias', { get: () => layer.readParameter(1) });
+    return layer;
   }
 
   get #parts(): Part[] {
@@ -416,6 +444,13 @@ class Trained extends LocalModel implements TrainableModel {
       this.#tape.owner = owner;
     }
   }
+}
+
+/** Keeps a layer, which is among a model's parameters, when its head is replaced; returns what ends that. */
+function kept(layer: RawTensorLayer): () => void {
+  const free = layer.delete;
+  layer.delete = () => {};
+  return () => free.call(layer);
 }
 
 /** The names that the checkpoint's tensors give to rows of the core's parameters. */

@@ -33,6 +33,8 @@ Variable feedForward(Graph& graph, FeedForward& layer, const Variable& x);
 /// (layers, most heads).
 struct LayerSettings : AttentionSettings {
   std::shared_ptr<const Rotary> rotary;  ///< null, or rotates the projected queries and keys
+  /// Empty, or embeddings of distances (C, E), whose projections are the keys and queries of `positions`.
+  Variable distance_embeddings;
 };
 
 /// query (sum L_n, E), key, value; weights null or as in AttentionOutput.

@@ -42,8 +42,9 @@ Variable normalize(Graph& graph, const Variable& x);
 
 /// phi(x). Saves x.
 Variable activate(Graph& graph, const Variable& x, Activation activation);
-/// The gated hidden layer phi(x[:, :F]) * x[:, F:] of x (T, 2F) (Shazeer 2020, arXiv:2002.05202).
-Variable gate(Graph& graph, const Variable& x, Activation activation);
+/// The gated hidden layer phi(x[:, :F]) * x[:, F:] of x (T, 2F) (Shazeer 2020, arXiv:2002.05202); with `second`, it is
+/// x[:, :F] * phi(x[:, F:]).
+Variable gate(Graph& graph, const Variable& x, Activation activation, bool second = false);
 /// Softmax of each row. dX = Y * (dY - rowsum(dY * Y)).
 Variable softmax(Graph& graph, const Variable& x);
 /// Dropout with the draws of `key`; see heed/dropout.h. Column c of x uses the draws of column `first_column` + c.
@@ -55,8 +56,10 @@ Variable linear(Graph& graph, const Linear& layer, const Variable& x);
 /// The same with weight (out, in) and bias (1, out) or an empty Variable.
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
 
-/// Layer norm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
+/// Layer norm or RMSNorm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
+/// The same for each head of x (T, H Dk), where Dk is the layer's width.
+Variable normalizeHeads(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
 /// Batch norm. In training mode it normalizes with the mean and the biased variance of the batch's T rows and updates
@@ -80,14 +83,22 @@ struct AttentionMask {
   Variable added;
 };
 
+/// DisentangledPositions of an attention call.
+struct RelativePositions {
+  Variable key, query;                             ///< (C, H Dk), or empty
+  std::shared_ptr<const std::vector<Index>> rows;  ///< (2 max_distance + 1)
+};
+
 /// The options of an attention call, see AttentionOptions.
 struct AttentionSettings {
   std::optional<float> scale;
   bool causal = false;
   std::optional<Index> window;
   std::vector<AttentionMask> masks;
+  Index key_heads = 0;     ///< heads of keys and values; 0: as many as of the queries
   Variable position_bias;  ///< empty, or the values of a PositionBias, (H, 2 max_distance + 1)
-  Variable head_mask;      ///< empty, (1, H) or (N, H)
+  RelativePositions positions;
+  Variable head_mask;  ///< empty, (1, H) or (N, H)
   float dropout = 0;
   DropoutKey dropout_key;
 };

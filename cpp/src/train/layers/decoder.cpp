@@ -20,9 +20,10 @@ Variable decoderLayer(Graph& graph, DecoderLayer& layer, const Variable& target,
   };
   const auto feed_forward = [&](const Variable& in) { return feedForward(graph, layer.feedForward(), in); };
   const bool pre = layer.options().norm_first;
-  const Variable attended = residualBlock(graph, layer.norm1(), pre, layer.dropout1(), target, self_attention);
-  const Variable crossed = residualBlock(graph, layer.norm2(), pre, layer.dropout2(), attended, cross_attention);
-  return residualBlock(graph, layer.norm3(), pre, layer.dropout3(), crossed, feed_forward);
+  const Variable attended = residualBlock(graph, layer.norm1(), nullptr, pre, layer.dropout1(), target, self_attention);
+  const Variable crossed =
+      residualBlock(graph, layer.norm2(), nullptr, pre, layer.dropout2(), attended, cross_attention);
+  return residualBlock(graph, layer.norm3(), nullptr, pre, layer.dropout3(), crossed, feed_forward);
 }
 
 Variable decoder(Graph& graph, Decoder& layers, const Variable& target, const Variable& memory,

@@ -13,8 +13,9 @@ Variable encoderLayer(Graph& graph, EncoderLayer& layer, const Variable& x, cons
   };
   const auto feed_forward = [&](const Variable& in) { return feedForward(graph, layer.feedForward(), in); };
   const bool pre = layer.options().norm_first;
-  const Variable attended = residualBlock(graph, layer.norm1(), pre, layer.dropout1(), x, self_attention);
-  return residualBlock(graph, layer.norm2(), pre, layer.dropout2(), attended, feed_forward);
+  const Variable attended =
+      residualBlock(graph, layer.norm1(), layer.outputNorm1(), pre, layer.dropout1(), x, self_attention);
+  return residualBlock(graph, layer.norm2(), layer.outputNorm2(), pre, layer.dropout2(), attended, feed_forward);
 }
 
 Variable encoder(Graph& graph, Encoder& layers, const Variable& x, const Sequences& sequences,

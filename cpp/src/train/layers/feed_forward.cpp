@@ -6,7 +6,7 @@ namespace heed::train {
 
 Variable feedForward(Graph& graph, FeedForward& layer, const Variable& x) {
   Variable hidden = linear(graph, layer.linear1(), x);
-  if (layer.options().gated) hidden = gate(graph, hidden, layer.options().activation);
+  if (layer.options().gated) hidden = gate(graph, hidden, layer.options().activation, layer.options().gate_second);
   return linear(graph, layer.linear2(), dropout(graph, layer.dropout(), hidden));
 }
 

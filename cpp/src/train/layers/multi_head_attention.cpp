@@ -50,11 +50,18 @@ Variable multiHeadAttention(Graph& graph, MultiHeadAttention& layer, const Varia
   requireShape("key", key.value(), keys.totalRows(), o.key_input_dim);
   requireShape("value", value.value(), keys.totalRows(), o.value_input_dim);
   auto [q, k, v] = project(graph, layer, query, key, value);
+  if (layer.queryNorm()) q = normalizeHeads(graph, *layer.queryNorm(), q);
+  if (layer.keyNorm()) k = normalizeHeads(graph, *layer.keyNorm(), k);
   if (settings.rotary) {
     q = rotate(graph, settings.rotary, q, queries, o.num_heads);
-    k = rotate(graph, settings.rotary, k, keys, o.num_heads);
+    k = rotate(graph, settings.rotary, k, keys, o.key_value_heads);
   }
   AttentionSettings call = settings;
+  call.key_heads = o.key_value_heads;
+  if (settings.distance_embeddings) {
+    call.positions.key = linear(graph, layer.keyProjection(), settings.distance_embeddings);
+    call.positions.query = linear(graph, layer.queryProjection(), settings.distance_embeddings);
+  }
   if (layer.dropout().active()) {
     call.dropout = layer.dropout().options().p;
     call.dropout_key = layer.dropout().nextKey();

@@ -7,7 +7,7 @@
 ///   sigmoid'   s (1 - s), s = sigmoid(x)
 ///   silu'      s (1 + x (1 - s))
 ///
-/// The gate of X = [A, B]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
+/// The gate of X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
 #include "heed/activation.h"
 
 #include <algorithm>
@@ -76,17 +76,23 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
       std::copy_n(dy, count, dx);
       return;
     case Activation::kRelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
+      return transform<4>(
+          count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
     case Activation::kGelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
+      return transform<4>(
+          count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
     case Activation::kGeluTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
     case Activation::kTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
     case Activation::kSigmoid:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
     case Activation::kSilu:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
   }
 }
 
@@ -113,20 +119,20 @@ Variable activate(Graph& graph, const Variable& x, Activation activation) {
       });
 }
 
-Variable gate(Graph& graph, const Variable& x, Activation activation) {
+Variable gate(Graph& graph, const Variable& x, Activation activation, bool second) {
   if (x.cols() % 2 != 0) refuseShape("x", "an even number of columns", Shape{x.rows(), x.cols()});
-  const Index width = x.cols() / 2;
+  const Index width = x.cols() / 2, first_a = second ? width : 0, first_b = width - first_a;
   Matrix y(x.rows(), width);
-  y.view() = x.value().leftCols(width);
+  y.view() = x.value().middleCols(first_a, width);
   heed::activate(y.data(), sizeOf(y), activation);
-  y.view().array() *= x.value().rightCols(width).array();
+  y.view().array() *= x.value().middleCols(first_b, width).array();
   return graph.record(std::move(y), {x}, false,
-                      [kept = x.shared(), node = x.node(), activation](Matrix& dy, Backward& pass) {
+                      [kept = x.shared(), node = x.node(), activation, first_a, first_b](Matrix& dy, Backward& pass) {
                         const Index columns = dy.cols();
                         Matrix dx(kept->rows(), kept->cols());
                         for (Index t = 0; t < dx.rows(); ++t) {
-                          const float *a = kept->data() + t * 2 * columns, *b = a + columns;
-                          float *da = dx.data() + t * 2 * columns, *db = da + columns;
+                          const float *row = kept->data() + t * 2 * columns, *a = row + first_a, *b = row + first_b;
+                          float *dx_row = dx.data() + t * 2 * columns, *da = dx_row + first_a, *db = dx_row + first_b;
                           const float* out = dy.data() + t * columns;
                           const auto product = [](const auto& p, const auto& q) { return p * q; };
                           std::copy_n(a, columns, db);

@@ -32,11 +32,13 @@ AttentionCall::AttentionCall(const Variable& q, const Variable& k, const Variabl
       queries(query_rows),
       keys(key_rows),
       num_heads(heads),
+      key_heads(given.key_heads == 0 ? heads : given.key_heads),
       settings(given),
       random(state) {
   options.scale = settings.scale;
   options.causal = settings.causal;
   options.window = settings.window;
+  options.key_heads = settings.key_heads;
   options.dropout = settings.dropout;
   options.dropout_key = settings.dropout_key;
   std::vector<MaskTensor> tensors;
@@ -51,6 +53,13 @@ AttentionCall::AttentionCall(const Variable& q, const Variable& k, const Variabl
     bias = {.max_distance = (added.cols() - 1) / 2, .values{values, values + added.value().size()}};
     options.bias = &bias;
   }
+  if (const auto& [position_key, position_query, rows] = settings.positions; rows) {
+    positions.emplace(DisentangledPositions{.key = position_key.value(),
+                                            .query = position_query.value(),
+                                            .max_distance = static_cast<Index>(rows->size()) / 2,
+                                            .rows = rows->data()});
+    options.positions = &*positions;
+  }
 }
 
 Variable attention(Graph& graph, const Variable& query, const Variable& key, const Variable& value,
@@ -58,9 +67,11 @@ Variable attention(Graph& graph, const Variable& query, const Variable& key, con
                    float* weights) {
   auto call = std::make_shared<const AttentionCall>(query, key, value, queries, keys, num_heads, settings,
                                                     graph.context().random);
-  Matrix output(query.rows(), value.cols());
+  Matrix output(query.rows(), call->valueWidth() * num_heads);
   heed::attention(call->input(), num_heads, call->options, {output.view(), weights}, graph.context());
-  std::vector<Variable> inputs = {query, key, value, settings.head_mask, settings.position_bias};
+  const RelativePositions& positions = settings.positions;
+  std::vector<Variable> inputs = {query,          key, value, settings.head_mask, settings.position_bias, positions.key,
+                                  positions.query};
   for (const AttentionMask& mask : settings.masks) inputs.push_back(mask.added);
   return graph.record(std::move(output), inputs, false, [call](Matrix& gradient, Backward& pass) {
     Matrix dq(call->query.rows(), call->query.cols()), dk(call->key.rows(), call->key.cols()),
@@ -70,6 +81,8 @@ Variable attention(Graph& graph, const Variable& query, const Variable& key, con
                               dv.view(),
                               gradientOf(call->settings.head_mask.node(), pass),
                               gradientOf(call->settings.position_bias.node(), pass),
+                              gradientOf(call->settings.positions.key.node(), pass),
+                              gradientOf(call->settings.positions.query.node(), pass),
                               {}};
     for (const AttentionMask& mask : call->settings.masks) result.masks.push_back(gradientOf(mask.added.node(), pass));
     attentionBackward(*call, gradient.values(), result, pass.context());

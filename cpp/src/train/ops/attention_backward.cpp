@@ -7,6 +7,12 @@
 /// (Dao et al. 2022, arXiv:2205.14135, appendix B.4; m E is their D = rowsum(dY * Y).) Where a key is forbidden, P and
 /// dS are exactly 0, whatever the key and the value are.
 ///
+/// The terms of relative positions, S += scale (Q_i PK_r + K_j PQ_r) with r the row for i - j, are products with PK and
+/// PQ of which one column per key or query is taken. Their gradients are products with dS summed by r:
+///
+///   A_ir = sum over j with row r of dS_ij,    dQ += scale A PK,  dPK = scale A^T Q
+///   B_jr = sum over i with row r of dS_ij,    dK += scale B PQ,  dPQ = scale B^T K
+///
 /// The first three products and the softmax run by row blocks of queries, as in the forward pass, and skip the same
 /// keys. P and dS of a few row blocks are kept for the two products with transposed operands.
 #include "train/ops/attention_backward.h"
@@ -20,6 +26,7 @@
 #include "gemm/simd.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
+#include "ops/position_terms.h"
 #include "ops/softmax.h"
 #include "train/ops/dropout_draws.h"
 #include "train/ops/panel_products.h"
@@ -75,12 +82,14 @@ class HeadBackward {
         result_(result),
         n_(n),
         h_(h),
+        key_head_(h * call.key_heads / call.num_heads),
         context_(context),
         scale_(call.options.scale.value_or(1 / std::sqrt(static_cast<float>(call.keyWidth())))),
         head_mask_(call.headMask(n, h)),
         query_(queries(call.query.value(), call.keyWidth())),
         gradient_(queries(gradient, call.valueWidth())),
-        selection_(n, h, call.keys.length(n), call.options, context.arena) {
+        selection_(n, h, call.keys.length(n), call.options, context.arena),
+        positions_(h, keys(call.key.value(), call.keyWidth()), query_.rows(), call.options, context.arena) {
     const RowList& selected = selection_.selected();
     const ConstMatrixView key = keys(call.key.value(), call.keyWidth());
     key_columns_ = packKeys(key, selected, arena());
@@ -88,6 +97,9 @@ class HeadBackward {
     key_rows_ = packFinite(key, selected, arena());
     query_rows_ = packPanels(query_, arena());
     gradient_rows_ = packPanels(gradient_, arena());
+    if (!positions_) return;
+    query_sums_.emplace(arena().matrix(query_.rows(), positions_.count())).setZero();
+    key_sums_.emplace(arena().matrix(key.rows(), positions_.count())).setZero();
   }
 
   void run() {
@@ -101,9 +113,10 @@ class HeadBackward {
     MatrixView key_gradient = keys(result_.key, call_.keyWidth()),
                value_gradient = keys(result_.value, call_.valueWidth());
     for (Index k = 0; k < selected.count; ++k) {
-      key_gradient.row(selected[k]) = head_mask_ * scale_ * dk.row(k);
-      value_gradient.row(selected[k]) = head_mask_ * dv.row(k);
+      key_gradient.row(selected[k]) += head_mask_ * scale_ * dk.row(k);
+      value_gradient.row(selected[k]) += head_mask_ * dv.row(k);
     }
+    if (positions_) addPositionGradients();
     if (result_.head_mask) result_.head_mask[call_.headMaskIndex(n_, h_)] += static_cast<float>(head_mask_gradient_);
   }
 
@@ -115,7 +128,7 @@ class HeadBackward {
   }
   template <class View>
   View keys(View all, Index width) const {
-    return headRows(all, call_.keys.begin(n_), call_.keys.end(n_), h_, width);
+    return headRows(all, call_.keys.begin(n_), call_.keys.end(n_), key_head_, width);
   }
 
   /// Row blocks [begin, end) of all `blocks`; adds to dK / (m scale) and dV / m of the selected keys.
@@ -159,6 +172,7 @@ class HeadBackward {
     // S without M, and G.
     MatrixView scores = arena().matrix(rows, width), products = arena().matrix(rows, width);
     multiplyRowBlock(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
+    positions_.add(block(query_), first, scale_, visible, scores, packed, arena());
     multiplyRowBlock(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
     float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
     for (Index r = 0; r < rows; ++r) {
@@ -169,6 +183,7 @@ class HeadBackward {
       const float sum = exponentials(score, width);
       head_mask_gradient_ += static_cast<double>(scoreGradient(score, sum, product, kept, width));
       addMaskGradients(visible, first + r, product);
+      if (positions_) addPositionSums(visible, first + r, product);
       spread(visible, score, weights.row(r).data());
       spread(visible, product, score_gradients.row(r).data());
     }
@@ -206,6 +221,36 @@ class HeadBackward {
     }
   }
 
+  /// Adds m scale dS of query i to A and B.
+  void addPositionSums(const VisibleKeys& visible, Index i, const float* score_gradient) {
+    visible.forEach([&](Index key, Index column) {
+      const Index at = positions_.index(i - key);
+      const float gradient = head_mask_ * scale_ * score_gradient[column];
+      (*query_sums_)(i, at) += gradient;
+      (*key_sums_)(key, at) += gradient;
+    });
+  }
+
+  void addPositionGradients() {
+    const Index width = call_.keyWidth();
+    const auto rows = [&](auto all) {
+      return headRows(all, positions_.first(), positions_.first() + positions_.count(), h_, width);
+    };
+    const auto add = [&](const MatrixView& sums, const Variable& position, MatrixView rows_gradient, const Panels& own,
+                         float* position_gradient) {
+      const Arena::Scope scope(arena());
+      multiply(readOnly(sums), packPanels(rows(position.value()), arena()), rows_gradient, true, context_);
+      if (position_gradient) {
+        const MatrixView all = view(position_gradient, position.rows(), position.cols());
+        addTransposedProduct(readOnly(sums), own, 0, rows(all), context_);
+      }
+    };
+    const RelativePositions& positions = call_.settings.positions;
+    add(*query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
+    const Panels key_rows = packFinite(keys(call_.key.value(), width), {nullptr, key_sums_->rows()}, arena());
+    add(*key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
+  }
+
   /// Writes the columns of visible keys to their places among all selected keys, zeros to the others.
   void spread(const VisibleKeys& visible, const float* from, float* to) const {
     Index next = 0;
@@ -220,13 +265,15 @@ class HeadBackward {
 
   const AttentionCall& call_;
   const AttentionGradients& result_;
-  const Index n_, h_;
+  const Index n_, h_, key_head_;
   Context& context_;
   const float scale_, head_mask_;
   const ConstMatrixView query_, gradient_;
   const KeySelection selection_;
-  Panels key_columns_, value_columns_;            // K^T and V^T of the selected keys
-  Panels key_rows_, query_rows_, gradient_rows_;  // K of the selected keys, Q and dY
+  const PositionTerms positions_;
+  Panels key_columns_, value_columns_;               // K^T and V^T of the selected keys
+  Panels key_rows_, query_rows_, gradient_rows_;     // K of the selected keys, Q and dY
+  std::optional<MatrixView> query_sums_, key_sums_;  // A (L, C) and B (S, C), times m scale
   double head_mask_gradient_ = 0;
 };
 
@@ -238,19 +285,22 @@ bool AttentionGradients::sharedByHeads() const {
 
 void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
                        Context& context) {
-  // Keys that are not selected are skipped.
   MatrixView(result.key).setZero();
   MatrixView(result.value).setZero();
+  const Index group = call.num_heads / call.key_heads;
   for (Index n = 0; n < call.queries.count(); ++n) {
     if (call.queries.length(n) == 0) continue;
-    const auto head = [&](Index h, Context& task) {
-      const Arena::Scope scope(task.arena);
-      HeadBackward(call, gradient, result, n, h, task).run();
+    // The heads that share keys, one after the other: tasks must write to disjoint memory.
+    const auto heads = [&](Index key_head, Context& task) {
+      for (Index h = key_head * group; h < (key_head + 1) * group; ++h) {
+        const Arena::Scope scope(task.arena);
+        HeadBackward(call, gradient, result, n, h, task).run();
+      }
     };
-    if (result.sharedByHeads()) {  // tasks must write to disjoint memory
-      for (Index h = 0; h < call.num_heads; ++h) head(h, context);
+    if (result.sharedByHeads()) {
+      for (Index h = 0; h < call.key_heads; ++h) heads(h, context);
     } else {
-      context.executor.run(call.num_heads, context, head);
+      context.executor.run(call.key_heads, context, heads);
     }
   }
 }

@@ -14,7 +14,7 @@ struct AttentionCall {
 
   AttentionInput input() const { return {query.value(), key.value(), value.value(), queries, keys}; }
   Index keyWidth() const { return query.cols() / num_heads; }
-  Index valueWidth() const { return value.cols() / num_heads; }
+  Index valueWidth() const { return value.cols() / key_heads; }
   /// Position of the factor on head h of sequence n in the head mask.
   Index headMaskIndex(Index n, Index h) const { return (settings.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
   float headMask(Index n, Index h) const {
@@ -23,11 +23,12 @@ struct AttentionCall {
 
   Variable query, key, value;
   Sequences queries, keys;
-  Index num_heads;
+  Index num_heads, key_heads;
   AttentionSettings settings;
   RandomState random;  // dropout draws for the same sequences in both passes
   std::vector<Mask> masks;
   PositionBias bias;
+  std::optional<DisentangledPositions> positions;
   AttentionOptions options;
 };
 
@@ -36,12 +37,15 @@ struct AttentionGradients {
   MatrixView query, key, value;  ///< overwritten
   float* head_mask;              ///< null, or added to; the same for the following
   float* position_bias;
+  float* position_key;
+  float* position_query;
   std::vector<float*> masks;  ///< one for each mask
 
   bool sharedByHeads() const;
 };
 
-/// Computes the gradients from that of the output (sum L_n, H Dv).
+/// Computes the gradients from that of the output (sum L_n, H Dv). Keys and values that several heads of queries share
+/// get the sum of those heads' gradients.
 void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,
                        Context& context);
 

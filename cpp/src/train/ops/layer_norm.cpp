@@ -2,6 +2,9 @@
 ///
 /// Backward with g = gamma * dy: dx = r (g - mean(g) - n mean(g * n)), dgamma = sum over rows of dy * n, ddelta = sum
 /// over rows of dy.
+///
+/// RMSNorm: y = (gamma + offset) * n, n = x r, r = 1 / sqrt(mean(x^2) + eps). The same formulas without both means of
+/// rows, with g = (gamma + offset) * dy: dx = r (g - n mean(g * n)), dgamma = sum over rows of dy * n.
 #include <cmath>
 
 #include "core/check.h"
@@ -17,10 +20,13 @@ struct Statistics {
 
 /// As in the forward pass (ops/layer_norm.cpp): the mean is exact for constant rows, and the variance is the mean of
 /// squared differences.
-Statistics statisticsOf(const float* x, Index width, float eps) {
+Statistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
+  const float mean = rms ? 0
+                         : x[0] + sumOver(
+                                      width, [first](const auto& a) { return a - first; }, x) /
+                                      count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -63,20 +69,27 @@ class AffineGradients {
   int rows_ = 0;
 };
 
-/// Replaces dy by dx, and adds to dweight and dbias where they are not null. `weight` is null or (E).
-void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& dy, float* dweight, float* dbias) {
-  const Index width = x.cols();
+/// Replaces dy by dx, and adds to dweight and dbias where they are not null. `weight` is null or (E). x may have
+/// several rows of width E side by side.
+void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& o, Matrix& dy, float* dweight,
+                  float* dbias) {
+  const Index width = o.normalized_shape, rows = x.rows() * x.cols() / width;
+  const v128_t offset = simd::splat(o.weight_offset);
   AffineGradients affine(width, dweight, dbias);
-  for (Index t = 0; t < x.rows(); ++t) {
+  for (Index t = 0; t < rows; ++t) {
     const float* row = x.data() + t * width;
     float* d = dy.data() + t * width;
-    const Statistics statistics = statisticsOf(row, width, eps);
+    const Statistics statistics = statisticsOf(row, width, o.eps, o.rms);
     affine.add(row, d, statistics);
-    if (weight) transform<4>(width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
+    if (weight)
+      transform<4>(
+          width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = sumOver(width, [](const auto& a) { return a; }, d);
-    const float gn =
-        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = o.rms ? 0
+                          : sumOver(
+                                width, [](const auto& a) { return a; }, d);
+    const float gn = sumOver(
+        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(
@@ -89,15 +102,21 @@ void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& 
 }  // namespace
 
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
-  Matrix y(x.rows(), layer.options().normalized_shape);
-  layer.forward(x.value(), y.view());
+  requireColumns("x", x.value(), layer.options().normalized_shape);
+  return normalizeHeads(graph, layer, x);
+}
+
+Variable normalizeHeads(Graph& graph, const LayerNorm& layer, const Variable& x) {
+  const Index width = layer.options().normalized_shape, rows = x.rows() * x.cols() / width;
+  Matrix y(x.rows(), x.cols());
+  layer.forward(view(x.shared()->data(), rows, width), view(y.data(), rows, width));
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
   return graph.record(std::move(y), {x}, trains,
                       [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
                         float *dweight = nullptr, *dbias = nullptr;
                         pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
                         pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
-                        layerNormGradient(*kept, layer.weight(), layer.options().eps, gradient, dweight, dbias);
+                        normGradient(*kept, layer.weight(), layer.options(), gradient, dweight, dbias);
                         pass.give(node, std::move(gradient));
                       });
 }
@@ -122,7 +141,8 @@ Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, cons
                         };
                         pass.add(weight, zeroed(dweight));
                         pass.add(bias, zeroed(dbias));
-                        layerNormGradient(*kept, gamma ? gamma->data() : nullptr, eps, gradient, dweight, dbias);
+                        normGradient(*kept, gamma ? gamma->data() : nullptr,
+                                     {.normalized_shape = kept->cols(), .eps = eps}, gradient, dweight, dbias);
                         pass.give(node, std::move(gradient));
                       });
 }
