@@ -79,24 +79,31 @@ std::vector<int32_t> readIntegers(const val& array) {
   return values;
 }
 
+/// Copies a Float32Array; empty if it is null.
+std::vector<float> readFactors(const val& array) {
+  if (array.isNull()) return {};
+  return emscripten::convertJSArrayToNumberVector<float>(array);
+}
+
 /// A batch between the layers of a model. It owns its hidden states instead of taking them from the arena, because the
 /// calls of several batches may alternate.
 class BoundEncoding {
  public:
-  BoundEncoding(std::shared_ptr<EncoderModel> model, const TokenBatch& batch)
+  BoundEncoding(std::shared_ptr<EncoderModel> model, const TokenBatch& batch, std::vector<float> key_mask)
       : model_(std::move(model)),
         sequences_(batch.sequences),
+        key_mask_(std::move(key_mask)),
         hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
     model_->embed(batch, rows(), context());
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
-      std::vector<float> factors;
-      if (!head_mask.isNull()) factors = emscripten::convertJSArrayToNumberVector<float>(head_mask);
+      const std::vector<float> factors = readFactors(head_mask);
       const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
-      model_->runLayer(i, sequences_, factors, rows(), weights, context());
+      const Mask mask{Mask::Kind::kAdditive, key_mask_.data(), {sequences_.maxLength(), 0, 0, 1}};
+      model_->runLayer(i, sequences_, factors, rows(), weights, context(), {&mask, key_mask_.empty() ? 0U : 1U});
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -137,6 +144,7 @@ class BoundEncoding {
 
   std::shared_ptr<EncoderModel> model_;
   Sequences sequences_;
+  std::vector<float> key_mask_;  // empty, or (T)
   std::vector<float> hidden_;
 };
 
@@ -145,7 +153,9 @@ class BoundEncoderModel : public BoundModule {
   explicit BoundEncoderModel(const EncoderModelConfig& config) : model_(std::make_shared<EncoderModel>(config)) {}
   Module& module() override { return *model_; }
 
-  BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths) {
+  /// key_mask: null, or (T), 0 or -infinity for rows that are no keys; all sequences are then of one length.
+  BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths,
+                       const val& key_mask) {
     return guarded([&] {
       std::vector<Index> extents;
       for (const int32_t length : readIntegers(lengths)) extents.push_back(length);
@@ -153,7 +163,7 @@ class BoundEncoderModel : public BoundModule {
                              .token_types = readIntegers(token_types),
                              .positions = readIntegers(positions),
                              .sequences = Sequences::ofLengths(extents)};
-      return new BoundEncoding(model_, batch);
+      return new BoundEncoding(model_, batch, readFactors(key_mask));
     });
   }
 

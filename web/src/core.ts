@@ -214,8 +214,17 @@ export interface RawEncoderModelConfig {
 }
 
 export interface RawEncoderModel extends RawModule {
-  /** Embeds texts of `lengths` tokens each, concatenated; tokenTypes null: all 0; positions null: 0, 1, 2, ... from the model's offset. */
-  begin(ids: Int32Array, tokenTypes: Int32Array | null, positions: Int32Array | null, lengths: Int32Array): RawEncoding;
+  /**
+   * Embeds texts of `lengths` tokens each, concatenated; tokenTypes null: all 0; positions null: 0, 1, 2, ... from the model's offset; keyMask null: all tokens attend to all, or 0 and
+   * -Infinity for tokens that none attends to, of texts of one length.
+   */
+  begin(
+    ids: Int32Array,
+    tokenTypes: Int32Array | null,
+    positions: Int32Array | null,
+    lengths: Int32Array,
+    keyMask: Float32Array | null,
+  ): RawEncoding;
   /** x [rows, D] times the word table's transpose: [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
 }

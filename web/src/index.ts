@@ -68,10 +68,12 @@ export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';
 export type { LoadProgress } from './models/load.js';
+export { maxSim } from './models/max-sim.js';
 export type {
   CallOptions,
   EmbedCall,
   EmbedOptions,
+  EmbedTokensOptions,
   EncodeCall,
   EncodeOptions,
   EncodeResult,

@@ -20,6 +20,7 @@ import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
 import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { Inspection, InspectOptions } from './models/inspect.js';
+import { maxSim } from './models/max-sim.js';
 import type { PretrainedModel } from './models/model.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import {
@@ -122,6 +123,14 @@ export class Heed extends Functions {
    * ranked.length; // 2
    */
   readonly headImportance = headImportance;
+
+  /**
+   * The scores of documents for a query by their token vectors, as `embedTokens` returns them; also an export of the package.
+   *
+   * @example
+   * heed.maxSim([[1, 0]], [[[0.6, 0.8]]]); // [0.6], for tensors [tokens, D] or nested arrays
+   */
+  readonly maxSim = maxSim;
 
   /** @internal */
   constructor(runtime: Runtime & { dispose(): void }, choice: Choice) {

@@ -104,9 +104,10 @@ class EncoderModel : public Module {
   /// Writes the embeddings to hidden (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with
   /// more tokens than the model has positions.
   void embed(const TokenBatch& batch, MatrixView hidden, Context& context) const;
-  /// Runs layer i in place. `head_mask` (H) or empty; `weights` null or as in AttentionOutput.
+  /// Runs layer i in place. `head_mask` (H) or empty; `weights` null or as in AttentionOutput; `masks` as in
+  /// AttentionOptions.
   void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
-                float* weights, Context& context);
+                float* weights, Context& context, std::span<const Mask> masks = {});
   /// Writes the projections of the rows that layer i reads, hidden (T, E), as its attention multiplies them: queries
   /// and keys are normalized and rotated if the layer does so. q (T, queryWidth()), k and v (T, keyWidth()), the heads
   /// side by side.

@@ -175,7 +175,7 @@ void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& co
 }
 
 void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
-                            float* weights, Context& context) {
+                            float* weights, Context& context, std::span<const Mask> masks) {
   requireRange("layer", i, 0, config_.num_layers - 1);
   if (!head_mask.empty() && static_cast<Index>(head_mask.size()) != config_.num_heads) {
     refuse(ErrorCode::kShapeMismatch, "headMask",
@@ -184,6 +184,7 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
   MultiHeadCallOptions options;
   options.head_mask = head_mask;
   options.causal = config_.causal;
+  options.masks = masks;
   if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
   options.rotary = rotary(i);

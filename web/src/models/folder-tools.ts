@@ -1,4 +1,4 @@
-/** What reads or writes folders without running their models, in one chunk that is loaded when it is used. */
+/** What is rarely used, in one chunk that is loaded when it is: reading or writing folders without running their models, and token vectors. */
 
 /**
  * Not used here: with these, this chunk reaches every module that the API and its workers share, so that the bundler keeps those in one chunk instead of two, which compresses better
@@ -9,4 +9,5 @@ export { Channel } from '../worker/channel.js';
 export { packError } from '../worker/protocol.js';
 export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
+export { embedTokens, withResidual } from './late-interaction.js';
 export { quantize } from './quantize.js';

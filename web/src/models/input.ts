@@ -27,6 +27,8 @@ export interface Row {
   ids: number[];
   types: number[] | null;
   positions: number[] | null;
+  /** 0, or -Infinity for tokens that no token attends to. If one row of a call has it, all have, and they are of one length. */
+  keyMask?: number[];
   columns: number[];
   /** The text's length in a padded output. */
   length: number;
@@ -149,7 +151,7 @@ function lengthLimit(maxLength: number | undefined, context: InputContext, fallb
   return maxLength;
 }
 
-function tooLong(name: string, length: number, limit: number): HeedError {
+export function tooLong(name: string, length: number, limit: number): HeedError {
   const hint = 'Shorten it, or let it be cut with truncation: true';
   return invalid(name, `at most ${limit} tokens`, `${length}`, 'TOO_LONG', { hint });
 }

@@ -49,6 +49,9 @@ export interface LoadedModel {
   integrity: Integrity;
 }
 
+/** The `architectures` of ColBERTs that Stanford publishes. */
+export const STANFORD = 'HF_ColBERT';
+
 /** `opened`: the source's folder, if it is open already. */
 export async function loadModel(
   core: Core,
@@ -102,6 +105,10 @@ export async function loadModel(
     config.int4Table = config.int8 && hasInt4Table(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
     const sentence = await sentenceRead;
+    if (String(settings!.get('architectures')) === STANFORD) {
+      const file = await folder.open('artifact.metadata', { signal });
+      sentence.colbert = file ? Settings.parse(await readAll(file), file.name) : settings;
+    }
     // model2vec leaves unknown tokens out; sentence-transformers has their row, too.
     const special = !isStatic ? 'all' : sentence.staticFolder === null ? 'none' : 'unknown';
     if (special === 'none') {

@@ -101,6 +101,13 @@ export interface TokenizeResult {
 
 export interface PredictOptions extends CallOptions, InputOptions {}
 
+export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
+  /** What the texts are: a ColBERT encodes queries and documents differently. */
+  kind: 'query' | 'document';
+  /** The number of tokens that texts are cut to, and queries padded to. Default: as the model's folder says. */
+  maxLength?: number;
+}
+
 /** The logits of a task's head. */
 export interface Prediction {
   /** sequence-classification: [N, labels]; token-classification: [N, L, labels]; question-answering: [N, L, 2]; fill-mask: [masks, V], V words */
@@ -198,6 +205,18 @@ export interface PretrainedModel {
    * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
    */
   embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]>;
+  /**
+   * A vector of length 1 for each token, for late interaction (ColBERT): for each text [tokens, D], as `maxSim` compares them. The folder says what precedes queries and documents, the
+   * number of tokens that queries are padded to with mask tokens, and the punctuation whose vectors documents lack; folders of other models than ColBERTs say none of these, and the vectors are
+   * the last hidden states.
+   *
+   * @example
+   * const [query] = await model.embedTokens('a fox', { kind: 'query' });
+   * const documents = await model.embedTokens(['the quick fox', 'a dog'], { kind: 'document' });
+   * maxSim(query, documents); // a score for each document
+   * @throws HeedError UNSUPPORTED if the folder has no tokenizer.json, or no token to pad queries with
+   */
+  embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]>;
   /**
    * The text of token ids, without special tokens.
    *

@@ -22,6 +22,7 @@ import {
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedCall,
+  EmbedTokensOptions,
   EncodeCall,
   EncodeResult,
   EncodeResultFor,
@@ -81,7 +82,8 @@ export async function loadAs<Model>(
 export class Parts {
   vectorLayers = Chain.of([]);
   pooler: Chain | null = null;
-  readonly heads = new Map<HeadName, Head>();
+  /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
+  readonly heads = new Map<HeadName | 'tokens', Head>();
   #deleted = false;
 
   constructor(readonly encoder: RawEncoderModel) {}
@@ -131,7 +133,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     input: ModelInput,
     options: EncodeCall<A, S, P> = {},
   ): Promise<EncodeResultFor<A, S, P>> {
-    const [read, pieceOptions] = this.#begin('encode', encodeSchema, options);
+    const [read, pieceOptions] = this.begin('encode', encodeSchema, options);
     const { outputAttentions, outputHiddenStates, outputProjections } = read;
     if (this.config.family === STATIC)
       throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
@@ -151,7 +153,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       heads,
       layers: arrays(outputProjections, count * width * heads * headDim),
     }));
-    await this.#run(rows, count, read, pieceOptions, (piece, first) => {
+    await this.run(rows, count, read, pieceOptions, (piece, first) => {
       const copy = (encoding: RawEncoding, out: Float32Array) =>
         padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
       return {
@@ -214,7 +216,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     input: ModelInput,
     options: EmbedCall<O> = {},
   ): Promise<VectorsOf<O>> {
-    const [read, pieceOptions] = this.#begin('embed', embedSchema, options);
+    const [read, pieceOptions] = this.begin('embed', embedSchema, options);
     const { layers, pooling: configured, normalize: normalizes } = this.sentence;
     const { pooling = configured, normalize = normalizes } = read;
     if (layers.length > 0 && pooling.length !== configured.length) {
@@ -231,7 +233,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const total = countTexts(given);
     const out = new Float32Array(total * width);
     const rows = rowsOf(given, { ...read, prompt }, this.context);
-    await this.#run(rows, total, read, pieceOptions, (piece, first) => ({
+    await this.run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
       },
@@ -240,7 +242,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
-    const [read, pieceOptions] = this.#begin('tokenize', tokenizeSchema, options);
+    const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
     const rows = await this.#allRows(readInput(texts), read, pieceOptions);
     return {
       inputIds: rows.map((row) => row.ids),
@@ -251,7 +253,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
-    const [read, pieceOptions] = this.#begin('predict', callSchema, options);
+    const [read, pieceOptions] = this.begin('predict', callSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
     const found = this.head(name);
@@ -280,7 +282,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       masks: (encoding: RawEncoding, piece: Row[], first: number) =>
         this.#maskRows(encoding.hidden(), piece, first, masks),
     };
-    await this.#run(rows, count, read, pieceOptions, (piece, first) => ({
+    await this.run(rows, count, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
         const { data, shape } = this.#logits(found, inputs[kind](encoding, piece, first));
         labels = shape.at(-1)!;
@@ -301,13 +303,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedSparse(input: ModelInput, options: PredictOptions = {}): Promise<SparseVector[]> {
-    const [read, pieceOptions] = this.#begin('embedSparse', callSchema, options);
+    const [read, pieceOptions] = this.begin('embedSparse', callSchema, options);
     const head = this.head('fill-mask');
     const given = readInput(input);
     requireTexts(given, read);
     const { embedDim, vocabSize } = this.#core;
     const vectors: SparseVector[] = [];
-    await this.#run(rowsOf(given, read, this.context), countTexts(given), read, pieceOptions, (piece) => ({
+    await this.run(rowsOf(given, read, this.context), countTexts(given), read, pieceOptions, (piece) => ({
       use: (encoding) => {
         const hidden = encoding.hidden();
         let at = 0;
@@ -323,6 +325,11 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return vectors;
   }
 
+  async embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]> {
+    const { embedTokens } = await import('./folder-tools.js');
+    return embedTokens(this, texts, options);
+  }
+
   /** A head's logits, without the bias of a tied decoder. */
   #logits({ chain, isTied }: Head, rows: RawTensor): RawTensor {
     const output = chain.forward(rows);
@@ -336,8 +343,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokenizer.decode(ids(tokenIds, 'decode: ids'));
   }
 
-  /** Reads a call's options. Throws if the model has been disposed of or the signal has fired. */
-  #begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
+  /** @internal Reads a call's options. Throws if the model has been disposed of or the signal has fired. */
+  begin<S extends Record<string, Reader<unknown>> & typeof tokenizeSchema & { headMask?: Reader<RawTensor | null> }>(
     owner: string,
     schema: S,
     options: object,
@@ -348,8 +355,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return [read, { yieldToEventLoop: makeYield(signal), headMask: this.#headMask(headMask) }];
   }
 
-  /** Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
-  async #run(
+  /** @internal Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
+  async run(
     rows: Iterable<Row>,
     total: number,
     { onProgress }: Pick<Read<typeof callSchema>, 'onProgress'>,

@@ -94,6 +94,7 @@ export function batchOf(rows: readonly Row[], positionOffset: number) {
       ? flat(({ positions, ids }) => positions ?? ids.map((_, i) => positionOffset + i))
       : null,
     lengths: flat(({ ids }) => [ids.length]),
+    keyMask: rows[0]?.keyMask ? Float32Array.from(rows.flatMap(({ keyMask }) => keyMask!)) : null,
   };
 }
 
@@ -105,8 +106,8 @@ export async function runPiece(
   { yieldToEventLoop, headMask }: PieceOptions,
   { use, beforeLayer, onLayer, returnWeights = false }: PieceHooks,
 ): Promise<void> {
-  const { ids, tokenTypes, positions, lengths } = batchOf(piece, positionOffset);
-  const encoding = calling('model', () => model().begin(ids, tokenTypes, positions, lengths));
+  const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, positionOffset);
+  const encoding = calling('model', () => model().begin(ids, tokenTypes, positions, lengths, keyMask));
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {

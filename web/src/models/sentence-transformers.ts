@@ -15,6 +15,8 @@ export interface VectorLayer {
   outFeatures: number;
   bias: boolean;
   activation: string;
+  /** Whether its input is added to its output, through a matrix `residual.weight` if their widths differ (PyLate). */
+  residual: boolean;
   /** Path of its weights below the folder. */
   weights: string;
 }
@@ -37,6 +39,10 @@ export interface SentenceConfig {
   defaultPrompt: string | null;
   /** The folder of a StaticEmbedding with its tokenizer and its table; null if the folder has an encoder. */
   staticFolder: string | null;
+  /** Whether a module pools the tokens; layers without one are for tokens (ColBERT). */
+  pools: boolean;
+  /** config_sentence_transformers.json, which has PyLate's settings of a ColBERT, or Stanford's artifact.metadata. */
+  colbert: Settings | null;
   /** Whether sparse vectors are sums over the tokens instead of maxima. */
   sparseSums: boolean;
 }
@@ -69,6 +75,8 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     prompts: {},
     defaultPrompt: null,
     staticFolder: null,
+    pools: false,
+    colbert: null,
     sparseSums: false,
   };
   const read = async (path: string) => {
@@ -90,6 +98,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     config.lowerCase = own.flag('do_lower_case', false);
   }
   if (prompts) readPrompts(prompts, config);
+  config.colbert = prompts;
   if (modules) {
     const list = parseJson(...modules);
     if (!Array.isArray(list)) throw invalidFile(modules[1], 'a list of modules', 'other JSON');
@@ -156,6 +165,7 @@ function readPooling(settings: Settings, config: SentenceConfig): void {
     const expected = `one or more of ${Object.keys(POOLING_KEYS).join(', ')}`;
     throw invalid(settings.file, expected, unknown.join(', ') || 'no pooling mode', 'UNSUPPORTED');
   }
+  config.pools = true;
   config.pooling = Object.entries(POOLING_KEYS).flatMap(([key, pooling]) => (keys.includes(key) ? [pooling] : []));
   config.poolsPrompt = settings.flag('include_prompt', true);
 }
@@ -173,7 +183,7 @@ function readSparsePooling(settings: Settings): boolean {
 function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {
   if (kind === 'LayerNorm') {
     const width = settings.count('dimension', undefined, 1);
-    return { kind: 'norm', inFeatures: width, outFeatures: width, bias: true, activation: 'identity' };
+    return { kind: 'norm', inFeatures: width, outFeatures: width, bias: true, activation: 'identity', residual: false };
   }
   const key = 'activation_function';
   const name = settings.text(key, 'torch.nn.modules.activation.Tanh').split('.').at(-1)!;
@@ -184,6 +194,7 @@ function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'>
     outFeatures: settings.count('out_features', undefined, 1),
     bias: settings.flag('bias', true),
     activation: name.toLowerCase(),
+    residual: settings.flag('use_residual', false),
   };
 }
 

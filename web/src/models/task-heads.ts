@@ -96,7 +96,7 @@ export const LAYOUTS: Record<string, Layout> = {
 
 /** The first parts of the names above. */
 const HEAD_NAMES =
-  /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder)\b/;
+  /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|linear)\b/;
 
 /** Whether a head may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
 export function isHeadTensor(name: string, tied: boolean): boolean {

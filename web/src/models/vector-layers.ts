@@ -26,30 +26,32 @@ export async function loadVectorLayers(
     const expected = `a layer for vectors of ${width}, the width of what precedes it`;
     if (inFeatures !== width) throw invalidFile(weights, expected, `one for ${inFeatures}`);
     width = outFeatures;
-    steps.push(() =>
+    const make = () =>
       kind === 'dense'
         ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
-        : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS),
-    );
+        : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS);
+    const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
+    const { withResidual } = layer.residual ? await import('./folder-tools.js') : {};
+    steps.push(withResidual ? await withResidual(core, layer, make, readResidual) : make);
   }
   const classifiers = steps.splice(sentence.layers.length);
   const chains = [Chain.of(steps)];
   return classifiers.length > 0 ? [...chains, Chain.of(classifiers)] : chains;
 }
 
-/** The layer's weight, and its bias if it has one. */
+/** The weight of the layer `own`, and its bias if it has one. */
 async function readLayer(
   { kind, weights, inFeatures, outFeatures, bias }: VectorLayer,
   folder: ModelFolder,
   signal: SignalLike | undefined,
+  own = kind === 'dense' ? 'linear' : 'norm',
 ): Promise<HeadTensor[]> {
   const file = await folder.open(weights, { required: true, signal });
   const tensors = await readTensors(file);
-  const isDense = kind === 'dense';
-  const expected: [string, number[]][] = [['weight', isDense ? [outFeatures, inFeatures] : [inFeatures]]];
+  const expected: [string, number[]][] = [['weight', kind === 'dense' ? [outFeatures, inFeatures] : [inFeatures]]];
   if (bias) expected.push(['bias', [outFeatures]]);
   return expected.map(([part, shape]) => {
-    const name = `${isDense ? 'linear' : 'norm'}.${part}`;
+    const name = `${own}.${part}`;
     const tensor = tensors.get(name);
     if (tensor && String(tensor.shape) === String(shape)) {
       const dtype = readableDtype(tensor.dtype, tensorOf(file.name, name));

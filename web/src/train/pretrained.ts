@@ -101,6 +101,8 @@ class Trained extends LocalModel implements TrainableModel {
     tape: Tape,
     options: TrainingOptions,
   ) {
+    if (loaded.sentence.layers.some(({ residual }) => residual))
+      throw invalid('fromPretrained.trainable', 'layers without use_residual', 'one with it', 'UNSUPPORTED');
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts, dtype);
     this.#tape = tape;
@@ -136,10 +138,12 @@ class Trained extends LocalModel implements TrainableModel {
     const trained = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
     tracked(tape, 'TrainableEncoder', trained);
     const attached = this.#attached;
-    encoder.begin = (ids, tokenTypes, positions, lengths) =>
-      attached.lora
-        ? core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths })
-        : begin.call(encoder, ids, tokenTypes, positions, lengths);
+    encoder.begin = (ids, tokenTypes, positions, lengths, keyMask) => {
+      if (!attached.lora) return begin.call(encoder, ids, tokenTypes, positions, lengths, keyMask);
+      if (!keyMask) return core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths });
+      const expected = 'a model without low-rank updates, or with merged ones';
+      throw invalid('embedTokens', expected, 'one with updates', 'UNSUPPORTED');
+    };
     const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
     const releases = [heads.hold(), ...onVectors.map(kept)];
     const wordBias = this.#wordBias;

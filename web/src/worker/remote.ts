@@ -5,6 +5,7 @@ import type { ModelInput } from '../models/input.js';
 import type {
   EmbedCall,
   EmbedOptions,
+  EmbedTokensOptions,
   EncodeCall,
   EncodeResultFor,
   ModelConfig,
@@ -61,6 +62,10 @@ export abstract class RemoteModel implements PretrainedModel {
 
   embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
     return this.call('embedSparse', [input], options);
+  }
+
+  embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]> {
+    return this.call('embedTokens', [texts], options);
   }
 
   decode(ids: readonly number[]): Promise<string> {

@@ -186,7 +186,7 @@ export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
   );
 }
 
-function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
+export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
   let sum = 0;
   for (let k = 0; k < width; k++) sum += a[i * width + k]! * b[j * width + k]!;
   return sum;
