@@ -5,10 +5,10 @@ import { launchChromium } from '../tools/chromium.mjs';
 import { sentences } from './sentences.mjs';
 
 /**
- * @param {{ seconds: number }} options
+ * @param {{ seconds: number, parts: string }} options
  * @returns {Promise<object>} the measurements of page.mjs
  */
-export async function measureInChromium({ seconds }) {
+export async function measureInChromium({ seconds, parts }) {
   const texts = JSON.stringify(await sentences());
   const server = await createServer({
     root: new URL('..', import.meta.url).pathname,
@@ -33,7 +33,7 @@ export async function measureInChromium({ seconds }) {
     page.on('console', (message) => message.text().startsWith('  ') && console.log(message.text()));
     page.on('pageerror', (error) => console.error(error));
     await page.goto(
-      `http://localhost:${server.config.server.port || server.httpServer.address().port}/bench/page.html?seconds=${seconds}`,
+      `http://localhost:${server.config.server.port || server.httpServer.address().port}/bench/page.html?seconds=${seconds}&parts=${parts}`,
     );
     await page.waitForFunction(() => window.result, undefined, { timeout: 1_800_000, polling: 1000 });
     const result = await page.evaluate(() => window.result);

@@ -74,6 +74,8 @@ def write_safetensors(path, tensors):
 class Graph:
     """Collects nodes and initializers; `op` returns the name of its first output."""
 
+    eps = EPS
+
     def __init__(self, w, fused, quantized):
         self.w, self.fused, self.quantized = w, fused, quantized
         self.nodes, self.inits, self.known, self.count = [], [], set(), 0
@@ -116,7 +118,7 @@ class Graph:
         return self.op("Add", self.product(x, name), self.param(f"{name}.bias"))
 
     def norm(self, x, name):
-        return self.op("LayerNormalization", x, self.param(f"{name}.weight"), self.param(f"{name}.bias"), axis=-1, epsilon=EPS)
+        return self.op("LayerNormalization", x, self.param(f"{name}.weight"), self.param(f"{name}.bias"), axis=-1, epsilon=self.eps)
 
     def skip_norm(self, x, skip, dense, name):
         """LN(x W^T + b + skip)"""
@@ -124,7 +126,7 @@ class Graph:
             return self.op(
                 "SkipLayerNormalization", self.product(x, dense), skip,
                 self.param(f"{name}.weight"), self.param(f"{name}.bias"), self.param(f"{dense}.bias"),
-                domain=MS, epsilon=EPS,
+                domain=MS, epsilon=self.eps,
             )
         return self.norm(self.op("Add", self.linear(x, dense), skip), name)
 
@@ -160,14 +162,15 @@ class Graph:
     def layer(self, x, i):
         p = f"encoder.layer.{i}"
         a = self.skip_norm(self.attention(x, p), x, f"{p}.attention.output.dense", f"{p}.attention.output.LayerNorm")
-        name = f"{p}.intermediate.dense"
+        return self.skip_norm(self.gelu_linear(a, f"{p}.intermediate.dense"), a, f"{p}.output.dense", f"{p}.output.LayerNorm")
+
+    def gelu_linear(self, x, name):
+        """GELU(x W^T + b)"""
         if self.fused:
-            hidden = self.op("BiasGelu", self.product(a, name), self.param(f"{name}.bias"), domain=MS)
-        else:
-            z = self.linear(a, name)
-            erf = self.op("Erf", self.op("Div", z, self.const("sqrt2", np.float32(2**0.5))))
-            hidden = self.op("Mul", self.op("Mul", z, self.op("Add", erf, self.const("one", np.float32(1)))), self.const("half", np.float32(0.5)))
-        return self.skip_norm(hidden, a, f"{p}.output.dense", f"{p}.output.LayerNorm")
+            return self.op("BiasGelu", self.product(x, name), self.param(f"{name}.bias"), domain=MS)
+        z = self.linear(x, name)
+        erf = self.op("Erf", self.op("Div", z, self.const("sqrt2", np.float32(2**0.5))))
+        return self.op("Mul", self.op("Mul", z, self.op("Add", erf, self.const("one", np.float32(1)))), self.const("half", np.float32(0.5)))
 
     def build(self):
         if self.fused:
@@ -182,15 +185,27 @@ class Graph:
         x = self.norm(self.op("Add", x, self.gather("embeddings.position_embeddings.weight", positions)), "embeddings.LayerNorm")
         for i in range(LAYERS):
             x = self.layer(x, i)
+        return self.finish(x, E, ["input_ids", "attention_mask", "token_type_ids"])
+
+    def finish(self, x, width, inputs):
+        """The model whose output is x (N, L, width)."""
         self.nodes.append(helper.make_node("Identity", [x], ["last_hidden_state"]))
-        ids = [helper.make_tensor_value_info(n, TensorProto.INT64, ["N", "L"]) for n in ("input_ids", "attention_mask", "token_type_ids")]
-        out = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["N", "L", E])
+        ids = [helper.make_tensor_value_info(n, TensorProto.INT64, ["N", "L"]) for n in inputs]
+        out = helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["N", "L", width])
         graph = helper.make_graph(self.nodes, "encoder", ids, [out], self.inits)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)])
         model.ir_version = 8
-        if not self.fused:
+        if not any(node.domain == MS or node.op_type == "SimplifiedLayerNormalization" for node in self.nodes):
             checker.check_model(model)
         return model
+
+
+def save_graphs(kind, w, folder):
+    """Writes the four graphs of a subclass of Graph."""
+    for name, fused, quantized in [("model", False, False), ("model_fused", True, False), ("model_quantized", False, True), ("model_quantized_fused", True, True)]:
+        path = folder / "onnx" / f"{name}.onnx"
+        save(kind(w, fused, quantized).build(), str(path))
+        print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 
 def main(folder):
@@ -204,10 +219,7 @@ def main(folder):
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     w = weights()
     write_safetensors(folder / "model.safetensors", w)
-    for name, fused, quantized in [("model", False, False), ("model_fused", True, False), ("model_quantized", False, True), ("model_quantized_fused", True, True)]:
-        path = folder / "onnx" / f"{name}.onnx"
-        save(Graph(w, fused, quantized).build(), str(path))
-        print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    save_graphs(Graph, w, folder)
 
 
 if __name__ == "__main__":

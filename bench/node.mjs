@@ -1,4 +1,4 @@
-/** Runs the suite in the Node that runs this file: `node bench/node.mjs OUT.json SECONDS`. */
+/** Runs the suite in the Node that runs this file: `node bench/node.mjs OUT.json SECONDS PARTS`. */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -7,9 +7,9 @@ import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import * as tf from '@tensorflow/tfjs-core';
 import * as ort from 'onnxruntime-web';
 import { sentences } from './sentences.mjs';
-import { corpus, latency } from './suite.mjs';
+import { measure } from './suite.mjs';
 
-const [out, seconds = '10'] = process.argv.slice(2);
+const [out, seconds = '10', parts = 'latency,families,corpus'] = process.argv.slice(2);
 const root = new URL('../build/bench/', import.meta.url);
 const require = createRequire(import.meta.url);
 
@@ -29,11 +29,10 @@ const place = {
   read: async (path) => new Uint8Array(await readFile(new URL(`minilm/${path}`, root))),
   log: (line) => console.log(`  ${line}`),
 };
+const options = { parts: parts.split(','), seconds: Number(seconds), texts: await sentences() };
 const result = {
-  place: place.name,
   processor: `${cpus()[0].model}, ${availableParallelism()} cores`,
-  latency: await latency(place, { seconds: Number(seconds) }),
-  corpus: await corpus(place, await sentences()),
+  ...(await measure(place, options)),
 };
 await writeFile(out, JSON.stringify(result, null, 1));
 process.exit(0); // onnxruntime's threads keep the process alive

@@ -4,7 +4,7 @@ import * as transformers from '@huggingface/transformers';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import * as tf from '@tensorflow/tfjs-core';
 import * as ort from 'onnxruntime-web/wasm';
-import { corpus, latency } from './suite.mjs';
+import { measure } from './suite.mjs';
 
 const here = new URL('.', location.href);
 const peers = new URL('node_modules/', here);
@@ -40,11 +40,11 @@ try {
     read,
     log: (line) => console.log(`  ${line}`),
   };
-  window.result = {
-    place: place.name,
-    latency: await latency(place, { seconds: Number(parameters.get('seconds') ?? 10) }),
-    corpus: await corpus(place, await (await fetch('./sentences.json')).json()),
-  };
+  window.result = await measure(place, {
+    parts: parameters.get('parts').split(','),
+    seconds: Number(parameters.get('seconds')),
+    texts: await (await fetch('./sentences.json')).json(),
+  });
 } catch (error) {
   window.result = { error: String(error.stack ?? error) };
 }

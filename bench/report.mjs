@@ -61,6 +61,36 @@ function speedupTable({ latency }) {
   return table(['times as fast', 'as', ...latency.map(({ shape }) => shape.join(' x '))], rows);
 }
 
+/** DeBERTa's and EmbeddingGemma's shapes. */
+function familiesTable({ results }) {
+  const names = [...new Set(results.flatMap(({ rows }) => rows.map(({ name }) => name)))].slice(1);
+  return table(
+    ['one thread; ms, and how many times as fast heed is', '', 'texts x tokens', 'heed', ...names],
+    results.map(({ title, dtype, shape, rows: [ours, ...peers] }) => [
+      title,
+      dtype,
+      shape.join(' x '),
+      ours.ms.toFixed(1),
+      ...names.map((name) => {
+        const peer = peers.find((each) => each.name === name);
+        return peer ? `${peer.ms.toFixed(1)}, ${ratio(peer.heedIs)}` : '';
+      }),
+    ]),
+  );
+}
+
+function corpusReport({ texts, slice, peer, rows }, place) {
+  const name = peer.replace('transformers.js q8, ', 'transformers.js in ');
+  return [
+    `### ${texts} real sentences of mixed lengths, ${place}`,
+    `Each round embeds ${slice} of them with every contestant. transformers.js has its default number of threads in Node, and one in Chromium, whose page is not cross-origin isolated.`,
+    table(
+      ['', 'texts/s', `as fast as ${name}`, 'cosine to heed fp32'],
+      rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.ratio), r.cosine.toFixed(6)]),
+    ),
+  ].join('\n\n');
+}
+
 function chart({ place, latency }) {
   const { timings, shape } = latency[1];
   const shown = timings.filter((t) => !t.name.includes('simd128'));
@@ -89,16 +119,10 @@ The cosine compares each output with heed's fp32 output: int8 differs because of
 library; in Chromium, its WebAssembly build.`,
   ];
   for (const p of places) {
-    parts.push(`## ${p.place}`, chart(p), latencyTable(p), speedupTable(p));
-    if (p.corpus) {
-      parts.push(
-        `### ${p.corpus.texts} real sentences of mixed lengths, ${p.place}`,
-        table(
-          ['', 'texts/s', 'speedup of heed q8'],
-          p.corpus.rows.map((r) => [r.name, r.textsPerSecond.toFixed(0), ratio(r.heedIs)]),
-        ),
-      );
-    }
+    parts.push(`## ${p.place}`);
+    if (p.latency) parts.push(chart(p), latencyTable(p), speedupTable(p));
+    if (p.families) parts.push(`### Other families, ${p.place}`, familiesTable(p.families));
+    if (p.corpus) parts.push(corpusReport(p.corpus, p.place));
   }
   if (results.start) {
     const { rows, ratios } = results.start;

@@ -3,6 +3,8 @@
  * responsive the demo page is, and training steps; and heed beside onnxruntime-web on one and two threads in every engine that it finds.
  *
  *     node bench/run.mjs [--seconds 10] [--only node20,node24,chromium,start,training,page,engines]
+ *     node bench/run.mjs --only corpus     texts per second on all cores, in Node 24 and in Chromium
+ *     node bench/run.mjs --only families   DeBERTa's and EmbeddingGemma's shapes, in Node 24 and in Chromium
  *     node bench/run.mjs --only engines [--engines node22,node24,node26,chromium,firefox,webkit] [--threads 1,2] [--shapes 1x16,1x128,8x128,1x512] [--note 'a busy machine']
  *
  * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx, which makes
@@ -58,6 +60,8 @@ async function makeModels() {
     await mkdir(folder, { recursive: true });
     run('/usr/bin/python3', [here('models.py'), folder]);
   }
+  if (!existsSync(here('../build/bench/gemma/onnx/model_quantized_fused.onnx')))
+    run('/usr/bin/python3', [here('families.py'), here('../build/bench')]);
   for (const name of ['tokenizer.json', 'tokenizer_config.json'])
     await copyFile(here(`../web/model/${name}`), `${folder}/${name}`);
   for (const name of ['onnxruntime-common', 'onnxruntime-node'])
@@ -93,21 +97,37 @@ const save = async (key, value) => {
   await writeFile(file, JSON.stringify(results, null, 1));
 };
 
+/** What to measure in an environment: everything, or the parts that were asked for by name. */
+const partsIn = (key) =>
+  wanted.has(key)
+    ? ['latency', 'families', 'corpus']
+    : key === 'node20'
+      ? []
+      : ['families', 'corpus'].filter((part) => wanted.has(part));
+
 for (const [key, node, flags] of [
   ['node20', process.execPath, ['--experimental-wasm-relaxed-simd']],
   ['node24', node24, []],
 ]) {
-  if (!wanted.has(key) || !existsSync(node)) continue;
+  const parts = partsIn(key);
+  if (parts.length === 0 || !existsSync(node)) continue;
   const major = process.version.split('.')[0].slice(1);
   console.log(key === 'node20' ? `Node ${major} (this one)` : 'Node 24');
   const out = here(`../build/bench/${key}.json`);
-  run(node, [...(key === 'node20' && Number(major) < 22 ? flags : []), here('node.mjs'), out, options.seconds]);
-  await save(key, JSON.parse(await readFile(out, 'utf8')));
+  run(node, [
+    ...(key === 'node20' && Number(major) < 22 ? flags : []),
+    here('node.mjs'),
+    out,
+    options.seconds,
+    parts.join(),
+  ]);
+  await save(key, { ...results[key], ...JSON.parse(await readFile(out, 'utf8')) });
 }
-if (wanted.has('chromium')) {
+if (partsIn('chromium').length > 0) {
   console.log('Chromium');
   const { measureInChromium } = await import('./chromium.mjs');
-  await save('chromium', await measureInChromium({ seconds: Number(options.seconds) }));
+  const measured = await measureInChromium({ seconds: Number(options.seconds), parts: partsIn('chromium').join() });
+  await save('chromium', { ...results.chromium, ...measured });
 }
 if (wanted.has('start')) {
   console.log('cold starts');

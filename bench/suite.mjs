@@ -1,5 +1,5 @@
 /**
- * The measurements. node.mjs and page.mjs import the libraries for their environment and pass them in.
+ * The latency of MiniLM's shape. node.mjs and page.mjs import the libraries for their environment and pass them in.
  *
  * @typedef {object} Place
  * @property {string} name e.g. 'Node 24.1' or 'Chromium 140'
@@ -8,15 +8,18 @@
  * @property {any} [ortNative] onnxruntime-node
  * @property {any} [tf] @tensorflow/tfjs-core, on wasm
  * @property {any} [transformers] @huggingface/transformers
+ * @property {string} [transformersDevice] the device that transformers.js runs on; its default in Node is onnxruntime's native library
  * @property {(path: string) => Promise<Uint8Array>} read a file of the model folder
- * @property {string} modelsRoot where transformers.js finds the folder `minilm`
+ * @property {string} modelsRoot where transformers.js finds the model folders
  * @property {(line: string) => void} log
  */
 
 import { heedContestant } from './contestants/heed.mjs';
 import { onnxContestant } from './contestants/onnxruntime.mjs';
 import { tfjsContestant } from './contestants/tfjs.mjs';
-import { agreement, makeBatch, median, race, SHAPES, speedup } from './harness.mjs';
+import { corpus } from './corpus.mjs';
+import { families } from './families.mjs';
+import { agreement, makeBatch, median, race, SHAPES } from './harness.mjs';
 
 const BUILDS = ['relaxed-simd', 'simd128'];
 
@@ -72,7 +75,7 @@ async function peers(place, files) {
 }
 
 /** Latency at the four shapes, with all libraries interleaved. Also compares their outputs. */
-export async function latency(place, { seconds = 10 } = {}) {
+async function latency(place, { seconds = 10 } = {}) {
   const files = await encoderFiles(place);
   const contestants = [...(await heeds(place, files)), ...(await peers(place, files))];
   const rows = [];
@@ -90,50 +93,11 @@ export async function latency(place, { seconds = 10 } = {}) {
   return rows;
 }
 
-/** Texts per second over real sentences of mixed lengths: heed's `embed` and transformers.js's pipeline, each with its defaults and int8. */
-export async function corpus(place, texts, { chunk = 64 } = {}) {
-  if (!place.transformers) return null;
-  const { pipeline, env } = place.transformers;
-  env.allowRemoteModels = false;
-  env.allowLocalModels = true;
-  env.localModelPath = place.modelsRoot;
-  const device = place.transformersDevice;
-  const extract = await pipeline('feature-extraction', 'minilm', { dtype: 'q8', ...(device ? { device } : {}) });
-
-  const names = ['config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json'];
-  const files = await encoderFiles(place, names);
-  const runtime = await place.heed.load();
-  const contestants = [];
-  for (const dtype of ['q8', 'fp32']) {
-    const model = await runtime.fromPretrained(files, { dtype });
-    const embed = async (batch) => (await model.embed(batch, { pooling: 'mean', normalize: true })).data;
-    contestants.push({ name: `heed ${dtype} (${runtime.info.build})`, run: embed, dispose: () => model.dispose() });
-  }
-  contestants.push({
-    name: 'transformers.js q8',
-    run: async (batch) => (await extract(batch, { pooling: 'mean', normalize: true })).data,
-    dispose: () => extract.dispose(),
-  });
-
-  const batches = [];
-  for (let i = 0; i < texts.length; i += chunk) batches.push(texts.slice(i, i + chunk));
-  for (const c of contestants) await c.run(batches[0]);
-  const same = agreement(await contestants[1].run(batches[0]), await contestants[2].run(batches[0]));
-  const timings = contestants.map(({ name }) => ({ name, ms: [] }));
-  for (const [round, batch] of batches.entries()) {
-    for (let k = 0; k < contestants.length; k++) {
-      const at = (k + round) % contestants.length;
-      const before = performance.now();
-      await contestants[at].run(batch);
-      timings[at].ms.push((performance.now() - before) / batch.length);
-    }
-  }
-  for (const c of contestants) await c.dispose();
-  const rows = timings.map((t) => ({
-    name: t.name,
-    textsPerSecond: 1000 / median(t.ms),
-    heedIs: speedup(timings[0], t),
-  }));
-  for (const r of rows) place.log(`${r.name}: ${r.textsPerSecond.toFixed(0)} texts/s`);
-  return { texts: texts.length, rows, cosine: same.cosine };
+/** The parts of a run by their names. `texts`: for the corpus. */
+export async function measure(place, { parts, seconds, texts }) {
+  const result = { place: place.name };
+  if (parts.includes('latency')) result.latency = await latency(place, { seconds });
+  if (parts.includes('families')) result.families = await families(place, { seconds });
+  if (parts.includes('corpus')) result.corpus = await corpus(place, texts, { seconds });
+  return result;
 }

@@ -20,6 +20,7 @@ export async function onnxContestant({ ort, name, graph, session = {} }) {
         attention_mask: int64(() => 1n),
         token_type_ids: int64(() => 0n),
       };
+      if (!encoder.inputNames.includes('token_type_ids')) delete feeds.token_type_ids;
       return (await encoder.run(feeds)).last_hidden_state.data;
     },
     dispose: () => encoder.release(),

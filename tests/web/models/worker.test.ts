@@ -154,6 +154,24 @@ describe('a model in several workers', () => {
     expect((await pool.embed([])).shape).toEqual([0, 24]);
   });
 
+  test('returns vectors in the order of the texts, whatever their lengths, and names the text that fails', async () => {
+    using here = await heed.fromPretrained(tinyModel());
+    using pool = await heed.fromPretrained(tinyModel(), { workers: 3 });
+    const mixed = Array.from({ length: 300 }, (_, i) => 'the fox '.repeat((i * 7) % 11).trim());
+    const pairs = [...mixed].reverse();
+    expect(await pool.embed(mixed)).toEqual(await here.embed(mixed));
+    expect(await pool.embed(mixed, { textPairs: pairs })).toEqual(await here.embed(mixed, { textPairs: pairs }));
+    const inputIds = mixed.map((text) => [2, ...text.split(' ').map(() => 5), 3]);
+    const attentionMask = inputIds.map((ids, i) => ids.map((_, k) => Number(k < 1 + (i % 4))));
+    const tokenTypeIds = inputIds.map((ids, i) => ids.map(() => i % 2));
+    const ids = { inputIds, attentionMask, tokenTypeIds };
+    expect(await pool.embed(ids)).toEqual(await here.embed(ids));
+    expect(await pool.embed(Array(100).fill(''))).toEqual(await here.embed(Array(100).fill('')));
+    const tooLong = mixed.map((text, i) => (i === 217 ? 'the fox '.repeat(99) : text));
+    await expect(pool.embed(tooLong, { truncation: false })).rejects.toThrow(/^texts\[217\]/);
+    expect((await pool.embed(mixed)).shape).toEqual([300, 24]);
+  });
+
   test('stops, fails and is disposed of as one model', async () => {
     using pool = await heed.fromPretrained(tinyModel(), { workers: 2 });
     const stop = new AbortController();

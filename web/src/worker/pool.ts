@@ -7,7 +7,7 @@ import { invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
-import { countTexts, type ModelInput, pairsOf, readInput, type TokenIds } from '../models/input.js';
+import { countTexts, isTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
 import type { Runtime } from '../owned.js';
@@ -115,30 +115,28 @@ class PoolModel extends RemoteModel {
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
-    // About four shares per worker, so that all of them finish at about the same time.
-    const shareSize = Math.max(8, Math.min(256, Math.ceil(total / (4 * this.workers.count))));
-    if (total <= shareSize) return this.#run((model) => model.embedFloats(input, options));
+    if (total <= LEAST_TEXTS) return this.#run((model) => model.embedFloats(input, options));
+    const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
     const { stop, unlink } = linkedAbort(signal);
     let data = new Float32Array();
     let width = 0;
-    let next = 0;
     let done = 0;
     const work = async () => {
-      while (next < total) {
-        const from = next;
-        next += shareSize;
-        const pairs = Array.isArray(textPairs) ? textPairs.slice(from, from + shareSize) : textPairs;
-        const share = { ...rest, textPairs: pairs, signal: stop.signal };
-        const embed = this.#run((model) => model.embedFloats(shareOf(input, from, from + shareSize), share));
+      for (const share of shares) {
+        const pairs = Array.isArray(textPairs) ? share.map((n) => textPairs[n]!) : textPairs;
+        const call = { ...rest, textPairs: pairs, signal: stop.signal };
+        const embed = this.#run((model) => model.embedFloats(textsOf(input, share), call));
         const vectors = await embed.catch((error: Error) => {
           // The index of the text in the call instead of in the share.
-          error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${+n + from}`);
+          error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${share[n] ?? n}`);
           throw error;
         });
         width = vectors.shape[1]!;
         if (done === 0) data = new Float32Array(total * width);
-        data.set(vectors.data, from * width);
-        done += vectors.shape[0]!;
+        share.forEach((n, i) => {
+          data.set(vectors.data.subarray(i * width, (i + 1) * width), n * width);
+        });
+        done += share.length;
         onProgress?.({ done, total });
       }
     };
@@ -190,12 +188,43 @@ class PoolModel extends RemoteModel {
   }
 }
 
-function shareOf(input: ModelInput, from: number, to: number): ModelInput {
-  if (Array.isArray(input)) return input.slice(from, to) as string[];
-  const { inputIds, attentionMask, tokenTypeIds } = input as TokenIds;
+/** Texts per share: at least as many as fill the core's pieces, and few enough for progress reports. */
+const LEAST_TEXTS = 8;
+const MOST_TEXTS = 256;
+
+/**
+ * Divides a list into shares, which the workers take one by one: the longest texts first, and each share a part of the work that is left, so that all workers finish at about the
+ * same time. (The order makes no single worker faster, because texts are not padded.)
+ */
+function* sharesOf(lengths: readonly number[], workers: number): Generator<number[]> {
+  const order = [...lengths.keys()].sort((a, b) => lengths[b]! - lengths[a]!);
+  let left = lengths.reduce((sum, length) => sum + length, 0);
+  for (let next = 0; next < order.length; ) {
+    const share: number[] = [];
+    let size = 0;
+    const most = left / (2 * workers);
+    while (next < order.length && share.length < MOST_TEXTS && (share.length < LEAST_TEXTS || size < most)) {
+      size += lengths[order[next]!]!;
+      share.push(order[next++]!);
+    }
+    left -= size;
+    yield share;
+  }
+}
+
+/** Each text's length in characters, or in tokens if the input consists of ids; plus one, so that empty texts count. */
+function lengthsOf(input: ModelInput, pairs: unknown): number[] {
+  const each = isTexts(input) ? [input].flat() : input.inputIds;
+  return each.map(({ length }, n) => 1 + length + (Array.isArray(pairs) ? (pairs[n]?.length ?? 0) : 0));
+}
+
+function textsOf(input: ModelInput, share: readonly number[]): ModelInput {
+  const pick = <T>(list: readonly T[]): T[] => share.map((n) => list[n]!);
+  if (isTexts(input)) return pick([input].flat());
+  const { inputIds, attentionMask, tokenTypeIds } = input;
   return {
-    inputIds: inputIds.slice(from, to),
-    attentionMask: attentionMask?.slice(from, to),
-    tokenTypeIds: tokenTypeIds?.slice(from, to),
+    inputIds: pick(inputIds),
+    attentionMask: attentionMask && pick(attentionMask),
+    tokenTypeIds: tokenTypeIds && pick(tokenTypeIds),
   };
 }
