@@ -1,4 +1,5 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { InputOptions, ModelInput } from './input.js';
@@ -198,6 +199,25 @@ export interface PretrainedModel {
    * @throws HeedError UNSUPPORTED if the checkpoint has no head for masks
    */
   embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]>;
+  /**
+   * One vector per image: [N,E]. In CLIP and SigLIP, they are in one space with the vectors of texts that `embed` returns.
+   *
+   * @example
+   * const vectors = await imageModel.embedImage([imageData, blob], { normalize: true });
+   * const [hits] = semanticSearch(await imageModel.embed('a red bicycle'), vectors, { topK: 10 });
+   * @throws HeedError UNSUPPORTED if the model has no encoder of images, and for encoded images where nothing decodes them
+   */
+  embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
+  /** The same as `embedImage`. */
+  embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
+  /**
+   * The outputs of the encoder of images for each patch.
+   *
+   * @example
+   * const { lastHiddenState, attentions } = await imageModel.encodeImage(imageData, { outputAttentions: true });
+   * @throws HeedError as `embedImage`
+   */
+  encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult>;
   /**
    * The text of token ids, without special tokens.
    *

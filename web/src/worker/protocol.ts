@@ -17,7 +17,15 @@ export type Message =
   | { type: 'error'; id: number; error: PackedError };
 
 /** The methods of a model that run in a worker. */
-export type Method = 'encode' | 'embed' | 'embedSparse' | 'tokenize' | 'predict' | 'decode';
+export type Method =
+  | 'encode'
+  | 'embed'
+  | 'embedSparse'
+  | 'embedImage'
+  | 'encodeImage'
+  | 'tokenize'
+  | 'predict'
+  | 'decode';
 
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {
