@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { load, semanticSearch } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+import { template, tinyClip, withWords } from './tiny.js';
 
 interface Case {
   width: number;
@@ -17,7 +18,7 @@ const bytes = (text: string) => new Uint8ClampedArray(Buffer.from(text, 'base64'
 function inputOf(name: string): { ids?: number[][]; images: Case[] } {
   return JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
 }
-export const imagesOf = (name: string) =>
+const imagesOf = (name: string) =>
   inputOf(name).images.map(({ width, height, data }) => ({ width, height, data: bytes(data) }));
 
 /** The same image with alpha. */
@@ -175,6 +176,62 @@ test('a signal stops a call between images', async () => {
     onProgress: () => stop.abort(new Error('enough')),
   });
   await expect(call).rejects.toThrow('enough');
+});
+
+test("CLIP's tokenizer.json gives the ids of CLIP's own tokenizer", async () => {
+  const { TextTokenizer } = await import('../../../web/src/models/tokenizer.js');
+  const { Settings } = await import('../../../web/src/models/config.js');
+  const { tokenizer, cases } = JSON.parse(readFileSync(join(fixtures, 'clip-tokenizer.json'), 'utf8'));
+  const split = new TextTokenizer(new Settings(tokenizer, 'tokenizer.json', '', ''), undefined);
+  for (const { text, ids } of cases) {
+    const { tokens } = split.tokenize(text, undefined, Infinity);
+    expect(
+      tokens.map(({ id }) => id),
+      text,
+    ).toEqual(ids);
+  }
+  const { tokens } = split.tokenize('a Photo', undefined, Infinity);
+  expect(tokens.map(({ start, end }) => [start, end])).toEqual([
+    [0, 0],
+    [0, 1],
+    [2, 7],
+    [0, 0],
+  ]);
+});
+
+test("CLIP's texts are cut before their end token", async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(tinyClip());
+  const long = Array.from({ length: 30 }, (_, i) => `w${i + 1}`).join(' ');
+  const vectors = await model.embed(['w5 w6 w7', long]);
+  const inputIds = [
+    [78, 5, 6, 7, 79],
+    [78, ...Array.from({ length: 18 }, (_, i) => i + 1), 79],
+  ];
+  expect((await model.tokenize(['w5 w6 w7', long])).inputIds).toEqual(inputIds);
+  expectClose(vectors, await model.embed({ inputIds }));
+  expectClose(vectors.slice(0, 1), {
+    data: fixture('clip').expected.get('text.vectors')!.data.slice(0, 10),
+    shape: [1, 10],
+  });
+});
+
+test("SigLIP's texts are filled up with the padding token, which is attended to", async () => {
+  const heed = await load();
+  const files = withWords('siglip', template(['A', 'w1'], [1]), { pad_token: 'w1' });
+  using model = await heed.fromPretrained(files);
+  const { inputIds, tokens } = await model.tokenize('w5 w6 w7');
+  expect(inputIds).toEqual([[5, 6, 7, ...new Array(13).fill(1)]]);
+  expect(tokens[0]!.at(-1)).toBe('w1');
+  const first = { data: fixture('siglip').expected.get('text.vectors')!.data.slice(0, 24), shape: [1, 24] };
+  expectClose(await model.embed('w5 w6 w7'), first);
+  const long = Array.from({ length: 30 }, () => 'w9').join(' ');
+  expect((await model.encode([long, 'w2'])).lastHiddenState.shape).toEqual([2, 16, 24]);
+  using other = await heed.fromPretrained({
+    ...files,
+    'tokenizer_config.json': JSON.stringify({ pad_token: { content: 'w4' } }),
+  });
+  expect((await other.tokenize('w5')).inputIds).toEqual([[5, 1, ...new Array(14).fill(4)]]);
 });
 
 describe('bad input', () => {

@@ -295,7 +295,7 @@ interface FamilyConfig {
 /** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  return type ? (await import('../images/chunk.js')).imageFamily(type, settings) : textFamilyOf(settings);
+  return type ? (await import('../images/images.js')).imageFamily(type, settings) : textFamilyOf(settings);
 }
 
 const TYPE = 'model_type';

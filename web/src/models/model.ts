@@ -208,7 +208,12 @@ export interface PretrainedModel {
    * @throws HeedError UNSUPPORTED if the model has no encoder of images, and for encoded images where nothing decodes them
    */
   embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
-  /** The same as `embedImage`. */
+  /**
+   * The same as `embedImage`.
+   *
+   * @example
+   * const vectors = await imageModel.embedImages([imageData, blob]);
+   */
   embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
   /**
    * The outputs of the encoder of images for each patch.

@@ -24,7 +24,7 @@ import { dispose } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';
 
-const imageCalls = () => import('../images/chunk.js');
+const imageCalls = () => import('../images/images.js');
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
