@@ -66,7 +66,13 @@ export function withWords(name: string, post: object, config: object = {}): Reco
       pre_tokenizer: { type: 'WhitespaceSplit' },
       post_processor: { type: 'TemplateProcessing', ...post },
       decoder: null,
-      model: { type: 'WordLevel', vocab, unk_token: 'w0' },
+      model: {
+        type: 'WordPiece',
+        vocab,
+        unk_token: 'w0',
+        continuing_subword_prefix: '##',
+        max_input_chars_per_word: 100,
+      },
     }),
   };
 }
