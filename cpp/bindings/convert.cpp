@@ -219,7 +219,8 @@ EncoderLayerOptions readEncoderLayerOptions(const val& o) {
           .eps = readFloat(o, "eps"),
           .dropout = readFloat(o, "dropout"),
           .bias = readBool(o, "bias"),
-          .gated = readBool(o, "gated")};
+          .gated = readBool(o, "gated"),
+          .precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32};
 }
 
 RotaryOption::RotaryOption(const val& options, Index head_dim) {

@@ -4,7 +4,7 @@ import * as heedDraw from 'heed/draw';
 import * as heedTrain from 'heed/train';
 import { afterAll, describe, expect, it } from 'vitest';
 import { publicItems } from './api-examples.js';
-import { tinyModel } from './models/tiny.js';
+import { tinyClip, tinyModel } from './models/tiny.js';
 
 const items = publicItems();
 
@@ -69,6 +69,7 @@ describe('the examples run', async () => {
   const model = await training.fromPretrained();
   const withHeads = await training.fromPretrained(tinyModel());
   const entailmentModel = await training.fromPretrained(withLabels(['contradiction', 'neutral', 'entailment']));
+  const imageModel = await training.fromPretrained(tinyClip());
   const crossEncoder = await training.fromPretrained(tinyModel('bert-one-label'));
   afterAll(() => {
     training.dispose();
@@ -92,6 +93,9 @@ describe('the examples run', async () => {
       classifier: withHeads,
       tagger: withHeads,
       maskedModel: withHeads,
+      imageModel,
+      imageData: { data: new Uint8ClampedArray(4 * 30 * 20), width: 30, height: 20 },
+      blob: { data: new Uint8Array(3 * 8 * 8), width: 8, height: 8 }, // Node decodes none
       entailmentModel,
       answerer: withHeads,
       crossEncoder,

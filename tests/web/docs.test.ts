@@ -7,7 +7,7 @@ import * as heedNode from 'heed/node';
 import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
 import { describe, expect, it } from 'vitest';
-import { tinyModel } from './models/tiny.js';
+import { tinyClip, tinyModel } from './models/tiny.js';
 
 const folder = new URL('../../docs/', import.meta.url);
 const documents = fs.readdirSync(folder).filter((name) => name.endsWith('.md'));
@@ -54,6 +54,17 @@ function noOps(names: string[]) {
   return Object.fromEntries(names.map((name) => [name, () => {}]));
 }
 
+/** Stands for the decoder that docs/images.md names: every file is a grey picture. */
+function fakeSharp() {
+  const decoder = {
+    toColourspace: () => decoder,
+    removeAlpha: () => decoder,
+    raw: () => decoder,
+    toBuffer: async () => ({ data: new Uint8Array(3 * 8 * 6).fill(99), info: { width: 8, height: 6 } }),
+  };
+  return decoder;
+}
+
 /** Runs the blocks of a page as one script, since later ones use what earlier ones made. */
 async function run(examples: Example[]): Promise<string[]> {
   const printed: string[] = examples.map(() => '');
@@ -67,11 +78,21 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll(remark, 'expect(String($1)).toBe(String.raw`$2`);')
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
+        .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
         .replaceAll(folders, 'folder')
-        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm, "const $1 = imported['$2'];"),
+        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm, "const $1 = imported['$2'];")
+        .replace(/^import sharp from 'sharp';$/m, 'const { sharp } = imported;'),
     )
     .join('\n');
-  const main = new Function('imported', 'log', 'expect', 'folder', 'document', `return (async () => {${script}\n})()`);
+  const main = new Function(
+    'imported',
+    'log',
+    'expect',
+    'folder',
+    'clip',
+    'document',
+    `return (async () => {${script}\n})()`,
+  );
   const entries = {
     heed,
     'heed/train': heedTrain,
@@ -80,8 +101,9 @@ async function run(examples: Example[]): Promise<string[]> {
     'heed/semantic-embedder': heedSemanticEmbedder,
     'node:fs': fs,
     'node:os': os,
+    sharp: fakeSharp,
   };
-  await main(entries, log, expect, tinyModel(), { querySelector: () => new FakeCanvas() });
+  await main(entries, log, expect, tinyModel(), tinyClip(), { querySelector: () => new FakeCanvas() });
   return printed;
 }
 

@@ -13,6 +13,13 @@ export type {
   RotaryOptions,
   RotaryPairing,
 } from './functions.js';
+export type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCallOptions,
+} from './images/calls.js';
+export type { Drawable, ImageInput, ImagesInput, Pixels } from './images/pixels.js';
 export type { FileBytes, ModelSource } from './io/source.js';
 export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
 export type {

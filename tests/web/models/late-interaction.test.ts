@@ -104,8 +104,8 @@ const folders: Record<string, () => Files> = {
 describe.each(golden.cases)('$name', ({ name, query, document, scores }) => {
   test.each([false, true])("has PyTorch's vectors and scores (worker: %s)", async (worker) => {
     using model = await heed.fromPretrained(folders[name]!(), { worker });
-    const queries = await model.embedTokens(texts, { kind: 'query' });
-    const documents = await model.embedTokens(texts, { kind: 'document' });
+    const queries = await model.embedTokens(texts, { promptName: 'query' });
+    const documents = await model.embedTokens(texts, { promptName: 'document' });
     const all: [Tensor[], Matrix[]][] = [
       [queries, query],
       [documents, document],
@@ -122,20 +122,22 @@ describe.each(golden.cases)('$name', ({ name, query, document, scores }) => {
         expect(Math.abs(got[d]! - score)).toBeLessThanOrEqual(1e-4 * (1 + Math.abs(score)));
       });
     });
-    expect(await model.embedTokens(texts[1]!, { kind: 'query' })).toEqual([queries[1]]); // alone as in a list
+    expect(await model.embedTokens(texts[1]!, { promptName: 'query' })).toEqual([queries[1]]); // alone as in a list
   });
 });
 
 test('defaults of a folder without artifact.metadata; a pool; lengths of the call', async () => {
   using model = await heed.fromPretrained(stanford(null), { workers: 2 });
-  const [query] = await model.embedTokens('a', { kind: 'query' });
+  const [query] = await model.embedTokens('a', { promptName: 'query' });
   expect(query!.shape).toEqual([32, 8]);
-  expect((await model.embedTokens('a', { kind: 'query', maxLength: 9 }))[0]!.shape).toEqual([9, 8]);
-  expect((await model.embedTokens('a a a a a a a a', { kind: 'document', maxLength: 6 }))[0]!.shape).toEqual([6, 8]);
+  expect((await model.embedTokens('a', { promptName: 'query', maxLength: 9 }))[0]!.shape).toEqual([9, 8]);
+  expect((await model.embedTokens('a a a a a a a a', { promptName: 'document', maxLength: 6 }))[0]!.shape).toEqual([
+    6, 8,
+  ]);
   const progress: number[] = [];
   const onProgress = ({ done }: { done: number }) => progress.push(done);
-  expect(await model.embedTokens([], { kind: 'query', onProgress })).toEqual([]);
-  await model.embedTokens(['a', 'x'], { kind: 'document', onProgress });
+  expect(await model.embedTokens([], { promptName: 'query', onProgress })).toEqual([]);
+  await model.embedTokens(['a', 'x'], { promptName: 'document', onProgress });
   expect(progress.at(-1)).toBe(2);
 });
 
@@ -143,9 +145,9 @@ test('other outputs of a ColBERT', async () => {
   using model = await heed.fromPretrained(folders.stanford!());
   expect(model.config.unusedTensors).not.toContain('linear.weight');
   expect((await model.embed('the fox')).shape).toEqual([1, 24]);
-  const before = await model.embedTokens('the fox', { kind: 'query' });
+  const before = await model.embedTokens('the fox', { promptName: 'query' });
   await model.encode('the fox');
-  expect(await model.embedTokens('the fox', { kind: 'query' })).toEqual(before);
+  expect(await model.embedTokens('the fox', { promptName: 'query' })).toEqual(before);
 });
 
 test('scores', () => {
@@ -174,25 +176,27 @@ test('scores', () => {
 
 test('says what is wrong', async () => {
   using model = await heed.fromPretrained(folders['pylate bert']!());
-  const call = (options: object, given: unknown = 'a') => model.embedTokens(given as string, options as never);
-  await expect(call({})).rejects.toThrow("embedTokens.kind: expected one of 'query', 'document'");
-  await expect(call(undefined as never)).rejects.toThrow('embedTokens.kind');
-  await expect(call({ kind: 'query', textPairs: ['a'] })).rejects.toThrow('embedTokens.textPairs');
-  await expect(call({ kind: 'query', maxLength: 41 })).rejects.toThrow('a whole number from 1 to 40');
-  await expect(call({ kind: 'query' }, { inputIds: [[1]] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
-  await expect(call({ kind: 'document', truncation: false }, 'a '.repeat(30))).rejects.toMatchObject({
+  const call = (options?: object, given: unknown = 'a') => model.embedTokens(given as string, options as never);
+  await expect(call({ promptName: 'other' as never })).rejects.toThrow(
+    "embedTokens.promptName: expected one of 'query', 'document'",
+  );
+  expect(await call(undefined)).toEqual(await call({ promptName: 'document' }));
+  await expect(call({ promptName: 'query', textPairs: ['a'] })).rejects.toThrow('embedTokens.textPairs');
+  await expect(call({ promptName: 'query', maxLength: 41 })).rejects.toThrow('a whole number from 1 to 40');
+  await expect(call({ promptName: 'query' }, { inputIds: [[1]] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(call({ promptName: 'document', truncation: false }, 'a '.repeat(30))).rejects.toMatchObject({
     code: 'TOO_LONG',
     message: 'texts[0]: expected at most 12 tokens, got 33. Shorten it, or let it be cut with truncation: true',
   });
   const stop = AbortSignal.abort(new Error('stopped'));
-  await expect(call({ kind: 'query', signal: stop })).rejects.toThrow('stopped');
-  expect((await call({ kind: 'query' }))[0]!.shape).toEqual([11, 8]); // works afterwards
+  await expect(call({ promptName: 'query', signal: stop })).rejects.toThrow('stopped');
+  expect((await call({ promptName: 'query' }))[0]!.shape).toEqual([11, 8]); // works afterwards
   model.dispose();
-  await expect(call({ kind: 'query' })).rejects.toMatchObject({ code: 'DISPOSED' });
+  await expect(call({ promptName: 'query' })).rejects.toMatchObject({ code: 'DISPOSED' });
 
   const other = async (files: Files, message: string | RegExp) => {
     using bad = await heed.fromPretrained(files);
-    await expect(bad.embedTokens('a', { kind: 'document' })).rejects.toThrow(message);
+    await expect(bad.embedTokens('a', { promptName: 'document' })).rejects.toThrow(message);
   };
   await other(pyLate('bert', { document_prefix: '[E] ' }), "the token '[E] '");
   await other(pyLate('bert', { document_length: 0 }), 'document_length: expected a whole number from 1');
@@ -203,7 +207,7 @@ test('says what is wrong', async () => {
   const unmasked = folders['pylate bert']!();
   unmasked['tokenizer.json'] = (unmasked['tokenizer.json'] as string).replaceAll('[MASK]', '[HIDE]');
   using model2 = await heed.fromPretrained(unmasked);
-  await expect(model2.embedTokens('a', { kind: 'query' })).rejects.toThrow('a tokenizer with a mask token');
+  await expect(model2.embedTokens('a', { promptName: 'query' })).rejects.toThrow('a tokenizer with a mask token');
   const files = pyLate('bert', {}, [['wide', 'wideResidual']]);
   files['1_Dense/model.safetensors'] = weights({ 'linear.weight': layers.wide! });
   await expect(heed.fromPretrained(files)).rejects.toThrow("expected 'residual.weight' [20, 24]");

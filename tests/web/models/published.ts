@@ -3,7 +3,7 @@
  * docs/pretrained.md says so, after the code that reads them; not after heed's description of the families.
  */
 
-type Shapes = Record<string, number[]>;
+export type Shapes = Record<string, number[]>;
 
 export interface Published {
   /** The number of parameters that the model's card or name gives, in millions. */
@@ -19,11 +19,14 @@ export interface Published {
 }
 
 /** A weight [out, in] and, unless `bias` is false, a bias. */
-const dense = (name: string, out: number, inputs: number, bias = true): Shapes => ({
+export const dense = (name: string, out: number, inputs: number, bias = true): Shapes => ({
   [`${name}.weight`]: [out, inputs],
   ...(bias && { [`${name}.bias`]: [out] }),
 });
-const norm = (name: string, width: number): Shapes => ({ [`${name}.weight`]: [width], [`${name}.bias`]: [width] });
+export const norm = (name: string, width: number): Shapes => ({
+  [`${name}.weight`]: [width],
+  [`${name}.bias`]: [width],
+});
 const rms = (names: string[], width: number): Shapes =>
   Object.fromEntries(names.map((name) => [`${name}.weight`, [width]]));
 
@@ -255,15 +258,14 @@ export function shapesOf(
   return shapes;
 }
 
-/** The checkpoint with fewer layers and words and with random weights of the spread that training starts from. */
-export function filesOf(model: Published, layers: number, vocab: number): Record<string, Uint8Array | string> {
-  const { config } = model;
-  const { layer_types: types, model_type: family } = config;
+/** A file of tensors with random values of the spread that training starts from; `gains`: whether the weights of norms are near 1. */
+export function randomTensors(given: Shapes, gains = true): Uint8Array {
   const header: Record<string, object> = {};
-  const shapes = Object.entries(shapesOf(model, { layers, vocab }));
+  const shapes = Object.entries(given);
+  const count = (shape: number[]) => shape.reduce((a, b) => a * b, 1);
   let size = 0;
   for (const [name, shape] of shapes) {
-    const bytes = 4 * shape.reduce((a, b) => a * b);
+    const bytes = 4 * count(shape);
     header[name] = { dtype: 'F32', shape, data_offsets: [size, size + bytes] };
     size += bytes;
   }
@@ -275,11 +277,18 @@ export function filesOf(model: Published, layers: number, vocab: number): Record
   const values = new Float32Array(file.buffer, 8 + json.length);
   let at = 0;
   for (const [name, shape] of shapes) {
-    const isGain = shape.length === 1 && name.endsWith('weight') && family !== 'gemma3_text';
+    const isGain = shape.length === 1 && name.endsWith('weight') && gains;
     const deviation = shape.length === 1 ? 0.1 : 0.02;
-    const end = at + shape.reduce((a, b) => a * b);
+    const end = at + count(shape);
     for (; at < end; at++) values[at] = (isGain ? 1 : 0) + deviation * drawn[next() >>> 16]!;
   }
+  return file;
+}
+
+/** The checkpoint with fewer layers and words and with random weights. */
+export function filesOf(model: Published, layers: number, vocab: number): Record<string, Uint8Array | string> {
+  const { config } = model;
+  const { layer_types: types, model_type: family } = config;
   return {
     'config.json': JSON.stringify({
       ...config,
@@ -287,6 +296,6 @@ export function filesOf(model: Published, layers: number, vocab: number): Record
       num_hidden_layers: layers,
       ...(types && { layer_types: types.slice(-layers) }),
     }),
-    'model.safetensors': file,
+    'model.safetensors': randomTensors(shapesOf(model, { layers, vocab }), family !== 'gemma3_text'),
   };
 }

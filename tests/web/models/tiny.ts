@@ -37,3 +37,45 @@ export function tinyModel(family = 'bert'): Record<string, Uint8Array | string> 
   tokenizer.model.vocab = Object.fromEntries(words.map((word, id) => [word, id]));
   return { ...bytesOf(join(fixtures, family)), 'tokenizer.json': JSON.stringify(tokenizer) };
 }
+
+/** A post-processor that puts special tokens around a text 'A'. */
+export const template = (names: string[], ids: number[]) => ({
+  single: names.map((id) => (id === 'A' ? { Sequence: { id, type_id: 0 } } : { SpecialToken: { id, type_id: 0 } })),
+  pair: [],
+  special_tokens: Object.fromEntries(
+    names.filter((id) => id !== 'A').map((id, i) => [id, { id, ids: [ids[i]], tokens: [id] }]),
+  ),
+});
+
+/** A fixture's folder with a tokenizer of words 'w0', 'w1', ... and '<start>' and '<end>', of which each is a token. */
+export function withWords(name: string, post: object, config: object = {}): Record<string, Uint8Array | string> {
+  const words = Array.from({ length: 78 }, (_, i) => `w${i}`);
+  const vocab = Object.fromEntries([...words, '<start>', '<end>'].map((word, id) => [word, id]));
+  const special = ['<start>', '<end>'].map((content) => ({
+    id: vocab[content],
+    content,
+    special: true,
+    normalized: false,
+  }));
+  return {
+    ...bytesOf(join(fixtures, name)),
+    'tokenizer_config.json': JSON.stringify(config),
+    'tokenizer.json': JSON.stringify({
+      added_tokens: special,
+      normalizer: null,
+      pre_tokenizer: { type: 'WhitespaceSplit' },
+      post_processor: { type: 'TemplateProcessing', ...post },
+      decoder: null,
+      model: {
+        type: 'WordPiece',
+        vocab,
+        unk_token: 'w0',
+        continuing_subword_prefix: '##',
+        max_input_chars_per_word: 100,
+      },
+    }),
+  };
+}
+
+/** A tiny CLIP. */
+export const tinyClip = () => withWords('clip', template(['<start>', 'A', '<end>'], [78, 79]));

@@ -283,14 +283,30 @@ const FAMILIES: Record<string, Family> = {
   gte,
 };
 
-/** The family that config.json's model_type names, and the core's options for the model. */
-export function familyOf(settings: Settings): { type: string; family: Family; config: RawEncoderModelConfig } {
-  const key = 'model_type';
-  const type = settings.get(key);
+/** Families that encode images. Their descriptions are loaded when they are used. */
+const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2'] as const;
+
+interface FamilyConfig {
+  type: string;
+  family: Family;
+  config: RawEncoderModelConfig;
+}
+
+/** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
+export async function familyOf(settings: Settings): Promise<FamilyConfig> {
+  const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
+  return type ? (await import('../images/images.js')).imageFamily(type, settings) : textFamilyOf(settings);
+}
+
+const TYPE = 'model_type';
+
+/** The same of families that encode texts only. */
+export function textFamilyOf(settings: Settings): FamilyConfig {
+  const type = settings.get(TYPE);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {
-    const known = Object.keys(FAMILIES);
+    const known = [...Object.keys(FAMILIES), ...IMAGE_FAMILIES];
     const hint = typeof type === 'string' ? ` (nearest: ${nearest(type, known)})` : '';
-    throw settings.unsupported(key, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
+    throw settings.unsupported(TYPE, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
   }
   const isJina = type === 'bert' && settings.get(POSITION_KIND) === 'alibi';
   const family = isJina ? jinaBert : FAMILIES[type]!;

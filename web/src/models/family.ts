@@ -2,7 +2,9 @@
  * What the published encoder families have in common: the parts of a description of one, and how they read sizes, layers, activations and rotary positions in config.json.
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
+
 import type { RawEncoderModelConfig } from '../core.js';
+import type { ImagesOf } from '../images/encoder.js';
 import type { Settings } from './config.js';
 
 /** The core's bounds, far beyond any published encoder. */
@@ -47,6 +49,10 @@ export interface Family {
   layer: Record<string, CoreName>;
   /** The dense layer of `pooler_output`, if the family has one. */
   pooler?: string;
+  /** Makes the encoder of families that also, or only, encode images. */
+  images?: ImagesOf;
+  /** The tensors outside the stacks of layers that an encoder of images has, by their names without the prefix. */
+  imageTensors?: RegExp;
 }
 
 /** The rows of the queries, keys or values: of one matrix if all have the width of the model, otherwise of three; of one bias. */

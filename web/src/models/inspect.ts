@@ -101,7 +101,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const prefix = known?.family.prefix ?? '';
   const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
   const isUsed = (entry: TensorEntry) =>
-    parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied);
+    parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
   const count = (entry: TensorEntry) => elementCount(entry.shape) * (entry.dtype === 'U8' ? 2 : 1);
   const encoder = used.filter((entry) => parameterOf(entry) !== undefined);

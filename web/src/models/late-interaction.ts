@@ -4,7 +4,7 @@
  */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
-import { oneOf, texts as textsOption } from '../options.js';
+import { oneOf, optional, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
 import { callSchema } from './call-options.js';
 import type { Settings } from './config.js';
@@ -17,7 +17,8 @@ import { STATIC } from './static-embedding.js';
 import { Chain, makeDense } from './task-heads.js';
 import type { HeadTensor } from './weights.js';
 
-const schema = { ...callSchema, kind: oneOf(['query', 'document']) };
+const kind = oneOf(['query', 'document']);
+const schema = { ...callSchema, promptName: optional(kind, 'document' as const) };
 
 /** How the texts of one kind are encoded. */
 interface Encoding {
@@ -37,15 +38,15 @@ interface Encoding {
 export async function embedTokens(
   model: LocalModel,
   texts: string | readonly string[],
-  options: EmbedTokensOptions,
+  options: EmbedTokensOptions = {},
 ): Promise<Tensor[]> {
-  const [read, pieceOptions] = model.begin('embedTokens', schema, options ?? {});
+  const [read, pieceOptions] = model.begin('embedTokens', schema, options);
   if (model.config.family === STATIC)
     throw invalid('embedTokens', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED');
   if (read.textPairs) throw invalid('embedTokens.textPairs', 'none', 'texts', 'UNSUPPORTED');
   const given = textsOption(texts, 'texts');
   const list = typeof given === 'string' ? [given] : given;
-  const encoding = encodingOf(model, read.kind, read.maxLength);
+  const encoding = encodingOf(model, read.promptName, read.maxLength);
   const layers = layersOf(model);
   const vectors: Tensor[] = [];
   await model.run(rowsOf(model, list, encoding, read.truncation ?? true), list.length, read, pieceOptions, (piece) => ({
@@ -106,12 +107,12 @@ function* rowsOf(
 }
 
 /** What the folder's settings say of a kind of texts; `maxLength`: the caller's. */
-function encodingOf(model: LocalModel, kind: 'query' | 'document', maxLength: number | undefined): Encoding {
+function encodingOf(model: LocalModel, promptName: 'query' | 'document', maxLength: number | undefined): Encoding {
   const { context } = model;
   const limit = positionLimit(context.config);
   if (maxLength !== undefined && maxLength > limit)
     throw invalid('embedTokens.maxLength', `a whole number from 1 to ${limit}, the model's limit`, String(maxLength));
-  const isQuery = kind === 'query';
+  const isQuery = promptName === 'query';
   const { prefix, expands, attends, words, ...own } = settingsOf(model, isQuery);
   const skipped = isQuery ? [] : words.map((word) => context.tokenizer?.idOf(word) ?? -1);
   const length = maxLength ?? Math.min(own.length, limit);

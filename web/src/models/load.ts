@@ -1,6 +1,7 @@
 /** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
 import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
 import { allocating, type HeedError, invalidFile } from '../error.js';
+import type { ImageEncoder } from '../images/encoder.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -34,7 +35,7 @@ export interface LoadModelOptions extends RemoteOptions {
 }
 
 export interface LoadedModel {
-  raw: RawEncoderModel;
+  raw: RawEncoderModel & Partial<ImageEncoder>;
   config: RawEncoderModelConfig;
   type: string;
   family: Family;
@@ -93,14 +94,14 @@ export async function loadModel(
       settings === null ||
       settings.get('model_type') === STATIC ||
       typeof (await sentenceRead.catch(() => null))?.staticFolder === 'string';
-    if (settings && !isStatic) familyOf(settings); // matters more than how the weights are stored
+    if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
     if (isStatic) {
       const table = await openTable(await weights.files[0]!(), settings);
       settings = table.settings;
       weights.files = [async () => table.file];
     }
-    const { type, family, config } = familyOf(settings!);
+    const { type, family, config } = await familyOf(settings!);
     config.int8 = dtype === 'q8';
     config.int4Table = config.int8 && hasInt4Table(settings!);
     const tokenizerSettings = tokenizerConfigFile ? await progress.readSettings(tokenizerConfigFile) : undefined;
@@ -122,9 +123,10 @@ export async function loadModel(
       const expected = `at most ${config.vocabSize} tokens, the vocab_size of config.json`;
       throw invalidFile(tokenizerFile!.name, expected, `${tokenizer.vocabSize}`);
     }
-    raw = makeEncoder(core, config);
+    const images = family.images?.(core, settings!, makeEncoder);
+    raw = images ?? makeEncoder(core, config);
     const tied = settings!.flag('tie_word_embeddings', true);
-    const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied));
+    const loader = new WeightLoader(raw, family, config, (name) => isHeadTensor(name, tied, family));
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
@@ -132,6 +134,7 @@ export async function loadModel(
       signal.throwIfAborted();
     }
     const { dtypes: storage, ...rest } = loader.result();
+    await images?.complete({ ...rest, folder, signal, sentence, tokenizer, tokenizerSettings });
     return { raw, config, type, family, settings: settings!, tokenizer, sentence, storage, ...rest, folder, integrity };
   } catch (error) {
     raw?.delete();

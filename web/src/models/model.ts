@@ -1,4 +1,5 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { InputOptions, ModelInput } from './input.js';
@@ -102,8 +103,8 @@ export interface TokenizeResult {
 export interface PredictOptions extends CallOptions, InputOptions {}
 
 export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
-  /** What the texts are: a ColBERT encodes queries and documents differently. */
-  kind: 'query' | 'document';
+  /** What the texts are: a ColBERT encodes queries and documents differently. Default: 'document'. */
+  promptName?: 'query' | 'document';
   /** The number of tokens that texts are cut to, and queries padded to. Default: as the model's folder says. */
   maxLength?: number;
 }
@@ -211,12 +212,36 @@ export interface PretrainedModel {
    * the last hidden states.
    *
    * @example
-   * const [query] = await model.embedTokens('a fox', { kind: 'query' });
-   * const documents = await model.embedTokens(['the quick fox', 'a dog'], { kind: 'document' });
+   * const [query] = await model.embedTokens('a fox', { promptName: 'query' });
+   * const documents = await model.embedTokens(['the quick fox', 'a dog'], { promptName: 'document' });
    * maxSim(query, documents); // a score for each document
    * @throws HeedError UNSUPPORTED if the folder has no tokenizer.json, or no token to pad queries with
    */
-  embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]>;
+  embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]>;
+  /**
+   * One vector per image: [N,E]. In CLIP and SigLIP, they are in one space with the vectors of texts that `embed` returns.
+   *
+   * @example
+   * const vectors = await imageModel.embedImage([imageData, blob], { normalize: true });
+   * const [hits] = semanticSearch(await imageModel.embed('a red bicycle'), vectors, { topK: 10 });
+   * @throws HeedError UNSUPPORTED if the model has no encoder of images, and for encoded images where nothing decodes them
+   */
+  embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
+  /**
+   * The same as `embedImage`.
+   *
+   * @example
+   * const vectors = await imageModel.embedImages([imageData, blob]);
+   */
+  embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor>;
+  /**
+   * The outputs of the encoder of images for each patch.
+   *
+   * @example
+   * const { lastHiddenState, attentions } = await imageModel.encodeImage(imageData, { outputAttentions: true });
+   * @throws HeedError as `embedImage`
+   */
+  encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult>;
   /**
    * The text of token ids, without special tokens.
    *

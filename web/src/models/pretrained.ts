@@ -1,6 +1,13 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
+import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, formatShape, invalid } from '../error.js';
+import type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCalls,
+  ImagesInput,
+} from '../images/calls.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
@@ -86,7 +93,7 @@ export class Parts {
   readonly heads = new Map<HeadName | 'tokens', Head>();
   #deleted = false;
 
-  constructor(readonly encoder: RawEncoderModel) {}
+  constructor(readonly encoder: LoadedModel['raw']) {}
 
   /** May be called twice: by a load that fails late, and by the garbage collector for the incomplete model. */
   delete(): void {
@@ -232,7 +239,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
     const out = new Float32Array(total * width);
-    const rows = rowsOf(given, { ...read, prompt }, this.context);
+    const rows = this.#rows(given, { ...read, prompt }, true);
     await this.run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
@@ -325,7 +332,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return vectors;
   }
 
-  async embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]> {
+  async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     const { embedTokens } = await import('./folder-tools.js');
     return embedTokens(this, texts, options);
   }
@@ -334,6 +341,24 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   #logits({ chain, isTied }: Head, rows: RawTensor): RawTensor {
     const output = chain.forward(rows);
     return isTied ? this.raw.encoder.wordLogits(output) : output;
+  }
+
+  async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
+    return this.#images('embedImage').embed(images, options, this.sentence.normalize, () => void this.raw);
+  }
+
+  embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
+    return this.embedImage(images, options);
+  }
+
+  async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
+    return this.#images('encodeImage').encode(images, options, () => void this.raw);
+  }
+
+  #images(owner: string): ImageCalls {
+    const { images } = this.raw.encoder;
+    if (images) return images;
+    throw invalid(owner, 'a model with an encoder of images', `'${this.config.family}'`, 'UNSUPPORTED');
   }
 
   async decode(tokenIds: readonly number[]): Promise<string> {
@@ -414,6 +439,12 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return tokens.length - (tokens.at(-1)?.part === null ? 1 : 0);
   }
 
+  /** The rows of an input as the model runs them; `isPooled`: for their vectors. */
+  #rows(input: ModelInput, options: InputOptions & { prompt?: string }, isPooled = false): Iterable<Row> {
+    const rows = rowsOf(input, options, this.context);
+    return this.raw.encoder.textRows?.(rows, isTexts(input), isPooled) ?? rows;
+  }
+
   async #allRows(
     input: ModelInput,
     options: InputOptions,
@@ -422,7 +453,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   ): Promise<Row[]> {
     requireTexts(input, options);
     const rows: Row[] = [];
-    for (const row of rowsOf(input, { ...options, prompt }, this.context)) {
+    for (const row of this.#rows(input, { ...options, prompt })) {
       rows.push(row);
       await yieldToEventLoop();
     }

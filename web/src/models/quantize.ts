@@ -161,7 +161,7 @@ async function planOf(
 ): Promise<Plan> {
   // Of a static embedding, only the tensors' names matter here.
   const isStatic = settings.get('model_type') === STATIC;
-  const { family, config } = familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
+  const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
   const tied = settings.flag('tie_word_embeddings', true);
   const { files } = await openWeights(folder, signal);
@@ -179,7 +179,7 @@ async function planOf(
       const tensor = tensorOf(file.name, name);
       const bare = bareName(name, family.prefix);
       const parameter = rows.get(bare)?.parameter;
-      const isUsed = parameter !== undefined || isHeadTensor(bare, tied);
+      const isUsed = parameter !== undefined || isHeadTensor(bare, tied, family);
       const isScale = isScaleOf(name, names);
       if (isScale || (isUsed && ['I8', 'U8'].includes(dtype)))
         throw invalidFile(tensor, 'weights that are not quantized', isScale ? `${dtype} scales` : dtype);

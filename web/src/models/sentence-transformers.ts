@@ -3,6 +3,7 @@ import { invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
+import type { HeadTensor } from './weights.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
 /** 'mean_sqrt_len': the sum divided by the square root of the length; 'weighted_mean': the i-th token has weight i. */
@@ -19,6 +20,8 @@ export interface VectorLayer {
   residual: boolean;
   /** Path of its weights below the folder. */
   weights: string;
+  /** Its weight and bias, if they are the model's own. */
+  tensors?: HeadTensor[];
 }
 
 /** The folder's configuration of sentence vectors. */

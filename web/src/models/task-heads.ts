@@ -2,10 +2,10 @@
  * The heads of the published checkpoints: what is applied to the encoder's hidden states for a task. One table says which rows a head takes, another names its layers in each
  * family's checkpoints.
  */
-import type { Core, RawTensor, RawTensorLayer } from '../core.js';
+import type { Core, RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { allocating, formatShape, invalid, invalidFile } from '../error.js';
 import type { Settings } from './config.js';
-import { activation } from './family.js';
+import { activation, type Family } from './family.js';
 import type { HeadTensor } from './weights.js';
 
 /** The rows of hidden states that each head is applied to: one pooled row per text, those of all tokens, or those of mask tokens. */
@@ -98,8 +98,9 @@ export const LAYOUTS: Record<string, Layout> = {
 const HEAD_NAMES =
   /^(pooler|classifier|pre_classifier|qa_outputs|cls\.predictions|vocab_transform|vocab_layer_norm|vocab_projector|lm_head|generator_predictions|generator_lm_head|predictions|head|decoder|linear)\b/;
 
-/** Whether a head may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
-export function isHeadTensor(name: string, tied: boolean): boolean {
+/** Whether a head, or the family's encoder of images, may use the tensor. `tied`: the decoder's weight is the word table, of which the checkpoint may have a copy. */
+export function isHeadTensor(name: string, tied: boolean, family?: Family): boolean {
+  if (family?.imageTensors) return family.imageTensors.test(name);
   return HEAD_NAMES.test(name) && !(tied && Object.values(LAYOUTS).some(({ decoder }) => name === `${decoder}.weight`));
 }
 
@@ -137,7 +138,7 @@ export interface HeadContext {
 }
 
 /** The layer with these values for its parameters. */
-export function filled(layer: RawTensorLayer, values: (HeadTensor | undefined)[]): RawTensorLayer {
+export function filled<Layer extends RawModule>(layer: Layer, values: (HeadTensor | undefined)[]): Layer {
   values.forEach((value, index) => {
     if (!value) return;
     const { buffer, byteOffset, byteLength } = value.data;

@@ -395,6 +395,7 @@ function* words(
       out.ends.push(source.ends[last] ?? 0);
     };
     if (alphabet === 'plain') at = Math.max(at, text.indexOf(word, at));
+    if (alphabet === 'bytes' && word[0] !== BYTE_SPACE) while (text[at] === ' ') at++; // spaces that are no part of words (CLIP)
     if (alphabet === 'metaspace' && splitsOnSpace) while (isSpace(text[at])) at++;
     // A space, or the mark for one, that the pre-tokenizer has put before the word stands for its first character.
     if (

@@ -22,7 +22,7 @@ export async function loadVectorLayers(
   let width = sentence.pooling.length * config.embedDim;
   for (const layer of [...sentence.layers, ...(sentence.classifier ? [sentence.classifier] : [])]) {
     const { kind, weights, inFeatures, outFeatures, activation } = layer;
-    const [weight, bias] = await readLayer(layer, folder, signal);
+    const [weight, bias] = layer.tensors ?? (await readLayer(layer, folder, signal));
     const expected = `a layer for vectors of ${width}, the width of what precedes it`;
     if (inFeatures !== width) throw invalidFile(weights, expected, `one for ${inFeatures}`);
     width = outFeatures;

@@ -56,13 +56,11 @@ export function loadTrainable(
   options: TrainableOptions,
 ): Promise<TrainableModel> {
   const { trainable: _, recompute, dropout, seed, ...load } = readOptions('fromPretrained', schema, options);
-  return loadAs(
-    runtime,
-    source,
-    load as LoadModelOptions,
-    undefined,
-    (own, loaded, parts, dtype) => new Trained(own, loaded, parts, dtype, tape, { recompute, dropout, seed }),
-  );
+  return loadAs(runtime, source, load as LoadModelOptions, undefined, (own, loaded, parts, dtype) => {
+    if (loaded.family.images)
+      throw invalid('fromPretrained.trainable', 'a model of texts', `'${loaded.type}'`, 'UNSUPPORTED');
+    return new Trained(own, loaded, parts, dtype, tape, { recompute, dropout, seed });
+  });
 }
 
 /** A part of the model with parameters: its object in the core, and the names of its parameters in the files. */

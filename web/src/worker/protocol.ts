@@ -17,7 +17,16 @@ export type Message =
   | { type: 'error'; id: number; error: PackedError };
 
 /** The methods of a model that run in a worker. */
-export type Method = 'encode' | 'embed' | 'embedSparse' | 'embedTokens' | 'tokenize' | 'predict' | 'decode';
+export type Method =
+  | 'encode'
+  | 'embed'
+  | 'embedSparse'
+  | 'embedTokens'
+  | 'embedImage'
+  | 'encodeImage'
+  | 'tokenize'
+  | 'predict'
+  | 'decode';
 
 /** The argument of `file`: asks for a file's name and size, or for one chunk of its bytes. */
 export interface FileRequest {

@@ -1,5 +1,6 @@
 /** A model that runs elsewhere: each method is a call there. */
 
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
 import { outputOption } from '../models/call-options.js';
 import type { ModelInput } from '../models/input.js';
 import type {
@@ -23,6 +24,8 @@ import { plainOptions } from '../options.js';
 import { dispose } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';
+
+const imageCalls = () => import('../images/images.js');
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
@@ -64,8 +67,20 @@ export abstract class RemoteModel implements PretrainedModel {
     return this.call('embedSparse', [input], options);
   }
 
-  embedTokens(texts: string | readonly string[], options: EmbedTokensOptions): Promise<Tensor[]> {
+  embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
     return this.call('embedTokens', [texts], options);
+  }
+
+  async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
+    return (await imageCalls()).embedRemotely(this, images, options);
+  }
+
+  embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
+    return this.embedImage(images, options);
+  }
+
+  async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
+    return (await imageCalls()).encodeRemotely(this, images, options);
   }
 
   decode(ids: readonly number[]): Promise<string> {

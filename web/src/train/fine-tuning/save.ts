@@ -5,7 +5,7 @@ import { Integrity } from '../../io/integrity.js';
 import { brainFloats, int4Values, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
 import { DTYPE_BYTES, type Dtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
-import { familyOf, parameterRowsOf } from '../../models/families.js';
+import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
 import { notAtRoot } from '../../models/static-folder.js';
@@ -153,7 +153,7 @@ class WeightWriter {
   constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
     this.#stored = stored;
     this.#dtype = dtype;
-    const { family, config } = familyOf(model.headContext.settings);
+    const { family, config } = textFamilyOf(model.headContext.settings);
     const bareOf = (name: string) => bareName(name, family.prefix);
     const rows = parameterRowsOf(family, config);
     const matrices = [...stored].flatMap(([name, { shape }]): [string, boolean][] => {

@@ -1,0 +1,381 @@
+/** CLIP, SigLIP and DINOv2: tiny checkpoints, and images that Pillow has preprocessed. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { load, semanticSearch } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
+import { template, tinyClip, withWords } from './tiny.js';
+
+interface Case {
+  width: number;
+  height: number;
+  data: string;
+  expected: string;
+}
+
+const bytes = (text: string) => new Uint8ClampedArray(Buffer.from(text, 'base64'));
+
+function inputOf(name: string): { ids?: number[][]; images: Case[] } {
+  return JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
+}
+const imagesOf = (name: string) =>
+  inputOf(name).images.map(({ width, height, data }) => ({ width, height, data: bytes(data) }));
+
+/** The same image with alpha. */
+function withAlpha({ width, height, data }: { width: number; height: number; data: Uint8ClampedArray }) {
+  const rgba = new Uint8ClampedArray(4 * width * height).fill(77);
+  for (let i = 0; i < width * height; i++) rgba.set(data.subarray(3 * i, 3 * i + 3), 4 * i);
+  return { width, height, data: rgba };
+}
+
+const names = ['clip', 'clip-end', 'siglip', 'dinov2', 'dinov2-same', 'dinov2-swiglu'];
+const withTexts = ['clip', 'clip-end', 'siglip'];
+
+describe.each(names)('%s', (name) => {
+  const { folder, expected } = fixture(name);
+
+  test("gives PyTorch's vectors, hidden states and attentions of images", async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const images = imagesOf(name);
+    expectClose(await model.embedImage(images), expected.get('image.vectors'), 'vectors');
+    const out = await model.encodeImage(images, { outputAttentions: true, outputHiddenStates: true });
+    expect(out.hiddenStates).toHaveLength(4);
+    for (const [i, state] of out.hiddenStates!.entries())
+      expectClose(state, expected.get(`image.hidden_states.${i}`), `hidden state ${i}`);
+    for (const [i, weights] of out.attentions!.entries())
+      expectClose(weights, expected.get(`image.attentions.${i}`), `attention ${i}`);
+    expectClose(out.lastHiddenState, expected.get('image.hidden_states.3'), 'last hidden state');
+    expectClose(out.poolerOutput, expected.get('image.pooler'), 'pooler output');
+  });
+
+  test('takes one image, images with alpha, and preprocessed ones', async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const images = imagesOf(name);
+    const vectors = await model.embedImage(images, { normalize: true });
+    expect((await model.embedImages(images[2]!, { normalize: true })).data).toEqual(vectors.slice(2, 3).data);
+    expect((await model.embedImage(images.map(withAlpha), { normalize: true })).data).toEqual(vectors.data);
+    const pixels = expected.get('pixels')!;
+    expectClose(await model.embedImage(pixels), expected.get('image.vectors'), 'of preprocessed values');
+    expect((await model.embedImage([])).shape).toEqual([0, vectors.shape[1]]);
+  });
+
+  test('int8 arithmetic stays near fp32', async () => {
+    const heed = await load();
+    using exact = await heed.fromPretrained(folder);
+    using int8 = await heed.fromPretrained(folder, { dtype: 'q8' });
+    const images = imagesOf(name);
+    const [a, b] = [
+      await exact.embedImage(images, { normalize: true }),
+      await int8.embedImage(images, { normalize: true }),
+    ];
+    expect(b.data).not.toEqual(a.data);
+    const width = a.shape[1]!;
+    for (let n = 0; n < images.length; n++) {
+      let cosine = 0;
+      for (let i = n * width; i < (n + 1) * width; i++) cosine += a.data[i]! * b.data[i]!;
+      expect(cosine).toBeGreaterThan(0.99);
+    }
+  });
+
+  test('uses every tensor that the published code uses', async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const unused = { clip: ['logit_scale'], siglip: ['logit_scale', 'logit_bias'], dinov2: ['embeddings.mask_token'] };
+    expect(model.config.unusedTensors).toEqual(unused[model.config.family as keyof typeof unused]);
+  });
+});
+
+describe.each(withTexts)('texts of %s', (name) => {
+  const { folder, expected } = fixture(name);
+  const inputIds = inputOf(name).ids!;
+
+  test("gives PyTorch's hidden states, attentions and vectors", async () => {
+    const heed = await load();
+    using model = await heed.fromPretrained(folder);
+    const out = await model.encode({ inputIds }, { outputAttentions: true, outputHiddenStates: true });
+    for (const [i, state] of out.hiddenStates.entries())
+      expectClose(state, expected.get(`text.hidden_states.${i}`), `hidden state ${i}`);
+    for (const [i, weights] of out.attentions.entries())
+      expectClose(weights, expected.get(`text.attentions.${i}`), `attention ${i}`);
+    const vectors = await model.embed({ inputIds });
+    expectClose(vectors, expected.get('text.vectors'), 'vectors');
+    const [hits] = semanticSearch(vectors, await model.embedImage(imagesOf(name)), { topK: 2 });
+    expect(hits).toHaveLength(2);
+  });
+});
+
+test('images are resized as by Pillow, to the bit', async () => {
+  const { resize, FILTERS } = await import('../../../web/src/images/resize.js');
+  const cases = JSON.parse(readFileSync(join(fixtures, 'resized.json'), 'utf8')) as (Omit<Case, 'width' | 'height'> & {
+    size: [number, number];
+    to: [number, number];
+    resample: number;
+  })[];
+  expect(cases.length).toBeGreaterThan(10);
+  for (const {
+    size: [width, height],
+    to,
+    resample,
+    data,
+    expected,
+  } of cases) {
+    const out = resize({ width, height, data: bytes(data) }, ...to, FILTERS[resample]!);
+    expect([...out.data], `${width} x ${height} to ${to}, filter ${resample}`).toEqual([...bytes(expected)]);
+  }
+});
+
+test.each(names)(
+  "%s's images are preprocessed as by Hugging Face's classes, to the bit before normalization",
+  async (name) => {
+    const { Preprocessing } = await import('../../../web/src/images/preprocessing.js');
+    const { Settings } = await import('../../../web/src/models/config.js');
+    const { expected } = fixture(name);
+    const settings = Settings.parse(
+      readFileSync(join(fixtures, name, 'preprocessor_config.json')),
+      'preprocessor_config.json',
+    );
+    const preprocessing = new Preprocessing(settings, name.split('-')[0]!);
+    const values = expected.get('pixels')!.data;
+    for (const [n, { width, height, data, expected: out }] of inputOf(name).images.entries()) {
+      const image = { width, height, data: bytes(data) };
+      expect([...preprocessing.pixels(image).data]).toEqual([...bytes(out)]);
+      const { values: got } = preprocessing.apply(image);
+      expectClose({ data: got, shape: [] }, { data: values.slice(n * got.length, (n + 1) * got.length), shape: [] });
+    }
+  },
+);
+
+test('in a worker, the vectors are the same, and progress is reported', async () => {
+  const heed = await load();
+  for (const options of [{ worker: true }, { workers: 2 }]) {
+    using model = await heed.fromPretrained(fixture('clip').folder, options);
+    const images = imagesOf('clip');
+    const steps: number[] = [];
+    const vectors = await model.embedImage(images, { onProgress: ({ done, total }) => steps.push(done / total) });
+    expectClose(vectors, fixture('clip').expected.get('image.vectors'), 'vectors');
+    expect(steps).toEqual([0.25, 0.5, 0.75, 1]);
+    expect((await model.embedImage([])).shape).toEqual([0, 10]);
+    const { attentions } = await model.encodeImage(images[0]!, { outputAttentions: true });
+    expect(attentions![0]!.shape).toEqual([1, 4, 17, 17]);
+    await expect(model.embedImage([images[0]!, { ...images[1]!, data: new Uint8Array(3) }])).rejects.toMatchObject({
+      code: 'SHAPE_MISMATCH',
+      message: expect.stringContaining('images[1].data'),
+    });
+    expect((await model.embed({ inputIds: [[78, 5, 79]] })).shape).toEqual([1, 10]);
+  }
+});
+
+test('a signal stops a call between images', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('dinov2').folder);
+  const stop = new AbortController();
+  const call = model.embedImage(imagesOf('dinov2'), {
+    signal: stop.signal,
+    onProgress: () => stop.abort(new Error('enough')),
+  });
+  await expect(call).rejects.toThrow('enough');
+});
+
+test("CLIP's tokenizer.json gives the ids of CLIP's own tokenizer", async () => {
+  const { TextTokenizer } = await import('../../../web/src/models/tokenizer.js');
+  const { Settings } = await import('../../../web/src/models/config.js');
+  const { tokenizer, cases } = JSON.parse(readFileSync(join(fixtures, 'clip-tokenizer.json'), 'utf8'));
+  const split = new TextTokenizer(new Settings(tokenizer, 'tokenizer.json', '', ''), undefined);
+  for (const { text, ids } of cases) {
+    const { tokens } = split.tokenize(text, undefined, Infinity);
+    expect(
+      tokens.map(({ id }) => id),
+      text,
+    ).toEqual(ids);
+  }
+  const { tokens } = split.tokenize('a Photo', undefined, Infinity);
+  expect(tokens.map(({ start, end }) => [start, end])).toEqual([
+    [0, 0],
+    [0, 1],
+    [2, 7],
+    [0, 0],
+  ]);
+});
+
+test("CLIP's texts are cut before their end token", async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(tinyClip());
+  const long = Array.from({ length: 30 }, (_, i) => `w${i + 1}`).join(' ');
+  const vectors = await model.embed(['w5 w6 w7', long]);
+  const inputIds = [
+    [78, 5, 6, 7, 79],
+    [78, ...Array.from({ length: 18 }, (_, i) => i + 1), 79],
+  ];
+  expect((await model.tokenize(['w5 w6 w7', long])).inputIds).toEqual(inputIds);
+  expectClose(vectors, await model.embed({ inputIds }));
+  expectClose(vectors.slice(0, 1), {
+    data: fixture('clip').expected.get('text.vectors')!.data.slice(0, 10),
+    shape: [1, 10],
+  });
+});
+
+test("SigLIP's texts are filled up with the padding token, which is attended to", async () => {
+  const heed = await load();
+  const files = withWords('siglip', template(['A', 'w1'], [1]), { pad_token: 'w1' });
+  using model = await heed.fromPretrained(files);
+  const { inputIds, tokens } = await model.tokenize('w5 w6 w7');
+  expect(inputIds).toEqual([[5, 6, 7, ...new Array(13).fill(1)]]);
+  expect(tokens[0]!.at(-1)).toBe('w1');
+  const first = { data: fixture('siglip').expected.get('text.vectors')!.data.slice(0, 24), shape: [1, 24] };
+  expectClose(await model.embed('w5 w6 w7'), first);
+  const long = Array.from({ length: 30 }, () => 'w9').join(' ');
+  expect((await model.encode([long, 'w2'])).lastHiddenState.shape).toEqual([2, 16, 24]);
+  using other = await heed.fromPretrained({
+    ...files,
+    'tokenizer_config.json': JSON.stringify({ pad_token: { content: 'w4' } }),
+  });
+  expect((await other.tokenize('w5')).inputIds).toEqual([[5, 1, ...new Array(14).fill(4)]]);
+});
+
+describe('bad input', () => {
+  const image = { data: new Uint8ClampedArray(16), width: 2, height: 2 };
+  const bad: [string, unknown, string, string][] = [
+    ['nothing', undefined, 'INVALID_ARGUMENT', 'images: expected { data, width, height }'],
+    ['a number', 5, 'INVALID_ARGUMENT', 'images: expected { data, width, height }'],
+    ['an object without pixels', [{}], 'INVALID_ARGUMENT', 'images[0]: expected { data, width, height }'],
+    ['encoded bytes', new Uint8Array([0x89, 0x50]), 'UNSUPPORTED', 'sharp'],
+    ['a path', './cat.png', 'UNSUPPORTED', 'sharp'],
+    ['a Blob', [image, new Blob(['x'])], 'UNSUPPORTED', 'images[1]: expected decoded pixels'],
+    ['no width', { ...image, width: 0 }, 'INVALID_ARGUMENT', 'images.width: expected a whole number from 1, got 0'],
+    [
+      'a gigapixel',
+      { ...image, width: 2 ** 15, height: 2 ** 15 },
+      'OUT_OF_MEMORY',
+      'at most 67108864 pixels (2^26), got 32768 x 32768',
+    ],
+    [
+      'the wrong length',
+      { ...image, width: 3 },
+      'SHAPE_MISMATCH',
+      'images.data: expected 24 bytes (RGBA) or 18 (RGB) for 3 x 2 pixels, got 16',
+    ],
+    [
+      'floats',
+      { ...image, data: new Float32Array(16) },
+      'INVALID_ARGUMENT',
+      'images.data: expected a Uint8ClampedArray or a Uint8Array',
+    ],
+    ['a tensor of grey values', { data: new Float32Array(4), shape: [1, 2, 2] }, 'SHAPE_MISMATCH', 'shape [1, 2, 2]'],
+    [
+      'a tensor with NaN',
+      { data: new Float32Array(1200).fill(NaN), shape: [3, 20, 20] },
+      'INVALID_ARGUMENT',
+      'finite values',
+    ],
+    [
+      'a tensor of another size',
+      { data: new Float32Array(3 * 20 * 15), shape: [3, 20, 15] },
+      'SHAPE_MISMATCH',
+      '20 x 20 pixels after the preprocessing, got 15 x 20',
+    ],
+  ];
+
+  test.each(bad)('%s is one clear error', async (_, given, code, message) => {
+    const heed = await load();
+    using model = await heed.fromPretrained(fixture('clip').folder);
+    await expect(model.embedImage(given as never)).rejects.toMatchObject({
+      name: 'HeedError',
+      code,
+      message: expect.stringContaining(message),
+    });
+    await expect(model.encodeImage(given as never)).rejects.toMatchObject({ code });
+    expect((await model.embedImage(image)).shape).toEqual([1, 10]);
+  });
+
+  test('models of texts refuse images, and models of images refuse texts', async () => {
+    const heed = await load();
+    using bert = await heed.fromPretrained(fixture('bert').folder);
+    await expect(bert.embedImage(image)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: "embedImage: expected a model with an encoder of images, got 'bert'",
+    });
+    await expect(bert.encodeImage(image)).rejects.toMatchObject({ code: 'UNSUPPORTED' });
+    using dino = await heed.fromPretrained(fixture('dinov2').folder);
+    for (const input of ['a fox', { inputIds: [[1, 2]] }])
+      for (const call of [dino.embed(input), dino.encode(input)])
+        await expect(call).rejects.toMatchObject({
+          code: 'UNSUPPORTED',
+          message: expect.stringContaining('embedImage()'),
+        });
+  });
+
+  test('folders that contradict themselves are refused', async () => {
+    const heed = await load();
+    const files = bytesOf(fixture('clip').folder);
+    const changed = (file: string, change: object) => {
+      const config = JSON.parse(new TextDecoder().decode(files[file]));
+      return { ...files, [file]: JSON.stringify({ ...config, ...change }) };
+    };
+    const vision = {
+      hidden_size: 24,
+      num_hidden_layers: 3,
+      num_attention_heads: 4,
+      intermediate_size: 40,
+      image_size: 20,
+      patch_size: 5,
+    };
+    const refused: [Record<string, Uint8Array | string>, string][] = [
+      [
+        changed('config.json', { vision_config: { ...vision, image_size: 25 } }),
+        "tensor 'vision_model.embeddings.position_embedding.weight'",
+      ],
+      [
+        changed('config.json', { vision_config: { ...vision, patch_size: 4 } }),
+        "tensor 'vision_model.embeddings.patch_embedding.weight'",
+      ],
+      [
+        changed('config.json', { vision_config: { ...vision, num_hidden_layers: 4 } }),
+        'vision_model.encoder.layers.3.',
+      ],
+      [
+        changed('config.json', { vision_config: { ...vision, num_attention_heads: 5 } }),
+        'config.json: vision_config: num_attention_heads',
+      ],
+      [changed('config.json', { vision_config: { ...vision, num_channels: 1 } }), 'num_channels'],
+      [changed('config.json', { vision_config: 5 }), 'config.json: vision_config'],
+      [changed('preprocessor_config.json', { resample: 1 }), 'resample'],
+      [changed('preprocessor_config.json', { image_std: [1, 0, 1] }), 'image_std'],
+      [changed('preprocessor_config.json', { size: { longest_edge: 20 } }), 'preprocessor_config.json: size'],
+      [
+        changed('preprocessor_config.json', { feature_extractor_type: 'WhisperFeatureExtractor' }),
+        'feature_extractor_type',
+      ],
+    ];
+    for (const [source, message] of refused)
+      await expect(heed.fromPretrained(source), message).rejects.toMatchObject({
+        name: 'HeedError',
+        message: expect.stringContaining(message),
+      });
+    const { 'preprocessor_config.json': _, ...without } = files;
+    using model = await heed.fromPretrained(without);
+    await expect(model.embedImage(image)).rejects.toMatchObject({
+      message: expect.stringContaining('preprocessor_config.json'),
+    });
+    expect((await model.embedImage(fixture('clip').expected.get('pixels')!)).shape).toEqual([4, 10]);
+  });
+});
+
+test('inspect and quantize know the encoder of images', async () => {
+  const heed = await load();
+  const { folder } = fixture('siglip');
+  const seen = await heed.inspect(folder);
+  expect(seen).toMatchObject({ family: 'siglip', problem: null, unusedTensors: ['logit_scale', 'logit_bias'] });
+  const { files, report } = await heed.quantize(folder);
+  expect(report.int8).toContain('vision_model.encoder.layers.0.mlp.fc1.weight');
+  using exact = await heed.fromPretrained(folder);
+  using small = await heed.fromPretrained(files);
+  const [a, b] = [
+    await exact.embedImage(imagesOf('siglip'), { normalize: true }),
+    await small.embedImage(imagesOf('siglip'), { normalize: true }),
+  ];
+  const cosine = a.data.reduce((sum, v, i) => sum + v * b.data[i]!, 0) / 4;
+  expect(cosine).toBeGreaterThan(0.99);
+  expect(cosine).toBeLessThan(1);
+});

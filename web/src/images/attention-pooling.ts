@@ -1,0 +1,75 @@
+/** SigLIP's pooling: the rows attended to by one learned query, the probe, and a feed-forward: y = x + MLP(LN(x)) for x = MHA(probe, rows, rows). */
+import type { Core, RawModule, RawMultiHeadAttention, RawTensor, RawTensorLayer } from '../core.js';
+import { filled, makeNorm } from '../models/task-heads.js';
+import type { HeadTensor } from '../models/weights.js';
+import type { VisionConfig } from './families.js';
+
+const CALL = {
+  mask: null,
+  causal: false,
+  window: null,
+  keyMask: null,
+  headMask: null,
+  returnWeights: false,
+  averageWeights: false,
+};
+
+export class AttentionPooling {
+  readonly #probe: RawTensor;
+  readonly #attention: RawMultiHeadAttention;
+  readonly #mlp: RawTensorLayer[];
+
+  /** `take`: the tensor of a name, which must have the shape; `own`: who deletes the layers. */
+  constructor(
+    core: Core,
+    vision: VisionConfig,
+    prefix: string,
+    take: (name: string, shape: number[]) => HeadTensor,
+    own: <Layer extends RawModule>(layer: Layer) => Layer,
+  ) {
+    const { embedDim: width, numHeads, feedForwardDim, activation, eps } = vision;
+    const named = (name: string, ...shape: number[]) => take(prefix + name, shape);
+    this.#probe = { data: named('probe', width).data, shape: [1, width] };
+    const attention = [
+      named('attention.in_proj_weight', 3 * width, width),
+      named('attention.in_proj_bias', 3 * width),
+      named('attention.out_proj.weight', width, width),
+      named('attention.out_proj.bias', width),
+    ];
+    const norm = {
+      name: `${prefix}layernorm`,
+      weight: named('layernorm.weight', width),
+      bias: named('layernorm.bias', width),
+    };
+    const feedForward = [
+      named('mlp.fc1.weight', feedForwardDim, width),
+      named('mlp.fc1.bias', feedForwardDim),
+      named('mlp.fc2.weight', width, feedForwardDim),
+      named('mlp.fc2.bias', width),
+    ];
+    const sizes = { embedDim: width, dropout: 0, bias: true };
+    const heads = {
+      ...sizes,
+      numHeads,
+      keyDim: 0,
+      valueDim: 0,
+      keyInputDim: 0,
+      valueInputDim: 0,
+      activation: 'identity',
+      rotary: null,
+    };
+    this.#attention = own(new core.MultiHeadAttention(heads));
+    filled(this.#attention, attention);
+    this.#mlp = [
+      own(makeNorm(core, norm, eps)),
+      filled(own(new core.FeedForward({ ...sizes, feedForwardDim, activation, gated: false })), feedForward),
+    ];
+  }
+
+  /** rows [L,E] -> [1,E] */
+  forward(rows: RawTensor): RawTensor {
+    const x = this.#attention.forward(this.#probe, rows, rows, CALL).output;
+    const output = this.#mlp.reduce((y, layer) => layer.forward(y), x);
+    return { data: output.data.map((value, i) => value + x.data[i]!), shape: x.shape };
+  }
+}

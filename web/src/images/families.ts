@@ -1,0 +1,335 @@
+/**
+ * The families that encode images: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343; SigLIP 2's checkpoints of fixed resolution have its
+ * form), which encode texts, too, and DINOv2 (Oquab et al. 2023, arXiv:2304.07193).
+ * Notation: E width, {i} a layer's number.
+ */
+import type { RawEncoderModelConfig } from '../core.js';
+import { invalid } from '../error.js';
+import { Settings } from '../models/config.js';
+import {
+  activation,
+  type Config,
+  type CoreName,
+  DEFAULTS,
+  type Family,
+  keyRows,
+  MAX_LAYERS,
+  MAX_WIDTH,
+  queryRows,
+  valueRows,
+} from '../models/family.js';
+import { ImageTextEncoder } from './encoder.js';
+
+/** The stack of layers of an encoder of images, and what surrounds it. */
+export interface VisionConfig {
+  embedDim: number;
+  numHeads: number;
+  numLayers: number;
+  feedForwardDim: number;
+  activation: string;
+  /** Feed-forwards have the activation x sigmoid(1.702 x). */
+  quick: boolean;
+  gated: boolean;
+  eps: number;
+  /** Side of a patch, and of an image, in pixels. */
+  patch: number;
+  image: number;
+}
+
+/** Names of tensors, without the family's prefix; `weight` and `bias` are appended to those of layers. */
+export interface VisionNames {
+  patch: string;
+  /** The row before those of the patches. */
+  classRow?: string;
+  positions: string;
+  /** A norm of the embeddings. */
+  firstNorm?: string;
+  /** The norm after the last layer. */
+  lastNorm: string;
+  /** Whether the norm is applied to the pooled row only. */
+  normsPooled?: boolean;
+  /** From the pooled row to the vector. */
+  projection?: string;
+  /** SigLIP's attention pooling. */
+  head?: string;
+  /** Factors on the outputs of each layer's blocks. */
+  layerScales?: (layer: number) => [string, string];
+  /** Whether images may have other sizes than the checkpoint's, for which its positions are interpolated. */
+  interpolates?: boolean;
+}
+
+/** An encoder of texts that is part of a CLIP or a SigLIP. */
+export interface TextPart {
+  /** The layer from a text's last row to its vector. */
+  projection: string;
+  /** CLIP: the token at whose row a text ends, or null: the largest id. */
+  end?: number | null;
+  /** SigLIP: the token that fills texts up to the model's length. */
+  padId?: number;
+}
+
+export interface ImageFamily {
+  type: string;
+  vision: VisionConfig;
+  names: VisionNames;
+  text: TextPart | null;
+}
+
+/** The activation that CLIP's files call quick_gelu is computed as silu(1.702 x) / 1.702, with the factors in the weights. */
+const QUICK = 'quick_gelu';
+
+const layerNames: Record<string, CoreName> = {
+  'self_attn.q_proj': queryRows,
+  'self_attn.k_proj': keyRows,
+  'self_attn.v_proj': valueRows,
+  'self_attn.out_proj': 'self_attn.out_proj.',
+  layer_norm1: 'norm1.',
+  'mlp.fc1': 'linear1.',
+  'mlp.fc2': 'linear2.',
+  layer_norm2: 'norm2.',
+};
+
+const dinoLayerNames: Record<string, CoreName> = {
+  'attention.attention.query': queryRows,
+  'attention.attention.key': keyRows,
+  'attention.attention.value': valueRows,
+  'attention.output.dense': 'self_attn.out_proj.',
+  norm1: 'norm1.',
+  'mlp.fc1': 'linear1.',
+  'mlp.fc2': 'linear2.',
+  'mlp.weights_in': 'linear1.',
+  'mlp.weights_out': 'linear2.',
+  norm2: 'norm2.',
+};
+
+/** What Hugging Face's configuration classes add to files that leave settings out. */
+const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
+const CLIP = { ...shared, hidden_act: QUICK, layer_norm_eps: 1e-5 };
+const SIGLIP = { ...shared, hidden_act: 'gelu_pytorch_tanh', layer_norm_eps: 1e-6 };
+const BASE = { hidden_size: 768, intermediate_size: 3072, num_attention_heads: 12 };
+const PARTS = {
+  clip: {
+    text_config: {
+      ...CLIP,
+      hidden_size: 512,
+      intermediate_size: 2048,
+      num_attention_heads: 8,
+      vocab_size: 49408,
+      max_position_embeddings: 77,
+      eos_token_id: 49407,
+    },
+    vision_config: { ...CLIP, ...BASE, patch_size: 32 },
+  },
+  siglip: {
+    text_config: { ...SIGLIP, ...BASE, vocab_size: 32000, max_position_embeddings: 64, pad_token_id: 1 },
+    vision_config: { ...SIGLIP, ...BASE, patch_size: 16 },
+  },
+};
+
+/** A part of config.json, with the defaults of its family. */
+function partOf(settings: Settings, key: string, defaults: object): Settings {
+  const given = settings.record(key);
+  return new Settings(
+    { ...defaults, ...Object.fromEntries((given?.entries() ?? []).filter(([, value]) => value !== null)) },
+    `${settings.file}: ${key}`,
+    '',
+    '',
+  );
+}
+
+function sharedSizes(s: Settings) {
+  const embedDim = s.count('hidden_size', undefined, 1, MAX_WIDTH);
+  const numHeads = s.count('num_attention_heads', undefined, 1, embedDim);
+  if (embedDim % numHeads !== 0)
+    throw s.wrong('num_attention_heads', `a divisor of hidden_size (${embedDim})`, numHeads);
+  const quick = s.get('hidden_act') === QUICK;
+  return {
+    embedDim,
+    numHeads,
+    numLayers: s.count('num_hidden_layers', undefined, 1, MAX_LAYERS),
+    activation: quick ? 'silu' : activation(s, 'hidden_act', 'gelu'),
+    quick,
+    eps: s.between('layer_norm_eps', 0, 1),
+  };
+}
+
+function visionSizes(s: Settings) {
+  const patch = s.count('patch_size', undefined, 1, 1024);
+  const image = s.count('image_size', undefined, patch, 2 ** 14);
+  if (s.count('num_channels', 3) !== 3) throw s.unsupported('num_channels', '3', String(s.get('num_channels')));
+  return { ...sharedSizes(s), patch, image };
+}
+
+function textConfig(s: Settings): Config & { quick: boolean } {
+  const sizes = sharedSizes(s);
+  return {
+    ...sizes,
+    headDim: sizes.embedDim / sizes.numHeads,
+    keyValueHeads: sizes.numHeads,
+    vocabSize: s.count('vocab_size', undefined, 1),
+    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
+    maxPositions: s.count('max_position_embeddings', undefined, 1),
+    normFirst: true,
+    embeddingNorm: false,
+    finalNorm: true,
+  };
+}
+
+/** The parameters of each layer of an encoder of images, as ImageTextEncoder names them. */
+function visionModules(
+  layers: number,
+  prefix: string,
+  names: Record<string, CoreName>,
+  { embedDim, numHeads }: VisionConfig,
+) {
+  // Only these are read by the functions for queries, keys and values.
+  const config = { embedDim, numHeads, keyValueHeads: numHeads, headDim: embedDim / numHeads } as RawEncoderModelConfig;
+  const modules: Record<string, CoreName> = {};
+  for (let i = 0; i < layers; i++) {
+    for (const [name, core] of Object.entries(names)) {
+      const at = (part: 'weight' | 'bias') =>
+        typeof core === 'string' ? { name: core, firstRow: 0 } : core(config, part);
+      modules[prefix.replace('{i}', String(i)) + name] = (_, part) => ({
+        ...at(part),
+        name: `vision.${i}.${at(part).name}`,
+      });
+    }
+  }
+  return modules;
+}
+
+const IMAGE_TENSORS =
+  /^(vision_model\.(embeddings\.(class_embedding|patch_embedding\.|position_embedding\.)|pre_layrnorm\.|post_layernorm\.|head\.)|(visual|text)_projection\.|text_model\.head\.)/;
+const DINO_TENSORS =
+  /^(embeddings\.(cls_token|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
+
+/** The family of a config.json, and the core's options for its encoder of texts; of DINOv2, which has none, the sizes of its encoder of images. */
+export function imageFamily(
+  type: 'clip' | 'siglip' | 'dinov2',
+  settings: Settings,
+): { type: string; family: Family; config: RawEncoderModelConfig } {
+  const described = type === 'dinov2' ? dinov2(settings) : imageText(type, settings);
+  const { family, config, about } = described;
+  return {
+    type,
+    family: { ...family, images: (core, _, makeText) => new ImageTextEncoder(core, about, config, makeText) },
+    config,
+  };
+}
+
+interface Described {
+  family: Family;
+  config: RawEncoderModelConfig;
+  about: ImageFamily;
+}
+
+function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
+  const isClip = type === 'clip';
+  const [textSettings, visionSettings] = (['text_config', 'vision_config'] as const).map((key) =>
+    partOf(settings, key, PARTS[type][key]),
+  ) as [Settings, Settings];
+  const text = textConfig(textSettings);
+  const vision: VisionConfig = {
+    ...visionSizes(visionSettings),
+    feedForwardDim: visionSettings.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
+    gated: false,
+  };
+  const { quick, ...config } = { ...DEFAULTS, ...text, causal: isClip };
+  if (quick !== vision.quick)
+    throw visionSettings.unsupported('hidden_act', 'that of text_config', String(visionSettings.get('hidden_act')));
+  const end = textSettings.count('eos_token_id', 2);
+  return {
+    config,
+    family: {
+      prefix: '',
+      config: () => config,
+      modules: {
+        'text_model.embeddings.token_embedding': 'embeddings.word.',
+        'text_model.embeddings.position_embedding': 'embeddings.position.',
+        'text_model.final_layer_norm': 'norm.',
+        ...visionModules(vision.numLayers, 'vision_model.encoder.layers.{i}.', layerNames, vision),
+      },
+      layerPrefix: 'text_model.encoder.layers.{i}.',
+      layer: layerNames,
+      imageTensors: IMAGE_TENSORS,
+    },
+    about: {
+      type,
+      vision,
+      names: {
+        patch: 'vision_model.embeddings.patch_embedding',
+        positions: 'vision_model.embeddings.position_embedding.weight',
+        lastNorm: 'vision_model.post_layernorm',
+        ...(isClip
+          ? {
+              classRow: 'vision_model.embeddings.class_embedding',
+              firstNorm: 'vision_model.pre_layrnorm',
+              normsPooled: true,
+              projection: 'visual_projection',
+            }
+          : { head: 'vision_model.head.' }),
+      },
+      text: isClip
+        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
+        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
+    },
+  };
+}
+
+function dinov2(settings: Settings): Described {
+  const s = new Settings(
+    {
+      num_channels: 3,
+      layer_norm_eps: 1e-6,
+      hidden_act: 'gelu',
+      patch_size: 14,
+      image_size: 224,
+      ...Object.fromEntries(settings.entries()),
+    },
+    settings.file,
+    '',
+    '',
+  );
+  if (!s.flag('qkv_bias', true)) throw s.unsupported('qkv_bias', 'true', 'false');
+  const sizes = visionSizes(s);
+  const gated = s.flag('use_swiglu_ffn', false);
+  const inner = Math.trunc(sizes.embedDim * s.between('mlp_ratio', 0, 1024, 4));
+  const feedForwardDim = gated ? Math.floor((Math.trunc((inner * 2) / 3) + 7) / 8) * 8 : inner;
+  if (feedForwardDim < 1 || sizes.quick) throw invalid(s.file, 'the layout of dinov2', 'another', 'UNSUPPORTED');
+  const vision = { ...sizes, feedForwardDim, gated, activation: gated ? 'silu' : sizes.activation };
+  const config: RawEncoderModelConfig = {
+    ...DEFAULTS,
+    embedDim: vision.embedDim,
+    numHeads: vision.numHeads,
+    keyValueHeads: vision.numHeads,
+    headDim: vision.embedDim / vision.numHeads,
+    numLayers: vision.numLayers,
+    feedForwardDim,
+    vocabSize: 0,
+    maxPositions: Math.floor(vision.image / vision.patch) ** 2 + 1,
+  };
+  return {
+    config,
+    family: {
+      prefix: 'dinov2.',
+      config: () => config,
+      modules: visionModules(vision.numLayers, 'encoder.layer.{i}.', dinoLayerNames, vision),
+      layerPrefix: '',
+      layer: {},
+      imageTensors: DINO_TENSORS,
+    },
+    about: {
+      type: 'dinov2',
+      vision,
+      names: {
+        patch: 'embeddings.patch_embeddings.projection',
+        classRow: 'embeddings.cls_token',
+        positions: 'embeddings.position_embeddings',
+        lastNorm: 'layernorm',
+        layerScales: (i) => [`encoder.layer.${i}.layer_scale1.lambda1`, `encoder.layer.${i}.layer_scale2.lambda1`],
+        interpolates: true,
+      },
+      text: null,
+    },
+  };
+}

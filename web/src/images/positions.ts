@@ -1,0 +1,51 @@
+/** Positions of another grid of patches than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False`, without antialiasing (torch.nn.functional.interpolate). */
+
+/** The weights of four neighbours for a fraction t in [0, 1), from Keys's kernel with a = -0.75. */
+function cubic(t: number): number[] {
+  const a = -0.75;
+  const near = (x: number) => ((a + 2) * x - (a + 3)) * x * x + 1;
+  const far = (x: number) => ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return [far(t + 1), near(t), near(1 - t), far(2 - t)];
+}
+
+/** For each of `to` places on an axis of `from` rows: four rows, limited to those that there are, and their weights. */
+function neighbours(from: number, to: number): { rows: number[]; weights: number[] }[] {
+  return Array.from({ length: to }, (_, i) => {
+    const at = ((i + 0.5) * from) / to - 0.5;
+    const floor = Math.floor(at);
+    return {
+      rows: [-1, 0, 1, 2].map((offset) => Math.min(Math.max(floor + offset, 0), from - 1)),
+      weights: cubic(at - floor),
+    };
+  });
+}
+
+/** table [first + side * side, width] -> [first + rows * columns, width]; the `first` rows stay. */
+export function interpolated(
+  table: Float32Array,
+  first: number,
+  side: number,
+  rows: number,
+  columns: number,
+  width: number,
+): Float32Array {
+  const out = new Float32Array((first + rows * columns) * width);
+  out.set(table.subarray(0, first * width));
+  const [ys, xs] = [neighbours(side, rows), neighbours(side, columns)];
+  let at = first * width;
+  for (const y of ys)
+    for (const x of xs) {
+      for (let e = 0; e < width; e++) {
+        let sum = 0;
+        for (let i = 0; i < 4; i++) {
+          let line = 0;
+          for (let j = 0; j < 4; j++)
+            line += x.weights[j]! * table[(first + y.rows[i]! * side + x.rows[j]!) * width + e]!;
+          sum += y.weights[i]! * line;
+        }
+        out[at + e] = sum;
+      }
+      at += width;
+    }
+  return out;
+}

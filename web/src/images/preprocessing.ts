@@ -1,0 +1,115 @@
+/**
+ * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor and BitImageProcessor apply it. Notation: P side of
+ * a patch.
+ */
+import { invalid } from '../error.js';
+import type { Settings } from '../models/config.js';
+import { centerCrop, FILTERS, type Rgb, resize } from './resize.js';
+
+/** Sizes beyond any published preprocessing. */
+const MAX_SIDE = 2 ** 13;
+
+/** A size: of both sides, or of the shorter one. */
+type Size = { width: number; height: number } | { shortest: number };
+
+interface Steps {
+  size: Size | null;
+  resample: number;
+  crop: { width: number; height: number } | null;
+  factor: number;
+  mean: number[];
+  std: number[];
+}
+
+const CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073];
+const CLIP_STD = [0.26862954, 0.26130258, 0.27577711];
+
+export class Preprocessing {
+  readonly #steps: Steps;
+
+  /** `type`: the family, for files that do not name their preprocessing. */
+  constructor(settings: Settings, type: string) {
+    const key = settings.keyOf(['image_processor_type', 'feature_extractor_type']);
+    const name = settings.text(key, type);
+    const kind = ['clip', 'siglip', 'bit', 'dinov2'].find((each) =>
+      new RegExp(`^${each}(Image|Feature|$)`, 'i').test(name),
+    );
+    if (!kind)
+      throw settings.unsupported(key, 'CLIPImageProcessor, SiglipImageProcessor or BitImageProcessor', `'${name}'`);
+    const isSiglip = kind === 'siglip';
+    const fallback = isSiglip ? { width: 224, height: 224 } : { shortest: 224 };
+    const resample = settings.count('resample', 3);
+    if (!Object.hasOwn(FILTERS, resample))
+      throw settings.unsupported('resample', '2 (bilinear) or 3 (bicubic)', `${resample}`);
+    const crops = !isSiglip && settings.flag('do_center_crop', true);
+    const normalizes = settings.flag('do_normalize', true);
+    this.#steps = {
+      size: settings.flag('do_resize', true) ? sizeIn(settings, 'size', fallback, isSiglip) : null,
+      resample,
+      crop: crops ? (sizeIn(settings, 'crop_size', { width: 224, height: 224 }, true) as Steps['crop']) : null,
+      factor: settings.flag('do_rescale', true) ? settings.between('rescale_factor', 0, Infinity, 1 / 255) : 1,
+      mean: normalizes ? channels(settings, 'image_mean', isSiglip ? [0.5, 0.5, 0.5] : CLIP_MEAN) : [0, 0, 0],
+      std: normalizes ? channels(settings, 'image_std', isSiglip ? [0.5, 0.5, 0.5] : CLIP_STD, 0) : [1, 1, 1],
+    };
+  }
+
+  /** Resized and cropped, as bytes. */
+  pixels(image: Rgb): Rgb {
+    const { size, resample, crop } = this.#steps;
+    let out = image;
+    if (size) out = resize(image, ...sidesOf(image, size), FILTERS[resample]!);
+    return crop ? centerCrop(out, crop.width, crop.height) : out;
+  }
+
+  /** The values of a model's input, [3, height, width]. */
+  apply(image: Rgb): { values: Float32Array; height: number; width: number } {
+    const { factor, mean, std } = this.#steps;
+    const { data, width, height } = this.pixels(image);
+    const count = width * height;
+    const values = new Float32Array(3 * count);
+    for (let c = 0; c < 3; c++) {
+      const [scale, shift] = [factor / std[c]!, mean[c]! / std[c]!];
+      for (let i = 0; i < count; i++) values[c * count + i] = data[3 * i + c]! * scale - shift;
+    }
+    return { values, height, width };
+  }
+}
+
+/** The width and the height after resizing; the longer side is rounded down. */
+function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
+  if ('width' in size) return [size.width, size.height];
+  const { shortest } = size;
+  const [short, long] = [Math.min(width, height), Math.max(width, height)];
+  const longest = Math.trunc((shortest * long) / short);
+  if (longest > 64 * MAX_SIDE) throw invalid('images', 'sides that do not differ as much', `${width} x ${height}`);
+  return width <= height ? [shortest, longest] : [longest, shortest];
+}
+
+/** A number, { shortest_edge } or { height, width }. `square`: a number is the length of all sides. */
+function sizeIn(settings: Settings, key: string, fallback: Size, square: boolean): Size {
+  const given = settings.get(key);
+  if (given === undefined) return fallback;
+  if (typeof given === 'number') {
+    const side = settings.count(key, undefined, 1, MAX_SIDE);
+    return square ? { width: side, height: side } : { shortest: side };
+  }
+  const record = settings.record(key)!;
+  const side = (name: string) => record.count(name, undefined, 1, MAX_SIDE);
+  if (record.get('shortest_edge') !== undefined && !square && record.get('longest_edge') === undefined)
+    return { shortest: side('shortest_edge') };
+  if (record.get('height') === undefined)
+    throw settings.unsupported(
+      key,
+      square ? '{ height, width }' : '{ shortest_edge } or { height, width }',
+      JSON.stringify(given),
+    );
+  return { width: side('width'), height: side('height') };
+}
+
+/** A number per channel, above `low`. */
+function channels(settings: Settings, key: string, fallback: number[], low = -Infinity): number[] {
+  const given = settings.get(key) ?? fallback;
+  const isLegal = Array.isArray(given) && given.length === 3 && given.every((v) => Number.isFinite(v) && v > low);
+  if (!isLegal) throw settings.wrong(key, low === 0 ? 'three positive numbers' : 'three numbers', given);
+  return given as number[];
+}

@@ -1,0 +1,58 @@
+/** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
+
+import { callback, plainOptions, signal } from '../options.js';
+import { linkedAbort } from '../platform.js';
+import type { Tensor } from '../tensor.js';
+import type { RemoteModel } from '../worker/remote.js';
+import { type EmbedImageOptions, type EncodeImageOptions, type EncodeImageResult, joined } from './calls.js';
+import { portable, readImages } from './pixels.js';
+
+export async function embedRemotely(
+  model: RemoteModel,
+  given: unknown,
+  options: EmbedImageOptions | undefined,
+): Promise<Tensor> {
+  const { signal: outer, onProgress, ...rest } = plainOptions('embedImage', options);
+  const checkedSignal = signal(outer, 'embedImage.signal');
+  const report = callback<NonNullable<EmbedImageOptions['onProgress']>>(onProgress, 'embedImage.onProgress');
+  const images = readImages(given);
+  if (images.length === 0) return model.call('embedImage', [[]], rest);
+  const { stop, unlink } = linkedAbort(checkedSignal);
+  const vectors: Float32Array[] = [];
+  let next = 0;
+  let done = 0;
+  const work = async () => {
+    while (next < images.length) {
+      const n = next++;
+      const name = images.length === 1 ? 'images' : `images[${n}]`;
+      const call = { ...rest, signal: stop.signal };
+      const { data } = await model
+        .call<Tensor>('embedImage', [await portable(images[n]!, name)], call)
+        .catch((error: Error) => {
+          error.message = error.message?.replace(/^images(?=[:.])/, name);
+          throw error;
+        });
+      vectors[n] = data;
+      report?.({ done: ++done, total: images.length });
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: Math.min(images.length, model.workers.count) }, work));
+  } catch (error) {
+    stop.abort(error);
+    throw error;
+  } finally {
+    unlink();
+  }
+  return joined(vectors, [vectors[0]!.length]);
+}
+
+export async function encodeRemotely(
+  model: RemoteModel,
+  given: unknown,
+  options: EncodeImageOptions | undefined,
+): Promise<EncodeImageResult> {
+  const images = readImages(given);
+  const sent = images.map((image, n) => portable(image, images.length === 1 ? 'images' : `images[${n}]`));
+  return model.call('encodeImage', [await Promise.all(sent)], options);
+}

@@ -1,0 +1,88 @@
+/**
+ * Resizing as in Pillow's `Image.resize` of 8-bit RGB images, to the bit: a filter whose support grows with the scale (no aliasing), columns first and then rows, weights in fixed
+ * point, and each pass rounded to bytes.
+ */
+
+/** Interleaved RGB bytes, row by row. */
+export interface Rgb {
+  data: Uint8Array | Uint8ClampedArray;
+  width: number;
+  height: number;
+}
+
+/** Bits of the weights' fractions. */
+const PRECISION = 22;
+
+interface Filter {
+  support: number;
+  /** The weight at a distance x >= 0 from the center, in pixels of the smaller grid. */
+  at(x: number): number;
+}
+
+/** By Pillow's numbers, which preprocessor_config.json has under `resample`. */
+export const FILTERS: Record<number, Filter> = {
+  2: { support: 1, at: (x) => Math.max(0, 1 - x) },
+  // Keys 1981 with a = -0.5
+  3: {
+    support: 2,
+    at: (x) => (x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0),
+  },
+};
+
+/** For each output pixel, the first input pixel, and the weights of those from there on. */
+function weightsOf(from: number, to: number, filter: Filter): { first: number; weights: Int32Array }[] {
+  const scale = from / to;
+  const stretch = Math.max(scale, 1);
+  const support = filter.support * stretch;
+  return Array.from({ length: to }, (_, i) => {
+    const center = (i + 0.5) * scale;
+    const first = Math.max(0, Math.trunc(center - support + 0.5));
+    const end = Math.min(from, Math.trunc(center + support + 0.5));
+    const values = Array.from({ length: end - first }, (_, x) =>
+      filter.at(Math.abs((x + first - center + 0.5) * (1 / stretch))),
+    );
+    const sum = values.reduce((a, b) => a + b, 0);
+    const fixed = values.map((value) => Math.round(Math.abs(value / sum) * 2 ** PRECISION) * Math.sign(value));
+    return { first, weights: Int32Array.from(fixed) };
+  });
+}
+
+/** Resamples the middle axis of [outer, from, inner] to `to` entries: of a row, inner is 3, of a column, it is a whole row. */
+function resampled(data: Rgb['data'], outer: number, from: number, to: number, inner: number, filter: Filter) {
+  const out = new Uint8ClampedArray(outer * to * inner);
+  const all = weightsOf(from, to, filter);
+  for (let line = 0; line < outer; line++) {
+    for (let i = 0; i < to; i++) {
+      const { first, weights } = all[i]!;
+      const at = (line * to + i) * inner;
+      const begin = (line * from + first) * inner;
+      for (let c = 0; c < inner; c++) {
+        let sum = 1 << (PRECISION - 1);
+        for (let x = 0, p = begin + c; x < weights.length; x++, p += inner) sum += data[p]! * weights[x]!;
+        out[at + c] = sum >> PRECISION;
+      }
+    }
+  }
+  return out;
+}
+
+export function resize(image: Rgb, width: number, height: number, filter: Filter): Rgb {
+  let { data } = image;
+  if (width !== image.width) data = resampled(data, image.height, image.width, width, 3, filter);
+  if (height !== image.height) data = resampled(data, 1, image.height, height, 3 * width, filter);
+  return { data, width, height };
+}
+
+/** The part of the given size in the middle; what the image does not cover is black. As in Hugging Face's `center_crop`. */
+export function centerCrop(image: Rgb, width: number, height: number): Rgb {
+  const offset = (have: number, want: number) => Math.floor((have - want) / 2); // negative where it does not cover
+  const [left, top] = [offset(image.width, width), offset(image.height, height)];
+  const data = new Uint8ClampedArray(3 * width * height);
+  for (let y = Math.max(0, -top); y < Math.min(height, image.height - top); y++) {
+    const first = Math.max(0, -left);
+    const end = Math.min(width, image.width - left);
+    const begin = 3 * ((y + top) * image.width + first + left);
+    data.set(image.data.subarray(begin, begin + 3 * (end - first)), 3 * (y * width + first));
+  }
+  return { data, width, height };
+}
