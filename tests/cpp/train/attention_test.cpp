@@ -36,8 +36,8 @@ struct Call {
   float dropout = 0;
   DropoutKey dropout_key{17, 3};
   Index first_sequence = 0;
-  Index key_heads = 0;                             // 0: heads
-  std::shared_ptr<const std::vector<Index>> rows;  // of positions, or null
+  Index key_heads = 0;                                  // 0: heads
+  std::shared_ptr<const std::vector<Index>> rows = {};  // of positions, or null
 
   Index keyHeads() const { return key_heads == 0 ? heads : key_heads; }
   Index longest() const { return queries.maxLength(); }

@@ -106,6 +106,22 @@ test.each(Object.entries(folders))('inspect describes a StaticEmbedding %s', asy
 const notAtRoot =
   "expected a folder with config.json and with its weights and its tokenizer at its root, got a StaticEmbedding's";
 
+test('trains', async () => {
+  const training = await loadTraining();
+  using model = await training.fromPretrained(model2vec, { trainable: true });
+  const [table] = model.parameters();
+  expect(table!.shape).toEqual(shape);
+  const vectors = model.train().sentenceVectors(texts);
+  expect(vectors).toEqual(await model.embed(texts));
+  const zeros = { data: new Float32Array(vectors.data.length), shape: vectors.shape };
+  training.losses.mse(model.sentenceVectors(texts, { normalize: false }), zeros).backward();
+  expect(table!.grad!.data.some((x) => x !== 0)).toBe(true);
+  new training.optim.SGD([table!], { lr: 1 }).step();
+  using again = await heed.fromPretrained(await model.save());
+  expect((await again.embed(texts)).data).toEqual((await model.embed(texts)).data);
+  expect((await again.embed(texts)).data).not.toEqual(vectors.data);
+});
+
 test('says what it lacks', async () => {
   using model = await heed.fromPretrained(model2vec);
   await expect(model.encode('a')).rejects.toMatchObject({
