@@ -1,1 +1,2 @@
 export const policy: string;
+export const isolation: Record<string, string>;

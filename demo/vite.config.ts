@@ -1,10 +1,10 @@
-/** Builds the demo as a static site that can be served under any path, without special headers. */
+/** Builds the demo as a static site that can be served under any path; without special headers, it runs one thread. */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
-import { policy } from './policy.mjs';
+import { isolation, policy } from './policy.mjs';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -21,7 +21,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
-  preview: { port: 4173, headers: { 'Content-Security-Policy': policy } },
+  preview: { port: 4173, headers: { 'Content-Security-Policy': policy, ...isolation } },
 });
 
 /** Scripts that are not counted: other entries, what runs only in Node or in workers, and the functions for folders (`inspect`, `quantize`), which are loaded when called. */

@@ -7,10 +7,10 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
-import { policy } from '../../demo/policy.mjs';
+import { isolation, policy } from '../../demo/policy.mjs';
 
-/** The paths under which the demo is served. */
-const prefixes = ['/heed/', '/some/deep/path/'];
+/** The paths under which the demo is served; at the last one it is cross-origin isolated. */
+const prefixes = ['/heed/', '/some/deep/path/', '/isolated/'];
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const types: Record<string, string> = {
   '.html': 'text/html',
@@ -29,7 +29,8 @@ export default async function setup(project: TestProject) {
   const server = serve(folder);
   await new Promise<void>((resolve) => server.listen(0, resolve));
   const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
-  project.provide('demo', { url: `${origin}${prefixes[0]}`, deepUrl: `${origin}${prefixes[1]}`, folder });
+  const [url, deepUrl, isolatedUrl] = prefixes.map((prefix) => origin + prefix) as [string, string, string];
+  project.provide('demo', { url, deepUrl, isolatedUrl, folder });
   return () => {
     server.closeAllConnections();
     server.close();
@@ -61,6 +62,7 @@ function serve(folder: string) {
         .writeHead(200, {
           'Content-Type': types[extname(file)] ?? 'application/octet-stream',
           'Content-Security-Policy': policy,
+          ...(prefix === '/isolated/' && isolation),
         })
         .end(body);
     } catch {
@@ -71,6 +73,6 @@ function serve(folder: string) {
 
 declare module 'vitest' {
   interface ProvidedContext {
-    demo: { url: string; deepUrl: string; folder: string };
+    demo: { url: string; deepUrl: string; isolatedUrl: string; folder: string };
   }
 }

@@ -14,6 +14,8 @@ export interface Site {
   url: string;
   /** The same demo under a longer path. */
   deepUrl: string;
+  /** The same demo with the headers that isolate it from other origins. */
+  isolatedUrl: string;
   folder: string;
   browser: Browser;
   /**
@@ -25,13 +27,14 @@ export interface Site {
 }
 
 export async function openSite(): Promise<Site> {
-  const { url, deepUrl, folder } = inject('demo');
+  const { url, deepUrl, isolatedUrl, folder } = inject('demo');
   const browser: Browser = await launchChromium();
   let shared: Visit | undefined;
   let documents = 0;
   return {
     url,
     deepUrl,
+    isolatedUrl,
     folder,
     browser,
     async open(hash) {

@@ -72,6 +72,24 @@ export async function openModel(source: ModelSource | undefined, options: FromPr
   return { model, milliseconds: performance.now() - start };
 }
 
+/** Why this page has one thread; undefined if it may have more. */
+export const noThreads: string | undefined = !globalThis.crossOriginIsolated
+  ? 'this host does not send the two headers that isolate a page from other origins'
+  : typeof SharedArrayBuffer !== 'function'
+    ? 'this browser has no shared memory'
+    : undefined;
+
+/** The bundled model on several threads, in a worker; `runtime.dispose()` ends both. */
+export async function openThreaded(threads: number | 'auto'): Promise<{ runtime: Heed; model: PretrainedModel }> {
+  const runtime = await load({ build: build.peek(), threads });
+  try {
+    return { runtime, model: await runtime.fromPretrained(undefined, { worker: true }) };
+  } catch (error) {
+    runtime.dispose();
+    throw error;
+  }
+}
+
 let last: Promise<unknown> = Promise.resolve();
 
 /** Runs tasks one after the other, so that the times on the page are each task's own. */

@@ -11,6 +11,8 @@ const sampleFor = 6;
 export interface LengthResult {
   length: number;
   tokensPerSecond: number;
+  /** Of the second model, if there is one. */
+  withThreads?: number;
 }
 
 export interface PartResult {
@@ -23,12 +25,19 @@ export interface PartResult {
 export const lengthsFor = (maxLength: number): number[] =>
   [8, 16, 32, 64, 128, 256, 512].filter((length) => length <= maxLength);
 
-export async function measureLengths(model: PretrainedModel, onResult: (result: LengthResult) => void): Promise<void> {
+/** `threaded`: the same model on several threads, which takes turns with the first. */
+export async function measureLengths(
+  model: PretrainedModel,
+  threaded: PretrainedModel | undefined,
+  onResult: (result: LengthResult) => void,
+): Promise<void> {
   const { maxLength, vocabSize } = model.config;
   for (const length of lengthsFor(maxLength)) {
     const inputIds = [randomIds(length, vocabSize)];
-    const time = await median(() => model.encode({ inputIds }));
-    onResult({ length, tokensPerSecond: (1000 * length) / time });
+    const rate = async (measured: PretrainedModel) =>
+      (1000 * length) / (await median(() => measured.encode({ inputIds })));
+    const tokensPerSecond = await rate(model);
+    onResult({ length, tokensPerSecond, ...(threaded && { withThreads: await rate(threaded) }) });
   }
 }
 

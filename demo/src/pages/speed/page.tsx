@@ -2,18 +2,24 @@
 
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
-import type { Build } from 'heed';
+import type { Build, PretrainedModel } from 'heed';
 import type { ComponentChildren } from 'preact';
 import { Choice, CopyButton, Notice } from '../../components/controls';
 import { bytes, count, milliseconds, percent } from '../../components/numbers';
 import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
-import { asFailure, build, type Failure, heed, inTurn, shipped } from '../../engine/heed';
+import { asFailure, build, type Failure, heed, inTurn, noThreads, openThreaded, shipped } from '../../engine/heed';
 import { type LengthResult, lengthsFor, measureLengths, measureParts, type PartResult } from '../../engine/speed';
+import { choice } from '../../state/codecs';
+import { urlState } from '../../state/url';
 import peers from './peers.json';
 
 const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
+/** The threads to measure beside one. */
+const threads = urlState<'1' | '2' | 'auto'>('speed', 'threads', 'auto', choice('1', '2', 'auto'));
+/** How many ran beside one in the last measurement, and why; null: none. */
+const ran = signal<{ count: number; reason: string } | null>(null);
 const running = signal(false);
 const failure = signal<Failure | null>(null);
 /** The number of tokens for which the parts of a layer are measured. */
@@ -24,13 +30,10 @@ async function measure(): Promise<void> {
   failure.value = null;
   lengths.value = [];
   parts.value = [];
+  ran.value = null;
   try {
     const { model } = shipped.value!;
-    await inTurn(() =>
-      measureLengths(model, (result) => {
-        lengths.value = [...lengths.value, result];
-      }),
-    );
+    await inTurn(() => measureWithThreads(model));
     parts.value = await inTurn(() => measureParts(heed.value!, model.config, partsLength));
   } catch (reason) {
     failure.value = asFailure(reason);
@@ -39,12 +42,29 @@ async function measure(): Promise<void> {
   }
 }
 
+async function measureWithThreads(model: PretrainedModel): Promise<void> {
+  const wanted = noThreads || threads.value === '1' ? null : threads.value;
+  const several = wanted && (await openThreaded(wanted === 'auto' ? wanted : Number(wanted)));
+  try {
+    if (several) ran.value = { count: several.runtime.info.threads, reason: several.runtime.info.threadsReason };
+    const threaded = several && several.runtime.info.threads > 1 ? several.model : undefined;
+    await measureLengths(model, threaded, (result) => {
+      lengths.value = [...lengths.value, result];
+    });
+  } finally {
+    several?.runtime.dispose();
+  }
+}
+
 export function SpeedPage() {
   return (
     <>
       <header class="page-head">
         <h1>Speed</h1>
-        <p class="lede">Measures the speed on this machine, with one thread and without special headers.</p>
+        <p class="lede">
+          Measures the speed on this machine: with one thread, which needs no special headers, and with several, where
+          the page may have them.
+        </p>
       </header>
       {shipped.value ? <Measurements /> : <Waiting what="The measurements" progress />}
       <Sizes />
@@ -84,7 +104,24 @@ function Measurements() {
           state={build}
           options={[['auto', 'auto'], ...Object.entries(buildNames)] as [Build | 'auto', string][]}
         />
+        {!noThreads && (
+          <Choice
+            label="Threads"
+            state={threads}
+            options={[
+              ['1', '1'],
+              ['2', '1 and 2'],
+              ['auto', '1 and auto'],
+            ]}
+          />
+        )}
       </div>
+      {noThreads && <p class="facts">One thread: {noThreads}.</p>}
+      {ran.value && (
+        <p class="facts">
+          {threadNames(ran.value.count)} beside one: {ran.value.reason}.
+        </p>
+      )}
       {running.value && (
         <p class="facts" role="status">
           {lengths.value.length < planned()
@@ -102,6 +139,9 @@ function Measurements() {
   );
 }
 
+const threadNames = (count: number) => (count === 1 ? 'No more threads' : `${count} threads`);
+/** How many times as fast the threads are as one. */
+const gain = ({ tokensPerSecond, withThreads }: LengthResult) => `${(withThreads! / tokensPerSecond).toFixed(2)}×`;
 const buildNames = { 'relaxed-simd': 'relaxed SIMD', simd128: 'SIMD128' };
 const planned = () => lengthsFor(shipped.value!.model.config.maxLength).length;
 
@@ -118,11 +158,18 @@ const Figure = ({ name, of, children }: { name: string; of: string; children: Co
 function Lengths() {
   const results = lengths.value;
   if (results.length === 0) return null;
+  const several = results[0]!.withThreads === undefined ? null : `${ran.value!.count} threads`;
+  const lines = results.flatMap(({ length, tokensPerSecond, withThreads }) => [
+    { length, rate: tokensPerSecond, threads: 'one thread' },
+    ...(several ? [{ length, rate: withThreads!, threads: several }] : []),
+  ]);
+  const range = (rate: (result: LengthResult) => number) =>
+    `from ${count(rate(results[0]!))} at ${results[0]!.length} tokens to ${count(rate(results.at(-1)!))} at ${results.at(-1)!.length}`;
   return (
     <section aria-labelledby="lengths">
       <h2 id="lengths">Tokens per second by length</h2>
       <Plot
-        label={`Tokens per second by length of the text, from ${count(results[0]!.tokensPerSecond)} at ${results[0]!.length} tokens to ${count(results.at(-1)!.tokensPerSecond)} at ${results.at(-1)!.length}; the table below lists all values.`}
+        label={`Tokens per second by length of the text, ${range((each) => each.tokensPerSecond)}${several ? `, with ${several} ${range((each) => each.withThreads!)}` : ''}; the table below lists all values.`}
         dependencies={[results]}
         draw={(plot, width) =>
           plot.plot({
@@ -140,7 +187,26 @@ function Lengths() {
             y: { label: 'tokens per second', grid: true, zero: true, tickFormat: '~s' },
             marks: [
               plot.ruleY([0]),
-              plot.lineY(results, { x: 'length', y: 'tokensPerSecond', marker: 'dot', strokeWidth: 2 }),
+              plot.lineY(lines, {
+                x: 'length',
+                y: 'rate',
+                z: 'threads',
+                stroke: ({ threads }) => (threads === several ? 'var(--query)' : 'currentColor'),
+                marker: 'dot',
+                strokeWidth: 2,
+              }),
+              // The names of the lines: above the upper one and below the lower one.
+              several
+                ? lines.slice(-2).map((line, i, both) =>
+                    plot.text([line], {
+                      x: 'length',
+                      y: 'rate',
+                      text: 'threads',
+                      textAnchor: 'end',
+                      dy: line.rate > both[1 - i]!.rate || (line.rate === both[1 - i]!.rate && i === 0) ? -12 : 14,
+                    }),
+                  )
+                : [],
             ],
           })
         }
@@ -155,14 +221,24 @@ function Lengths() {
             <th scope="col" class="number">
               Time per text
             </th>
+            {several && (
+              <th scope="col" class="number">
+                With {several}
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
-          {results.map(({ length, tokensPerSecond }) => (
-            <tr key={length}>
-              <th scope="row">{length}</th>
-              <td class="number">{count(tokensPerSecond)}</td>
-              <td class="number">{milliseconds((1000 * length) / tokensPerSecond)}</td>
+          {results.map((result) => (
+            <tr key={result.length}>
+              <th scope="row">{result.length}</th>
+              <td class="number">{count(result.tokensPerSecond)}</td>
+              <td class="number">{milliseconds((1000 * result.length) / result.tokensPerSecond)}</td>
+              {several && (
+                <td class="number">
+                  {count(result.withThreads!)}, {gain(result)}
+                </td>
+              )}
             </tr>
           ))}
         </tbody>
@@ -270,14 +346,16 @@ function Sizes() {
 
 function asText(): string {
   const { version, build: runs, reason } = heed.value!.info;
+  const several = lengths.value.some(({ withThreads }) => withThreads !== undefined);
   return [
     `heed ${version}, ${runs} build (${reason}), one thread`,
     navigator.userAgent,
     '',
-    'tokens  tokens/s',
-    ...lengths.value.map(
-      ({ length, tokensPerSecond }) => `${String(length).padStart(6)}  ${count(tokensPerSecond).padStart(8)}`,
-    ),
+    `tokens  tokens/s${several ? `  with ${ran.value!.count} threads` : ''}`,
+    ...lengths.value.map((result) => {
+      const one = `${String(result.length).padStart(6)}  ${count(result.tokensPerSecond).padStart(8)}`;
+      return several ? `${one}  ${count(result.withThreads!).padStart(8)}  ${gain(result)}` : one;
+    }),
     '',
     `parts at ${partsLength} tokens, all layers, fp32`,
     ...parts.value.map((entry) => `${entry.milliseconds.toFixed(2).padStart(8)} ms  ${entry.part}`),
