@@ -101,10 +101,13 @@ EXPORT(peak) int32_t peak(int kind, Index steps) {
   }
   return kind == 1 ? runPeak<DotStep>(steps) : runPeak<SplitDotStep>(steps);
 #else
-  return runPeak<WideDotStep>(steps);
+  return runPeak(steps, [](v128_t sum, const uint32_t* words, v128_t column) {
+    return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(simd::load(words), column));
+  });
 #endif
 }
-EXPORT(int8Group) Index int8Group() { return kInt8StepValues; }
+/// Products in a lane of such a dot.
+EXPORT(int8Group) Index int8Group() { return kInt8StepValues / kInt8StepWords; }
 
 EXPORT(prepareProduct) void prepareProduct(Index rows, Index depth, Index out, int is_int8, int activation) {
   product.a = numbers(rows * depth);
@@ -134,7 +137,7 @@ EXPORT(multiplyTiles) void multiplyTiles() {
   const PackedWeight& weight = *product.weight;
   const LeftChunk left{0, RowBlocks(static_cast<Index>(product.a.size()) / weight.in()), product.packed.data()};
   const bool is_int8 = weight.panelBytes() < weight.in() * FloatStep::kBytes;
-  const auto multiply = is_int8 ? multiplyPanels<FastInt8Step> : multiplyPanels<FloatStep>;
+  const auto multiply = is_int8 ? multiplyRowBlocks<FastInt8Step> : multiplyRowBlocks<FloatStep>;
   for (Index p = 0; p < weight.panels(); ++p) multiply(left, left.packed, weight, {p, p + 1}, product.c.data());
 }
 

@@ -10,7 +10,7 @@ namespace heed::test {
 
 class Threaded {
  public:
-  explicit Threaded(Index threads, Index cores = 2) : pool_(threads - 1, cores, true) {
+  explicit Threaded(Index threads, Index cores = 0) : pool_(threads - 1, cores, true) {
     context.executor = Executor(&pool_);
     for (Index i = 0; i + 1 < threads; ++i) {
       pool_.add(i);

@@ -44,7 +44,10 @@ void Executor::runOnThreads(Index count, Context& context, ThreadPool::Call call
 Index Executor::poolThreads() const { return pool_->threads(); }
 
 ThreadPool::ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)())
-    : cores_(cores), may_wait_(may_wait), after_region_(after_region), threads_(static_cast<size_t>(threads)) {}
+    : woken_(cores > 0 ? std::min(threads, cores - 1) : threads),
+      may_wait_(may_wait),
+      after_region_(after_region),
+      threads_(static_cast<size_t>(threads)) {}
 
 void ThreadPool::run(Index count, Context& context, Call call, const void* task) {
   if (running_) {  // a task that runs tasks
@@ -122,8 +125,8 @@ void ThreadPool::waitForThreads() {
 }
 
 void ThreadPool::wake(uint32_t count) {
-  for (size_t i = 0; i < std::min<size_t>(threads_.size(), count); ++i) {
-    Thread* thread = threads_[i];
+  for (Index i = 0; i < std::min<Index>(woken_, count); ++i) {
+    Thread* thread = threads_[static_cast<size_t>(i)];
     if (thread && thread->asleep == 1 && thread->asleep.exchange(0) == 1) wakeOne(thread->asleep);
   }
 }
@@ -138,7 +141,7 @@ void ThreadPool::add(Index i) {
 
 void ThreadPool::work(Index i) {
   Thread& self = *threads_[static_cast<size_t>(i)];
-  const int spins = i + 1 < cores_ ? kSpins : 0;
+  const int spins = i < woken_ ? kSpins : 0;
   while (self.stopped == 0) {
     for (uint32_t left; take(left);) runBatch(left, self.context);
     int spun = 0;

@@ -21,9 +21,9 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
  public:
   using Call = void (*)(const void* task, Index i, Context& context);
 
-  /// For `threads` threads besides the caller. Only as many as there are `cores` spin. `may_wait`: whether the caller
-  /// may sleep, which the main thread of a page may not. `after_region` is called by the caller at the end of each
-  /// region.
+  /// For `threads` threads besides the caller. Of these, only as many are woken as there are `cores`; all if that is 0,
+  /// for unknown. `may_wait`: whether the caller may sleep, which the main thread of a page may not. `after_region` is
+  /// called by the caller at the end of each region.
   ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)() = nullptr);
   /// All threads must have returned from work().
   ~ThreadPool() = default;
@@ -33,8 +33,8 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   /// Calls task(i, context) for each i in [0, count), where a thread has a context of its own with the random state of
   /// `context`. Rethrows the Error of one task; throws kWorkerFailed if a thread ended in a task.
   void run(Index count, Context& context, Call call, const void* task);
-  /// Threads including the caller.
-  Index threads() const { return static_cast<Index>(threads_.size()) + 1; }
+  /// Threads that share the tasks, including the caller: at most one for each core.
+  Index threads() const { return woken_ + 1; }
 
   /// Prepares for a new thread i. The previous one, if any, must have ended or be about to end.
   void add(Index i);
@@ -69,7 +69,7 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
   void waitForThreads();
   static void stop(Thread* thread);
 
-  const Index cores_;
+  const Index woken_;  // of threads_, the first ones
   const bool may_wait_;
   void (*const after_region_)();
   std::vector<std::unique_ptr<Thread>> all_;  // also those that were replaced, which may still be about to end

@@ -61,7 +61,7 @@ void multiplyRowBlocks(const LeftChunk& left, const uint32_t* words, const Packe
   const Range k[] = {{0, weight.steps()}}, columns[] = {{8 * panels.begin, 8 * panels.end}};
   for (Index i = 0; i < left.blocks.count; ++i) {
     const Index begin = left.blocks.begin(i);
-    multiplyRowBlock<Step>(left.blocks.height(i), words + begin * weight.steps(),
+    multiplyRowBlock<Step>(left.blocks.height(i), words + begin * weight.steps() * Step::kWords,
                            {weight.panel(0), weight.panelBytes()}, std::span(k), columns,
                            SumsBuffer{sums + 8 * begin, 8 * left.blocks.rows});
   }

@@ -28,7 +28,7 @@ void multiplyTile(const uint32_t* left, const std::byte* right, Index panel_byte
                   const Sink& sink) {
   v128_t sums[R][2 * P] = {};
   for (const Range& range : k) {
-    accumulate<Step, R, P>(left, right + range.begin * Step::kBytes, panel_bytes, range.count(), sums);
+    accumulate<R, P>(Step(), left, right + range.begin * Step::kBytes, panel_bytes, range.count(), sums);
     left += R * range.count();
   }
   sink.template write<R, P>(i, sums);

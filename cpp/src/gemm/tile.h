@@ -10,8 +10,9 @@
 /// Notation: A (T, K), the left operand; B (K, M), the right operand, for a layer the transpose of its weight W (M, K);
 /// C (T, M).
 ///
-/// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 2 in int8.
-/// - Word: the 4 bytes that one row of A contributes to a k-step: one float, four bytes or two 16-bit integers.
+/// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 8 in int8.
+/// - Word: 4 bytes of a row of A: one float, four bytes or two 16-bit integers. A row contributes Step::kWords words to
+///   a k-step: one, except for WideDotStep.
 /// - Row block: up to kBlockRows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
 ///   stored in step groups of Step::kGroup k-steps. In a block of R rows, word n of row r is at left[kGroup r + n]; the
 ///   next group starts kGroup R words later.
@@ -36,7 +37,7 @@ inline constexpr int kBlockRows = 5;
 /// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
 /// these to four sums.
 struct FloatStep {
-  static constexpr Index kBytes = 32;
+  static constexpr Index kBytes = 32, kWords = 1;
   static constexpr int kGroup = 1;
   static v128_t loadHalf(const std::byte* step, int which) { return simd::load(step + 16 * which); }
   static v128_t add(v128_t sums, v128_t word, v128_t columns) { return simd::multiplyAdd(word, columns, sums); }
@@ -61,11 +62,12 @@ inline void addGroup(const Step& step, const uint32_t* left, const std::byte* ri
   }
 }
 
-/// Adds `steps` k-steps (whole groups) of a row block of R rows times P panels, which lie `panel_bytes` apart.
-template <class Step, int R, int P>
-inline void accumulate(const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
+/// Adds `steps` k-steps (whole groups) of a row block of R rows times P panels, which lie `panel_bytes` apart. A Step
+/// without kGroup provides its own overload.
+template <int R, int P, class Step>
+  requires requires { Step::kGroup; }
+inline void accumulate(const Step& step, const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
                        v128_t (&sums)[R][2 * P]) {
-  const Step step;
 #pragma clang loop unroll(disable)
   for (Index s = 0; s < steps; s += Step::kGroup) {
     addGroup<R, P>(step, left, right, panel_bytes, sums);

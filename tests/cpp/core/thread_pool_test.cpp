@@ -36,6 +36,21 @@ TEST(ThreadPool, RunsEachTaskOnce) {
   }
 }
 
+TEST(ThreadPool, SharesTasksAmongAsManyThreadsAsThereAreCores) {
+  struct Case {
+    Index threads, cores, expected;
+  };
+  for (const auto& [threads, cores, expected] : {Case{2, 8, 2}, {8, 2, 2}, {4, 3, 3}, {4, 1, 1}, {3, 0, 3}}) {
+    Threaded threaded(threads, cores);
+    EXPECT_EQ(threaded.context.executor.threads(), expected) << threads << " threads, " << cores << " cores";
+    for (int round = 0; round < 100; ++round) {
+      std::atomic<int> runs = 0;
+      threaded.context.executor.run(50, threaded.context, [&](Index, Context&) { ++runs; });
+      EXPECT_EQ(runs, 50);
+    }
+  }
+}
+
 TEST(ThreadPool, RunsOnSeveralThreadsWithContextsOfTheirOwn) {
   Threaded threaded(2);
   threaded.context.random = {.first_sequence = 3, .first_row = 7};

@@ -58,8 +58,10 @@ RowQuantization activationRange(const float* x, Index count) {
   return {(high - low) / 127 + 0 * total, low};
 }
 
-/// Quantizes 16 floats to 0..127. Adding 1.5 2^23 rounds; nothing is fused, so that both builds give the same.
-void quantizeActivations16(const float* x, v128_t offset, v128_t inverse, uint32_t* to) {
+/// Quantizes 16 floats to 0..127 and writes them as 8-bit integers to one vector or as 16-bit integers to two. Vectors
+/// are `stride` words apart; returns where the next one goes. Adding 1.5 2^23 rounds; nothing is fused, so that both
+/// builds give the same.
+uint32_t* quantizeActivations16(const float* x, v128_t offset, v128_t inverse, Index stride, uint32_t* to) {
   const v128_t rounder = simd::constant<12582912.0f>();
   v128_t q[4];
   HEED_UNROLL
@@ -70,29 +72,32 @@ void quantizeActivations16(const float* x, v128_t offset, v128_t inverse, uint32
   const v128_t low = wasm_i16x8_narrow_i32x4(q[0], q[1]), high = wasm_i16x8_narrow_i32x4(q[2], q[3]);
   if constexpr (kInt8StepValues == 4) {
     simd::store(to, wasm_u8x16_narrow_i16x8(low, high));
+    return to + stride;
   } else {
     simd::store(to, low);
-    simd::store(to + 4, high);
+    simd::store(to + stride, high);
+    return to + 2 * stride;
   }
 }
 
-/// Quantizes a row of activations. Writes the words of each kInt8Values values `stride` words after those before.
+/// Quantizes a row of activations. Writes each vector of words `stride` words after the one before.
 void quantizeActivations(const float* x, Index count, const RowQuantization& row, Index stride, uint32_t* to) {
   const v128_t offset = simd::splat(row.offset), inverse = simd::splat(row.scale > 0 ? 1 / row.scale : 0);
   Index k = 0;
-  for (; k + kInt8Values <= count; k += kInt8Values, to += stride) quantizeActivations16(x + k, offset, inverse, to);
+  for (; k + kInt8Values <= count; k += kInt8Values) to = quantizeActivations16(x + k, offset, inverse, stride, to);
   if (k == count) return;
   float tail[kInt8Values];
   std::fill_n(tail, kInt8Values, row.offset);
   std::copy_n(x + k, count - k, tail);
-  quantizeActivations16(tail, offset, inverse, to);
+  quantizeActivations16(tail, offset, inverse, stride, to);
 }
 
-/// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Steps(K)) in row blocks.
+/// A packed chunk of T rows: the RowQuantization of each, then the words (T, int8Words(K)) in row blocks.
 constexpr Index kRowWords = sizeof(RowQuantization) / sizeof(uint32_t);
+constexpr Index int8Words(Index depth) { return int8Steps(depth) * kInt8StepWords; }
 
 void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to) {
-  constexpr Index kGroup = kInt8Values / kInt8StepValues;
+  constexpr Index kVectorWords = 4;
   auto* rows = reinterpret_cast<RowQuantization*>(to);
   to += kRowWords * blocks.rows;
   for (Index i = 0; i < blocks.count; ++i) {
@@ -100,8 +105,8 @@ void packQuantizedRows(ConstMatrixView a, const RowBlocks& blocks, uint32_t* to)
     for (Index r = 0; r < height; ++r) {
       const float* row = a.data() + (begin + r) * a.outerStride();
       rows[begin + r] = activationRange(row, a.cols());
-      quantizeActivations(row, a.cols(), rows[begin + r], kGroup * height,
-                          to + begin * int8Steps(a.cols()) + kGroup * r);
+      quantizeActivations(row, a.cols(), rows[begin + r], kVectorWords * height,
+                          to + begin * int8Words(a.cols()) + kVectorWords * r);
     }
   }
 }
@@ -297,7 +302,7 @@ void Int8Weight::read(Index first, Index count, float* rows) const {
 }
 
 const LeftForm& Int8Weight::leftForm() const {
-  static constexpr LeftForm kForm{[](Index rows, Index depth) { return rows * (kRowWords + int8Steps(depth)); },
+  static constexpr LeftForm kForm{[](Index rows, Index depth) { return rows * (kRowWords + int8Words(depth)); },
                                   packQuantizedRows};
   return kForm;
 }

@@ -6,11 +6,12 @@
 /// product takes no more.
 namespace heed {
 
-/// Values of k in a k-step, and values that are quantized at once, to a multiple of which K is padded with zeros.
+/// Values of k in a k-step and the words that they take on the left, and values that are quantized at once, to a
+/// multiple of which K is padded with zeros.
 #if defined(HEED_RELAXED_SIMD)
-inline constexpr Index kInt8StepValues = 4;
+inline constexpr Index kInt8StepValues = 4, kInt8StepWords = 1;
 #else
-inline constexpr Index kInt8StepValues = 2;
+inline constexpr Index kInt8StepValues = 8, kInt8StepWords = 4;
 #endif
 inline constexpr Index kInt8Values = 16;
 /// k-steps of K values.
@@ -20,7 +21,7 @@ inline Index int8Steps(Index depth) {
 
 #if defined(HEED_RELAXED_SIMD)
 struct RelaxedInt8Step {
-  static constexpr Index kBytes = 32;
+  static constexpr Index kBytes = 32, kWords = kInt8StepWords;
   static constexpr int kGroup = 4;
   static v128_t loadHalf(const std::byte* step, int which) { return simd::load(step + 16 * which); }
 };
@@ -71,13 +72,47 @@ inline void addGroup(const NarrowDotStep& step, const uint32_t* left, const std:
 #else
 /// Both operands widened to 16 bits, the left one when it is packed.
 struct WideDotStep {
-  static constexpr Index kBytes = 16;
-  static constexpr int kGroup = 8;
-  static v128_t loadHalf(const std::byte* step, int which) { return wasm_i16x8_load8x8(step + 8 * which); }
-  static v128_t add(v128_t sums, v128_t word, v128_t columns) {
-    return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(word, columns));
-  }
+  static constexpr Index kBytes = 64, kWords = kInt8StepWords;
 };
+
+/// Multiplies the words of a row as they lie, without broadcasts, which take JavaScriptCore two further instructions
+/// each for the address (see simd::loadSplat()). Each column then has four partial sums, which are added at the end. As
+/// many columns are summed at a time as registers hold.
+template <int R, int P>
+inline void accumulate(const WideDotStep&, const uint32_t* left, const std::byte* right, Index panel_bytes, Index steps,
+                       v128_t (&sums)[R][2 * P]) {
+  constexpr int kColumns = R <= 2 ? 4 : 2;
+  alignas(16) float totals[R][8 * P];  // bits of integers
+  for (int c = 0; c < 8 * P; c += kColumns) {
+    v128_t parts[R][kColumns] = {};
+    const uint32_t* words = left;
+    const std::byte* columns = right + c / 8 * panel_bytes + c % 8 * kInt8StepValues;
+#pragma clang loop unroll(disable)
+    for (Index s = 0; s < steps; ++s, words += WideDotStep::kWords * R, columns += WideDotStep::kBytes) {
+      v128_t widened[kColumns];
+      HEED_UNROLL
+      for (int i = 0; i < kColumns; ++i) widened[i] = wasm_i16x8_load8x8(columns + kInt8StepValues * i);
+      HEED_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const v128_t row = simd::load(words + WideDotStep::kWords * r);
+        HEED_UNROLL
+        for (int i = 0; i < kColumns; ++i)
+          parts[r][i] = wasm_i32x4_add(parts[r][i], wasm_i32x4_dot_i16x8(row, widened[i]));
+      }
+    }
+    HEED_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HEED_UNROLL
+      for (int i = 0; i < kColumns; ++i)
+        totals[r][c + i] = simd::horizontal(parts[r][i], [](v128_t a, v128_t b) { return wasm_i32x4_add(a, b); });
+    }
+  }
+  HEED_UNROLL
+  for (int r = 0; r < R; ++r) {
+    HEED_UNROLL
+    for (int i = 0; i < 2 * P; ++i) sums[r][i] = wasm_i32x4_add(sums[r][i], simd::load(&totals[r][4 * i]));
+  }
+}
 #endif
 
 }  // namespace heed
