@@ -10,3 +10,4 @@ export { packError } from '../worker/protocol.js';
 export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
 export { quantize } from './quantize.js';
+export { addTexts, readIndex, removeTexts, saveIndex } from './text-index-changes.js';
