@@ -120,7 +120,7 @@ export {
   type ZeroShotOptions,
   zeroShotClassify,
 } from './models/tasks.js';
-export { type TextHit, TextIndex } from './models/text-index.js';
+export { type AddOptions, type TextHit, TextIndex, type TextIndexOptions } from './models/text-index.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export {
   type ClassificationScore,

@@ -73,11 +73,15 @@ export const count: Reader<number> = (value, name) => integer(value, name, 0);
 /** The number of layers of a stack: limited, so that a mistyped one is refused before layer after layer has filled the memory. */
 export const layerCount: Reader<number> = (value, name) => integer(value, name, 1, 1024);
 
-const givenSeed = legal<number>('an integer from 0 to 2^53 - 1', (value) => Number.isSafeInteger(value) && value >= 0);
+/** A seed, or an id. */
+export const natural = legal<number>(
+  'an integer from 0 to 2^53 - 1',
+  (value) => Number.isSafeInteger(value) && value >= 0,
+);
 
 /** The seed of random draws; drawn at random if it is left out. */
 export const seed: Reader<number> = (value, name) =>
-  givenSeed(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
+  natural(value ?? Math.floor(Math.random() * Number.MAX_SAFE_INTEGER), name);
 
 /** The largest finite fp32 number, rounded down. */
 const MAX_FLOAT = 3.4e38;

@@ -11,3 +11,4 @@ export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
 export { embedTokens, withResidual } from './late-interaction.js';
 export { quantize } from './quantize.js';
+export { addTexts, readIndex, removeTexts, saveIndex } from './text-index-changes.js';

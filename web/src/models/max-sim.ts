@@ -2,7 +2,8 @@
 import { invalid } from '../error.js';
 import { listOf } from '../options.js';
 import type { TensorInput } from '../tensor.js';
-import { dot, readRows } from './tasks/similarity.js';
+import { dot } from './quantized.js';
+import { readRows } from './tasks/similarity.js';
 
 /**
  * The score of each document for a query: the sum over the query's vectors of the largest dot product with one of the document's. `query`: [Q, D]; `documents`: a tensor [tokens, D] for

@@ -1,7 +1,8 @@
 /**
  * Vectors in fewer bytes, with the conventions of sentence-transformers' `quantize_embeddings` for signs; int8 has a scale of its own per vector, so that a vector does not depend
- * on the others of its call.
+ * on the others of its call. And the parts of a TextIndex, here rather than in text-index.ts, so that what loads and changes an index is a chunk of its own.
  */
+import type { writeSafetensors } from '../io/safetensors.js';
 import { Tensor } from '../tensor.js';
 
 export const OUTPUTS = ['float32', 'int8', 'binary'] as const;
@@ -57,4 +58,89 @@ export function quantized<O extends VectorOutput>(vectors: Tensor, output: O): V
     result = new Tensor(data, [count, bytes]);
   }
   return result as VectorsOf<O>;
+}
+
+/** Checked rows to search in. */
+export interface Rows {
+  data: Float32Array | Int8Array | Uint8Array;
+  count: number;
+  /** Entries of `data` per row. */
+  width: number;
+  bits: boolean;
+}
+
+/** The length of each row; 1 for a row of zeros. */
+export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
+  return Float64Array.from(
+    { length: data.length / width || 0 },
+    (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1,
+  );
+}
+
+/** In four sums, which do not wait for each other. */
+export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
+  let [p, q, r, s] = [0, 0, 0, 0];
+  let [x, y] = [i * width, j * width];
+  const end = x + width;
+  for (; x < end - 3; x += 4, y += 4) {
+    p += a[x]! * b[y]!;
+    q += a[x + 1]! * b[y + 1]!;
+    r += a[x + 2]! * b[y + 2]!;
+    s += a[x + 3]! * b[y + 3]!;
+  }
+  for (; x < end; x++, y++) p += a[x]! * b[y]!;
+  return p + q + (r + s);
+}
+
+/** What an index is made of. The arrays may have room for further rows. */
+export interface IndexState {
+  readonly texts: string[];
+  rows: Rows;
+  /** The length of each row of integers; not of bits. */
+  norms: Float32Array;
+  /** The signs of rows of integers, once a search has needed them. */
+  signs: Uint8Array | null;
+  /** Null while they are the numbers of the rows. */
+  ids: Float64Array | null;
+  /** Larger than any id so far. */
+  nextId: number;
+  model: string | null;
+}
+
+export const inverse = (norm: number) => Math.fround(1 / norm);
+
+/** D; 0 without rows. */
+export function widthOf({ count, width, bits }: Rows): number {
+  return count === 0 ? 0 : bits ? 8 * width : width;
+}
+
+export function stateOf(texts: string[], rows: Rows, model: string | null): IndexState {
+  return { texts, rows, norms: lengthsOf(rows), signs: null, ids: null, nextId: texts.length, model };
+}
+
+/** Of integers, the length of each row. */
+export function lengthsOf({ data, count, width, bits }: Rows): Float32Array {
+  return Float32Array.from(bits ? [] : normsOf(data.subarray(0, count * width), width));
+}
+
+/** The signs of rows of integers. */
+export function signsOf({ data, count, width }: Rows): Uint8Array {
+  return quantized(new Tensor(data as unknown as Float32Array, [count, width]), 'binary').data;
+}
+
+/** The signs of the rows of an index. */
+export function allSigns(state: IndexState): Uint8Array {
+  const { rows } = state;
+  if (!rows.bits) state.signs ??= signsOf(rows);
+  return (state.signs ?? (rows.data as Uint8Array)).subarray(0, rows.count * Math.ceil(widthOf(rows) / 8));
+}
+
+/** The tensors of a file with the vectors. */
+export function vectorTensors({ rows, norms }: IndexState): Parameters<typeof writeSafetensors>[0] {
+  const { data, count, width, bits } = rows;
+  const tensor = { name: 'vectors', dtype: bits ? 'U8' : 'I8', shape: [count, width] };
+  const vectors = { ...tensor, data: data.subarray(0, count * width) };
+  if (bits) return [vectors];
+  const scales = norms.subarray(0, count).map(inverse);
+  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: scales }, vectors];
 }

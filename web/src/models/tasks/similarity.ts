@@ -3,7 +3,7 @@ import type { RawTensor } from '../../core.js';
 import { formatShape, guarded, invalid } from '../../error.js';
 import { optional, readOptions, size } from '../../options.js';
 import { MAX_SIZE, read, readTensor, Tensor, type TensorInput } from '../../tensor.js';
-import { bitsOf } from '../quantized.js';
+import { bitsOf, dot, normsOf, type Rows } from '../quantized.js';
 import { topCount } from './task.js';
 
 /**
@@ -75,18 +75,11 @@ export function semanticSearch(
   const norms = exact.bits ? null : normsOf(exact.data, width);
   return Array.from({ length: count }, (_, n) => {
     const query = data.subarray(n * width, (n + 1) * width);
-    const candidates = found.bits ? nearestBits(query, found.data, topK * (rescoreMultiplier || 4)) : null;
+    const candidates = found.bits
+      ? nearestBits(query, found.data as Uint8Array, topK * (rescoreMultiplier || 4))
+      : null;
     return bestRows(query, exact, norms, topK, candidates);
   });
-}
-
-/** Checked rows to search in. */
-export interface Rows {
-  data: Float32Array | Int8Array | Uint8Array;
-  count: number;
-  /** Entries of `data` per row. */
-  width: number;
-  bits: boolean;
 }
 
 export function readCorpus(name: string, value: unknown): Rows {
@@ -112,37 +105,68 @@ function requireWidth(name: string, { width, bits, count }: Rows, dimensions: nu
     );
 }
 
-/** The rows nearest to a query, best first: of all, or of `candidates`. `norms`: of the rows, null for bits. */
+/** The rows nearest to a query, best first: of all, or of `candidates`, in ascending order. `norms`: of the rows, null for bits. */
 export function bestRows(
   query: Float32Array,
   { data, count, width, bits }: Rows,
   norms: ArrayLike<number> | null,
   topK: number,
-  candidates: readonly Hit[] | null,
+  candidates: Uint32Array | null,
 ): Hit[] {
   const norm = normsOf(query, query.length)[0]!;
-  const rows = candidates?.map(({ index }) => index).sort((a, b) => a - b);
-  const scores = new Float32Array(rows?.length ?? count);
+  const scores = new Float32Array(candidates?.length ?? count);
   for (let i = 0; i < scores.length; i++) {
-    const row = rows ? rows[i]! : i;
+    const row = candidates ? candidates[i]! : i;
     scores[i] = bits
       ? signDot(query, data, row * width) / (norm * Math.sqrt(query.length))
       : dot(query, 0, data, row, width) / (norm * norms![row]!);
   }
-  const hits = best(scores, topK);
-  return rows ? hits.map(({ index, score }) => ({ index: rows[index]!, score })) : hits;
+  return best(scores, topK).map(({ index, score }) => ({ index: candidates ? candidates[index]! : index, score }));
 }
 
-/** The number of ones in a byte. */
-const ONES = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length);
-
-/** The `count` rows of `codes` with the smallest Hamming distance to the signs of a query. */
-export function nearestBits(query: Float32Array, codes: ArrayLike<number>, count: number): Hit[] {
+/** The `count` rows of `codes` with the smallest Hamming distance to the signs of a query, of equal ones the first, in ascending order. */
+export function nearestBits(query: Float32Array, codes: Uint8Array, count: number): Uint32Array {
   const bits = bitsOf(query);
-  const scores = new Int32Array(codes.length / bits.length || 0);
-  for (let n = 0, at = 0; n < scores.length; n++)
-    for (let i = 0; i < bits.length; i++, at++) scores[n]! -= ONES[bits[i]! ^ codes[at]!]!;
-  return best(scores, count);
+  const aligned = (bits.length | codes.byteOffset) % 4 === 0;
+  const distances = aligned ? hamming(wordsOf(bits), wordsOf(codes)) : hamming(bits, codes);
+  const rows = distances.length;
+  // How many rows have each distance; then which distance is the largest selected, and how many rows of it.
+  const counts = new Uint32Array(8 * bits.length + 1);
+  for (let n = 0; n < rows; n++) counts[distances[n]!]!++;
+  const found = new Uint32Array(Math.min(count, rows));
+  let limit = 0;
+  let left = found.length;
+  for (; left > counts[limit]!; limit++) left -= counts[limit]!;
+  for (let n = 0, at = 0; at < found.length; n++) {
+    const distance = distances[n]!;
+    if (distance < limit || (distance === limit && left-- > 0)) found[at++] = n;
+  }
+  return found;
+}
+
+const wordsOf = ({ buffer, byteOffset, length }: Uint8Array) => new Int32Array(buffer, byteOffset, length >> 2);
+
+/** The number of bits in which `query` and each row of `codes` differ. */
+function hamming(query: Int32Array | Uint8Array, codes: Int32Array | Uint8Array): Uint32Array {
+  const width = query.length;
+  const distances = new Uint32Array(codes.length / width || 0);
+  for (let n = 0, at = 0; n < distances.length; n++) {
+    let distance = 0;
+    for (let i = 0; i < width; ) {
+      // The ones of each byte of up to 31 words: at most 248, so that a byte holds them.
+      let ones = 0;
+      for (const end = Math.min(width, i + 31); i < end; i++, at++) {
+        let word = query[i]! ^ codes[at]!;
+        word -= (word >>> 1) & 0x55555555;
+        word = (word & 0x33333333) + ((word >>> 2) & 0x33333333);
+        ones += (word + (word >>> 4)) & 0x0f0f0f0f;
+      }
+      ones = (ones & 0xff00ff) + ((ones >>> 8) & 0xff00ff);
+      distance += (ones + (ones >>> 16)) & 0xffff;
+    }
+    distances[n] = distance;
+  }
+  return distances;
 }
 
 /** The product with a row of bits, as +1 and -1. */
@@ -154,16 +178,21 @@ function signDot(query: Float32Array, bits: ArrayLike<number>, at: number): numb
 
 /** The `count` largest entries in descending order; equal ones in the order of their indices. */
 export function best(scores: ArrayLike<number>, count: number): Hit[] {
-  const hits: Hit[] = [];
+  const found: number[] = [];
+  let least = -Infinity;
+  const cut = () => {
+    found.sort((a, b) => scores[b]! - scores[a]! || a - b);
+    if (found.length < count) return;
+    found.length = count;
+    least = scores[found[count - 1]!]!;
+  };
   for (let index = 0; index < scores.length; index++) {
-    const score = scores[index]!;
-    if (hits.length === count && !(score > hits[count - 1]!.score)) continue;
-    let at = hits.length;
-    while (at > 0 && score > hits[at - 1]!.score) at--;
-    hits.splice(at, 0, { index, score });
-    if (hits.length > count) hits.pop();
+    if (found.length >= count && !(scores[index]! > least)) continue;
+    // Twice as many as needed before they are sorted, so that sorting takes little time per entry.
+    if (found.push(index) >= 2 * count) cut();
   }
-  return hits;
+  cut();
+  return found.map((index) => ({ index, score: scores[index]! }));
 }
 
 /** A matrix [rows, width]; refuses rows of width 0, whose number is arbitrary. */
@@ -176,18 +205,4 @@ export function readRows(name: string, value: unknown): RawTensor {
 function requireMatrix(name: string, shape: number[]): void {
   if (shape.length !== 2 || (shape[1] === 0 && shape[0] !== 0))
     throw invalid(name, '[rows, width]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH');
-}
-
-/** The length of each row; 1 for a row of zeros. */
-export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
-  return Float64Array.from(
-    { length: data.length / width || 0 },
-    (_, i) => Math.sqrt(dot(data, i, data, i, width)) || 1,
-  );
-}
-
-export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
-  let sum = 0;
-  for (let k = 0; k < width; k++) sum += a[i * width + k]! * b[j * width + k]!;
-  return sum;
 }

@@ -1,0 +1,197 @@
+// Measures TextIndex beside usearch, a graph index (HNSW, compiled to native code): `node bench/search.mjs [sizes...] [--no-peer]`, after `npm run build` and
+// `npm install --prefix bench`. Prints rows of the table in docs/search.md.
+//
+// Vectors of 384 entries: a random linear map of 96 latent variables, whose deviations fall as 1 / sqrt(rank) as those of embeddings do, around 1,000 centers, plus noise. Queries are
+// drawn in the same way and are not in the index. Recall: how many of the exact 10 nearest, by the cosine of the fp32 vectors, are among the 10 found.
+import { availableParallelism, cpus, loadavg } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { load, Tensor, TextIndex } from '../dist/index.js';
+
+const WIDTH = 384;
+const LATENT = 96;
+const CENTERS = 1000;
+const QUERIES = 100;
+const BATCH = 10_000;
+const K = 10;
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc');
+const heed = await load();
+
+function generator(seed) {
+  let state = seed;
+  const uniform = () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+  return { uniform, normal };
+}
+
+const fixed = generator(1);
+const normals = (rows, width, { normal }) =>
+  new Tensor(Float32Array.from({ length: rows * width }, normal), [rows, width]);
+const map = normals(WIDTH, LATENT, fixed);
+const centers = normals(CENTERS, LATENT, fixed).data;
+
+/** `count` vectors of length 1. */
+function vectors(count, random) {
+  const latent = new Float32Array(count * LATENT);
+  for (let n = 0; n < count; n++) {
+    const center = Math.floor(random.uniform() * CENTERS) * LATENT;
+    for (let i = 0; i < LATENT; i++)
+      latent[n * LATENT + i] = (centers[center + i] + random.normal()) / Math.sqrt(i + 1);
+  }
+  const { data, shape } = heed.linear(new Tensor(latent, [count, LATENT]), { weight: map });
+  for (let n = 0; n < count; n++) {
+    const row = data.subarray(n * WIDTH, (n + 1) * WIDTH);
+    let sum = 0;
+    for (let i = 0; i < WIDTH; i++) {
+      row[i] += 0.3 * (random.uniform() - 0.5);
+      sum += row[i] * row[i];
+    }
+    for (let i = 0; i < WIDTH; i++) row[i] /= Math.sqrt(sum);
+  }
+  return new Tensor(data, shape);
+}
+
+const queries = vectors(QUERIES, generator(2));
+const queryOf = (n) => queries.data.slice(n * WIDTH, (n + 1) * WIDTH);
+
+/** The corpus in batches, the same ones each time. */
+function* corpus(size) {
+  const random = generator(3);
+  for (let first = 0; first < size; first += BATCH)
+    yield { first, batch: vectors(Math.min(BATCH, size - first), random) };
+}
+
+/** The exact K nearest rows of each query. */
+function exact(size) {
+  let best = Array.from({ length: QUERIES }, () => []);
+  for (const { first, batch } of corpus(size)) {
+    const scores = heed.linear(queries, { weight: batch }).data;
+    const rows = batch.shape[0];
+    best = best.map((found, n) => {
+      const own = scores.subarray(n * rows, (n + 1) * rows);
+      const least = found[K - 1]?.score ?? -1;
+      own.forEach((score, i) => score > least && found.push({ row: first + i, score }));
+      return found.sort((a, b) => b.score - a.score).slice(0, K);
+    });
+  }
+  return best.map((found) => new Set(found.map(({ row }) => row)));
+}
+
+const percentile = (times, p) => times.sort((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * p))];
+const memory = () => {
+  gc();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return { heapUsed, arrayBuffers };
+};
+const seconds = (body) => {
+  const start = performance.now();
+  const result = body();
+  return [(performance.now() - start) / 1000, result];
+};
+
+/** `find(query)`: the rows found. */
+function measure(label, size, nearest, find, count, note) {
+  find(queryOf(0));
+  let hits = 0;
+  const times = [];
+  for (let n = 0; n < count; n++) {
+    const query = queryOf(n);
+    const [time, rows] = seconds(() => find(query));
+    times.push(1000 * time);
+    for (const row of rows) if (nearest[n].has(Number(row))) hits++;
+  }
+  const ms = (p) => percentile(times, p).toPrecision(3);
+  console.log(
+    `| ${size.toLocaleString('en')} | ${label} | ${(hits / (count * K)).toFixed(3)} | ${ms(0.5)} | ${ms(0.95)} | ${note} |`,
+  );
+}
+
+async function filled(size, output) {
+  const index = TextIndex.of();
+  let adding = 0;
+  for (const { first, batch } of corpus(size)) {
+    const rows = output === 'binary' ? signs(batch) : batch;
+    adding += seconds(() =>
+      index.add(
+        Array.from({ length: batch.shape[0] }, (_, i) => `text ${first + i}`),
+        rows,
+      ),
+    )[0];
+  }
+  return [index, adding];
+}
+
+async function measureHeed(size, output, nearest, searches) {
+  const before = memory();
+  const [index, adding] = await filled(size, output);
+  index.search(queryOf(0), { rescoreMultiplier: 1 }); // computes the signs
+  const after = memory();
+  const perText = (after.arrayBuffers - before.arrayBuffers) / size;
+  let start = performance.now();
+  const file = await index.save();
+  const saving = (performance.now() - start) / 1000;
+  start = performance.now();
+  await TextIndex.load({ 'index.safetensors': file });
+  const loading = (performance.now() - start) / 1000;
+  const note = `${perText.toFixed(0)} | ${adding.toFixed(1)} | ${saving.toFixed(2)} | ${loading.toFixed(2)}`;
+  for (const rescoreMultiplier of searches) {
+    const label = `\`${output}\`, ${rescoreMultiplier ? `\`rescoreMultiplier: ${rescoreMultiplier}\`` : 'all compared'}`;
+    const options = { topK: K, ...(rescoreMultiplier && { rescoreMultiplier }) };
+    const count = size >= 1e6 && !rescoreMultiplier ? 20 : QUERIES;
+    measure(label, size, nearest, (query) => index.search(query, options).map(({ index }) => index), count, note);
+  }
+}
+
+function signs({ data, shape }) {
+  const bytes = new Uint8Array(data.length / 8);
+  for (let i = 0; i < data.length; i++) if (data[i] > 0) bytes[i >> 3] |= 128 >> (i & 7);
+  return new Tensor(bytes, [shape[0], shape[1] / 8]);
+}
+
+async function measurePeer(size, nearest) {
+  const { default: usearch } = await import('usearch');
+  const { tmpdir } = await import('node:os');
+  const { join } = await import('node:path');
+  const { mkdtempSync, rmSync } = await import('node:fs');
+  const options = { metric: 'cos', dimensions: WIDTH, quantization: 'i8', connectivity: 16 };
+  const index = new usearch.Index(options);
+  gc();
+  const before = process.memoryUsage().rss;
+  let adding = 0;
+  for (const { first, batch } of corpus(size)) {
+    const keys = BigUint64Array.from({ length: batch.shape[0] }, (_, i) => BigInt(first + i));
+    adding += seconds(() => index.add(keys, batch.data, 1))[0];
+  }
+  gc();
+  const perText = (process.memoryUsage().rss - before) / size;
+  const folder = mkdtempSync(join(tmpdir(), 'heed-bench-'));
+  const file = join(folder, 'index');
+  const [saving] = seconds(() => index.save(file));
+  const [loading] = seconds(() => new usearch.Index(options).load(file));
+  rmSync(folder, { recursive: true });
+  const note = `${perText.toFixed(0)} | ${adding.toFixed(1)} | ${saving.toFixed(2)} | ${loading.toFixed(2)}`;
+  measure('usearch (native, HNSW, int8)', size, nearest, (query) => index.search(query, K, 1).keys, QUERIES, note);
+}
+
+const sizes = process.argv
+  .slice(2)
+  .filter((word) => /^\d+$/.test(word))
+  .map(Number);
+console.log(
+  `${cpus()[0].model}, ${availableParallelism()} cores, Node ${process.version}, load ${loadavg()[0].toFixed(1)}`,
+);
+console.log('| texts | search | recall@10 | median ms | p95 ms | bytes per text | adding s | saving s | loading s |');
+console.log('| --: | --- | --: | --: | --: | --: | --: | --: | --: |');
+for (const size of sizes.length > 0 ? sizes : [10_000, 100_000, 1_000_000]) {
+  const nearest = exact(size);
+  await measureHeed(size, 'int8', nearest, [0, 4, 16, 64]);
+  await measureHeed(size, 'binary', nearest, [4, 64]);
+  if (!process.argv.includes('--no-peer')) await measurePeer(size, nearest);
+}

@@ -1,0 +1,214 @@
+/** An index that grows, shrinks, and is saved with its texts; and its files when they are damaged. */
+import { semanticSearch, Tensor, TextIndex } from 'heed';
+import { describe, expect, test } from 'vitest';
+
+const random = (seed: number) => () => {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return seed / 2 ** 32 - 0.5;
+};
+const matrix = (rows: number, width: number, seed: number) =>
+  new Tensor(Float32Array.from({ length: rows * width }, random(seed)), [rows, width]);
+const names = (count: number, first = 0) => Array.from({ length: count }, (_, i) => `text ${first + i}`);
+const bits = (vectors: Tensor) => {
+  const data = new Uint8Array(vectors.data.length / 8);
+  vectors.data.forEach((v, i) => {
+    if (v > 0) data[i >> 3]! |= 128 >> (i & 7);
+  });
+  return new Tensor(data, [vectors.shape[0]!, vectors.shape[1]! / 8]);
+};
+/** Byte by byte, which `toEqual` does slowly. */
+const same = (a: Uint8Array, b: Uint8Array) => expect(Buffer.compare(a, b)).toBe(0);
+const error = (code: string, message: string) =>
+  expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) });
+
+const WIDTH = 40;
+const corpus = matrix(300, WIDTH, 1);
+const query = matrix(1, WIDTH, 2);
+async function withIds(texts: string[], vectors: Parameters<TextIndex['add']>[1], ids: number[], model?: string) {
+  const index = TextIndex.of([], undefined, model === undefined ? {} : { model });
+  expect(await index.add(texts, vectors, { ids })).toEqual(ids);
+  return index;
+}
+/** The forms of storage, and what turns fp32 vectors into what `of` is given. */
+const forms = [
+  ['int8', (vectors: Tensor) => vectors],
+  ['bits', bits],
+] as const;
+
+describe.each(forms)('%s', (form, of) => {
+  const all = TextIndex.of(names(300), of(corpus));
+  const options = { topK: 7, rescoreMultiplier: 3 };
+
+  test('adding piece by piece gives the index of all', async () => {
+    const index = TextIndex.of(names(100), of(corpus.slice(0, 100)));
+    expect(index.search(query, options)).toHaveLength(7); // computes the signs, which have to grow, too
+    for (let at = 100; at < 300; at += 40)
+      expect(await index.add(names(40, at), corpus.slice(at, at + 40))).toEqual(
+        Array.from({ length: 40 }, (_, i) => at + i),
+      );
+    expect(index.texts).toEqual(all.texts);
+    expect(index.search(query, options)).toEqual(all.search(query, options));
+    expect(index.toTensor()).toEqual(all.toTensor());
+    same(await index.save(), await all.save());
+    same(index.toSafetensors(), all.toSafetensors());
+  });
+
+  test('removing gives the index of the others, whose ids stay', async () => {
+    const index = TextIndex.of(names(300), of(corpus));
+    const best = index.search(query, options).map(({ id }) => id);
+    await index.remove(best.slice(0, 3));
+    await index.remove([299]);
+    const rows = Array.from({ length: 299 }, (_, i) => i).filter((row) => !best.slice(0, 3).includes(row));
+    expect(index.texts).toEqual(rows.map((row) => `text ${row}`));
+    const rest = await withIds(
+      rows.map((row) => `text ${row}`),
+      of(new Tensor(Float32Array.from(rows.flatMap((row) => [...corpus.slice(row, row + 1).data])), [296, WIDTH])),
+      rows,
+    );
+    expect(index.search(query, options)).toEqual(rest.search(query, options));
+    expect(index.search(query, options).every(({ id, text }) => text === `text ${id}`)).toBe(true);
+    // New ids do not repeat those of removed texts.
+    expect(await index.add(['new'], query)).toEqual([300]);
+    expect(index.search(query, { topK: 1 })[0]).toMatchObject({ index: 296, id: 300, text: 'new' });
+    await index.remove(index.search(query, { topK: 1e6, rescoreMultiplier: 1 }).map(({ id }) => id));
+    expect([index.texts, index.dimensions, index.search(query)]).toEqual([[], 0, []]);
+    expect(await index.add(['again'], matrix(1, 8, 3))).toEqual([301]);
+    expect(index.dimensions).toBe(8);
+  });
+
+  test('one file has the texts, the ids and the name of the model', async () => {
+    const texts = ['', 'a\nb\r\n', '\uFEFFmark', 'ž 漢字 🦊', 'x'.repeat(70_000), ...names(295)];
+    const ids = texts.map((_, i) => 2 ** 40 + 7 * i);
+    const index = await withIds(texts, of(corpus), ids, 'org/name@1');
+    const file = await index.save();
+    const again = await TextIndex.load({ 'index.safetensors': file }, { model: 'org/name@1' });
+    expect(again.texts).toEqual(texts);
+    expect(again.model).toBe('org/name@1');
+    expect(again.search(query, options)).toEqual(index.search(query, options));
+    same(await again.save(), file);
+    // The loaded index is not a view of the file.
+    const copy = file.slice();
+    await again.remove([ids[0]!]);
+    await again.add(['more'], query);
+    same(file, copy);
+    expect(again.search(query, { topK: 1 })[0]).toMatchObject({ text: 'more', id: ids.at(-1)! + 1 });
+    await expect(TextIndex.load({ 'index.safetensors': file }, { model: 'org/other' })).rejects.toEqual(
+      error('INVALID_FILE', "an index of the model 'org/other', got 'org/name@1'"),
+    );
+    await expect(TextIndex.load({ 'index.safetensors': await all.save() }, { model: 'org/other' })).rejects.toEqual(
+      error('INVALID_FILE', 'got one that names no model'),
+    );
+  });
+
+  test('after an error everything is as before', async () => {
+    const ids = Array.from({ length: 10 }, (_, i) => 10 + i);
+    const index = await withIds(names(10), of(corpus.slice(0, 10)), ids);
+    const before = await index.save();
+    const one = corpus.slice(10, 11);
+    const withEntry = (value: number) => new Tensor(one.data.slice().fill(value, 3, 4), [1, WIDTH]);
+    for (const [call, expected] of [
+      [() => index.add(['a'], matrix(1, 24, 1)), error('SHAPE_MISMATCH', `expected ${WIDTH} entries per row`)],
+      [() => index.add(['a', 'b'], one), error('SHAPE_MISMATCH', '[2, width], one row per text')],
+      [() => index.add(['a'], withEntry(NaN)), error('INVALID_ARGUMENT', 'finite numbers, got NaN at entry 3')],
+      [() => index.add(['a'], withEntry(Infinity)), error('INVALID_ARGUMENT', 'finite numbers, got Infinity')],
+      [() => index.add(['a'], one, { ids: [12] }), error('INVALID_ARGUMENT', 'ids[0]: expected an id that is not')],
+      [() => index.add(['a'], one, { ids: [1, 2] }), error('INVALID_ARGUMENT', 'ids: expected 1, one per text, got 2')],
+      [
+        () => index.add(['a', 'b'], corpus.slice(10, 12), { ids: [1, 1] }),
+        error('INVALID_ARGUMENT', 'ids[1]: expected an id that is not in use, got 1'),
+      ],
+      [() => index.add(['a'], one, { ids: [-1] }), error('INVALID_ARGUMENT', 'ids[0]: expected an integer from 0')],
+      [() => index.add(['a'], one, { ids: 'x' as never }), error('INVALID_ARGUMENT', 'an array of integers')],
+      [() => index.remove([10, 99, 11]), error('NOT_FOUND', 'ids: expected ids of texts in the index, got 99')],
+      [() => index.remove([NaN]), error('INVALID_ARGUMENT', 'ids[0]')],
+      [async () => index.search(withEntry(NaN)), error('INVALID_ARGUMENT', 'query: expected finite numbers, got NaN')],
+      [async () => index.search(matrix(1, 24, 1)), error('SHAPE_MISMATCH', `expected ${WIDTH} entries, got 24`)],
+    ] as const)
+      await expect(call()).rejects.toEqual(expected);
+    if (form === 'int8')
+      await expect(index.add(['a'], bits(one))).rejects.toEqual(error('INVALID_ARGUMENT', 'fp32 or int8 vectors'));
+    same(await index.save(), before);
+    expect(index.search(query)).toHaveLength(10);
+    await index.add(['a'], one, { ids: [3] });
+    expect(index.search(one, { topK: 1 })[0]).toMatchObject({ id: 3, text: 'a' });
+  });
+});
+
+test('an empty index', async () => {
+  const index = TextIndex.of([], new Tensor(new Float32Array(), [0, WIDTH]));
+  expect(index.search(query)).toEqual([]);
+  const again = await TextIndex.load({ 'index.safetensors': await index.save() });
+  expect(again.texts).toEqual([]);
+  await again.remove([]);
+  // Calls take effect in their order.
+  expect(await Promise.all([again.add(['a'], query), again.add(['b'], matrix(1, WIDTH, 9))])).toEqual([[0], [1]]);
+  expect(again.search(query)[0]).toMatchObject({ text: 'a' });
+});
+
+test('of many equal scores, the first are returned', () => {
+  const same = new Tensor(new Float32Array(1000 * 8).fill(1), [1000, 8]);
+  const one = same.slice(0, 1);
+  for (const corpus of [same, bits(same)])
+    for (const topK of [1, 3, 999, 1000, 5000, Infinity])
+      expect(semanticSearch(one, corpus, { topK, rescoreMultiplier: 1 })[0]!.map(({ index }) => index)).toEqual(
+        Array.from({ length: Math.min(topK, 1000) }, (_, i) => i),
+      );
+});
+
+test.each([8, 32, 40, 96, 2048])('selects the smallest Hamming distances of %i bits', (width) => {
+  const corpus = matrix(200, width, 5);
+  const query = matrix(1, width, 6);
+  const distances = Array.from({ length: 200 }, (_, row) =>
+    query.data.reduce((sum, v, i) => sum + +(v > 0 !== corpus.data[row * width + i]! > 0), 0),
+  );
+  const nearest = distances.map((distance, row) => ({ distance, row })).sort((a, b) => a.distance - b.distance);
+  const codes = bits(corpus);
+  // Also where the bytes do not begin at a word.
+  const shifted = new Uint8Array(codes.data.length + 1).subarray(1);
+  shifted.set(codes.data);
+  for (const data of [codes.data, shifted]) {
+    const [hits] = semanticSearch(query, { data, shape: codes.shape }, { topK: 20, rescoreMultiplier: 1 });
+    const rows = nearest.slice(0, 20).map(({ row }) => row);
+    expect(hits!.map(({ index }) => index).sort((a, b) => a - b)).toEqual(rows.sort((a, b) => a - b));
+  }
+});
+
+describe('damaged files', async () => {
+  const file = await (await withIds(names(4), matrix(4, 8, 1), [5, 6, 8, 9])).save();
+  const text = new TextDecoder('latin1').decode(file);
+  const load = (bytes: Uint8Array) => TextIndex.load({ 'index.safetensors': bytes });
+
+  test('truncated or longer', async () => {
+    for (const length of [0, 7, 20, file.length - 1])
+      await expect(load(file.slice(0, length))).rejects.toEqual(error('INVALID_FILE', 'index.safetensors'));
+    await expect(load(Uint8Array.from([...file, 0]))).rejects.toEqual(error('INVALID_FILE', 'too long'));
+  });
+
+  test.each([
+    ['"heed_index":"1"', '"heed_index":"2"', 'an index of version 1, got version 2'],
+    ['"text_lengths"', '"text_lengthz"', "the lengths of its texts, U32 [N], in 'text_lengths', got none"],
+    ['"vectors_scale"', '"vectors_scalf"', "with 'vectors_scale' [4, 1]"],
+    ['"vectors":', '"vectorz":', 'got none and F32 [4, 1]'],
+    ['"F64"', '"I64"', '4 different integers from 0 to 2^53 - 1, got I64 [4]'],
+  ])('%s', async (from, to, message) => {
+    const bytes = file.slice();
+    bytes.set(new TextEncoder().encode(to), text.indexOf(from));
+    await expect(load(bytes)).rejects.toEqual(error('INVALID_FILE', message));
+  });
+
+  test.each([
+    ['texts', 0, 0xff, 'texts in UTF-8 of the given lengths, got other bytes'],
+    ['texts', 23, 0xc3, 'texts in UTF-8 of the given lengths, got other bytes'], // the first of two bytes
+    ['text_lengths', 0, 5, 'texts in UTF-8 of the given lengths, got more than they take'],
+    ['text_lengths', 12, 200, 'texts in UTF-8 of the given lengths, got too few for text 3'],
+    ['text_lengths', 3, 255, 'texts in UTF-8 of the given lengths, got too few for text 0'],
+    ['ids', 7, 0xc0, '4 different integers from 0 to 2^53 - 1'], // negative
+    ['ids', 6, 0x18, '4 different integers from 0 to 2^53 - 1'], // 6, which is the next as well
+  ])('byte %2$i of %1$s', async (tensor, at, value, message) => {
+    const bytes = file.slice();
+    const headerBytes = Number(new DataView(file.buffer).getBigUint64(0, true));
+    const header = JSON.parse(text.slice(8, 8 + headerBytes));
+    bytes[8 + headerBytes + header[tensor].data_offsets[0] + at] = value;
+    await expect(load(bytes)).rejects.toEqual(error('INVALID_FILE', message));
+  });
+});

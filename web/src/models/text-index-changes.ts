@@ -1,0 +1,287 @@
+/**
+ * Loads, changes and saves a TextIndex. `index.safetensors` has `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1) or, for bits, `vectors` U8
+ * [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
+ * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing), and `model`.
+ */
+import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
+import { concatenate, type ModelFolder, readAll } from '../io/files.js';
+import { ByteReader } from '../io/reader.js';
+import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
+import { type ModelSource, openFolder } from '../io/source.js';
+import { listOf, natural, optional, readOptions } from '../options.js';
+import { Tensor } from '../tensor.js';
+import {
+  type IndexState,
+  lengthsOf,
+  quantized,
+  type Rows,
+  signsOf,
+  stateOf,
+  vectorTensors,
+  widthOf,
+} from './quantized.js';
+import type { AddOptions } from './text-index.js';
+
+interface StoredTensor {
+  dtype: string;
+  shape: number[];
+  bytes: Uint8Array;
+}
+
+/** The parts of an index in a folder; `model`: refuses an index of another one. */
+export async function readIndex(source: ModelSource, model: string | null): Promise<IndexState> {
+  const folder = await openFolder(source);
+  const { name, metadata, tensors } = await readFile(folder);
+  const { heed_index: version = '1', model: stored = null } = metadata;
+  if (version !== '1') throw invalidFile(name, 'an index of version 1', `version ${version.slice(0, 20)}`);
+  if (model !== null && stored !== model)
+    throw invalidFile(
+      name,
+      `an index of the model '${model}'`,
+      stored === null ? 'one that names no model' : `'${stored}'`,
+    );
+  const texts = tensors.has('texts') ? storedTexts(tensors, name) : await linesOf(folder);
+  const count = texts.length;
+  const vectors = tensors.get('vectors');
+  const scales = tensors.get('vectors_scale');
+  const bits = vectors?.dtype === 'U8';
+  const fits =
+    vectors?.shape.length === 2 &&
+    vectors.shape[0] === count &&
+    (count === 0 || vectors.shape[1]! > 0) &&
+    (bits || (vectors.dtype === 'I8' && scales?.dtype === 'F32' && scales.bytes.length === 4 * count));
+  if (!fits) {
+    const expected = `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row per text`;
+    const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
+    throw invalidFile(name, expected, got.join(' and '));
+  }
+  // A copy of what is a part of the caller's bytes, as an index changes its vectors.
+  const bytes = vectors.bytes.length < vectors.bytes.buffer.byteLength ? vectors.bytes.slice() : vectors.bytes;
+  const data = bits ? bytes : new Int8Array(bytes.buffer);
+  const rows = { data, count, width: vectors.shape[1]!, bits };
+  const state = stateOf(texts, rows, stored);
+  setIds(state, storedIds(tensors.get('ids'), count, name));
+  return state;
+}
+
+async function readFile(folder: ModelFolder) {
+  const file = await folder.open('index.safetensors', { required: true });
+  const reader = new ByteReader(file);
+  try {
+    const [, json] = await readHeader(reader);
+    const tensors = new Map<string, StoredTensor>();
+    for (const entry of parseHeader(json, file.name, file.size)) {
+      const { name, dtype, shape, begin, end } = entry;
+      tensors.set(name, { dtype, shape, bytes: await reader.take(end - begin, entry) });
+    }
+    await reader.expectEnd();
+    return { name: file.name, metadata: metadataOf(json, file.name), tensors };
+  } finally {
+    await reader.close();
+  }
+}
+
+async function linesOf(folder: ModelFolder): Promise<string[]> {
+  const words = await readAll(await folder.open('words.txt', { required: true }));
+  const texts = new TextDecoder().decode(words).split(/\r?\n/);
+  if (texts.at(-1) === '') texts.pop();
+  return texts;
+}
+
+function storedTexts(tensors: Map<string, StoredTensor>, file: string): string[] {
+  const { bytes } = tensors.get('texts')!;
+  const lengths = tensors.get('text_lengths');
+  if (lengths?.dtype !== 'U32' || lengths.shape.length !== 1)
+    throw invalidFile(
+      file,
+      "the lengths of its texts, U32 [N], in 'text_lengths'",
+      lengths ? `${lengths.dtype} ${formatShape(lengths.shape)}` : 'none',
+    );
+  const view = new DataView(lengths.bytes.buffer, lengths.bytes.byteOffset);
+  const wrong = (got: string): HeedError =>
+    invalidFile(`${file}: tensor 'texts'`, 'texts in UTF-8 of the given lengths', got);
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  let text = '';
+  let used = 0; // of `text`
+  let at = 0;
+  // Block by block, as no string can hold all.
+  const fill = () => {
+    const block = bytes.subarray(at, at + 65536);
+    at += block.length;
+    try {
+      text = text.slice(used) + decoder.decode(block, { stream: at < bytes.length });
+    } catch {
+      throw wrong('other bytes');
+    }
+    used = 0;
+  };
+  const texts = Array.from({ length: lengths.shape[0]! }, (_, n) => {
+    const length = view.getUint32(4 * n, true);
+    while (text.length - used < length) {
+      if (at === bytes.length) throw wrong(`too few for text ${n}`);
+      fill();
+    }
+    used += length;
+    return text.slice(used - length, used);
+  });
+  if (used < text.length || at < bytes.length) throw wrong('more than they take');
+  return texts;
+}
+
+/** Null if they are the numbers of the rows. */
+function storedIds(tensor: StoredTensor | undefined, count: number, file: string): Float64Array | null {
+  if (!tensor) return null;
+  const { dtype, bytes } = tensor;
+  const fits = dtype === 'F64' && bytes.length === 8 * count;
+  const ids = fits ? new Float64Array(bytes.slice().buffer) : new Float64Array();
+  if (fits && ids.every((id) => Number.isSafeInteger(id) && id >= 0) && new Set(ids).size === count) return ids;
+  throw invalidFile(
+    `${file}: tensor 'ids'`,
+    `${count} different integers from 0 to 2^53 - 1`,
+    fits ? 'others' : `${dtype} ${formatShape(tensor.shape)}`,
+  );
+}
+
+const readIds = listOf(natural, 'an array of integers');
+
+/** The ids of an index as a set, once they were needed. */
+const known = new WeakMap<IndexState, Set<number>>();
+
+function knownIds(state: IndexState): Set<number> {
+  const ids = known.get(state) ?? new Set(rowIds(state));
+  known.set(state, ids);
+  return ids;
+}
+
+/** The id of each row. */
+function rowIds({ ids, rows: { count } }: IndexState): Float64Array {
+  return ids?.subarray(0, count) ?? Float64Array.from({ length: count }, (_, row) => row);
+}
+
+function setIds(state: IndexState, ids: Float64Array | null): void {
+  state.ids = ids;
+  for (const id of ids ?? []) state.nextId = Math.max(state.nextId, id + 1);
+}
+
+/** Adds texts; see `TextIndex.add`. */
+export function addTexts(state: IndexState, lines: string[], given: Rows, options?: AddOptions): number[] {
+  const { ids: wanted } = readOptions('add', { ids: optional(readIds, null) }, options);
+  const { rows } = state;
+  const more = sameForm(rows, given);
+  if (wanted) requireNew(state, wanted, lines.length);
+  const ids = wanted ?? lines.map((_, i) => state.nextId + i);
+  const { count } = rows;
+  const { width } = more;
+  guarded('vectors', () => {
+    const isFirst = count === 0;
+    const data = isFirst ? more.data.slice() : appended(rows.data, count * width, more.data);
+    const norms = appended(isFirst ? new Float32Array() : state.norms, count, lengthsOf(more));
+    const signs = state.signs && !isFirst ? appended(state.signs, count * Math.ceil(width / 8), signsOf(more)) : null;
+    // While the ids are the numbers of the rows, none are stored.
+    if (wanted || state.ids) state.ids = appended(rowIds(state), count, Float64Array.from(ids));
+    Object.assign(state, { norms, signs, rows: { ...more, data, count: count + lines.length } });
+  });
+  for (const line of lines) state.texts.push(line);
+  for (const id of ids) {
+    state.nextId = Math.max(state.nextId, id + 1);
+    known.get(state)?.add(id);
+  }
+  return ids;
+}
+
+/** Rows in the form of those of an index, unless it is empty: int8 or bits, of the same width. */
+function sameForm(own: Rows, given: Rows): Rows {
+  const dimensions = widthOf(own) || widthOf(given);
+  const { data, count, width, bits } = given;
+  const keepsBits = own.count > 0 ? own.bits : bits;
+  if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
+  if (count > 0 && widthOf(given) !== dimensions)
+    throw invalid(
+      'vectors',
+      `${dimensions} entries per row, as in the index`,
+      `shape ${formatShape([count, width])}`,
+      'SHAPE_MISMATCH',
+    );
+  const isFloat = data.BYTES_PER_ELEMENT === 4;
+  if (bits || (!isFloat && !keepsBits)) return given;
+  const rounded = quantized(new Tensor(data as Float32Array, [count, width]), keepsBits ? 'binary' : 'int8');
+  return { data: rounded.data, count, width: rounded.shape[1]!, bits: keepsBits };
+}
+
+function requireNew(state: IndexState, ids: number[], count: number): void {
+  if (ids.length !== count) throw invalid('ids', `${count}, one per text`, `${ids.length}`);
+  const used = knownIds(state);
+  const seen = new Set<number>();
+  ids.forEach((id, i) => {
+    if (used.has(id) || seen.has(id)) throw invalid(`ids[${i}]`, 'an id that is not in use', `${id}`);
+    seen.add(id);
+  });
+}
+
+/** Removes texts by their ids; see `TextIndex.remove`. */
+export function removeTexts(state: IndexState, given: readonly number[]): void {
+  const removed = new Set(readIds(given, 'ids'));
+  const ids = rowIds(state);
+  const kept = Uint32Array.from(ids.keys()).filter((row) => !removed.has(ids[row]!));
+  if (ids.length - kept.length < removed.size) {
+    const all = knownIds(state);
+    const unknown = [...removed].find((id) => !all.has(id));
+    throw invalid('ids', 'ids of texts in the index', `${unknown}`, 'NOT_FOUND');
+  }
+  const { rows, norms, signs, texts } = state;
+  keepRows(rows.data, rows.width, kept);
+  if (!rows.bits) keepRows(norms, 1, kept);
+  if (signs) keepRows(signs, Math.ceil(rows.width / 8), kept);
+  state.ids = keepRows(ids, 1, kept);
+  kept.forEach((row, at) => {
+    texts[at] = texts[row]!;
+  });
+  rows.count = texts.length = kept.length;
+  for (const id of removed) known.get(state)?.delete(id);
+}
+
+/** `array`, of which `used` entries are in use, with `more` after them; if there is no room, a larger copy. */
+function appended<A extends Rows['data'] | Float64Array>(array: A, used: number, more: A): A {
+  const end = used + more.length;
+  let out = array;
+  if (end > array.length) {
+    out = new (array.constructor as new (length: number) => A)(Math.max(end, Math.ceil(1.25 * used)));
+    out.set(array.subarray(0, used));
+  }
+  out.set(more, used);
+  return out;
+}
+
+/** Moves the rows `kept`, ascending, to the front. */
+function keepRows<A extends Rows['data'] | Float64Array>(array: A, width: number, kept: Uint32Array): A {
+  kept.forEach((row, at) => {
+    if (row > at) array.copyWithin(at * width, row * width, (row + 1) * width);
+  });
+  return array;
+}
+
+/** The file of an index; see `TextIndex.save`. */
+export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
+  const { texts, model, ids } = state;
+  const count = texts.length;
+  return guarded('save', () => {
+    const bytes = encoded(texts);
+    const lengths = Uint32Array.from(texts, ({ length }) => length);
+    // In the order of their alignment.
+    const tensors = [
+      { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
+      ...vectorTensors(state),
+      { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
+    ];
+    if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });
+    return writeSafetensors(tensors, { heed_index: '1', ...(model !== null && { model }) });
+  });
+}
+
+/** The texts in UTF-8, one after the other, encoded in blocks, as no string can hold all. */
+function encoded(texts: readonly string[]): Uint8Array {
+  const blocks: Uint8Array[] = [];
+  for (let at = 0; at < texts.length; at += 1024)
+    blocks.push(new TextEncoder().encode(texts.slice(at, at + 1024).join('')));
+  return concatenate(Uint8Array, blocks);
+}
