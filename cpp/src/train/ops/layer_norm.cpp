@@ -20,7 +20,9 @@ struct Statistics {
 Statistics statisticsOf(const float* x, Index width, float eps) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
+  const float mean = x[0] + sumOver(
+                                width, [first](const auto& a) { return a - first; }, x) /
+                                count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -72,11 +74,14 @@ void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& 
     float* d = dy.data() + t * width;
     const Statistics statistics = statisticsOf(row, width, eps);
     affine.add(row, d, statistics);
-    if (weight) transform<4>(width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
+    if (weight)
+      transform<4>(
+          width, d, [](const auto& a, const auto& b) { return a * b; }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = sumOver(width, [](const auto& a) { return a; }, d);
-    const float gn =
-        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = sumOver(
+        width, [](const auto& a) { return a; }, d);
+    const float gn = sumOver(
+        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(
@@ -89,17 +94,22 @@ void layerNormGradient(const Matrix& x, const float* weight, float eps, Matrix& 
 }  // namespace
 
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
-  Matrix y(x.rows(), layer.options().normalized_shape);
-  layer.forward(x.value(), y.view());
+  const auto value = [&layer, kept = x.shared()] {
+    Matrix y(kept->rows(), layer.options().normalized_shape);
+    layer.forward(kept->values(), y.view());
+    return y;
+  };
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
-  return graph.record(std::move(y), {x}, trains,
-                      [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
-                        float *dweight = nullptr, *dbias = nullptr;
-                        pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
-                        pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
-                        layerNormGradient(*kept, layer.weight(), layer.options().eps, gradient, dweight, dbias);
-                        pass.give(node, std::move(gradient));
-                      });
+  return graph
+      .record(value(), {x}, trains,
+              [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+                float *dweight = nullptr, *dbias = nullptr;
+                pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
+                pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
+                layerNormGradient(*kept, layer.weight(), layer.options().eps, gradient, dweight, dbias);
+                pass.give(node, std::move(gradient));
+              })
+      .recomputedBy(value);
 }
 
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps) {
