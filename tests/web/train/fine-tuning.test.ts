@@ -38,6 +38,23 @@ function changed(before: Record<string, number[]>, after: Record<string, number[
 }
 
 describe('trainClassifier with the encoder', () => {
+  it.each([
+    { copies: 1, batchSize: 16, steps: 10 },
+    { copies: 1, batchSize: 1, steps: 60 },
+    { copies: 3, batchSize: 1, steps: 90 },
+  ])('takes about 60 steps, in 3 to 10 epochs: $steps', async ({ copies, batchSize, steps }) => {
+    const stop = new AbortController();
+    const told: number[] = [];
+    const onStep = (progress: { steps: number }) => {
+      told.push(progress.steps);
+      stop.abort();
+    };
+    const all = Array.from({ length: copies }, () => examples).flat();
+    const options = { train: 'full', head: 'sentence', batchSize, seed: 1, signal: stop.signal, onStep } as const;
+    await expect(heed.trainClassifier(await tiny(), all, options)).rejects.toMatchObject({ name: 'AbortError' });
+    expect(told).toEqual([steps]);
+  });
+
   it('trains all parameters that the vectors depend on', async () => {
     const model = await tiny();
     const before = stateOf(model);

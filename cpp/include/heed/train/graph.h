@@ -185,12 +185,28 @@ struct Node {
   bool leaf = false;
 };
 
+/// Computes a value again, from what its operation keeps for its own gradient anyway.
+struct Recomputation {
+  Recomputation() = default;
+  Recomputation(const Recomputation&) = delete;
+  Recomputation& operator=(const Recomputation&) = delete;
+  virtual ~Recomputation() = default;
+  virtual Matrix run() const = 0;
+};
+
 /// The value of an operation (or a leaf) and its place in the graph. Copies share both.
 class Variable {
  public:
   Variable() = default;
   Variable(std::shared_ptr<const Matrix> value, std::shared_ptr<Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
+  /// The same value; a backward function that reads it calls `f`, a function Matrix() that returns it, instead of
+  /// keeping it. For values that are cheap to compute, where what `f` captures is kept for a gradient anyway.
+  template <class F>
+  Variable recomputedBy(F f) && {
+    if (node_) recomputation_ = std::make_shared<const Holder<F>>(std::move(f));
+    return std::move(*this);
+  }
 
   explicit operator bool() const { return value_ != nullptr; }
   Index rows() const { return value_->rows(); }
@@ -202,8 +218,33 @@ class Variable {
   bool needsGradient() const { return node_ != nullptr; }
 
  private:
+  friend class Kept;
+  template <class F>
+  struct Holder final : Recomputation {
+    explicit Holder(F&& f) : function(std::move(f)) {}
+    Matrix run() const override { return function(); }
+    F function;
+  };
+
   std::shared_ptr<const Matrix> value_;
   std::shared_ptr<Node> node_;
+  std::shared_ptr<const Recomputation> recomputation_;
+};
+
+/// A value that a backward function reads: kept, or computed again when it is read.
+class Kept {
+ public:
+  Kept() = default;
+  explicit Kept(const Variable& v) : value_(v.recomputation_ ? nullptr : v.value_), recomputation_(v.recomputation_) {}
+
+  explicit operator bool() const { return value_ || recomputation_; }
+  std::shared_ptr<const Matrix> value() const {
+    return value_ ? value_ : std::make_shared<const Matrix>(recomputation_->run());
+  }
+
+ private:
+  std::shared_ptr<const Matrix> value_;
+  std::shared_ptr<const Recomputation> recomputation_;
 };
 
 /// What operations record into, and the parameters whose gradients are wanted.

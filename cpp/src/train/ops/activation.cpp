@@ -76,23 +76,17 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
       std::copy_n(dy, count, dx);
       return;
     case Activation::kRelu:
-      return transform<4>(
-          count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
+      return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
     case Activation::kGelu:
-      return transform<4>(
-          count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
+      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
     case Activation::kGeluTanh:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
     case Activation::kTanh:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
     case Activation::kSigmoid:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
     case Activation::kSilu:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
   }
 }
 
@@ -110,39 +104,49 @@ void applyTo(const Matrix& x, Activation activation, Matrix& y) {
 
 Variable activate(Graph& graph, const Variable& x, Activation activation) {
   if (activation == Activation::kIdentity) return x;
-  Matrix y(x.rows(), x.cols());
-  applyTo(*x.shared(), activation, y);
-  return graph.record(
-      std::move(y), {x}, false, [kept = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
-        activationGradient(sizeOf(gradient), kept->data(), gradient.data(), gradient.data(), activation);
-        pass.give(node, std::move(gradient));
-      });
+  const auto value = [kept = x.shared(), activation] {
+    Matrix y(kept->rows(), kept->cols());
+    applyTo(*kept, activation, y);
+    return y;
+  };
+  return graph
+      .record(value(), {x}, false,
+              [kept = x.shared(), node = x.node(), activation](Matrix& gradient, Backward& pass) {
+                activationGradient(sizeOf(gradient), kept->data(), gradient.data(), gradient.data(), activation);
+                pass.give(node, std::move(gradient));
+              })
+      .recomputedBy(value);
 }
 
 Variable gate(Graph& graph, const Variable& x, Activation activation, bool second) {
   if (x.cols() % 2 != 0) refuseShape("x", "an even number of columns", Shape{x.rows(), x.cols()});
   const Index width = x.cols() / 2, first_a = second ? width : 0, first_b = width - first_a;
-  Matrix y(x.rows(), width);
-  y.view() = x.value().middleCols(first_a, width);
-  heed::activate(y.data(), sizeOf(y), activation);
-  y.view().array() *= x.value().middleCols(first_b, width).array();
-  return graph.record(std::move(y), {x}, false,
-                      [kept = x.shared(), node = x.node(), activation, first_a, first_b](Matrix& dy, Backward& pass) {
-                        const Index columns = dy.cols();
-                        Matrix dx(kept->rows(), kept->cols());
-                        for (Index t = 0; t < dx.rows(); ++t) {
-                          const float *row = kept->data() + t * 2 * columns, *a = row + first_a, *b = row + first_b;
-                          float *dx_row = dx.data() + t * 2 * columns, *da = dx_row + first_a, *db = dx_row + first_b;
-                          const float* out = dy.data() + t * columns;
-                          const auto product = [](const auto& p, const auto& q) { return p * q; };
-                          std::copy_n(a, columns, db);
-                          heed::activate(db, columns, activation);
-                          transform<4>(columns, db, product, db, out);
-                          transform<4>(columns, da, product, b, out);
-                          activationGradient(columns, a, da, da, activation);
-                        }
-                        pass.give(node, std::move(dx));
-                      });
+  const auto value = [kept = x.shared(), activation, width, first_a, first_b] {
+    Matrix y(kept->rows(), width);
+    y.view() = kept->values().middleCols(first_a, width);
+    heed::activate(y.data(), sizeOf(y), activation);
+    y.view().array() *= kept->values().middleCols(first_b, width).array();
+    return y;
+  };
+  return graph
+      .record(value(), {x}, false,
+              [kept = x.shared(), node = x.node(), activation, first_a, first_b](Matrix& dy, Backward& pass) {
+                const Index columns = dy.cols();
+                Matrix dx(kept->rows(), kept->cols());
+                for (Index t = 0; t < dx.rows(); ++t) {
+                  const float *row = kept->data() + t * 2 * columns, *a = row + first_a, *b = row + first_b;
+                  float *dx_row = dx.data() + t * 2 * columns, *da = dx_row + first_a, *db = dx_row + first_b;
+                  const float* out = dy.data() + t * columns;
+                  const auto product = [](const auto& p, const auto& q) { return p * q; };
+                  std::copy_n(a, columns, db);
+                  heed::activate(db, columns, activation);
+                  transform<4>(columns, db, product, db, out);
+                  transform<4>(columns, da, product, b, out);
+                  activationGradient(columns, a, da, da, activation);
+                }
+                pass.give(node, std::move(dx));
+              })
+      .recomputedBy(value);
 }
 
 }  // namespace heed::train

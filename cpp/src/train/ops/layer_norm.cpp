@@ -23,10 +23,7 @@ struct Statistics {
 Statistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = rms ? 0
-                         : x[0] + sumOver(
-                                      width, [first](const auto& a) { return a - first; }, x) /
-                                      count;
+  const float mean = rms ? 0 : x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -81,15 +78,11 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
     float* d = dy.data() + t * width;
     const Statistics statistics = statisticsOf(row, width, o.eps, o.rms);
     affine.add(row, d, statistics);
-    if (weight)
-      transform<4>(
-          width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
+    if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = o.rms ? 0
-                          : sumOver(
-                                width, [](const auto& a) { return a; }, d);
-    const float gn = sumOver(
-        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = o.rms ? 0 : sumOver(width, [](const auto& a) { return a; }, d);
+    const float gn =
+        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(
@@ -107,18 +100,23 @@ Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
 }
 
 Variable normalizeHeads(Graph& graph, const LayerNorm& layer, const Variable& x) {
-  const Index width = layer.options().normalized_shape, rows = x.rows() * x.cols() / width;
-  Matrix y(x.rows(), x.cols());
-  layer.forward(view(x.shared()->data(), rows, width), view(y.data(), rows, width));
+  const auto value = [&layer, kept = x.shared()] {
+    const Index width = layer.options().normalized_shape, rows = kept->rows() * kept->cols() / width;
+    Matrix y(kept->rows(), kept->cols());
+    layer.forward(view(kept->data(), rows, width), view(y.data(), rows, width));
+    return y;
+  };
   const bool trains = graph.requiresGradient(layer.weight()) || graph.requiresGradient(layer.bias());
-  return graph.record(std::move(y), {x}, trains,
-                      [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
-                        float *dweight = nullptr, *dbias = nullptr;
-                        pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
-                        pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
-                        normGradient(*kept, layer.weight(), layer.options(), gradient, dweight, dbias);
-                        pass.give(node, std::move(gradient));
-                      });
+  return graph
+      .record(value(), {x}, trains,
+              [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+                float *dweight = nullptr, *dbias = nullptr;
+                pass.addToParameter(layer.weight(), [&](MatrixView d, Index) { dweight = d.data(); });
+                pass.addToParameter(layer.bias(), [&](MatrixView d, Index) { dbias = d.data(); });
+                normGradient(*kept, layer.weight(), layer.options(), gradient, dweight, dbias);
+                pass.give(node, std::move(gradient));
+              })
+      .recomputedBy(value);
 }
 
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps) {

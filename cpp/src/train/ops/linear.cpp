@@ -35,20 +35,22 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
   const RowStorage* weight = &layer.weight();
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
   // X is kept only if the weight's gradient needs it.
-  const auto kept = graph.requiresGradient(weight) ? x.shared() : nullptr;
+  const Kept kept = graph.requiresGradient(weight) ? Kept(x) : Kept();
   const auto backward = [&layer, kept, input = x.node()](Matrix& dz, Backward& pass) {
     Context& context = pass.context();
-    pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
-      inputGradient(dz.values(), layer.weight(), out, residual, context);
-    });
     if (kept) {
+      const auto in = kept.value();
       pass.addToParameter(static_cast<const RowStorage*>(&layer.weight()), [&](MatrixView dw, Index first) {
-        addWeightGradient(columnsOf(dz, first, dw.rows()), kept->values(), dw, context);
+        addWeightGradient(columnsOf(dz, first, dw.rows()), in->values(), dw, context);
       });
     }
     // Vectors are stored as one column.
     pass.addToParameter(layer.bias(), [&](MatrixView db, Index first) {
       addBiasGradient(columnsOf(dz, first, db.rows()), heed::view(db.data(), 1, db.size()));
+    });
+    // Last, when an X that was computed again has been freed.
+    pass.add(input, [&](MatrixView out, const ConstMatrixView* residual) {
+      inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
   };
   Variable y = graph.record(std::move(z), {x}, trains, backward);
@@ -62,7 +64,7 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
   heed::linear(x.value(), weight.value(), bias ? bias.shared()->data() : nullptr, Activation::kIdentity, z.view(),
                graph.context());
   // Each factor is kept only for the gradient of the other.
-  const auto kept_x = weight.needsGradient() ? x.shared() : nullptr;
+  const Kept kept_x = weight.needsGradient() ? Kept(x) : Kept();
   const auto kept_weight = x.needsGradient() ? weight.shared() : nullptr;
   const Variable result = graph.record(
       std::move(z), {x, weight, bias}, false,
@@ -73,7 +75,7 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
         });
         pass.add(weight, [&](MatrixView out, const ConstMatrixView* residual) {
           if (!residual) out.setZero();
-          addWeightGradient(dz.values(), kept_x->values(), out, context);
+          addWeightGradient(dz.values(), kept_x.value()->values(), out, context);
         });
         pass.add(bias, [&](MatrixView out, const ConstMatrixView* residual) {
           if (!residual) out.setZero();

@@ -43,7 +43,7 @@ export interface ClassifierOptions extends CheckpointOptions {
    * have; transformers loads them. 'auto' (the default): 'family' if the checkpoint has those layers for the same labels, else 'sentence'.
    */
   head?: 'auto' | 'sentence' | 'family';
-  /** How often all examples are gone through. Default: 100 for the head, 10 if the encoder is trained. */
+  /** How often all examples are gone through. Default: 100 for the head; if the encoder is trained, for about 60 steps, but 3 to 10 times. */
   epochs?: number;
   /** Examples per step. Default 16. */
   batchSize?: number;
@@ -248,7 +248,7 @@ async function trainEncoder(
       module: encoder,
       part: (indices) => indices.map((i) => ({ text: all.texts[i]!, pair: all.textPairs?.[i] })),
       groups: encoder.groups(rate, weightDecay ?? ENCODER.weightDecay),
-      epochs: options.epochs ?? ENCODER.epochs,
+      epochs: options.epochs ?? encoderEpochs(data.trained.length, options.batchSize),
       measured: () => {
         const some = subset(all, held);
         return model.embed(some.texts, { ...inputOf(model, frozen.head), textPairs: some.textPairs });
@@ -263,7 +263,11 @@ async function trainEncoder(
 }
 
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
-const ENCODER = { epochs: 10, lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
+const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
+
+/** The head is fitted already: more steps learn little more of it, and forget what the encoder knew. */
+const encoderEpochs = (count: number, batchSize: number): number =>
+  Math.min(10, Math.max(3, Math.round(60 / Math.ceil(count / batchSize))));
 
 /** What is fitted, and to what. */
 interface Fitting {
