@@ -24,7 +24,9 @@ struct Rows {
   }
 
   static int index(Index r, Index k) { return static_cast<int>((3 * r + k) % 16); }
-  static float scale(Index r, Index g) { return (g % 2 == 0 ? 1.0F : -1.0F) * std::ldexp(1.0F, static_cast<int>(g - r)); }
+  static float scale(Index r, Index g) {
+    return (g % 2 == 0 ? 1.0F : -1.0F) * std::ldexp(1.0F, static_cast<int>(g - r));
+  }
   static float value(Index r, Index k) { return scale(r, k / 32) * static_cast<float>(kLevels[index(r, k)]); }
 
   Index width;
