@@ -71,6 +71,7 @@ export {
   masks,
   type RelativeBiasOptions,
 } from './masks.js';
+export type { Loss } from './models/folder-loss.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';
@@ -94,7 +95,8 @@ export type {
   TokenizeResult,
   Workers,
 } from './models/model.js';
-export type { Loss, Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
+export type { Pruned, PruneLoss, PruneOptions, PruneReport } from './models/prune.js';
+export type { Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
 export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export { type SparseVector, sparseDot } from './models/sparse.js';

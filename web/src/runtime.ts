@@ -22,6 +22,7 @@ import { type FromPretrainedOptions, fromPretrained } from './models/from-pretra
 import type { Inspection, InspectOptions } from './models/inspect.js';
 import { maxSim } from './models/max-sim.js';
 import type { PretrainedModel } from './models/model.js';
+import type { Pruned, PruneOptions } from './models/prune.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import {
   type Build,
@@ -194,6 +195,21 @@ export class Heed extends Functions {
     void this.#runtime.core;
     const { quantize } = await import('./models/folder-tools.js');
     return quantize(this.#runtime, source, options);
+  }
+
+  /**
+   * A model's folder without the rows of its vocabulary that a corpus does not need. The vectors of the corpus's texts are the same, bit for bit, which is checked; words of other texts
+   * may become the tokenizer's unknown token. Folders that `quantize` has written can be pruned, too.
+   *
+   * @example
+   * const { files, report } = await heed.prune(source, { keep: ['a cat', 'a dog'] });
+   * const model = await heed.fromPretrained(files);
+   * @throws HeedError UNSUPPORTED for a folder without tokenizer.json or whose tokenizer cannot be pruned, INVALID_ARGUMENT for an empty corpus or an `out` that exists, and as `fromPretrained`
+   */
+  async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
+    void this.#runtime.core;
+    const { prune } = await import('./models/folder-tools.js');
+    return prune(this.#runtime, source, options);
   }
 
   /**

@@ -205,6 +205,23 @@ test('heed quantize writes a new folder and reports the loss', async () => {
 });
 
 // Windows has neither.
+test('heed prune writes a new folder and reports the loss', async () => {
+  const [out, corpus] = [path('pruned'), path('corpus.txt')];
+  writeFileSync(corpus, 'the quick fox\na x\n');
+  const pruned = await run(['prune', folder, '--keep', corpus, '--out', out, '--texts', path('texts.txt')]);
+  expect(pruned.err).not.toContain('heed:');
+  expect(pruned.out).toMatch(/before .* bytes, 80 words\nafter .* bytes, \d\d words in .*pruned\n/);
+  expect(pruned.out).toMatch(
+    /corpus +2 texts with the same vectors\nunknown +[\d.]+ % of the tokens, [\d.]+ % before\n/,
+  );
+  expect((await run(['inspect', out])).out).toMatch(/missing .*modules\.json/);
+  writeFileSync(corpus, '');
+  expect(await run(['prune', folder, '--keep', corpus, '--out', path('none')])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('expected at least one text, got none'),
+  });
+});
+
 describe.skipIf(process.platform === 'win32')('heed quantize leaves nothing behind', () => {
   const left = () => readdirSync(folder).filter((name) => name.startsWith('unfinished'));
 
@@ -275,7 +292,7 @@ test('the commands of the documentation have the options that they show', async 
   );
   const names = [...new Set(shown.map(([name]) => name))];
   expect(names.sort()).toEqual([
-    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'quantize'],
+    ...['classify', 'completion', 'doctor', 'embed', 'evaluate', 'help', 'index', 'inspect', 'prune', 'quantize'],
     ...['search', 'train classifier', 'train embedding'],
   ]);
   const help = new Map(
@@ -328,7 +345,7 @@ test.each([
 test.each([
   [
     ['nope'],
-    "command: expected one of embed, search, classify, index, quantize, train, evaluate, inspect, doctor, completion, help, got 'nope'",
+    "command: expected one of embed, search, classify, index, quantize, prune, train, evaluate, inspect, doctor, completion, help, got 'nope'",
   ],
   [['serch', 'fox'], "got 'serch' (Did you mean search?)"],
   [['embed', '--otu', 'x'], "unknown option '--otu' (Did you mean --out?)"],

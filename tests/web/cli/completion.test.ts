@@ -18,7 +18,7 @@ describe('candidates', () => {
   test('commands', async () => {
     const all = await candidates('');
     expect(all).toEqual(expect.arrayContaining(['embed', 'search', 'classify', 'index', 'inspect', 'doctor', 'help']));
-    expect(all).toEqual(expect.arrayContaining(['quantize', 'train', 'evaluate']));
+    expect(all).toEqual(expect.arrayContaining(['quantize', 'prune', 'train', 'evaluate']));
     expect(all).not.toContain('complete'); // only scripts call it
     expect(await candidates('s')).toEqual(['search']);
     expect(await candidates('help', 'ins')).toEqual(['inspect']);

@@ -10,6 +10,7 @@ import { addEvaluate } from './commands/evaluate.js';
 import { addHelp } from './commands/help.js';
 import { addInspect } from './commands/inspect.js';
 import { addIndex } from './commands/make-index.js';
+import { addPrune } from './commands/prune.js';
 import { addQuantize } from './commands/quantize.js';
 import { addSearch } from './commands/search.js';
 import { addTrain } from './commands/train.js';
@@ -44,7 +45,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.`,
   .exitOverride();
 
 const subcommands = [
-  ...[addEmbed, addSearch, addClassify, addIndex, addQuantize, addTrain, addEvaluate, addInspect, addDoctor],
+  ...[addEmbed, addSearch, addClassify, addIndex, addQuantize, addPrune, addTrain, addEvaluate, addInspect, addDoctor],
   ...[addCompletion, addHelp],
 ];
 for (const add of subcommands) add(program);

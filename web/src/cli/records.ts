@@ -188,3 +188,10 @@ export function csvRows(text: AsyncIterable<string>): Parser {
   const parser = parse({ bom: true, record_delimiter: ['\r\n', '\n'], relax_column_count: true, relax_quotes: true });
   return pipeline(text, parser, () => {}); // errors reach the reader of the parser
 }
+
+/** The texts of a file of lines, .jsonl or .csv. */
+export async function allTexts(file: string): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const text of new Input([file], { field: 'text' }).texts()) texts.push(text);
+  return texts;
+}

@@ -10,5 +10,6 @@ export { packError } from '../worker/protocol.js';
 export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
 export { embedTokens, withResidual } from './late-interaction.js';
+export { prune } from './prune.js';
 export { quantize } from './quantize.js';
 export { addTexts, readIndex, removeTexts, saveIndex } from './text-index-changes.js';

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type Heed, type Loss, load, type QuantizeOptions } from '../../index.js';
 import { addExamples, addJson, choice } from '../options.js';
 import { Progress } from '../progress.js';
-import { Input } from '../records.js';
+import { allTexts } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
@@ -60,11 +60,4 @@ async function quantized(heed: Heed, folder: string, options: QuantizeOptions) {
   using progress = new Progress('quantizing', 'bytes');
   const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
   return (await heed.quantize(folder, { ...options, onProgress })).report;
-}
-
-/** The texts of a file of lines, .jsonl or .csv. */
-async function allTexts(file: string): Promise<string[]> {
-  const texts: string[] = [];
-  for await (const text of new Input([file], { field: 'text' }).texts()) texts.push(text);
-  return texts;
 }

@@ -1,0 +1,64 @@
+/** `heed prune`: a model's folder without the words that a corpus does not need. */
+import type { Command } from 'commander';
+import { type Heed, load, type PruneOptions } from '../../index.js';
+import { addExamples, addJson } from '../options.js';
+import { Progress } from '../progress.js';
+import { allTexts } from '../records.js';
+import { stoppable } from '../signals.js';
+import { printJson, printTable } from '../terminal.js';
+
+interface Options {
+  keep: string;
+  out: string;
+  texts?: string;
+  json?: boolean;
+}
+
+export function addPrune(program: Command): void {
+  const command = program
+    .command('prune <folder>')
+    .description("write a model's folder without the words that a corpus does not need")
+    .requiredOption('--keep <file>', 'the corpus: texts whose vectors stay the same, bit for bit')
+    .requiredOption('--out <folder>', 'a new folder')
+    .option('--texts <file>', 'other texts, on which to report unknown tokens and the cosine of the vectors');
+  addJson(command, 'the report as one line of JSON');
+  addExamples(
+    command,
+    'heed prune ./model --keep corpus.txt --out ./model-pruned',
+    'heed prune ./model-int8 --keep corpus.txt --out ./model-small --texts queries.txt',
+  ).action((folder: string, options: Options) =>
+    stoppable(
+      (signal) => prune(folder, options, signal),
+      () => 'nothing was written',
+    ),
+  );
+}
+
+async function prune(folder: string, { keep, out, texts: file, json }: Options, signal: AbortSignal): Promise<void> {
+  const corpus = await allTexts(keep);
+  const texts = file === undefined ? undefined : await allTexts(file);
+  using heed = await load();
+  const report = await pruned(heed, folder, { keep: corpus, out, texts, signal });
+  if (json) return printJson(report);
+  const number = (count: number) => count.toLocaleString('en');
+  const percent = (share: number) => `${(100 * share).toFixed(2)} %`;
+  const { rows, loss, leftOut } = report;
+  printTable([
+    ['before', `${number(report.bytesBefore)} bytes, ${number(rows.before)} words`],
+    ['after', `${number(report.bytesAfter)} bytes, ${number(rows.after)} words in ${out}`],
+    ['left out', leftOut.join(', ') || 'nothing'],
+    ['corpus', `${number(corpus.length)} texts with the same vectors`],
+    ...(loss
+      ? ([
+          ['unknown', `${percent(loss.unknown.after)} of the tokens, ${percent(loss.unknown.before)} before`],
+          ['cosine', `mean ${loss.mean.toFixed(5)}, worst ${loss.worst.toFixed(5)} (${loss.text.slice(0, 60)})`],
+        ] as [string, string][])
+      : []),
+  ]);
+}
+
+async function pruned(heed: Heed, folder: string, options: PruneOptions) {
+  using progress = new Progress('pruning', 'bytes');
+  const onProgress = ({ done, total }: { done: number; total: number }) => progress.update(done, done / total);
+  return (await heed.prune(folder, { ...options, onProgress })).report;
+}
