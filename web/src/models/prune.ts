@@ -12,7 +12,7 @@ import { textFamilyOf, parameterRowsOf } from './families.js';
 import { type Loss, lossOf } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
-import { type PlannedTensor, planWeights, type RewrittenFile, totalsOf, writeFolder } from './rewrite.js';
+import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
 import { makeYield } from './run.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { openTable, STATIC } from './static-embedding.js';
@@ -44,7 +44,7 @@ export interface PruneReport {
   /** Rows of the table of words before and after. */
   rows: { before: number; after: number };
   /** Every file that was written: its bytes before and after. */
-  files: RewrittenFile[];
+  files: { path: string; before: number; after: number }[];
   bytesBefore: number;
   bytesAfter: number;
   /** Files with a vocabulary for other programs, which would be wrong, and weights for them: not written. */

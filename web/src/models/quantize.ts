@@ -15,7 +15,7 @@ import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { embedded, type Loss, lossOf } from './folder-loss.js';
-import { type Form, type Plan, planWeights, type RewrittenFile, totalsOf, writeFolder } from './rewrite.js';
+import { type Form, type Plan, planWeights, totalsOf, writeFolder } from './rewrite.js';
 import { makeYield } from './run.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
@@ -38,7 +38,7 @@ export interface QuantizeOptions {
 
 export interface QuantizeReport {
   /** Every file that was written: its bytes before (0: new) and after. */
-  files: RewrittenFile[];
+  files: { path: string; before: number; after: number }[];
   bytesBefore: number;
   bytesAfter: number;
   /** Tensors in each form; the others are as they were. */
