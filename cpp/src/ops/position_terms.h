@@ -31,9 +31,10 @@ class PositionTerms {
     auto* words = arena.take<uint32_t>(kMaxQueries * width);
     for (Index b = 0, blocks = queryBlocks(key.rows()); b < blocks; ++b) {
       const Index begin = evenPart(key.rows(), blocks, b), count = evenPart(key.rows(), blocks, b + 1) - begin;
-      multiply(view(key.data() + begin * key.outerStride(), count, width, key.outerStride()), position_queries,
-               view(key_terms_->data() + begin * key_terms_->outerStride(), count, paddedColumns(),
-                    key_terms_->outerStride()),
+      const Range columns = columnsFor(offset_ - (begin + count - 1), offset_ + num_queries - 1 - begin);
+      multiply(view(key.data() + begin * key.outerStride(), count, width, key.outerStride()), position_queries, columns,
+               view(key_terms_->data() + begin * key_terms_->outerStride() + columns.begin, count,
+                    paddedColumns() - columns.begin, key_terms_->outerStride()),
                words);
     }
   }
@@ -43,15 +44,18 @@ class PositionTerms {
            uint32_t* words, Arena& arena) const {
     if (!key_terms_) return;
     const Arena::Scope scope(arena);
-    const MatrixView query_terms = arena.matrix(query.rows(), paddedColumns());
-    multiply(query, position_keys_, query_terms, words);
+    const Index last = offset_ + first + query.rows() - 1;
+    const Range columns = columnsFor(offset_ + first - (key_terms_->rows() - 1), last);
+    const MatrixView query_terms = arena.matrix(query.rows(), paddedColumns() - columns.begin);
+    multiply(query, position_keys_, columns, query_terms, words);
     for (Index r = 0; r < query.rows(); ++r) {
       const Index position = offset_ + first + r;
       const float* own = query_terms.data() + r * query_terms.outerStride();
       float* row_scores = scores.data() + r * scores.outerStride();
       visible.forEach([&](Index key, Index column) {
         const Index at = index(position - key);
-        row_scores[column] += scale * (own[at] + key_terms_->data()[key * key_terms_->outerStride() + at]);
+        row_scores[column] +=
+            scale * (own[at - columns.begin] + key_terms_->data()[key * key_terms_->outerStride() + at]);
       });
     }
   }
@@ -69,8 +73,12 @@ class PositionTerms {
     return positions_->rows[most + std::clamp(distance, -most, most)];
   }
   Index paddedColumns() const { return (position_keys_.columns + 7) / 8 * 8; }
-  static void multiply(ConstMatrixView a, const Panels& panels, MatrixView out, uint32_t* words) {
-    const Range depth{0, panels.depth}, columns{0, panels.columns};
+  /// The columns for all distances from `least` to `greatest`, in whole column panels.
+  Range columnsFor(Index least, Index greatest) const {
+    return {index(least) / 8 * 8, std::min(position_keys_.columns, (index(greatest) / 8 + 1) * 8)};
+  }
+  static void multiply(ConstMatrixView a, const Panels& panels, Range columns, MatrixView out, uint32_t* words) {
+    const Range depth{0, panels.depth};
     std::array<float, kMaxQueries> ones;
     ones.fill(1);
     multiplyRowBlock(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
