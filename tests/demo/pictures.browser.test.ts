@@ -3,15 +3,11 @@ import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { load, semanticSearch } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bytesOf, fixture } from '../web/models/fixtures';
 import { tinyClip } from '../web/models/tiny';
 import { openSite, type Site, visit } from './site';
-
-/** Written by the tests, to look at. */
-const screenshots = fileURLToPath(new URL('../../build/tests/screenshots', import.meta.url));
 
 let site: Site;
 let clip: string;
@@ -98,7 +94,6 @@ describe('pictures', () => {
         .evaluateAll((all) => all.map((img) => (img as HTMLImageElement).naturalWidth)),
     ).toEqual(new Array(6).fill(width));
 
-    await page.locator('.pictures').screenshot({ path: join(screenshots, 'pictures.png') });
     expect(complaints).toEqual([]);
   });
 
@@ -122,7 +117,6 @@ describe('pictures', () => {
     expect(violations).toEqual([]);
     await page.setViewportSize({ width: 360, height: 740 });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
-    await page.locator('.pictures').screenshot({ path: join(screenshots, 'pictures-phone.png') });
     expect(complaints).toEqual([]);
     await context.close();
   });
