@@ -13,7 +13,7 @@ const kBrotliBudget = 122_000;
 const kThreadsBudget = 8_000;
 // The same of heed/train, without what it loads when a pretrained model is taught.
 const kTrainBrotliBudget = 198_000;
-// What heed/train loads in addition when a pretrained model is taught, inspected or quantized.
+// What heed/train loads in addition when a pretrained model is taught, inspected or quantized, or embeds images.
 const kLateTrainBudget = 30_500;
 // What `npm install` writes to disk, without the model.
 const kUnpackedBudget = 2_680_000;

@@ -341,6 +341,7 @@ describe('bad input', () => {
       ],
       [changed('config.json', { vision_config: { ...vision, num_channels: 1 } }), 'num_channels'],
       [changed('config.json', { vision_config: 5 }), 'config.json: vision_config'],
+      [changed('config.json', { vision_config: { ...vision, hidden_size: 12 } }), 'vision_model.'],
       [changed('preprocessor_config.json', { resample: 1 }), 'resample'],
       [changed('preprocessor_config.json', { image_std: [1, 0, 1] }), 'image_std'],
       [changed('preprocessor_config.json', { size: { longest_edge: 20 } }), 'preprocessor_config.json: size'],

@@ -231,38 +231,29 @@ export class ImageTextEncoder implements RawEncoderModel {
         throw invalidFile(`tensor '${name}'`, `${expected}, as config.json says`, formatShape(tensor.shape));
       return shape ? { ...tensor, shape } : tensor;
     };
-    const dense = (name: string, inFeatures: number) => {
-      const weight = take(`${name}.weight`);
-      const outFeatures = weight.shape[0] ?? 0;
-      const tensors = {
-        name,
-        weight: take(`${name}.weight`, [outFeatures, inFeatures]),
-        bias: heads.get(`${name}.bias`),
-      };
-      return this.#owned(makeDense(this.#core, tensors, 'identity'));
+    /** Its width is that of the tensor, if none is given. */
+    const dense = (name: string, inFeatures: number, outFeatures = take(`${name}.weight`).shape[0] ?? 0) => {
+      const weight = take(`${name}.weight`, [outFeatures, inFeatures]);
+      return this.#owned(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
     };
     const norm = (name: string) => {
       const tensors = { name, weight: take(`${name}.weight`, [embedDim]), bias: take(`${name}.bias`, [embedDim]) };
       return this.#owned(makeNorm(this.#core, tensors, vision.eps));
     };
     const side = Math.floor(vision.image / patch);
-    this.#patch = dense(names.patch, 3 * patch * patch);
+    this.#patch = dense(names.patch, 3 * patch * patch, embedDim);
     if (names.classRow) this.#classRow = take(names.classRow, [embedDim]).data;
     this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
     if (names.firstNorm) this.#firstNorm = norm(names.firstNorm);
     this.#lastNorm = norm(names.lastNorm);
     if (names.projection) this.#projection = dense(names.projection, embedDim);
     this.#vectorWidth = names.projection ? take(`${names.projection}.weight`).shape[0]! : embedDim;
-    if (names.head) {
-      const pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
-      this.#pooling = pooling;
-    }
+    if (names.head)
+      this.#pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
     await this.#fold(take, signal);
     if (text) {
-      const weight = take(`${text.projection}.weight`);
       const bias = heads.get(`${text.projection}.bias`);
-      const [outFeatures = 0] = weight.shape;
-      const inFeatures = this.#config.embedDim;
+      const [outFeatures, inFeatures] = [this.#vectorWidth, this.#config.embedDim]; // one space with images
       const tensors = [take(`${text.projection}.weight`, [outFeatures, inFeatures]), ...(bias ? [bias] : [])];
       sentence.pooling = ['last'];
       sentence.layers = [
