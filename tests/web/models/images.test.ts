@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, semanticSearch } from 'heed';
+import { load as loadTraining } from 'heed/train';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, expectClose, fixture, fixtures } from './fixtures.js';
 import { template, tinyClip, withWords } from './tiny.js';
@@ -340,6 +341,7 @@ describe('bad input', () => {
       ],
       [changed('config.json', { vision_config: { ...vision, num_channels: 1 } }), 'num_channels'],
       [changed('config.json', { vision_config: 5 }), 'config.json: vision_config'],
+      [changed('config.json', { vision_config: { ...vision, hidden_size: 12 } }), 'vision_model.'],
       [changed('preprocessor_config.json', { resample: 1 }), 'resample'],
       [changed('preprocessor_config.json', { image_std: [1, 0, 1] }), 'image_std'],
       [changed('preprocessor_config.json', { size: { longest_edge: 20 } }), 'preprocessor_config.json: size'],
@@ -362,11 +364,29 @@ describe('bad input', () => {
   });
 });
 
+test('heed/train runs them, and refuses to train them', async () => {
+  const heed = await loadTraining();
+  const { folder, expected } = fixture('clip');
+  await expect(heed.fromPretrained(folder, { trainable: true })).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: "fromPretrained.trainable: expected a model of texts, got 'clip'",
+  });
+  using model = await heed.fromPretrained(folder);
+  expectClose(await model.embedImage(imagesOf('clip')), expected.get('image.vectors'), 'vectors');
+});
+
 test('inspect and quantize know the encoder of images', async () => {
   const heed = await load();
   const { folder } = fixture('siglip');
   const seen = await heed.inspect(folder);
-  expect(seen).toMatchObject({ family: 'siglip', problem: null, unusedTensors: ['logit_scale', 'logit_bias'] });
+  expect(seen).toMatchObject({
+    family: 'siglip',
+    problem: null,
+    hasImageEncoder: true,
+    missing: ['tokenizer.json: only token ids can be given'],
+    unusedTensors: ['logit_scale', 'logit_bias'],
+  });
+  expect(seen.files.map(({ path }) => path)).toContain('preprocessor_config.json');
   const { files, report } = await heed.quantize(folder);
   expect(report.int8).toContain('vision_model.encoder.layers.0.mlp.fc1.weight');
   using exact = await heed.fromPretrained(folder);

@@ -17,6 +17,7 @@ import { allocating, calling, formatShape, invalid, invalidFile } from '../error
 import { type ModelFolder, readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { Row } from '../models/input.js';
+import { makeYield } from '../models/run.js';
 import type { SentenceConfig } from '../models/sentence-transformers.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
 import type { TextTokenizer } from '../models/tokenizer.js';
@@ -230,38 +231,29 @@ export class ImageTextEncoder implements RawEncoderModel {
         throw invalidFile(`tensor '${name}'`, `${expected}, as config.json says`, formatShape(tensor.shape));
       return shape ? { ...tensor, shape } : tensor;
     };
-    const dense = (name: string, inFeatures: number) => {
-      const weight = take(`${name}.weight`);
-      const outFeatures = weight.shape[0] ?? 0;
-      const tensors = {
-        name,
-        weight: take(`${name}.weight`, [outFeatures, inFeatures]),
-        bias: heads.get(`${name}.bias`),
-      };
-      return this.#owned(makeDense(this.#core, tensors, 'identity'));
+    /** Its width is that of the tensor, if none is given. */
+    const dense = (name: string, inFeatures: number, outFeatures = take(`${name}.weight`).shape[0] ?? 0) => {
+      const weight = take(`${name}.weight`, [outFeatures, inFeatures]);
+      return this.#owned(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
     };
     const norm = (name: string) => {
       const tensors = { name, weight: take(`${name}.weight`, [embedDim]), bias: take(`${name}.bias`, [embedDim]) };
       return this.#owned(makeNorm(this.#core, tensors, vision.eps));
     };
     const side = Math.floor(vision.image / patch);
-    this.#patch = dense(names.patch, 3 * patch * patch);
+    this.#patch = dense(names.patch, 3 * patch * patch, embedDim);
     if (names.classRow) this.#classRow = take(names.classRow, [embedDim]).data;
     this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
     if (names.firstNorm) this.#firstNorm = norm(names.firstNorm);
     this.#lastNorm = norm(names.lastNorm);
     if (names.projection) this.#projection = dense(names.projection, embedDim);
     this.#vectorWidth = names.projection ? take(`${names.projection}.weight`).shape[0]! : embedDim;
-    if (names.head) {
-      const pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
-      this.#pooling = pooling;
-    }
-    this.#fold(take);
+    if (names.head)
+      this.#pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
+    await this.#fold(take, signal);
     if (text) {
-      const weight = take(`${text.projection}.weight`);
       const bias = heads.get(`${text.projection}.bias`);
-      const [outFeatures = 0] = weight.shape;
-      const inFeatures = this.#config.embedDim;
+      const [outFeatures, inFeatures] = [this.#vectorWidth, this.#config.embedDim]; // one space with images
       const tensors = [take(`${text.projection}.weight`, [outFeatures, inFeatures]), ...(bias ? [bias] : [])];
       sentence.pooling = ['last'];
       sentence.layers = [
@@ -291,36 +283,37 @@ export class ImageTextEncoder implements RawEncoderModel {
     return layer;
   }
 
-  /** quick_gelu(x) = silu(1.702 x) / 1.702 and the factors on the outputs of blocks, as factors on rows of weights. */
-  #fold(take: (name: string, shape?: number[]) => HeadTensor): void {
+  /** quick_gelu(x) = silu(1.702 x) / 1.702, and the factors on the outputs of blocks, as factors on rows of weights. */
+  async #fold(take: (name: string, shape?: number[]) => HeadTensor, signal: SignalLike): Promise<void> {
     const { vision, names } = this.about;
-    const scale = (module: RawModule, name: string, factorOf: (row: number) => number) => {
-      for (const [index, { name: own, shape }] of module.parameters().entries()) {
-        if (!own.endsWith(name)) continue;
+    const yieldToEventLoop = makeYield(signal);
+    const scale = async (module: RawModule, suffix: string, factorOf: (row: number) => number) => {
+      for (const [index, { name, shape }] of module.parameters().entries()) {
+        if (!name.endsWith(suffix)) continue;
+        await yieldToEventLoop();
         const values = module.readParameter(index);
         const width = values.length / shape[0]!;
-        for (let i = 0; i < values.length; i++) values[i]! *= factorOf(Math.floor(i / width));
-        module.writeParameter(
-          index,
-          0,
-          new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
-          'F32',
-          null,
-        );
+        for (let row = 0, i = 0; i < values.length; row++) {
+          const factor = factorOf(row);
+          for (const end = i + width; i < end; i++) values[i]! *= factor;
+        }
+        const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+        module.writeParameter(index, 0, bytes, 'F32', null);
       }
     };
     if (vision.quick) {
       for (const module of [...(this.#text ? [this.#text] : []), ...this.#layers]) {
-        for (const part of ['weight', 'bias']) scale(module, `linear1.${part}`, () => QUICK);
-        scale(module, 'linear2.weight', () => 1 / QUICK);
+        for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
+        await scale(module, 'linear2.weight', () => 1 / QUICK);
       }
     }
+    if (!names.layerScales) return;
     for (const [i, layer] of this.#layers.entries()) {
-      names.layerScales?.(i).forEach((name, block) => {
+      for (const [block, name] of names.layerScales(i).entries()) {
         const { data } = take(name, [vision.embedDim]);
         for (const part of ['weight', 'bias'])
-          scale(layer, `${block === 0 ? 'self_attn.out_proj' : 'linear2'}.${part}`, (row) => data[row]!);
-      });
+          await scale(layer, `${block === 0 ? 'self_attn.out_proj' : 'linear2'}.${part}`, (row) => data[row]!);
+      }
     }
   }
 

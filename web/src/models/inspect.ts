@@ -84,6 +84,8 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
   problem ??= sentenceProblem;
   await peek(folder, 'tokenizer_config.json', signal);
+  const hasImageEncoder = known?.family.images !== undefined;
+  if (hasImageEncoder) await peek(folder, 'preprocessor_config.json', signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
   const entries = await attempt(() => tensorsOf(folder, within, signal), []);
   const names = new Set(entries.map(({ name }) => name));
@@ -111,8 +113,8 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     encoder.reduce((sum, entry) => sum + bytes(entry) * count(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const missing = [
-    ...(hasTokenizer ? [] : ['tokenizer.json: only token ids can be given']),
-    ...(files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
+    ...(hasTokenizer || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
+    ...(hasImageEncoder || files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
       ? []
       : ['modules.json: the mean is used, and vectors are not normalized']),
     ...(entries.length > 0 ? [] : ['model.safetensors: the weights']),
@@ -132,6 +134,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     normalize: sentence?.normalize ?? false,
     prompts: sentence?.prompts ?? {},
     labels: labelsIn(settings!),
+    hasImageEncoder,
     files,
     download: { fp32: download, q8: download },
     memory: {

@@ -10,7 +10,7 @@ export function labelsIn(settings: Settings): string[] {
 
 /** `maxLength`: the number of tokens that texts are cut to; `parameterCount`: of the encoder's parameters. */
 export function modelConfig(
-  { config, settings, tokenizer, sentence, type, storage, unused }: LoadedModel,
+  { config, settings, tokenizer, family, sentence, type, storage, unused }: LoadedModel,
   dtype: 'fp32' | 'q8',
   maxLength: number,
   parameterCount: number,
@@ -33,6 +33,7 @@ export function modelConfig(
     labels: labelsIn(settings),
     problemType: (settings.get('problem_type') as string | undefined) ?? null,
     hasTokenizer: tokenizer !== null,
+    hasImageEncoder: family.images !== undefined,
     maskToken: tokenizer && (['[MASK]', '<mask>'].find((token) => tokenizer.idOf(token) !== undefined) ?? null),
     unusedTensors: unused,
   };

@@ -146,6 +146,8 @@ export interface ModelConfig {
   problemType: string | null;
   /** Whether texts can be given; without a tokenizer, only token ids. */
   hasTokenizer: boolean;
+  /** Whether images can be given to `embedImage`. */
+  hasImageEncoder: boolean;
   maskToken: string | null;
   /** Tensors of the file that the model does not use. */
   unusedTensors: string[];

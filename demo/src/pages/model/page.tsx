@@ -5,6 +5,7 @@ import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
 import { DocumentSection } from '../text/document/section';
 import { Sentences, Views } from '../text/explorer';
+import { PicturesSection } from './pictures/section';
 import { Source } from './source';
 import { documentSearch, explorer, failure, files, opened, progress, stop, stopped } from './state';
 
@@ -31,7 +32,8 @@ export function ModelPage() {
         </Notice>
       )}
       <Contents />
-      {config?.hasTokenizer === false && (
+      {config?.hasImageEncoder && <PicturesSection takesTexts={config.hasTokenizer} />}
+      {config?.hasTokenizer === false && config.vocabSize > 0 && (
         <Notice kind="alert">
           The folder has no tokenizer.json, which is needed to turn text into tokens. Add the file and open the folder
           again.
@@ -93,9 +95,13 @@ function Contents() {
       `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')}, width ${config.embedDim}, feed-forward ${config.feedForwardDim}`,
     ],
     ['Parameters', count(config.parameterCount)],
-    ['Vocabulary', plural(config.vocabSize, 'token')],
-    ['Maximum length', plural(config.maxLength, 'token')],
-    ['Sentence vector', `${config.pooling} pooling`],
+    ...(config.vocabSize > 0
+      ? ([
+          ['Vocabulary', plural(config.vocabSize, 'token')],
+          ['Maximum length', plural(config.maxLength, 'token')],
+          ['Sentence vector', `${config.pooling} pooling`],
+        ] satisfies [string, string][])
+      : []),
     ['Precision', config.dtype === 'q8' ? 'int8' : 'fp32'],
     ['Opened in', milliseconds(time)],
   ];

@@ -8,6 +8,7 @@ import { followDocument, makeDocumentSearch } from '../text/document/state';
 import { followExplorer, makeExplorer } from '../text/state';
 import { addressOf, type Checkpoint, foldersOf } from './address';
 import type { LocalFile } from './drop';
+import { addPictures, followPictures } from './pictures/state';
 
 export const dtype = urlState<'fp32' | 'q8'>('model', 'dtype', 'fp32', choice('fp32', 'q8'));
 /** The URL of the model folder. Local files cannot be part of a link. */
@@ -56,6 +57,7 @@ export const documentSearch = makeDocumentSearch('model');
 export function followModel(): void {
   followExplorer(explorer, 'model');
   followDocument(documentSearch, 'model', opened);
+  followPictures(opened);
   void followKept();
   effect(() => {
     const chosen = dtype.value;
@@ -182,9 +184,12 @@ export function openCheckpoint(checkpoint: Checkpoint): void {
   openUrl();
 }
 
-/** Does nothing while another model is being loaded. */
+/** Does nothing while another model is being loaded. Pictures go to the model that is open, if it takes them. */
 export function openFiles(chosen: LocalFile[]): void {
   if (progress.value) return;
+  const images = chosen.map(({ file }) => file).filter(({ type }) => type.startsWith('image/'));
+  if (opened.value?.model.config.hasImageEncoder && images.length > 0 && modelFolder(chosen).length === 0)
+    return void addPictures(images);
   replace(undefined);
   last = undefined;
   const found = modelFolder(chosen);
