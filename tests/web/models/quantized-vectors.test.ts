@@ -141,7 +141,11 @@ describe('search', () => {
     const binary = TextIndex.of(names, bits(corpus));
     expect(binary.dimensions).toBe(24);
     expect(binary.search(query, { topK: 3 })).toEqual(
-      semanticSearch(query, bits(corpus), { topK: 3 })[0]!.map((hit) => ({ ...hit, id: hit.index, text: names[hit.index] })),
+      semanticSearch(query, bits(corpus), { topK: 3 })[0]!.map((hit) => ({
+        ...hit,
+        id: hit.index,
+        text: names[hit.index],
+      })),
     );
     const file = binary.toSafetensors();
     expect(file.length).toBeLessThan(3 * 400 + 200);

@@ -9,5 +9,6 @@ export { Channel } from '../worker/channel.js';
 export { packError } from '../worker/protocol.js';
 export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
+export { pagedFolder } from './paged-embeddings.js';
 export { quantize } from './quantize.js';
 export { addTexts, readIndex, removeTexts, saveIndex } from './text-index-changes.js';
