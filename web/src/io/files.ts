@@ -10,6 +10,15 @@ export interface OpenFile {
   /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
   chunks(): AsyncIterable<Uint8Array>;
+  /**
+   * Of weights that are read by ranges: leaves out the bytes of a tensor, whose rows `write` receives later. To be called after the header has been read, and before the tensors
+   * are.
+   */
+  leaveOut?(
+    entry: { begin: number; end: number },
+    rows: number,
+    write: (bytes: Uint8Array, firstRow: number) => void,
+  ): void;
 }
 
 export function expectedSize(file: OpenFile): number | null {
@@ -28,6 +37,8 @@ export type Found = OpenFile | NoFile;
 /** Files by their paths below the model's folder. Implementations that add something wrap another source. */
 export interface Source {
   open(path: string, signal?: SignalLike): Promise<Found>;
+  /** Where a file is, if the source reads URLs. */
+  urlOf?(path: string): URL | null;
   /** To be called when a load that used this source has failed. */
   failed?(error: unknown): Promise<void>;
 }
@@ -49,6 +60,7 @@ export interface ModelFolder {
   /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
+  urlOf?(path: string): URL | null;
   /** To be called when the load that opened it has failed. */
   failed?(error: unknown): Promise<void>;
 }

@@ -57,7 +57,7 @@ export function httpSource(urlOf: UrlOf): Source {
   };
 }
 
-async function request(
+export async function request(
   url: URL,
   signal: SignalLike | undefined,
   headers: Record<string, string> = {},
@@ -70,7 +70,7 @@ async function request(
   }
 }
 
-async function discard({ body }: Response): Promise<void> {
+export async function discard({ body }: Response): Promise<void> {
   await body?.cancel().catch(() => {});
 }
 
@@ -100,11 +100,11 @@ function openResponse(url: URL, response: Response, signal?: SignalLike): OpenFi
   return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, signal) };
 }
 
-function isEncoded({ headers }: Response): boolean {
+export function isEncoded({ headers }: Response): boolean {
   return !/^(identity)?$/i.test(headers.get('content-encoding') ?? '');
 }
 
-function tagOf({ headers }: Response): string | null {
+export function tagOf({ headers }: Response): string | null {
   return headers.get('etag') ?? headers.get('last-modified');
 }
 

@@ -79,13 +79,13 @@ export async function openFolder(
   }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
 ): Promise<ModelFolder> {
   /** Files by their URLs, in Node also file: URLs. */
-  function remote(urlOf: UrlOf): Promise<Source> {
+  async function remote(urlOf: UrlOf): Promise<Source> {
     const http = httpSource(urlOf);
     const open: Source['open'] = (path, signal) => {
       const url = urlOf(path)!;
       return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal);
     };
-    return cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity);
+    return { ...(await cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity)), urlOf };
   }
 
   async function urlSource(url: URL): Promise<Source> {

@@ -10,6 +10,7 @@ export { packError } from '../worker/protocol.js';
 export { startWorker } from '../worker/start.js';
 export { inspect } from './inspect.js';
 export { embedTokens, withResidual } from './late-interaction.js';
+export { pagedFolder } from './paged-embeddings.js';
 export { prune } from './prune.js';
 export { quantize } from './quantize.js';
 export { addTexts, readIndex, removeTexts, saveIndex } from './text-index-changes.js';

@@ -1,7 +1,7 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
 import { invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
-import { optional, readOptions, workerOption } from '../options.js';
+import { oneOf, optional, readOptions, workerOption } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
@@ -25,7 +25,12 @@ export interface FromPretrainedOptions extends LoadModelOptions {
   workers?: number | 'auto';
 }
 
-const schema = { ...loadSchema, worker: optional(workerOption, null), workers: optional(poolSize, null) };
+const schema = {
+  ...loadSchema,
+  embeddings: optional(oneOf(['whole', 'paged']), undefined),
+  worker: optional(workerOption, null),
+  workers: optional(poolSize, null),
+};
 
 export async function fromPretrained(
   runtime: Runtime,

@@ -9,6 +9,7 @@ import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf } from './families.js';
 import type { Family } from './family.js';
+import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
@@ -30,6 +31,11 @@ export interface LoadProgress {
 export interface LoadModelOptions extends RemoteOptions {
   /** 'fp32' (default): exact. 'q8': int8 weights and activations, which is smaller, faster and less accurate. */
   dtype?: 'fp32' | 'q8';
+  /**
+   * 'whole' (default), or 'paged': from a folder on a server that answers range requests, the rows of the word table are fetched when tokens need them, with the same vectors. The
+   * server learns which parts of the vocabulary the texts use.
+   */
+  embeddings?: 'whole' | 'paged';
   onProgress?: (progress: LoadProgress) => void;
   signal?: SignalLike;
 }
@@ -48,6 +54,8 @@ export interface LoadedModel {
   names: Map<string, string>;
   folder: ModelFolder;
   integrity: Integrity;
+  /** Null if all rows of the word table are there. */
+  fetchRows: FetchRows | null;
 }
 
 /** The `architectures` of ColBERTs that Stanford publishes. */
@@ -60,7 +68,7 @@ export async function loadModel(
   options: LoadModelOptions,
   opened?: ModelFolder,
 ): Promise<LoadedModel> {
-  const { dtype, onProgress } = options;
+  const { dtype, onProgress, embeddings } = options;
   const integrity = new Integrity(options.integrity);
   // One failure stops all other reads.
   const { stop, unlink } = linkedAbort(options.signal);
@@ -69,11 +77,13 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
+    const paged = embeddings === 'paged' ? (await import('./folder-tools.js')).pagedFolder(folder, integrity) : null;
+    const weightsFolder = paged?.folder ?? folder;
     const others = Promise.all([
       folder.open('tokenizer.json', { signal }),
       folder.open('tokenizer_config.json', { signal }),
       // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
-      openWeights(folder, signal).catch((error: HeedError) => error),
+      openWeights(weightsFolder, signal).catch((error: HeedError) => error),
     ]);
     const sentenceRead = readSentenceConfig(folder, signal);
     // Both are awaited below; a folder that cannot be read at all is reported for config.json.
@@ -84,7 +94,9 @@ export async function loadModel(
     // Only folders of static embeddings may do without; the others are told what is missing.
     const configFile = given ?? (within === null ? await folder.open('config.json', { required: true, signal }) : null);
     const tokenizerFile = within ? await folder.open(`${within}tokenizer.json`, { signal }) : rootTokenizer;
-    const weights = within ? await openWeights(folder, signal, within).catch((error: HeedError) => error) : rootWeights;
+    const weights = within
+      ? await openWeights(weightsFolder, signal, within).catch((error: HeedError) => error)
+      : rootWeights;
     const sizes = [configFile, tokenizerFile, tokenizerConfigFile].map((file) => (file ? expectedSize(file) : 0));
     if (!(weights instanceof Error)) sizes.push(weights.size);
     const progress = new Progress(sizes, onProgress);
@@ -135,7 +147,21 @@ export async function loadModel(
     }
     const { dtypes: storage, ...rest } = loader.result();
     await images?.complete({ ...rest, folder, signal, sentence, tokenizer, tokenizerSettings });
-    return { raw, config, type, family, settings: settings!, tokenizer, sentence, storage, ...rest, folder, integrity };
+    const fetchRows = paged?.fetchRows() ?? null;
+    return {
+      raw,
+      config,
+      type,
+      family,
+      settings: settings!,
+      tokenizer,
+      sentence,
+      storage,
+      ...rest,
+      folder,
+      integrity,
+      fetchRows,
+    };
   } catch (error) {
     raw?.delete();
     stop.abort();

@@ -42,6 +42,7 @@ import type {
 } from './model.js';
 import { modelConfig } from './model-config.js';
 import { padHeads, padRows, padWeights } from './padding.js';
+import type { FetchRows } from './paged-embeddings.js';
 import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
@@ -111,6 +112,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   readonly config: ModelConfig;
   readonly workers = { count: 0, reason: 'the model runs in the calling thread; `workers` starts a pool' };
   readonly #core: RawEncoderModelConfig;
+  readonly #fetchRows: FetchRows | null;
   /** @internal */
   readonly sentence: SentenceConfig;
   /** @internal */
@@ -125,6 +127,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const { config, settings, tokenizer, sentence, family, type, heads: tensors } = loaded;
     const { positionOffset, eps } = config;
     this.#core = config;
+    this.#fetchRows = loaded.fetchRows;
     this.sentence = sentence;
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
     const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
@@ -384,12 +387,13 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   async run(
     rows: Iterable<Row>,
     total: number,
-    { onProgress }: Pick<Read<typeof callSchema>, 'onProgress'>,
+    { onProgress, signal }: Pick<Read<typeof callSchema>, 'onProgress' | 'signal'>,
     options: PieceOptions,
     hooksOf: (piece: Row[], first: number) => PieceHooks,
   ): Promise<void> {
     let done = 0;
     for (const piece of piecesOf(rows, this.#core)) {
+      await this.#fetchRows?.(piece, () => void this.raw, signal);
       await runPiece(() => this.raw.encoder, this.#core, piece, options, hooksOf(piece, done));
       done += piece.length;
       onProgress?.({ done, total });
@@ -477,6 +481,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   head(name: HeadName): Head {
     const { heads } = this.raw;
     const head = heads.get(name) ?? makeHead(name, this.headContext);
+    if (head.isTied && this.#fetchRows)
+      throw invalid('fromPretrained.embeddings', "'whole' for logits of words", "'paged'", 'UNSUPPORTED');
     heads.set(name, head);
     return head;
   }

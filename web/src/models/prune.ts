@@ -8,7 +8,7 @@ import { callback, listOf, optional, readOptions, type Schema, signal, text } fr
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { textFamilyOf, parameterRowsOf } from './families.js';
+import { parameterRowsOf, textFamilyOf } from './families.js';
 import { type Loss, lossOf } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';

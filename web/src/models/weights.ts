@@ -55,20 +55,19 @@ export function isScaleOf(name: string, names: { has(name: string): boolean }): 
   return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
 }
 
+/** Write a tensor's rows to a parameter; `scale` names the tensor with the rows' scales, `scales` to a row. */
+interface RowsPlan {
+  kind: 'rows';
+  parameter: number;
+  firstRow: number;
+  rows: number;
+  dtype: Dtype | 'U8';
+  scale: string | null;
+  scales: number;
+}
+
 /** What to do with one tensor of the file; null: skip it. */
-type Plan =
-  /** Write its rows to a parameter; `scale` names the tensor with the rows' scales, `scales` to a row. */
-  | {
-      kind: 'rows';
-      parameter: number;
-      firstRow: number;
-      rows: number;
-      dtype: Dtype | 'U8';
-      scale: string | null;
-      scales: number;
-    }
-  | { kind: 'keep'; name: string; dtype: Dtype }
-  | null;
+type Plan = RowsPlan | { kind: 'keep'; name: string; dtype: Dtype } | null;
 
 /** The files with the weights, to be opened in order: model.safetensors, or the shards that its index lists. */
 export async function openWeights(
@@ -135,7 +134,14 @@ export class WeightLoader {
       const plans = entries.map((entry) => this.#plan(entry, names, file.name));
       if (last) this.#requireComplete(file.name);
       const deferred: (() => void)[] = [];
-      for (const [i, entry] of entries.entries()) await this.#execute(plans[i]!, entry, reader, deferred);
+      const isTable = (plan: Plan) => plan?.kind === 'rows' && this.#parameters[plan.parameter]!.name === WORD_TABLE;
+      const left = file.leaveOut ? plans.findIndex(isTable) : -1;
+      if (left >= 0) {
+        const plan = plans[left] as RowsPlan;
+        file.leaveOut!(entries[left]!, plan.rows, this.#writer(plan, entries[left]!, file.name));
+      }
+      for (const [i, entry] of entries.entries())
+        if (i !== left) await this.#execute(plans[i]!, entry, reader, deferred);
       for (const write of deferred) write();
       await reader.expectEnd();
     } finally {
@@ -210,21 +216,23 @@ export class WeightLoader {
       else this.#heads.set(name, { shape: entry.shape, data });
       return;
     }
-    const { parameter, firstRow, rows, dtype, scale, scales } = plan;
     if (size === 0) return;
-    const scalesOf = () =>
-      scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(reader.file.name, `${entry.name}_scale`));
-    if (scale === null || this.#scales.has(scale)) {
-      const all = scalesOf();
-      const rowBytes = size / rows;
-      const scalesFrom = (row: number, count: number) =>
-        all ? all.subarray(row * scales, (row + count) * scales) : null;
-      return reader.rows(rowBytes, rows, (bytes, row) =>
-        this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, scalesFrom(row, bytes.length / rowBytes)),
-      );
-    }
+    const write = this.#writer(plan, entry, reader.file.name);
+    const { scale, rows } = plan;
+    if (scale === null || this.#scales.has(scale)) return reader.rows(size / rows, rows, write);
     const bytes = await reader.take(size, entry);
-    deferred.push(() => this.#model.writeParameter(parameter, firstRow, bytes, dtype, scalesOf()));
+    deferred.push(() => write(bytes, 0));
+  }
+
+  /** Writes rows of a tensor, whose scales must have been read by then. */
+  #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
+    const { parameter, firstRow, rows, dtype, scale, scales } = plan;
+    const rowBytes = (end - begin) / rows;
+    return (bytes, row) => {
+      const all = scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(file, `${name}_scale`));
+      const some = all?.subarray(row * scales, (row + bytes.length / rowBytes) * scales) ?? null;
+      this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, some);
+    };
   }
 
   /** Every row of every parameter is filled exactly once. */

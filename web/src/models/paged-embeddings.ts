@@ -1,0 +1,249 @@
+/**
+ * Reads a checkpoint from a server by ranges: all tensors except the rows of the word table, which are fetched in pages, runs of consecutive rows, when tokens need them. Vocabularies
+ * are mostly ordered by frequency, so that a page of frequent tokens serves many texts. Servers are untrusted: each response must be the range that was asked for, of the same file.
+ */
+import { HeedError, invalid } from '../error.js';
+import { concatenate, fromStream, type ModelFolder, type OpenFile, type OpenOptions } from '../io/files.js';
+import { discard, isEncoded, request, tagOf } from '../io/http.js';
+import type { Integrity } from '../io/integrity.js';
+import { headerEnd, parseHeader } from '../io/safetensors.js';
+import type { SignalLike } from '../platform.js';
+import type { Row } from './input.js';
+
+/** What is read at first: most headers and no more. */
+const HEAD_BYTES = 1 << 15;
+/** The size of a page. Smaller ones save bytes and cost requests; docs/pretrained.md has figures. */
+const PAGE_BYTES = 1 << 14;
+const RETRIES = 3;
+
+/** Fetches the rows of the tokens that have not been fetched. `requireLive` throws once the model has been disposed of. */
+export type FetchRows = (rows: readonly Row[], requireLive: () => void, signal?: SignalLike) => Promise<void>;
+
+export interface PagedFolder {
+  folder: ModelFolder;
+  /** Null if the table was read whole, as the server sends no ranges. To be called after loading. */
+  fetchRows(): FetchRows | null;
+}
+
+/** `inner`, whose weights at the top are read by ranges. */
+export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFolder {
+  let table: Table | null = null;
+  async function open(path: string, options: OpenOptions): Promise<OpenFile | null> {
+    if (!path.endsWith('.safetensors')) return inner.open(path, options);
+    const url = inner.urlOf?.(path);
+    if (!url || !/^https?:$/.test(url.protocol)) {
+      const expected = "'whole', except for a folder on a server without `workers`";
+      throw invalid('fromPretrained.embeddings', expected, "'paged'", 'UNSUPPORTED');
+    }
+    if (integrity.of(path) !== null)
+      throw invalid('integrity', `no digest of '${path}', which 'paged' does not read whole`, 'one');
+    const file = await RemoteFile.open(url, options.signal);
+    // The server sends whole files only, or none, which is reported as for every file.
+    if (!file) return inner.open(path, options);
+    const onTable = (found: Table) => {
+      table = found;
+    };
+    return file.opened(onTable, options.signal);
+  }
+  const fetchRows = () => table && ((...args: Parameters<FetchRows>) => table!.fetchRows(...args));
+  return { folder: { ...inner, open: open as ModelFolder['open'] }, fetchRows };
+}
+
+/** A file of which ranges are read. */
+class RemoteFile {
+  private constructor(
+    readonly url: URL,
+    readonly tag: string | null,
+    /** null if the server does not tell. */
+    readonly size: number | null,
+    /** Its first bytes. */
+    public head: Uint8Array,
+  ) {}
+
+  /** Null if the server does not answer with a range. */
+  static async open(url: URL, signal?: SignalLike): Promise<RemoteFile | null> {
+    const response = await request(url, signal, { Range: `bytes=0-${HEAD_BYTES - 1}` });
+    const range = rangeOf(response);
+    if (response.status !== 206 || isEncoded(response) || (range && range.begin !== 0)) {
+      await discard(response);
+      return null;
+    }
+    const size = range?.size ?? null;
+    const file = new RemoteFile(url, tagOf(response), size, new Uint8Array());
+    const parts: Uint8Array[] = [];
+    const end = Math.min(HEAD_BYTES, size ?? HEAD_BYTES);
+    for await (const part of file.#body(response, 0, end, signal)) parts.push(part);
+    file.head = concatenate(Uint8Array, parts);
+    const missing = headerEnd(file.head, url.href, size) - file.head.length;
+    if (missing > 0) {
+      const { length } = file.head;
+      file.head = concatenate(Uint8Array, [file.head, await file.bytes(length, length + missing, signal)]);
+    }
+    return file;
+  }
+
+  /** As a file for the loader, which calls `leaveOut` for the word table between the header and the tensors. */
+  opened(onTable: (table: Table) => void, signal?: SignalLike): OpenFile {
+    const { head, size, url } = this;
+    const start = headerEnd(head, url.href, size);
+    const entries = parseHeader(head.subarray(8, start), url.href, size);
+    const end = start + (entries.at(-1)?.end ?? 0);
+    const largest = Math.max(0, ...entries.map((entry) => entry.end - entry.begin));
+    let left = { begin: end, end };
+    const chunks = async function* (this: RemoteFile): AsyncIterable<Uint8Array> {
+      yield head.subarray(0, start);
+      yield* this.#range(start, left.begin, signal);
+      yield* this.#range(left.end, end, signal);
+    };
+    return {
+      name: url.href,
+      size,
+      expectedSize: end - largest, // the table, in models for which this is worth it
+      chunks: chunks.bind(this),
+      leaveOut: (entry, rows, write) => {
+        left = { begin: start + entry.begin, end: start + entry.end };
+        onTable(new Table(this, left.begin, (entry.end - entry.begin) / rows, rows, write));
+      },
+    };
+  }
+
+  /** The bytes from `begin` to `end`. */
+  async bytes(begin: number, end: number, signal?: SignalLike): Promise<Uint8Array> {
+    const parts: Uint8Array[] = [];
+    for await (const part of this.#range(begin, end, signal)) parts.push(part);
+    return concatenate(Uint8Array, parts);
+  }
+
+  /** The same in chunks. A connection that breaks is resumed where it broke. */
+  async *#range(begin: number, end: number, signal?: SignalLike): AsyncIterable<Uint8Array> {
+    let at = begin;
+    if (at < this.head.length && at < end) {
+      const known = this.head.subarray(at, end);
+      at += known.length;
+      yield known;
+    }
+    for (let attempt = 0; at < end; attempt++) {
+      let broken: unknown = new Error('the connection ended early');
+      try {
+        const response = await request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
+        for await (const chunk of this.#body(response, at, end, signal)) {
+          at += chunk.length;
+          yield chunk;
+        }
+      } catch (cause) {
+        // Without a cause: a wrong answer, rather than a connection that failed.
+        if (cause instanceof HeedError && !cause.cause) throw cause;
+        signal?.throwIfAborted();
+        broken = cause;
+      }
+      if (at === end) return;
+      if (attempt === RETRIES)
+        throw invalid(
+          this.url.href,
+          `bytes ${begin} to ${end}`,
+          `those before ${at} (${(broken as Error).message})`,
+          'NETWORK',
+          {
+            cause: broken,
+          },
+        );
+      await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
+    }
+  }
+
+  /** The body of the answer to a request for these bytes, if it is that range of the same file. */
+  async *#body(response: Response, begin: number, end: number, signal?: SignalLike): AsyncIterable<Uint8Array> {
+    const range = rangeOf(response);
+    const isSame =
+      tagOf(response) === this.tag &&
+      (range
+        ? range.begin === begin && range.end === end && range.size === this.size
+        : response.type === 'cors' && !response.headers.has('content-range')); // which other origins may hide
+    if (response.status !== 206 || isEncoded(response) || !isSame) {
+      await discard(response);
+      const got = `status ${response.status} with ${response.headers.get('content-range') ?? 'no Content-Range'}`;
+      const changed = tagOf(response) === this.tag ? '' : ' of another version';
+      throw invalid(this.url.href, `bytes ${begin} to ${end} of the file as it was opened`, got + changed, 'NETWORK');
+    }
+    let at = begin;
+    if (response.body)
+      for await (const chunk of fromStream(response.body)) {
+        signal?.throwIfAborted();
+        at += chunk.length;
+        if (at > end) throw invalid(this.url.href, `${end - begin} bytes`, 'more', 'NETWORK');
+        yield chunk;
+      }
+  }
+}
+
+/** The range that a response says that it has. */
+function rangeOf({ headers }: Response): { begin: number; end: number; size: number | null } | null {
+  const [, begin, last, size] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(headers.get('content-range') ?? '') ?? [];
+  if (begin === undefined) return null;
+  return { begin: Number(begin), end: Number(last) + 1, size: size === '*' ? null : Number(size) };
+}
+
+/** The word table, whose rows are written to the core page by page. */
+class Table {
+  /** Pages that were fetched or are being fetched. */
+  readonly #pages = new Map<number, Promise<void>>();
+  readonly #pageRows: number;
+
+  /** `begin`: of the table in the file, in bytes. `write` puts rows into the core. */
+  constructor(
+    readonly file: RemoteFile,
+    readonly begin: number,
+    readonly rowBytes: number,
+    readonly rows: number,
+    readonly write: (bytes: Uint8Array, firstRow: number) => void,
+  ) {
+    this.#pageRows = Math.max(1, Math.floor(PAGE_BYTES / rowBytes));
+  }
+
+  async fetchRows(texts: readonly Row[], requireLive: () => void, signal?: SignalLike): Promise<void> {
+    const needed = new Set<number>();
+    for (const { ids } of texts)
+      for (const id of ids) if (id >= 0 && id < this.rows) needed.add(Math.floor(id / this.#pageRows)); // the core refuses others
+    const missing = [...needed].filter((page) => !this.#pages.has(page)).sort((a, b) => a - b);
+    // One request for adjacent pages.
+    for (let i = 0; i < missing.length; ) {
+      const first = missing[i]!;
+      let count = 1;
+      while (missing[i + count] === first + count) count++;
+      i += count;
+      const pages = Array.from({ length: count }, (_, n) => first + n);
+      const pending = this.#fetch(first, count, requireLive);
+      for (const page of pages) this.#pages.set(page, pending);
+      // The next call that needs them tries again.
+      pending.catch(() => {
+        for (const page of pages) this.#pages.delete(page);
+      });
+    }
+    await aborting(Promise.all([...needed].map((page) => this.#pages.get(page))), signal);
+  }
+
+  /** Not stopped by a call's signal, as other calls may wait for the same pages. */
+  async #fetch(firstPage: number, pages: number, requireLive: () => void): Promise<void> {
+    const first = firstPage * this.#pageRows;
+    const end = Math.min(this.rows, first + pages * this.#pageRows);
+    const bytes = await this.file.bytes(this.begin + first * this.rowBytes, this.begin + end * this.rowBytes);
+    requireLive();
+    this.write(bytes, first);
+  }
+}
+
+/** `pending`, or a rejection with the signal's reason once that has fired. */
+async function aborting(pending: Promise<unknown>, signal: SignalLike | undefined): Promise<void> {
+  signal?.throwIfAborted();
+  let stop = () => {};
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => reject(signal!.reason);
+    signal?.addEventListener('abort', stop);
+  });
+  try {
+    await Promise.race([pending, stopped]);
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    pending.catch(() => {});
+  }
+}
