@@ -41,7 +41,8 @@ function loadedAtOnce() {
     names.add(name);
     for (const { path, kind } of byName.get(name)?.imports ?? []) if (kind === 'import-statement') add(nameOf(path));
   };
-  for (const name of ['index.js', 'worker.js', 'train.js', 'train-worker.js']) add(name);
+  for (const name of ['index.js', 'train.js', 'train-worker.js']) add(name);
+  names.add('worker.js'); // links what index.js loads when it is used (web/src/late.ts)
   return names;
 }
 

@@ -4,6 +4,7 @@ import { countUpTo } from './cores.js';
 import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
+import { setLate } from './late.js';
 import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
@@ -312,6 +313,7 @@ export async function start<T>(
   options: LoadOptions | undefined,
   make: (core: Core, choice: Choice, onDispose: () => void) => T,
 ): Promise<T> {
+  setLate({ images: () => import('./images/images.js'), tools: () => import('./models/folder-tools.js') });
   const { build, wasm, threads } = readOptions('load', loadSchema, options);
   const variant = `${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';

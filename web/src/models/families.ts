@@ -5,6 +5,7 @@
  */
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
+import { late } from '../late.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -295,7 +296,7 @@ interface FamilyConfig {
 /** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  return type ? (await import('../images/images.js')).imageFamily(type, settings) : textFamilyOf(settings);
+  return type ? (await late.images()).imageFamily(type, settings) : textFamilyOf(settings);
 }
 
 const TYPE = 'model_type';

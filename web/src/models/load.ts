@@ -5,6 +5,7 @@ import type { ImageEncoder } from '../images/encoder.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { late } from '../late.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf } from './families.js';
@@ -77,7 +78,7 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
-    const paged = embeddings === 'paged' ? (await import('./folder-tools.js')).pagedFolder(folder, integrity) : null;
+    const paged = embeddings === 'paged' ? (await late.tools()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const others = Promise.all([
       folder.open('tokenizer.json', { signal }),

@@ -10,6 +10,7 @@ import type {
 } from '../images/calls.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
+import { late } from '../late.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
@@ -336,7 +337,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await import('./folder-tools.js');
+    const { embedTokens } = await late.tools();
     return embedTokens(this, texts, options);
   }
 

@@ -1,7 +1,7 @@
 /** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
-
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
+import { setLate } from '../late.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
@@ -25,6 +25,8 @@ import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
+
+setLate({ images: () => import('../images/images.js'), tools: () => import('../models/folder-tools.js') });
 
 const stop = new AbortController();
 /** To the other workers of this fit, or to the one that this one assists. */
