@@ -12,11 +12,11 @@ const kBrotliBudget = 122_000;
 // What a page downloads in addition if it uses threads: the difference of the modules, and the script of the threads.
 const kThreadsBudget = 8_000;
 // The same of heed/train, without what it loads when a pretrained model is taught.
-const kTrainBrotliBudget = 198_000;
+const kTrainBrotliBudget = 202_000;
 // What heed/train loads in addition when a pretrained model is taught, inspected, quantized or pruned, gives token vectors, embeds images, or changes an index of texts.
 const kLateTrainBudget = 40_000;
 // What `npm install` writes to disk, without the model.
-const kUnpackedBudget = 2_680_000;
+const kUnpackedBudget = 2_850_000;
 
 const dist = join(root, 'dist');
 const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
@@ -41,8 +41,9 @@ function loadedAtOnce() {
     names.add(name);
     for (const { path, kind } of byName.get(name)?.imports ?? []) if (kind === 'import-statement') add(nameOf(path));
   };
-  for (const name of ['index.js', 'train.js', 'train-worker.js']) add(name);
-  names.add('worker.js'); // links what index.js loads when it is used (web/src/late.ts)
+  for (const name of ['index.js', 'train.js']) add(name);
+  // Workers also contain what their pages load when it is used (web/src/late.ts).
+  for (const name of ['worker.js', 'train-worker.js']) names.add(name);
   return names;
 }
 

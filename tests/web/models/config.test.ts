@@ -29,14 +29,22 @@ const folders = readdirSync(fixtures, { withFileTypes: true })
 
 test('there are folders to try', () => expect(folders.length).toBeGreaterThan(6));
 
+/** Each number of the configuration, in it and in the objects that it contains, replaced by `value`. */
+function* replacements(config: Record<string, unknown>, value: number): Generator<object> {
+  for (const [key, old] of Object.entries(config)) {
+    if (typeof old === 'number') yield { [key]: value };
+    else if (old && typeof old === 'object' && !Array.isArray(old))
+      for (const part of replacements(old as Record<string, unknown>, value)) yield { [key]: { ...old, ...part } };
+  }
+}
+
 test.each(folders)('%s, each number replaced', async (folder) => {
   const files = bytesOf(`${fixtures}${folder}`);
   const config = JSON.parse(Buffer.from(files['config.json']!).toString()) as Record<string, unknown>;
-  const numbers = Object.keys(config).filter((key) => typeof config[key] === 'number');
-  expect(numbers.length).toBeGreaterThan(5);
-  for (const key of numbers) {
-    for (const value of [-1, 0, 0.5, 1, 3, 5, 1025, 2 ** 16 + 2, 2 ** 24 + 1, 1e9, 1e-60, 1e300]) {
-      const error = await failure(withConfig(files, { [key]: value }));
+  expect([...replacements(config, 0)].length).toBeGreaterThan(5);
+  for (const value of [-1, 0, 0.5, 1, 3, 5, 1025, 2 ** 16 + 2, 2 ** 24 + 1, 1e9, 1e-60, 1e300]) {
+    for (const change of replacements(config, value)) {
+      const error = await failure(withConfig(files, change));
       if (!error) continue;
       expect(error.message).not.toMatch(/config\.(?!json)|TypeError|undefined/);
       expect(error.message).toMatch(/^config\.json: |as config\.json says|config\.json's sizes|which takes \d+ bytes/);

@@ -76,6 +76,14 @@ export interface Adaptable {
   loadAdapter(source: ModelSource): Promise<void>;
 }
 
+/** How this script loads the code of fine-tuning. */
+let code: () => Promise<typeof import('./fine-tuning/index.js')>;
+
+/** As `setLate`: `load()` gives a function that imports, and workers link the code. */
+export function setFineTuning(load: typeof code): void {
+  code = load;
+}
+
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
 /** `fromPretrained` whose models can be saved. */
@@ -86,11 +94,10 @@ export function savable(load: Load): Load {
       const { remoteHost, revision, cache, integrity } = options ?? {};
       const source = sourceForWorker(given ?? shippedModel(), remoteHost); // a copy, with absolute URLs
       const origin: Origin = { source, options: { remoteHost, revision, cache, integrity } as Origin['options'] };
-      const save: Savable['save'] = async (options) =>
-        (await import('./fine-tuning/index.js')).save(model, origin, options);
+      const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });
       const loadAdapter: Adaptable['loadAdapter'] = async (source) =>
-        (await import('./fine-tuning/index.js')).loadAdapter(model as unknown as TrainableModel, source);
+        (await code()).loadAdapter(model as unknown as TrainableModel, source);
       if ('sentenceVectors' in model) Object.defineProperty(model, 'loadAdapter', { value: loadAdapter });
     }
     return model;
@@ -98,10 +105,9 @@ export function savable(load: Load): Load {
 }
 
 export function fineTuningOf(kit: Kit): FineTuning {
-  const loading = () => import('./fine-tuning/index.js');
   return {
-    trainClassifier: async (...args) => (await loading()).trainClassifier(kit, ...args),
-    trainEmbedding: async (...args) => (await loading()).trainEmbedding(kit, ...args),
-    evaluateClassifier: async (...args) => (await loading()).evaluateClassifier(...args),
+    trainClassifier: async (...args) => (await code()).trainClassifier(kit, ...args),
+    trainEmbedding: async (...args) => (await code()).trainEmbedding(kit, ...args),
+    evaluateClassifier: async (...args) => (await code()).evaluateClassifier(...args),
   };
 }

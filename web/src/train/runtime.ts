@@ -31,7 +31,7 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
-import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
+import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable, setFineTuning } from './fine-tuning.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
@@ -213,5 +213,6 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
  * @throws HeedError `LOAD_FAILED`, `UNSUPPORTED`, `INVALID_ARGUMENT`
  */
 export function load(options?: LoadOptions): Promise<TrainingHeed> {
+  setFineTuning(() => import('./fine-tuning/index.js'));
   return start(options, (core: Core, choice, onDispose) => withTraining(core as TrainCore, choice, onDispose));
 }

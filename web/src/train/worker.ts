@@ -1,9 +1,13 @@
 /** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
+
+import { imageFamily } from '../images/families.js';
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { setLate } from '../late.js';
+import { embedTokens, withResidual } from '../models/late-interaction.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { PretrainedModel } from '../models/model.js';
+import { pagedFolder } from '../models/paged-embeddings.js';
 import { loadPretrained } from '../models/pretrained.js';
 import { instantiate, locate, type WasmModule } from '../module.js';
 import type { Runtime } from '../owned.js';
@@ -14,19 +18,25 @@ import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
-import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
+import * as fineTuning from './fine-tuning/index.js';
+import { type FineTuning, fineTuningOf, type Savable, savable, setFineTuning } from './fine-tuning.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
 import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
+import { loadTrainable } from './pretrained.js';
 import { recordingCore } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-setLate({ images: () => import('../images/images.js'), tools: () => import('../models/folder-tools.js') });
+setLate({
+  images: async () => ({ imageFamily }),
+  tools: async () => ({ embedTokens, withResidual, pagedFolder }),
+});
+setFineTuning(async () => fineTuning);
 
 const stop = new AbortController();
 /** To the other workers of this fit, or to the one that this one assists. */
@@ -106,7 +116,7 @@ async function loadModel(
   const { trainable } = options as Partial<TrainableOptions>;
   const load: Parameters<typeof savable>[0] = async (given, read) =>
     trainable
-      ? (await import('./pretrained.js')).loadTrainable(runtime, tape, given, read as TrainableOptions)
+      ? loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
   // A pool's workers have no source of their own.
   const model = (await (folder ? load : savable(load))(source, options)) as PretrainedModel & Savable;
