@@ -62,7 +62,7 @@ export interface Info {
   readonly build: Build;
   /** Why this build. */
   readonly reason: string;
-  /** How many threads run, with the calling thread. */
+  /** How many threads were started, with the calling thread; at most one per core takes part in a call. */
   readonly threads: number;
   /** Why this many. */
   readonly threadsReason: string;

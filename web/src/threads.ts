@@ -85,7 +85,7 @@ export class Threads {
     return threads;
   }
 
-  /** How many run, with the calling thread, and why. */
+  /** How many were started, with the calling thread, and why. */
   get count(): Count {
     return { count: 1 + this.#workers.filter(Boolean).length, reason: this.#reason };
   }

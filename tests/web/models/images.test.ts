@@ -165,6 +165,18 @@ test('in a worker, the vectors are the same, and progress is reported', async ()
       message: expect.stringContaining('images[1].data'),
     });
     expect((await model.embed({ inputIds: [[78, 5, 79]] })).shape).toEqual([1, 10]);
+    await expect(model.embedImage(images, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      name: 'AbortError',
+    });
+    // Views of one buffer.
+    const all = new Uint8ClampedArray(images.reduce((sum, { data }) => sum + data.length, 0));
+    let at = 0;
+    const views = images.map(({ data, ...size }) => {
+      all.set(data, at);
+      at += data.length;
+      return { ...size, data: all.subarray(at - data.length, at) };
+    });
+    expect(await model.embedImage(views)).toEqual(vectors);
   }
 });
 
@@ -177,6 +189,14 @@ test('a signal stops a call between images', async () => {
     onProgress: () => stop.abort(new Error('enough')),
   });
   await expect(call).rejects.toThrow('enough');
+});
+
+test('dispose() ends a call', async () => {
+  const heed = await load();
+  const model = await heed.fromPretrained(fixture('dinov2').folder);
+  const call = model.embedImage(imagesOf('dinov2'));
+  model.dispose();
+  await expect(call).rejects.toMatchObject({ code: 'DISPOSED' });
 });
 
 test("CLIP's tokenizer.json gives the ids of CLIP's own tokenizer", async () => {
@@ -373,6 +393,10 @@ test('heed/train runs them, and refuses to train them', async () => {
   });
   using model = await heed.fromPretrained(folder);
   expectClose(await model.embedImage(imagesOf('clip')), expected.get('image.vectors'), 'vectors');
+  await expect((model as unknown as { save(): Promise<object> }).save()).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: "save: expected a model of texts, got 'clip'",
+  });
 });
 
 test('inspect and quantize know the encoder of images', async () => {

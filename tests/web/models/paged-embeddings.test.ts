@@ -144,6 +144,27 @@ test('a call can be stopped while it waits, and the next one gets the rows', asy
   expect(await again).toEqual(await expected.embed({ inputIds: [[3000]] }));
 });
 
+test('a call that has been stopped asks for nothing', async () => {
+  using loaded = await paged();
+  ranges = [];
+  const stopped = loaded.embed({ inputIds: [[3000]] }, { signal: AbortSignal.abort() });
+  await expect(stopped).rejects.toMatchObject({ name: 'AbortError' });
+  expect(ranges).toEqual([]);
+});
+
+test('a server that is busy is asked again', async () => {
+  using loaded = await paged();
+  let refused = 0;
+  server.answer = ranged(files.F32!, (response) => {
+    if (refused++ > 1) return false;
+    response.writeHead(refused === 1 ? 503 : 429).end();
+    return true;
+  });
+  using expected = await whole(files.F32!);
+  expect(await loaded.embed({ inputIds: [[3000]] })).toEqual(await expected.embed({ inputIds: [[3000]] }));
+  expect(refused).toBe(3);
+});
+
 test('a model that is disposed of while it waits', async () => {
   const loaded = await paged();
   const waiting = new Promise<() => void>((asked) => {

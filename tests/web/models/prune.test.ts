@@ -188,6 +188,11 @@ test('says what is wrong, and leaves nothing behind', async () => {
   odd.model.type = 'Characters';
   const message = 'tokenizer.json: model: expected a WordPiece, BPE, Unigram or WordLevel model';
   await refused({ ...without, 'tokenizer.json': JSON.stringify(odd) }, { keep: ['a'] }, message, 'UNSUPPORTED');
+  for (const damaged of ['{}', '{"model":null}', '{"model":{"type":"WordPiece"}}'])
+    await expect(heed.prune({ ...without, 'tokenizer.json': damaged }, { keep: ['a'] })).rejects.toMatchObject({
+      name: 'HeedError',
+      message: expect.stringContaining('tokenizer.json'),
+    });
   const out = join(scratch, 'stopped');
   const stop = new AbortController();
   const stopped = heed.prune(tinyModel(), {

@@ -65,7 +65,13 @@ describe.each(forms)('%s', (form, of) => {
       of(new Tensor(Float32Array.from(rows.flatMap((row) => [...corpus.slice(row, row + 1).data])), [296, WIDTH])),
       rows,
     );
-    expect(index.search(query, options)).toEqual(rest.search(query, options));
+    const found = rest.search(query, options);
+    expect(index.search(query, options)).toEqual(found);
+    // Signs that are computed while there is room for more rows.
+    const loaded = await TextIndex.load({ 'index.safetensors': await index.save() });
+    await loaded.remove(await loaded.add(['away'], query));
+    expect(loaded.search(query, options)).toEqual(found);
+    expect(await loaded.add(['new'], query)).toEqual([301]);
     expect(index.search(query, options).every(({ id, text }) => text === `text ${id}`)).toBe(true);
     // New ids do not repeat those of removed texts.
     expect(await index.add(['new'], query)).toEqual([300]);
@@ -74,6 +80,21 @@ describe.each(forms)('%s', (form, of) => {
     expect([index.texts, index.dimensions, index.search(query)]).toEqual([[], 0, []]);
     expect(await index.add(['again'], matrix(1, 8, 3))).toEqual([301]);
     expect(index.dimensions).toBe(8);
+  });
+
+  test('adding nothing changes nothing, and the next id survives saving', async () => {
+    const index = TextIndex.of(names(2), of(corpus.slice(0, 2)));
+    for (const width of [0, 8, WIDTH])
+      expect(await index.add([], new Tensor(new Float32Array(), [0, width]))).toEqual([]);
+    expect(index.dimensions).toBe(WIDTH);
+    await index.remove([1]);
+    const again = await TextIndex.load({ 'index.safetensors': await index.save() });
+    expect(await again.add(['a'], corpus.slice(1, 2))).toEqual([2]);
+    await again.add(['b'], corpus.slice(2, 3), { ids: [Number.MAX_SAFE_INTEGER] });
+    await expect(again.add(['c'], corpus.slice(3, 4))).rejects.toEqual(
+      error('INVALID_ARGUMENT', 'an id for each text'),
+    );
+    expect((await TextIndex.load({ 'index.safetensors': await again.save() })).texts).toEqual(['text 0', 'a', 'b']);
   });
 
   test('one file has the texts, the ids and the name of the model', async () => {

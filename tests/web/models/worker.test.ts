@@ -177,6 +177,7 @@ describe('a model in several workers', () => {
     const stop = new AbortController();
     const onProgress = () => stop.abort(new Error('enough'));
     await expect(pool.embed(many, { signal: stop.signal, onProgress })).rejects.toThrow('enough');
+    await expect(pool.embed(many, { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' });
     await expect(pool.embed([...many.slice(0, 900), null as unknown as string])).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     });

@@ -119,7 +119,9 @@ export class ImageCalls {
     for (const [n, image] of images.entries()) {
       const name = images.length === 1 ? 'images' : `images[${n}]`;
       try {
-        await use(await this.#preprocessed(image, name), hooks, n);
+        const values = await this.#preprocessed(image, name);
+        alive();
+        await use(values, hooks, n);
       } catch (error) {
         if (error instanceof HeedError && images.length > 1)
           error.message = error.message.replace(/^images:/, `${name}:`);

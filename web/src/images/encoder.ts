@@ -80,7 +80,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   #text: RawEncoderModel | null = null;
   readonly #layers: RawEncoderLayer[] = [];
   /** All that have parameters; first those whose rows are loaded. */
-  readonly #modules: { module: RawModule; prefix: string }[] = [];
+  readonly #modules: { module: RawModule; prefix: string; count: number }[] = [];
   /** The padding of SigLIP's texts. */
   #padId = 0;
   #padToken = '';
@@ -104,7 +104,7 @@ export class ImageTextEncoder implements RawEncoderModel {
     try {
       if (about.text) {
         this.#text = makeText(core, config);
-        this.#modules.push({ module: this.#text, prefix: '' });
+        this.#add(this.#text, '');
       }
       const { embedDim, feedForwardDim } = vision;
       const options = {
@@ -123,7 +123,7 @@ export class ImageTextEncoder implements RawEncoderModel {
         const layer = allocating(`vision.${i}.linear1.weight`, shape, bytes, () => new core.EncoderLayer(options));
         layer.setTraining(false);
         this.#layers.push(layer);
-        this.#modules.push({ module: layer, prefix: `vision.${i}.` });
+        this.#add(layer, `vision.${i}.`);
       }
     } catch (error) {
       this.delete();
@@ -143,10 +143,14 @@ export class ImageTextEncoder implements RawEncoderModel {
     );
   }
 
+  /** Counted once, as each chunk of a file asks for it. */
+  #add(module: RawModule, prefix: string): void {
+    this.#modules.push({ module, prefix, count: module.parameters().length });
+  }
+
   #at(index: number): [RawModule, number] {
     let own = index;
-    for (const { module } of this.#modules) {
-      const count = module.parameters().length;
+    for (const { module, count } of this.#modules) {
       if (own < count) return [module, own];
       own -= count;
     }
@@ -279,7 +283,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   }
 
   #owned<Layer extends RawModule>(layer: Layer): Layer {
-    this.#modules.push({ module: layer, prefix: `${this.#modules.length}.` });
+    this.#add(layer, `${this.#modules.length}.`);
     return layer;
   }
 

@@ -169,5 +169,8 @@ async function drawn(image: object, name: string): Promise<Pixels> {
 export async function portable(image: Checked, name: string): Promise<object> {
   if ('values' in image) return { data: image.values.slice(), shape: [3, image.height, image.width] };
   if ('encoded' in image) return image.encoded;
-  return 'drawable' in image ? drawn(image.drawable, name) : { ...image };
+  if ('drawable' in image) return drawn(image.drawable, name);
+  const { data } = image;
+  // A message copies the whole buffer of a view.
+  return data.byteLength < data.buffer.byteLength ? { ...image, data: data.slice() } : { ...image };
 }

@@ -4,6 +4,7 @@
  */
 import { invalid } from '../error.js';
 import type { Settings } from '../models/config.js';
+import { MAX_PIXELS } from './pixels.js';
 import { centerCrop, FILTERS, type Rgb, resize } from './resize.js';
 
 /** Sizes beyond any published preprocessing. */
@@ -81,7 +82,8 @@ function sidesOf({ width, height }: Rgb, size: Size): [number, number] {
   const { shortest } = size;
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   const longest = Math.trunc((shortest * long) / short);
-  if (longest > 64 * MAX_SIDE) throw invalid('images', 'sides that do not differ as much', `${width} x ${height}`);
+  if (shortest * longest > MAX_PIXELS)
+    throw invalid('images', 'sides that do not differ as much', `${width} x ${height}`);
   return width <= height ? [shortest, longest] : [longest, shortest];
 }
 
@@ -109,7 +111,10 @@ function sizeIn(settings: Settings, key: string, fallback: Size, square: boolean
 /** A number per channel, above `low`. */
 function channels(settings: Settings, key: string, fallback: number[], low = -Infinity): number[] {
   const given = settings.get(key) ?? fallback;
-  const isLegal = Array.isArray(given) && given.length === 3 && given.every((v) => Number.isFinite(v) && v > low);
+  const isLegal =
+    Array.isArray(given) &&
+    given.length === 3 &&
+    given.every((v) => Number.isFinite(v) && v > low && (low < 0 || Number.isFinite(1 / v)));
   if (!isLegal) throw settings.wrong(key, low === 0 ? 'three positive numbers' : 'three numbers', given);
   return given as number[];
 }

@@ -1,5 +1,5 @@
 /** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
-
+import { HeedError } from '../error.js';
 import { callback, plainOptions, signal } from '../options.js';
 import { linkedAbort } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -28,8 +28,8 @@ export async function embedRemotely(
       const call = { ...rest, signal: stop.signal };
       const { data } = await model
         .call<Tensor>('embedImage', [await portable(images[n]!, name)], call)
-        .catch((error: Error) => {
-          error.message = error.message?.replace(/^images(?=[:.])/, name);
+        .catch((error: unknown) => {
+          if (error instanceof HeedError) error.message = error.message.replace(/^images(?=[:.])/, name);
           throw error;
         });
       vectors[n] = data;

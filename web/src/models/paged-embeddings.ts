@@ -15,6 +15,8 @@ const HEAD_BYTES = 1 << 15;
 /** The size of a page. Smaller ones save bytes and cost requests; docs/pretrained.md has figures. */
 const PAGE_BYTES = 1 << 14;
 const RETRIES = 3;
+/** Requests at a time. */
+const LANES = 8;
 
 /** Fetches the rows of the tokens that have not been fetched. `requireLive` throws once the model has been disposed of. */
 export type FetchRows = (rows: readonly Row[], requireLive: () => void, signal?: SignalLike) => Promise<void>;
@@ -126,6 +128,10 @@ class RemoteFile {
       let broken: unknown = new Error('the connection ended early');
       try {
         const response = await request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
+        if (response.status === 429 || response.status >= 500) {
+          await discard(response);
+          throw new Error(`status ${response.status}`);
+        }
         for await (const chunk of this.#body(response, at, end, signal)) {
           at += chunk.length;
           yield chunk;
@@ -188,6 +194,9 @@ class Table {
   /** Pages that were fetched or are being fetched. */
   readonly #pages = new Map<number, Promise<void>>();
   readonly #pageRows: number;
+  /** The last request of each lane, in which requests follow each other. */
+  readonly #lanes: Promise<void>[] = [];
+  #requests = 0;
 
   /** `begin`: of the table in the file, in bytes. `write` puts rows into the core. */
   constructor(
@@ -201,6 +210,7 @@ class Table {
   }
 
   async fetchRows(texts: readonly Row[], requireLive: () => void, signal?: SignalLike): Promise<void> {
+    signal?.throwIfAborted();
     const needed = new Set<number>();
     for (const { ids } of texts)
       for (const id of ids) if (id >= 0 && id < this.rows) needed.add(Math.floor(id / this.#pageRows)); // the core refuses others
@@ -212,7 +222,9 @@ class Table {
       while (missing[i + count] === first + count) count++;
       i += count;
       const pages = Array.from({ length: count }, (_, n) => first + n);
-      const pending = this.#fetch(first, count, requireLive);
+      const lane = this.#requests++ % LANES;
+      const pending = (this.#lanes[lane] ?? Promise.resolve()).then(() => this.#fetch(first, count, requireLive));
+      this.#lanes[lane] = pending.catch(() => {});
       for (const page of pages) this.#pages.set(page, pending);
       // The next call that needs them tries again.
       pending.catch(() => {
@@ -234,6 +246,7 @@ class Table {
 
 /** `pending`, or a rejection with the signal's reason once that has fired. */
 async function aborting(pending: Promise<unknown>, signal: SignalLike | undefined): Promise<void> {
+  pending.catch(() => {}); // also of one that nobody waits for any longer
   signal?.throwIfAborted();
   let stop = () => {};
   const stopped = new Promise<never>((_, reject) => {
@@ -244,6 +257,5 @@ async function aborting(pending: Promise<unknown>, signal: SignalLike | undefine
     await Promise.race([pending, stopped]);
   } finally {
     signal?.removeEventListener('abort', stop);
-    pending.catch(() => {});
   }
 }

@@ -90,13 +90,14 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   if (!hasTokenizer) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const tokenizerFile = await folder.open('tokenizer.json', { required: true, signal });
-  const vocabulary = new Vocabulary(Settings.parse(await readAll(tokenizerFile), tokenizerFile.name));
+  const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const original = (await loadPretrained(runtime, source, { signal })) as LocalModel;
   let writer: Awaited<ReturnType<typeof folderWriter>> | undefined;
   let model: LocalModel | undefined;
   try {
     const { vocabSize, family, hasImageEncoder } = original.config;
     if (hasImageEncoder) throw settings.unsupported('model_type', 'a family that encodes texts only', `'${family}'`);
+    const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
     const kept = await keptIds(original, vocabulary, keep, settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));
     const planned = await planOf(folder, settings, vocabSize, kept, signal);

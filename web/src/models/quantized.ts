@@ -125,7 +125,8 @@ export function lengthsOf({ data, count, width, bits }: Rows): Float32Array {
 
 /** The signs of rows of integers. */
 export function signsOf({ data, count, width }: Rows): Uint8Array {
-  return quantized(new Tensor(data as unknown as Float32Array, [count, width]), 'binary').data;
+  const used = data.subarray(0, count * width) as unknown as Float32Array; // there may be room for more
+  return quantized(new Tensor(used, [count, width]), 'binary').data;
 }
 
 /** The signs of the rows of an index. */

@@ -1,7 +1,8 @@
 /**
  * Loads, changes and saves a TextIndex. `index.safetensors` has `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1) or, for bits, `vectors` U8
  * [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
- * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing), and `model`.
+ * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing), `model`, and `next_id`, from which ids that
+ * are not given are counted.
  */
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
@@ -32,7 +33,7 @@ interface StoredTensor {
 export async function readIndex(source: ModelSource, model: string | null): Promise<IndexState> {
   const folder = await openFolder(source);
   const { name, metadata, tensors } = await readFile(folder);
-  const { heed_index: version = '1', model: stored = null } = metadata;
+  const { heed_index: version = '1', model: stored = null, next_id: next = '0' } = metadata;
   if (version !== '1') throw invalidFile(name, 'an index of version 1', `version ${version.slice(0, 20)}`);
   if (model !== null && stored !== model)
     throw invalidFile(
@@ -61,6 +62,9 @@ export async function readIndex(source: ModelSource, model: string | null): Prom
   const rows = { data, count, width: vectors.shape[1]!, bits };
   const state = stateOf(texts, rows, stored);
   setIds(state, storedIds(tensors.get('ids'), count, name));
+  if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
+    throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
+  state.nextId = Math.max(state.nextId, Number(next));
   return state;
 }
 
@@ -169,6 +173,9 @@ export function addTexts(state: IndexState, lines: string[], given: Rows, option
   const { rows } = state;
   const more = sameForm(rows, given);
   if (wanted) requireNew(state, wanted, lines.length);
+  if (lines.length === 0) return [];
+  if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
+    throw invalid('ids', 'an id for each text, as the largest is in use', 'none');
   const ids = wanted ?? lines.map((_, i) => state.nextId + i);
   const { count } = rows;
   const { width } = more;
@@ -178,7 +185,7 @@ export function addTexts(state: IndexState, lines: string[], given: Rows, option
     const norms = appended(isFirst ? new Float32Array() : state.norms, count, lengthsOf(more));
     const signs = state.signs && !isFirst ? appended(state.signs, count * Math.ceil(width / 8), signsOf(more)) : null;
     // While the ids are the numbers of the rows, none are stored.
-    if (wanted || state.ids) state.ids = appended(rowIds(state), count, Float64Array.from(ids));
+    if (wanted || state.ids) state.ids = appended(state.ids ?? rowIds(state), count, Float64Array.from(ids));
     Object.assign(state, { norms, signs, rows: { ...more, data, count: count + lines.length } });
   });
   for (const line of lines) state.texts.push(line);
@@ -262,7 +269,7 @@ function keepRows<A extends Rows['data'] | Float64Array>(array: A, width: number
 
 /** The file of an index; see `TextIndex.save`. */
 export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
-  const { texts, model, ids } = state;
+  const { texts, model, ids, nextId } = state;
   const count = texts.length;
   return guarded('save', () => {
     const bytes = encoded(texts);
@@ -274,7 +281,7 @@ export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
     ];
     if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });
-    return writeSafetensors(tensors, { heed_index: '1', ...(model !== null && { model }) });
+    return writeSafetensors(tensors, { heed_index: '1', next_id: `${nextId}`, ...(model !== null && { model }) });
   });
 }
 

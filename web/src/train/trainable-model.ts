@@ -10,7 +10,7 @@ import type { Lora, LoraOptions } from './lora.js';
 import type { Trainable } from './trainable.js';
 
 /** Options of `fromPretrained` with `trainable: true`. */
-export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers'> {
+export interface TrainableOptions extends Omit<FromPretrainedOptions, 'worker' | 'workers' | 'embeddings'> {
   trainable: true;
   /** Keep only the input of each layer for the backward pass, which runs the layer's forward pass again: less memory, a third more time, the same gradients. Default false. */
   recompute?: boolean;

@@ -3,7 +3,7 @@
  * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
 import { countUpTo } from '../cores.js';
-import { invalidFile } from '../error.js';
+import { HeedError, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
@@ -126,9 +126,10 @@ class PoolModel extends RemoteModel {
         const pairs = Array.isArray(textPairs) ? share.map((n) => textPairs[n]!) : textPairs;
         const call = { ...rest, textPairs: pairs, signal: stop.signal };
         const embed = this.#run((model) => model.embedFloats(textsOf(input, share), call));
-        const vectors = await embed.catch((error: Error) => {
+        const vectors = await embed.catch((error: unknown) => {
           // The index of the text in the call instead of in the share.
-          error.message = error.message?.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${share[n] ?? n}`);
+          if (error instanceof HeedError)
+            error.message = error.message.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${share[n] ?? n}`);
           throw error;
         });
         width = vectors.shape[1]!;

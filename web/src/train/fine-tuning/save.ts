@@ -1,5 +1,6 @@
 /** `model.save()`: a model's folder with its current weights, as heed, transformers and sentence-transformers read it. */
 
+import { invalid } from '../../error.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
 import { brainFloats, int4Values, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
@@ -64,12 +65,15 @@ const COPIED = [
   'sentence_bert_config.json',
   'config_sentence_transformers.json',
   '1_Pooling/config.json',
+  'artifact.metadata',
 ];
 
 /** @internal See `Savable.save`. */
 export async function save(model: LocalModel, { source, options }: Origin, given?: SaveOptions): Promise<SavedFiles> {
   const { dtype, adapter, signal } = readOptions('save', schema, given);
   void model.raw; // throws after dispose()
+  if (model.config.hasImageEncoder)
+    throw invalid('save', 'a model of texts', `'${model.config.family}'`, 'UNSUPPORTED');
   requireIdle('save', model);
   if (adapter) return adapterFiles(requireTrainable('save.adapter', model));
   const { integrity, ...remote } = options;

@@ -67,7 +67,8 @@ export async function addPictures(files: readonly File[]): Promise<void> {
         pictures.value = [...pictures.value, { name: file.name, url: URL.createObjectURL(file), file, vector: data }];
       } catch (reason) {
         if (signal.aborted) return;
-        if (asFailure(reason).code !== 'INVALID_ARGUMENT') throw reason;
+        // Not an image, or too large.
+        if (!['INVALID_ARGUMENT', 'OUT_OF_MEMORY'].includes(asFailure(reason).code ?? '')) throw reason;
         leftOut.value = [...leftOut.value, file.name];
       }
     }
