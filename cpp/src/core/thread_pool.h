@@ -21,8 +21,8 @@ class ThreadPool {  // NOLINT(clang-analyzer-optin.performance.Padding): counter
  public:
   using Call = void (*)(const void* task, Index i, Context& context);
 
-  /// For `threads` threads besides the caller. Of these, only as many are woken as there are `cores`; all if that is 0,
-  /// for unknown. `may_wait`: whether the caller may sleep, which the main thread of a page may not. `after_region` is
+  /// For `threads` threads besides the caller. Of these, at most `cores` - 1 are woken; all if `cores` is 0, for
+  /// unknown. `may_wait`: whether the caller may sleep, which the main thread of a page may not. `after_region` is
   /// called by the caller at the end of each region.
   ThreadPool(Index threads, Index cores, bool may_wait, void (*after_region)() = nullptr);
   /// All threads must have returned from work().
