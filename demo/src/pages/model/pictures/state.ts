@@ -1,5 +1,5 @@
 /** The reader's pictures: their vectors, and those nearest to a text or to one of the pictures. */
-import { effect, type ReadonlySignal, signal } from '@preact/signals';
+import { effect, type ReadonlySignal, signal, untracked } from '@preact/signals';
 import { semanticSearch, Tensor } from 'heed';
 import { asFailure, type Failure, inTurn, type OpenModel } from '../../../engine/heed';
 import { text } from '../../../state/codecs';
@@ -113,7 +113,7 @@ export function followPictures(opened: ReadonlySignal<OpenModel | undefined>): v
   effect(() => {
     const next = opened.value?.model;
     if (next === model) return;
-    clearPictures(); // vectors of another model
+    untracked(clearPictures); // vectors of another model
     model = next?.config.hasImageEncoder ? next : undefined;
   });
   effect(() => searchLatest({ query: query.value, like: like.value, pictures: pictures.value }));
