@@ -12,10 +12,10 @@ interface Late {
   }>;
 }
 
-/** How this script loads it, once `setLate` has said so. */
+/** @internal How this script loads it, once `setLate` has said so. */
 export let late: Late;
 
-/** `load()` gives functions that import. Workers link the code instead: Vite before 8 makes one script of a worker, and refuses to if the worker imports anything at run time. */
+/** @internal `load()` gives functions that import. Workers link the code instead: Vite before 8 makes one script of a worker, and refuses to if the worker imports anything at run time. */
 export function setLate(loaders: Late): void {
   late = loaders;
 }

@@ -37,7 +37,7 @@ export type Found = OpenFile | NoFile;
 /** Files by their paths below the model's folder. Implementations that add something wrap another source. */
 export interface Source {
   open(path: string, signal?: SignalLike): Promise<Found>;
-  /** Where a file is, if the source reads URLs. */
+  /** @internal Where a file is, if the source reads URLs. */
   urlOf?(path: string): URL | null;
   /** To be called when a load that used this source has failed. */
   failed?(error: unknown): Promise<void>;
@@ -60,6 +60,7 @@ export interface ModelFolder {
   /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
+  /** @internal As of a Source. */
   urlOf?(path: string): URL | null;
   /** To be called when the load that opened it has failed. */
   failed?(error: unknown): Promise<void>;

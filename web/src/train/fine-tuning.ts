@@ -79,7 +79,7 @@ export interface Adaptable {
 /** How this script loads the code of fine-tuning. */
 let code: () => Promise<typeof import('./fine-tuning/index.js')>;
 
-/** As `setLate`: `load()` gives a function that imports, and workers link the code. */
+/** @internal As `setLate`: `load()` gives a function that imports, and workers link the code. */
 export function setFineTuning(load: typeof code): void {
   code = load;
 }
