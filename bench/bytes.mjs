@@ -1,17 +1,16 @@
 /** The bytes that a page downloads for one encoder on one thread, without the model: uncompressed, and as brotli (quality 11). */
 
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
+import { linkedScripts } from '../tools/linked-scripts.mjs';
 
 const peers = new URL('node_modules/', import.meta.url);
 const dist = new URL('../dist/', import.meta.url);
 
-/** Other entries, what runs only in Node or with threads, and the functions for folders (`inspect`, `quantize`), which are loaded when called. */
-const notLoaded = /^(cli|train|draw|node|embed-worker|thread|folder-tools)/;
-
 /** @returns {Promise<{ name: string, raw: number, brotli: number }[]>} */
 export async function shippedBytes() {
-  const chunks = (await readdir(dist)).filter((name) => name.endsWith('.js') && !notLoaded.test(name));
+  const chunks = linkedScripts(fileURLToPath(dist));
   const sets = {
     heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
     'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map(

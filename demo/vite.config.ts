@@ -1,9 +1,10 @@
 /** Builds the demo as a static site that can be served under any path; without special headers, it runs one thread. */
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
+import { linkedScripts } from '../tools/linked-scripts.mjs';
 import { isolation, policy } from './policy.mjs';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -24,9 +25,6 @@ export default defineConfig({
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy, ...isolation } },
 });
 
-/** Scripts that are not counted: other entries, what runs only in Node or in workers, and the functions for folders (`inspect`, `quantize`), which are loaded when called. */
-const notLoaded = /^(cli|worker|train|draw|node|embed-worker|thread|folder-tools)/;
-
 /** `import sizes from 'virtual:sizes'`: the download sizes of heed's files in bytes, compressed with Brotli. */
 function sizes(): Plugin {
   const id = 'virtual:sizes';
@@ -37,7 +35,7 @@ function sizes(): Plugin {
     load: (source) => {
       if (source !== `\0${id}`) return null;
       const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
-      const scripts = readdirSync(dist).filter((name) => name.endsWith('.js') && !notLoaded.test(name));
+      const scripts = linkedScripts(dist);
       const total = {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),

@@ -1,0 +1,1 @@
+export function linkedScripts(folder: string, entry?: string): string[];

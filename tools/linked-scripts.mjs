@@ -1,0 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** The names of the scripts in `folder` that a page loads with `entry`: itself, and what its scripts import statically. */
+export function linkedScripts(folder, entry = 'index.js') {
+  const names = [entry];
+  for (const name of names)
+    for (const [, found] of readFileSync(join(folder, name), 'utf8').matchAll(/\bfrom\s*["'`]\.\/([^"'`]+)/g))
+      if (!names.includes(found)) names.push(found);
+  return names;
+}
