@@ -31,7 +31,7 @@ export interface EncodeImageOptions extends ImageCallOptions {
 export interface EncodeImageResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]: CLIP and DINOv2: the class's row after the last norm; SigLIP: the attention pooling's output. */
+  /** [N,E]. CLIP and DINOv2: the class's row after the last norm; SigLIP: the attention pooling's output. */
   poolerOutput: Tensor;
   /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];
