@@ -114,6 +114,7 @@ class Trained extends LocalModel implements TrainableModel {
         if ((error as HeedError).code === 'OUT_OF_MEMORY') throw error;
       }
     }
+    this.#wordBias = this.#makeWordBias();
     const head = parts.heads.get('sequence-classification');
     const onVectors = head?.takesVectors ? head.chain.layers : [];
     const { layers, classifier: last } = loaded.sentence;
@@ -134,7 +135,6 @@ class Trained extends LocalModel implements TrainableModel {
     const { core } = tape;
     const trained = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
     tracked(tape, 'TrainableEncoder', trained);
-    this.#wordBias = this.#makeWordBias();
     const attached = this.#attached;
     encoder.begin = (ids, tokenTypes, positions, lengths, keyMask) => {
       if (!attached.lora) return begin.call(encoder, ids, tokenTypes, positions, lengths, keyMask);
