@@ -247,7 +247,8 @@ std::span<const Index> EncoderModel::distanceRows(Index length) const {
 }
 
 const LayerNorm* EncoderModel::relativeNorm() const {
-  return positions_->relative_norm ? &*positions_->relative_norm : nullptr;
+  const auto& norm = positions_->relative_norm;
+  return norm ? &*norm : nullptr;
 }
 
 const float* EncoderModel::relativeTable() const { return positions_->relative_table.data(); }

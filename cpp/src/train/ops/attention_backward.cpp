@@ -245,10 +245,12 @@ class HeadBackward {
         addTransposedProduct(readOnly(sums), own, 0, rows(all), context_);
       }
     };
+    // NOLINTBEGIN(bugprone-unchecked-optional-access): the constructor made both
     const RelativePositions& positions = call_.settings.positions;
     add(*query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
     const Panels key_rows = packFinite(keys(call_.key.value(), width), {nullptr, key_sums_->rows()}, arena());
     add(*key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
+    // NOLINTEND(bugprone-unchecked-optional-access)
   }
 
   /// Writes the columns of visible keys to their places among all selected keys, zeros to the others.
