@@ -1,10 +1,10 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvRows } from '../../../web/src/cli/records.js';
-import { makeFolder, run, script, start } from './support.js';
+import { makeFolder, run, script } from './support.js';
 
 let folder: string;
 const path = (name: string) => join(folder, name);
@@ -182,72 +182,6 @@ test('heed embed --output writes integers with their scale, or bits', async () =
   expect(err).toBe('');
   writeFileSync(path('more.txt'), 'the fox\na quick x\nthe brown fox\nx\n');
   expect((await heed(['embed', path('more.txt'), '--out', out, '--resume'])).err).toContain('vectors of type |i1');
-});
-
-test('heed quantize writes a new folder and reports the loss', async () => {
-  const out = path('quantized');
-  const quantized = await run(['quantize', folder, '--out', out, '--tables', 'int4', '--texts', path('texts.txt')]);
-  expect(quantized.err).not.toContain('heed:');
-  expect(quantized.out).toMatch(/before .* bytes\nafter .* bytes in .*quantized\ntensors .* int8, 1 int4/);
-  expect(quantized.out).toMatch(/cosine, fp32 +mean 0\.9\d+, worst 0\.9\d+ \(.+\)\ncosine, q8/);
-  const inspected = await run(['inspect', out]);
-  expect(inspected.out).toMatch(/stored as +.*U8/);
-  expect(inspected.out).toMatch(/missing .*modules\.json/);
-  const again = await run(['quantize', folder, '--out', out]);
-  expect(again).toMatchObject({
-    code: 2,
-    err: expect.stringContaining(`out: expected a new folder's path, got '${out}', which exists`),
-  });
-  expect(await run(['quantize', folder, '--out', path('texts.txt/below')])).toMatchObject({
-    code: 1,
-    err: expect.stringMatching(/^heed: out: .* cannot be written \(ENOTDIR[^\n]+\n$/),
-  });
-});
-
-// Windows has neither.
-test('heed prune writes a new folder and reports the loss', async () => {
-  const [out, corpus] = [path('pruned'), path('corpus.txt')];
-  writeFileSync(corpus, 'the quick fox\na x\n');
-  const pruned = await run(['prune', folder, '--keep', corpus, '--out', out, '--texts', path('texts.txt')]);
-  expect(pruned.err).not.toContain('heed:');
-  expect(pruned.out).toMatch(/before .* bytes, 80 words\nafter .* bytes, \d\d words in .*pruned\n/);
-  expect(pruned.out).toMatch(
-    /corpus +2 texts with the same vectors\nunknown +[\d.]+ % of the tokens, [\d.]+ % before\n/,
-  );
-  expect((await run(['inspect', out])).out).toMatch(/missing .*modules\.json/);
-  writeFileSync(corpus, '');
-  expect(await run(['prune', folder, '--keep', corpus, '--out', path('none')])).toMatchObject({
-    code: 1,
-    err: expect.stringContaining('expected at least one text, got none'),
-  });
-});
-
-describe.skipIf(process.platform === 'win32')('heed quantize leaves nothing behind', () => {
-  const left = () => readdirSync(folder).filter((name) => name.startsWith('unfinished'));
-
-  test('if the disk is full', () => {
-    // A limit on the length of files has the same effect.
-    const args = ['quantize', folder, '--out', path('unfinished')];
-    const limited = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, script, ...args];
-    const { status, stderr } = spawnSync('bash', limited, { encoding: 'utf8' });
-    expect(stderr).toMatch(/^heed: out: .* cannot be written \(EFBIG[^\n]+\n$/);
-    expect([status, left()]).toEqual([1, []]);
-  });
-
-  test('if a signal stops it', async () => {
-    writeFileSync(path('many.txt'), `${'the quick brown fox '.repeat(6)}\n`.repeat(5000));
-    const { child, ended } = start(['quantize', folder, '--out', path('unfinished'), '--texts', path('many.txt')]);
-    await expect.poll(left, { interval: 1, timeout: 60_000 }).toHaveLength(1);
-    child.kill('SIGINT');
-    expect(await ended).toEqual({ code: 130, out: '', err: 'heed: stopped by SIGINT; nothing was written\n' });
-    expect(left()).toEqual([]);
-  });
-});
-
-test('heed inspect describes a checkpoint', async () => {
-  const { out } = await heed(['inspect']);
-  expect(out).toMatch(/family +bert/);
-  expect(out).toMatch(/parameters +[\d,]+/);
 });
 
 test.each([

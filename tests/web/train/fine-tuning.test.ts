@@ -1,41 +1,14 @@
-/** Training of the encoder by trainClassifier and trainEmbedding, adapters, and the same in a worker. */
-import { HeedError, load, type TrainableModel, type TrainingHeed } from 'heed/train';
+/** Training of the encoder by trainClassifier and trainEmbedding, also in a worker. */
+import { HeedError, load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { headerEnd, parseHeader } from '../../../web/src/io/safetensors.js';
 import { groupsOf } from '../../../web/src/train/fine-tuning/embedding.js';
-import { isIn } from '../../../web/src/train/lora.js';
 import { tinyModel } from '../models/tiny.js';
+import { changed, examples, pairs, stateOf, tiny } from './tiny-models.js';
 
 let heed: TrainingHeed;
 beforeAll(async () => {
   heed = await load();
 });
-
-const tiny = (family?: string) => heed.fromPretrained(tinyModel(family), { trainable: true, dropout: 0, seed: 1 });
-
-/** The label says which word comes first. */
-const examples = ['x y', 'x z', 'x fox', 'x brown', 'x quick', 'y x', 'y z', 'y fox', 'y brown', 'y quick'].map(
-  (text) => ({
-    text,
-    label: text[0]!,
-  }),
-);
-
-const pairs = [
-  { a: 'x', b: 'quick fox' },
-  { a: 'y', b: 'brown fox' },
-  { a: 'z', b: 'the fox' },
-  { a: 'a x', b: 'a fox' },
-  { a: 'x', b: 'a quick brown fox' },
-  { a: 'y z', b: 'the brown fox' },
-];
-
-const stateOf = (model: TrainableModel) =>
-  Object.fromEntries(Object.entries(model.stateDict()).map(([name, { data }]) => [name, [...data]]));
-
-function changed(before: Record<string, number[]>, after: Record<string, number[]>): string[] {
-  return Object.keys(after).filter((name) => String(after[name]) !== String(before[name]));
-}
 
 describe('trainClassifier with the encoder', () => {
   it.each([
@@ -51,12 +24,12 @@ describe('trainClassifier with the encoder', () => {
     };
     const all = Array.from({ length: copies }, () => examples).flat();
     const options = { train: 'full', head: 'sentence', batchSize, seed: 1, signal: stop.signal, onStep } as const;
-    await expect(heed.trainClassifier(await tiny(), all, options)).rejects.toMatchObject({ name: 'AbortError' });
+    await expect(heed.trainClassifier(await tiny(heed), all, options)).rejects.toMatchObject({ name: 'AbortError' });
     expect(told).toEqual([steps]);
   });
 
   it('trains all parameters that the vectors depend on', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const before = stateOf(model);
     const steps: number[] = [];
     const options = { train: 'full', head: 'sentence', epochs: 4, batchSize: 4, lr: 1e-3, seed: 1 } as const;
@@ -78,7 +51,7 @@ describe('trainClassifier with the encoder', () => {
   });
 
   it('trains chosen parameters only, and leaves the bits of others', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     model.freeze('*.bias');
     const before = stateOf(model);
     const train = ['bert.encoder.layer.2.*', /LayerNorm/];
@@ -90,7 +63,7 @@ describe('trainClassifier with the encoder', () => {
   });
 
   it('trains low-rank updates, which save adds to the weights', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const before = stateOf(model);
     const lora = { rank: 2, alpha: 8, targets: ['query', 'intermediate.dense'], seed: 1 };
     await heed.trainClassifier(model, examples, { train: { lora }, head: 'sentence', epochs: 5, lr: 1e-2, seed: 1 });
@@ -107,7 +80,7 @@ describe('trainClassifier with the encoder', () => {
   });
 
   it("trains the family's head together with the encoder", async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const own = examples.map(({ text }, i) => ({ text, label: model.config.labels[i % 3] ?? `LABEL_${i % 3}` }));
     const before = stateOf(model);
     const { head } = await heed.trainClassifier(model, own, { train: 'full', head: 'family', epochs: 2, seed: 1 });
@@ -126,7 +99,7 @@ describe('trainClassifier with the encoder', () => {
   });
 
   it('records the logits of a classifier on sentence vectors, also of a saved one', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     await heed.trainClassifier(model, examples, { head: 'sentence', epochs: 2, seed: 1 });
     const again = await heed.fromPretrained(await model.save(), { trainable: true, dropout: 0 });
     for (const one of [model, again]) {
@@ -143,7 +116,7 @@ describe('trainClassifier with the encoder', () => {
   it.each(['roberta', 'distilbert', 'electra', 'mpnet'])(
     'keeps the layers of the classifier that another one replaces: %s',
     async (family) => {
-      const model = await tiny(family);
+      const model = await tiny(heed, family);
       const names = model.parameters().map(({ name }) => name);
       expect(names.filter((name) => name.includes('classifier'))).not.toEqual([]);
       const { labels } = await heed.trainClassifier(model, examples, { train: 'full', epochs: 1, seed: 1 });
@@ -162,7 +135,7 @@ describe('trainClassifier with the encoder', () => {
   );
 
   it('restores the best epoch of the whole model', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const states: Record<string, number[]>[] = [];
     const options = { train: 'full', head: 'sentence', epochs: 30, lr: 3e-2, batchSize: 4, seed: 2 } as const;
     const { history, validation } = await heed.trainClassifier(model, examples, {
@@ -178,7 +151,7 @@ describe('trainClassifier with the encoder', () => {
   });
 
   it('keeps the last whole step when it is stopped, and nothing of updates that were not trained', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const stop = new AbortController();
     let last: Record<string, number[]> = {};
     const onStep = ({ step }: { step: number }) => {
@@ -193,7 +166,7 @@ describe('trainClassifier with the encoder', () => {
     expect(model.config.labels).toEqual(['x', 'y']);
     const diverging = heed.trainClassifier(model, examples, { ...options, lr: 3e38 });
     await expect(diverging).rejects.toMatchObject({ code: 'DIVERGED' });
-    const fresh = await tiny();
+    const fresh = await tiny(heed);
     const aborted = AbortSignal.abort(new Error('at once'));
     const train = { lora: { rank: 2 } };
     await expect(heed.trainClassifier(fresh, examples, { train, signal: aborted })).rejects.toThrow('at once');
@@ -226,7 +199,7 @@ describe('trainClassifier with the encoder', () => {
       ];
       expect(a.logits.data).toEqual(b.logits.data);
     }
-    const model = await tiny();
+    const model = await tiny(heed);
     const bad = heed.trainEmbedding(model, pairs, { resume: new Uint8Array(20), train: { lora: { rank: 2 } } });
     await expect(bad).rejects.toMatchObject({ code: 'INVALID_FILE' });
     expect(model.lora).toBeNull();
@@ -252,7 +225,7 @@ describe('trainEmbedding', () => {
   it('learns from pairs, triplets and labelled texts', async () => {
     const triplets = pairs.map(({ a, b }) => ({ anchor: a, positive: b, negative: '0 1 2' }));
     for (const data of [pairs, triplets, examples]) {
-      const model = await tiny();
+      const model = await tiny(heed);
       const before = stateOf(model);
       const options = { epochs: 6, batchSize: 3, iterations: 2, lr: 1e-3, seed: 1 };
       const { history, truncated } = await heed.trainEmbedding(model, data, options);
@@ -265,7 +238,7 @@ describe('trainEmbedding', () => {
   it('embeds a large batch in chunks with the same result', async () => {
     for (const data of [pairs, examples]) {
       const run = async (chunkSize: number) => {
-        const model = await tiny();
+        const model = await tiny(heed);
         const options = { epochs: 2, batchSize: 6, iterations: 1, lr: 1e-3, seed: 1, chunkSize };
         const { history } = await heed.trainEmbedding(model, data, options);
         return { loss: history.loss, vectors: await model.embed(['x', 'the fox']) };
@@ -300,7 +273,7 @@ describe('trainEmbedding', () => {
   });
 
   it('validates, stops early and stops when told', async () => {
-    const model = await tiny();
+    const model = await tiny(heed);
     const options = { epochs: 20, lr: 0.05, seed: 1, validation: 0.34, earlyStopping: { patience: 1 } };
     const { history } = await heed.trainEmbedding(model, pairs, options);
     expect(history.validation).toHaveLength(history.loss.length);
@@ -327,7 +300,7 @@ describe('trainEmbedding', () => {
     ['two forms', [pairs[0], examples[0]], "examples[1]: expected 'a'"],
     ['one label', [{ text: 'x', label: 'a' }], "at least 2 labels, got 'a'"],
   ])('refuses %s', async (_, data, message) => {
-    const model = await tiny();
+    const model = await tiny(heed);
     await expect(heed.trainEmbedding(model, data as never)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message: expect.stringContaining(message),
@@ -335,139 +308,10 @@ describe('trainEmbedding', () => {
   });
 });
 
-describe('adapters', () => {
-  const lora = { rank: 2, alpha: 4, targets: ['query', 'value'], seed: 1 };
-
-  it("are stored in PEFT's layout, and load bit for bit", async () => {
-    const model = await tiny();
-    await heed.trainEmbedding(model, pairs, { train: { lora }, lr: 1e-2, seed: 1, epochs: 3 });
-    const files = await model.save({ adapter: true });
-    expect(JSON.parse(new TextDecoder().decode(files['adapter_config.json']))).toMatchObject({
-      peft_type: 'LORA',
-      r: 2,
-      lora_alpha: 4,
-      target_modules: ['query', 'value'],
-      bias: 'none',
-      fan_in_fan_out: false,
-    });
-    const bytes = files['adapter_model.safetensors']!;
-    const header = parseHeader(bytes.subarray(8, headerEnd(bytes, 'f', bytes.length)), 'f', bytes.length);
-    expect(header.map(({ name, shape }) => [name, shape])).toContainEqual([
-      'base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight',
-      [2, 24],
-    ]);
-    expect(header).toHaveLength(3 * 2 * 2);
-    const other = await tiny();
-    await other.loadAdapter(files);
-    expect((await other.embed('x fox')).data).toEqual((await model.embed('x fox')).data);
-    expect(other.lora).toMatchObject({ rank: 2, alpha: 4, targets: ['query', 'value'] });
-  });
-
-  it('hold the modules that are trained besides, with those inside them', async () => {
-    const model = await tiny('roberta');
-    model.addLora({ ...lora, modulesToSave: ['classifier'] });
-    const besides = ['classifier.dense', 'classifier.out_proj', 'classifier'].flatMap((module) => [
-      `${module}.weight`,
-      `${module}.bias`,
-    ]);
-    const own = model.parameters().filter(({ name }) => !name.includes('.lora_'));
-    const trained = own.filter(({ requiresGrad }) => requiresGrad).map(({ name }) => name);
-    expect(trained.sort()).toEqual([...besides].sort());
-    const state = model.stateDict();
-    for (const [name, { data }] of Object.entries(state)) if (besides.includes(name)) data.fill(0.25);
-    model.loadStateDict(state);
-    const files = await model.save({ adapter: true });
-    const bytes = files['adapter_model.safetensors']!;
-    const header = parseHeader(bytes.subarray(8, headerEnd(bytes, 'f', bytes.length)), 'f', bytes.length);
-    const stored = header.map(({ name }) => name).filter((name) => !name.includes('.lora_'));
-    expect(stored.sort()).toEqual(besides.map((name) => `base_model.model.${name}`).sort());
-    const other = await tiny('roberta');
-    await other.loadAdapter(files);
-    expect(stateOf(other)).toEqual(stateOf(model));
-  });
-
-  it('take the names of modules whole', () => {
-    for (const name of ['classifier.weight', 'model.classifier.bias', 'classifier.dense.weight'])
-      expect(isIn(name, ['classifier']), name).toBe(true);
-    for (const name of [
-      'pre_classifier.weight',
-      'pre_classifier.dense.weight',
-      'classifiers.weight',
-      'pooler.classifier',
-    ])
-      expect(isIn(name, ['classifier']), name).toBe(false);
-  });
-
-  it('are refused if a training begins while they are read', async () => {
-    const model = await tiny();
-    model.addLora(lora);
-    const files = await model.save({ adapter: true });
-    const other = await tiny();
-    let [onRead, release] = [() => {}, () => {}];
-    const reading = new Promise<void>((resolve) => (onRead = resolve));
-    const released = new Promise<void>((resolve) => (release = resolve));
-    class Waiting extends Blob {
-      override stream(): ReturnType<Blob['stream']> {
-        onRead();
-        const reader = super.stream().getReader();
-        return new ReadableStream({
-          async pull(controller) {
-            await released;
-            const { done, value } = await reader.read();
-            if (done) controller.close();
-            else controller.enqueue(value);
-          },
-        });
-      }
-    }
-    const loading = other.loadAdapter({
-      ...files,
-      'adapter_model.safetensors': new Waiting([files['adapter_model.safetensors'] as Uint8Array<ArrayBuffer>]),
-    });
-    await reading;
-    const stop = new AbortController();
-    const options = { epochs: 100_000, signal: stop.signal, onStep: () => release() };
-    const training = heed.trainEmbedding(other, pairs, options);
-    const stopped = expect(training).rejects.toThrow('enough');
-    await expect(loading).rejects.toThrow('loadAdapter: expected a model that is not being trained');
-    expect(other.lora).toBeNull();
-    stop.abort(new Error('enough'));
-    await stopped;
-  });
-
-  it('refuses files of other models and other kinds, and leaves the model as it was', async () => {
-    const model = await tiny();
-    await expect(model.save({ adapter: true })).rejects.toThrow('low-rank updates');
-    model.addLora(lora);
-    const files = await model.save({ adapter: true });
-    const config = JSON.parse(new TextDecoder().decode(files['adapter_config.json']));
-    const withConfig = (change: object) => ({
-      ...files,
-      'adapter_config.json': JSON.stringify({ ...config, ...change }),
-    });
-    const other = await tiny();
-    other.freeze('*.bias');
-    const before = (await other.embed('x')).data;
-    for (const [source, code] of [
-      [withConfig({ peft_type: 'IA3' }), 'UNSUPPORTED'],
-      [withConfig({ use_dora: true }), 'UNSUPPORTED'],
-      [withConfig({ r: 3 }), 'INVALID_FILE'],
-      [withConfig({ target_modules: ['query'] }), 'INVALID_FILE'],
-      [withConfig({ target_modules: ['queries'] }), 'INVALID_ARGUMENT'],
-      [{ 'adapter_config.json': JSON.stringify(config) }, 'NOT_FOUND'],
-    ] as const) {
-      await expect(other.loadAdapter(source)).rejects.toMatchObject({ code });
-      expect(other.lora).toBeNull();
-    }
-    expect((await other.embed('x')).data).toEqual(before);
-    for (const { name, requiresGrad } of other.parameters()) expect(requiresGrad).toBe(!name.endsWith('.bias'));
-  });
-});
-
 describe('in a worker', () => {
   it('trains, predicts and saves as in this thread', async () => {
     const model = await heed.fromPretrained(tinyModel(), { trainable: true, worker: true, dropout: 0, seed: 1 });
-    const local = await tiny();
+    const local = await tiny(heed);
     const options = { train: 'full', head: 'sentence', epochs: 2, seed: 1 } as const;
     const steps: number[] = [];
     const [result, expected] = [

@@ -42,6 +42,11 @@ function sharedBertConfig(s: Settings, positionOffset = 0): Config {
 
 const POSITION_KIND = 'position_embedding_type';
 
+/** Whether a checkpoint whose model_type is 'bert' is a JinaBERT v2. */
+export function isJinaBert(type: string, settings: Settings): boolean {
+  return type === 'bert' && settings.get(POSITION_KIND) === 'alibi';
+}
+
 const bertModules = {
   'embeddings.word_embeddings': 'embeddings.word.',
   'embeddings.position_embeddings': 'embeddings.position.',
@@ -309,8 +314,7 @@ export function textFamilyOf(settings: Settings): FamilyConfig {
     const hint = typeof type === 'string' ? ` (nearest: ${nearest(type, known)})` : '';
     throw settings.unsupported(TYPE, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
   }
-  const isJina = type === 'bert' && settings.get(POSITION_KIND) === 'alibi';
-  const family = isJina ? jinaBert : FAMILIES[type]!;
+  const family = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 

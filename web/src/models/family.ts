@@ -2,7 +2,6 @@
  * What the published encoder families have in common: the parts of a description of one, and how they read sizes, layers, activations and rotary positions in config.json.
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
-
 import type { RawEncoderModelConfig } from '../core.js';
 import type { ImagesOf } from '../images/encoder.js';
 import type { Settings } from './config.js';

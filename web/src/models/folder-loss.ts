@@ -4,6 +4,7 @@ import type { ModelSource } from '../io/source.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { loadPretrained } from './pretrained.js';
+import { dot } from './quantized.js';
 
 /** Cosine similarity of vectors before and after. */
 export interface Loss {
@@ -37,7 +38,7 @@ export type Vectors = Awaited<ReturnType<typeof embedded>>;
 /** The cosines of the vectors of texts before and after. */
 export function lossOf(texts: readonly string[], before: Vectors, after: Vectors): Loss {
   const width = before.shape[1]!;
-  const cosines = texts.map((_, n) => cosineOf(before.data, after.data, n * width, width));
+  const cosines = texts.map((_, n) => cosineOf(before.data, after.data, n, width));
   const worst = cosines.reduce((least, cosine, n) => (cosine < cosines[least]! ? n : least), 0);
   return {
     mean: cosines.reduce((sum, cosine) => sum + cosine, 0) / cosines.length,
@@ -46,13 +47,7 @@ export function lossOf(texts: readonly string[], before: Vectors, after: Vectors
   };
 }
 
-/** Of the `width` entries from `at` on; own code, as that of similarity() would have to be a chunk of its own. */
-function cosineOf(a: Float32Array, b: Float32Array, at: number, width: number): number {
-  let [product, aa, bb] = [0, 0, 0];
-  for (let i = at; i < at + width; i++) {
-    product += a[i]! * b[i]!;
-    aa += a[i]! ** 2;
-    bb += b[i]! ** 2;
-  }
-  return product / (Math.sqrt(aa * bb) || 1);
+/** Of row n of both. */
+function cosineOf(a: Float32Array, b: Float32Array, n: number, width: number): number {
+  return dot(a, n, b, n, width) / (Math.sqrt(dot(a, n, a, n, width) * dot(b, n, b, n, width)) || 1);
 }

@@ -44,12 +44,13 @@ import type {
 import { modelConfig } from './model-config.js';
 import { padHeads, padRows, padWeights } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
+import { Parts } from './parts.js';
 import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
-import { makeYield, type PieceHooks, type PieceOptions, piecesOf, runPiece } from './run.js';
+import { makeYield, type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
-import { Chain, HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
+import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
 import { loadVectorLayers } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
@@ -84,27 +85,6 @@ export async function loadAs<Model>(
     parts.delete();
     await loaded.folder.failed?.(error);
     throw error;
-  }
-}
-
-/** The core's objects that a model owns. */
-export class Parts {
-  vectorLayers = Chain.of([]);
-  pooler: Chain | null = null;
-  /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
-  readonly heads = new Map<HeadName | 'tokens', Head>();
-  #deleted = false;
-
-  constructor(readonly encoder: LoadedModel['raw']) {}
-
-  /** May be called twice: by a load that fails late, and by the garbage collector for the incomplete model. */
-  delete(): void {
-    if (this.#deleted) return;
-    this.#deleted = true;
-    this.pooler?.delete();
-    this.vectorLayers.delete();
-    for (const { chain } of this.heads.values()) chain.delete();
-    this.encoder.delete();
   }
 }
 
@@ -278,6 +258,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const count = rows.length;
     const width = longest(rows);
     const masks: [number, number][] = [];
+    const { maskToken } = this.config;
+    const maskId = maskToken === null ? undefined : this.context.tokenizer!.idOf(maskToken);
     const parts: Float32Array[] = [];
     let labels = 0;
     /** The rows of each kind of head. */
@@ -291,7 +273,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         return { data, shape: [data.length / embedDim, embedDim] };
       },
       masks: (encoding: RawEncoding, piece: Row[], first: number) =>
-        this.#maskRows(encoding.hidden(), piece, first, masks),
+        rowsOfToken(encoding.hidden(), piece, maskId, embedDim, (text, token) => masks.push([first + text, token])),
     };
     await this.run(rows, count, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
@@ -495,24 +477,6 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const got = formatShape(mask.shape);
     if (got !== expected) throw invalid('headMask', `shape ${expected} (layers and heads)`, got, 'SHAPE_MISMATCH');
     return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
-  }
-
-  /** The rows at mask tokens. */
-  #maskRows(hidden: Float32Array, piece: Row[], firstText: number, masks: [number, number][]): RawTensor {
-    const { embedDim } = this.#core;
-    const maskId = this.config.maskToken === null ? undefined : this.context.tokenizer!.idOf(this.config.maskToken);
-    const picked: Float32Array[] = [];
-    let at = 0;
-    piece.forEach((row, n) => {
-      row.ids.forEach((id, i) => {
-        if (id === maskId) {
-          masks.push([firstText + n, i]);
-          picked.push(hidden.subarray((at + i) * embedDim, (at + i + 1) * embedDim));
-        }
-      });
-      at += row.ids.length;
-    });
-    return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
   }
 }
 

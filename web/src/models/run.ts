@@ -1,6 +1,7 @@
 /** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding } from '../core.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling } from '../error.js';
+import { concatenate } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import type { Row } from './input.js';
 
@@ -96,6 +97,27 @@ export function batchOf(rows: readonly Row[], positionOffset: number) {
     lengths: flat(({ ids }) => [ids.length]),
     keyMask: rows[0]?.keyMask ? Float32Array.from(rows.flatMap(({ keyMask }) => keyMask!)) : null,
   };
+}
+
+/** The hidden rows [tokens, E] of the tokens whose id is `id`; `found` is called with the text and the position of each. */
+export function rowsOfToken(
+  hidden: Float32Array,
+  piece: readonly Row[],
+  id: number | undefined,
+  embedDim: number,
+  found: (text: number, token: number) => void,
+): RawTensor {
+  const picked: Float32Array[] = [];
+  let at = 0;
+  piece.forEach(({ ids }, n) => {
+    ids.forEach((each, i) => {
+      if (each !== id) return;
+      found(n, i);
+      picked.push(hidden.subarray((at + i) * embedDim, (at + i + 1) * embedDim));
+    });
+    at += ids.length;
+  });
+  return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
 }
 
 /** Runs one piece. `model` is called at each step, as it throws once the model has been disposed of. */

@@ -220,7 +220,7 @@ function readRowsOf(texts: string[], vectors: Corpus): Rows {
   return rows;
 }
 
-/** Refuses NaN and infinities, times 0 the only numbers that are not 0. */
+/** Refuses NaN and infinities: their product with 0 is NaN, that of every other number is 0. */
 function requireFinite(name: string, data: Rows['data']): void {
   let sum = 0;
   for (let i = 0; i < data.length; i++) sum += data[i]! * 0;

@@ -1,5 +1,6 @@
 /** The dropout rates that config.json gives, by the places at which each family's published model has them. */
 import type { Settings } from '../models/config.js';
+import { isJinaBert } from '../models/families.js';
 import type { RawDropoutRates } from './core.js';
 
 /** A key of config.json, and the rate where it is absent. */
@@ -20,7 +21,7 @@ const bert: Places = {
   classifier: [['classifier_dropout', 0.1], hidden],
 };
 
-/** JinaBERT v2, which has BERT's model_type. */
+/** JinaBERT v2. */
 const jinaBert: Places = {
   embedding: hidden,
   attention: ['attention_probs_dropout_prob', 0.1],
@@ -81,8 +82,9 @@ export function dropoutRates(
   given: number | null,
 ): RawDropoutRates & { classifier: number } {
   const read = ([key, fallback]: Rate) => given ?? settings.between(key, -1e-9, 1, fallback);
-  const isJina = type === 'bert' && settings.get('position_embedding_type') === 'alibi';
-  const { classifier = [], ...places } = isJina ? jinaBert : (FAMILIES[type] ?? ({} as Partial<Places>));
+  const { classifier = [], ...places } = isJinaBert(type, settings)
+    ? jinaBert
+    : (FAMILIES[type] ?? ({} as Partial<Places>));
   const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
   for (const [place, rate] of Object.entries(places)) rates[place as keyof RawDropoutRates] = read(rate as Rate);
   const own = classifier.find(([key]) => settings.get(key) !== undefined) ?? classifier.at(-1);

@@ -7,7 +7,8 @@ import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/cal
 import { parameterRowsOf } from '../models/families.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
-import { LocalModel, listsOf, loadAs, type Parts } from '../models/pretrained.js';
+import type { Parts } from '../models/parts.js';
+import { LocalModel, listsOf, loadAs } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
 import { filled, HEADS, type HeadName } from '../models/task-heads.js';
 import { oneOf, readOptions } from '../options.js';

@@ -265,7 +265,7 @@ async function trainEncoder(
 const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
 const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
-/** The head is fitted already: more steps learn little more of it, and forget what the encoder knew. */
+/** About 60 steps, as the head is fitted already; chosen by the accuracy on other labels than the model card's (web/model/README.md). */
 const encoderEpochs = (count: number, batchSize: number): number =>
   Math.min(10, Math.max(3, Math.round(60 / Math.ceil(count / batchSize))));
 

@@ -1,6 +1,10 @@
 /** What heed/train loads when it is first used. */
 
+/** @internal */
 export { loadAdapter } from './adapter.js';
+/** @internal */
 export { evaluateClassifier, trainClassifier } from './classifier.js';
+/** @internal */
 export { trainEmbedding } from './embedding.js';
+/** @internal */
 export { save } from './save.js';

@@ -1,0 +1,23 @@
+import type { LoadedModel } from './load.js';
+import { Chain, type Head, type HeadName } from './task-heads.js';
+
+/** The core's objects that a model owns. */
+export class Parts {
+  vectorLayers = Chain.of([]);
+  pooler: Chain | null = null;
+  /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
+  readonly heads = new Map<HeadName | 'tokens', Head>();
+  #deleted = false;
+
+  constructor(readonly encoder: LoadedModel['raw']) {}
+
+  /** May be called twice: by a load that fails late, and by the garbage collector for the incomplete model. */
+  delete(): void {
+    if (this.#deleted) return;
+    this.#deleted = true;
+    this.pooler?.delete();
+    this.vectorLayers.delete();
+    for (const { chain } of this.heads.values()) chain.delete();
+    this.encoder.delete();
+  }
+}
