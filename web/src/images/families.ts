@@ -6,6 +6,7 @@
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
 import { Settings } from '../models/config.js';
+import type { FamilyConfig } from '../models/families.js';
 import {
   activation,
   type Config,
@@ -204,10 +205,7 @@ const DINO_TENSORS =
   /^(embeddings\.(cls_token|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
 
 /** The family of a config.json, and the core's options for its encoder of texts; of DINOv2, which has none, the sizes of its encoder of images. */
-export function imageFamily(
-  type: 'clip' | 'siglip' | 'dinov2',
-  settings: Settings,
-): { type: string; family: Family; config: RawEncoderModelConfig } {
+export function imageFamily(type: 'clip' | 'siglip' | 'dinov2', settings: Settings): FamilyConfig {
   const described = type === 'dinov2' ? dinov2(settings) : imageText(type, settings);
   const { family, config, about } = described;
   return {

@@ -292,7 +292,7 @@ const FAMILIES: Record<string, Family> = {
 /** Families that encode images. Their descriptions are loaded when they are used. */
 const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2'] as const;
 
-interface FamilyConfig {
+export interface FamilyConfig {
   type: string;
   family: Family;
   config: RawEncoderModelConfig;
