@@ -82,8 +82,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     }
     const bool scaled = int8 || int4;
     float* row_scales = arena().take<float>(scaled ? rows : 0);
-    if (scaled)
-      val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
+    if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
     const Index chunk = std::max<Index>(1, kChunkValues / width);
     for (Index row = 0; row < rows; row += chunk) {
       const Arena::Scope scope(arena());

@@ -8,7 +8,7 @@ namespace heed {
 namespace {
 
 /// Symmetric: -127, ..., -3, 3, ..., 127.
-constexpr float kLevels[32] = {-127, -105, -90, -80, -71, -62, -55, -48, -42, -36, -29, -24, -18, -13, -8, -3,
+constexpr float kLevels[32] = {-127, -105, -90, -80, -71, -62, -55, -48, -42, -36, -29, -24, -18, -13, -8,  -3,
                                3,    8,    13,  18,  24,  29,  36,  42,  48,  55,  62,  71,  80,  90,  105, 127};
 
 int nibble(const uint8_t* bytes, Index i) { return bytes[i / 2] >> (4 * (i % 2)) & 15; }

@@ -11,9 +11,9 @@
 ///
 ///   value = scale * (f + 1) * level[2 q + (state & 1)]
 ///
-/// The trellis has 8 states: 0 at the first column of a group, then (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). So each
-/// state selects 16 of 32 levels, and q, besides the level, the levels of the columns that follow. The levels have the
-/// least squared error for normally distributed numbers. Products are exact in fp32 for a scale in bfloat16.
+/// The trellis has 8 states: 0 at the first column of a group, then (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). So
+/// each state selects 16 of 32 levels, and q, besides the level, the levels of the columns that follow. The levels have
+/// the least squared error for normally distributed numbers. Products are exact in fp32 for a scale in bfloat16.
 namespace heed {
 
 inline constexpr Index kInt4Group = 64;
