@@ -72,7 +72,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
     const bool int8 = dtype == "I8", int4 = dtype == "U8";
-    const Index row_bytes = int4 ? width / 2 : width * (dtype == "F32" ? 4 : int8 ? 1 : 2);
+    const Index row_bytes = int4 ? int4RowBytes(width) : width * (dtype == "F32" ? 4 : int8 ? 1 : 2);
     const auto length = static_cast<Index>(bytes["length"].as<double>());
     const auto first = static_cast<Index>(first_row);
     const Index rows = length / row_bytes;
@@ -80,11 +80,9 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
       refuse(ErrorCode::kShapeMismatch, p.name, "whole rows of shape " + p.shape.toString(),
              std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first));
     }
-    const Index row_scale_count = int8 ? 1 : int4 ? int4Scales(width) : 0;
-    float* row_scales = arena().take<float>(rows * row_scale_count);
-    if (row_scale_count > 0)
-      val(emscripten::typed_memory_view(static_cast<size_t>(rows * row_scale_count), row_scales))
-          .call<void>("set", scales);
+    const bool scaled = int8 || int4;
+    float* row_scales = arena().take<float>(scaled ? rows : 0);
+    if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
     const Index chunk = std::max<Index>(1, kChunkValues / width);
     for (Index row = 0; row < rows; row += chunk) {
       const Arena::Scope scope(arena());
@@ -100,7 +98,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
         continue;
       }
       if (int4) {
-        p.writeInt4(first + row, count, reinterpret_cast<const uint8_t*>(raw), row_scales + row * row_scale_count);
+        p.writeInt4(first + row, count, reinterpret_cast<const uint8_t*>(raw), row_scales + row);
         continue;
       }
       const auto widen = dtype == "F16" ? widenHalf : widenBrainFloat;

@@ -39,8 +39,8 @@ class RowStorage {
   virtual void write(Index first, Index count, const float* rows) = 0;
   /// The same for rows given as int8 with one scale per row: value = scales[row] * rows[row, :].
   virtual void writeInt8(Index first, Index count, const signed char* rows, const float* scales) = 0;
-  /// The same for rows of `width` 4-bit integers, see core/int4.h. Unless a format keeps them, they are decoded and
-  /// written as fp32.
+  /// The same for rows of `width` 4-bit numbers and their scales, see core/int4.h. Unless a format keeps them, they are
+  /// decoded and written as fp32.
   virtual void writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales);
   /// Copies rows out: exact in fp32, otherwise the values that the format represents.
   virtual void read(Index first, Index count, float* rows) const = 0;
@@ -73,7 +73,7 @@ struct Parameter {
   void write(Index first, Index count, const float* in) const;
   /// Whether it has a format that writeInt8() stores without converting it.
   bool takesInt8() const { return parts.front().storage != nullptr; }
-  /// As RowStorage::writeInt4(). Requires takesInt8().
+  /// As RowStorage::writeInt4(). The width is even.
   void writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;

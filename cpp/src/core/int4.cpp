@@ -7,23 +7,32 @@
 namespace heed {
 namespace {
 
-constexpr float kLevels[16] = {-127, -102, -82, -64, -49, -35, -22, -9, 3, 15, 28, 40, 55, 71, 91, 124};
+/// Symmetric: -127, ..., -3, 3, ..., 127.
+constexpr float kLevels[32] = {-127, -105, -90, -80, -71, -62, -55, -48, -42, -36, -29, -24, -18, -13, -8,  -3,
+                               3,    8,    13,  18,  24,  29,  36,  42,  48,  55,  62,  71,  80,  90,  105, 127};
+
+int nibble(const uint8_t* bytes, Index i) { return bytes[i / 2] >> (4 * (i % 2)) & 15; }
 
 }  // namespace
 
-void decodeInt4(const uint8_t* row, const float* scales, Index width, float* out) {
-  for (Index k = 0; k < width; k += 2) {
-    const float scale = scales[k / kInt4Group];
-    const uint8_t pair = row[k / 2];
-    out[k] = scale * kLevels[pair & 15];
-    out[k + 1] = scale * kLevels[pair >> 4];
+void decodeInt4(const uint8_t* row, float scale, Index width, float* out) {
+  const uint8_t* indices = row + int4FactorBytes(width);
+  for (Index begin = 0; begin < width; begin += kInt4Group) {
+    const float step = scale * static_cast<float>(nibble(row, begin / kInt4Group) + 1);
+    const Index end = std::min(begin + kInt4Group, width);
+    int state = 0;
+    for (Index k = begin; k < end; ++k) {
+      const int index = nibble(indices, k);
+      out[k] = step * kLevels[2 * index + (state & 1)];
+      state = (state >> 1) ^ ((state & 1) * 6) ^ (index & 1);
+    }
   }
 }
 
 void RowStorage::writeInt4(Index first, Index count, Index width, const uint8_t* rows, const float* scales) {
   std::vector<float> row(static_cast<size_t>(width));
   for (Index r = 0; r < count; ++r) {
-    decodeInt4(rows + r * width / 2, scales + r * int4Scales(width), width, row.data());
+    decodeInt4(rows + r * int4RowBytes(width), scales[r], width, row.data());
     write(first + r, 1, row.data());
   }
 }
@@ -31,11 +40,10 @@ void RowStorage::writeInt4(Index first, Index count, Index width, const uint8_t*
 Int4Table::Int4Table(Index rows, Index width) : rows_(rows), width_(width) {
   if (width % 2 != 0)
     refuse(ErrorCode::kInvalidArgument, "embeddingDim", "an even width in 4 bits", std::to_string(width));
-  const Index row_bytes = width / 2 + 4 * int4Scales(width);
-  const double bytes = static_cast<double>(rows) * static_cast<double>(row_bytes);
+  const double bytes = static_cast<double>(rows) * static_cast<double>(int4RowBytes(width) + 4);
   allocating("weight", Shape{rows, width}, bytes, [&] {
-    values_.resize(static_cast<size_t>(rows * (width / 2)));
-    scales_.resize(static_cast<size_t>(rows * int4Scales(width)));
+    values_.resize(static_cast<size_t>(rows * int4RowBytes(width)));
+    scales_.resize(static_cast<size_t>(rows));
   });
 }
 
@@ -46,14 +54,14 @@ void Int4Table::write(Index, Index, const float*) {
 void Int4Table::writeInt8(Index first, Index count, const signed char*, const float*) { write(first, count, nullptr); }
 
 void Int4Table::writeInt4(Index first, Index count, Index, const uint8_t* rows, const float* scales) {
-  std::copy_n(rows, count * width_ / 2, values_.data() + first * width_ / 2);
-  const Index groups = int4Scales(width_);
-  std::copy_n(scales, count * groups, scales_.data() + first * groups);
+  const Index row_bytes = int4RowBytes(width_);
+  std::copy_n(rows, count * row_bytes, values_.data() + first * row_bytes);
+  std::copy_n(scales, count, scales_.data() + first);
 }
 
 void Int4Table::read(Index first, Index count, float* rows) const {
   for (Index r = first; r < first + count; ++r, rows += width_)
-    decodeInt4(values_.data() + r * width_ / 2, scales_.data() + r * int4Scales(width_), width_, rows);
+    decodeInt4(values_.data() + r * int4RowBytes(width_), scales_[static_cast<size_t>(r)], width_, rows);
 }
 
 }  // namespace heed

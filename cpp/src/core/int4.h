@@ -4,19 +4,26 @@
 
 #include "heed/module.h"
 
-/// Rows of 4-bit numbers, for embedding tables. Column k of a row is in byte k / 2, in the low half if k is even, as
-/// the index of one of 16 levels; kInt4Group columns share a scale: value = scale * level. A row has (width + 31) / 32
-/// scales. The levels have the least squared error for groups of normally distributed numbers (Lloyd 1982,
-/// doi:10.1109/TIT.1982.1056489).
+/// Rows of 4-bit numbers by trellis-coded quantization (Marcellin, Fischer 1990, doi:10.1109/26.46532).
+///
+/// A row has an even width, one scale and int4RowBytes(width) bytes of numbers from 0 to 15, two to a byte, the first
+/// in the low half: a factor f for each group of 64 columns, padded to whole bytes, and an index q for each column.
+///
+///   value = scale * (f + 1) * level[2 q + (state & 1)]
+///
+/// The trellis has 8 states: 0 at the first column of a group, then (state >> 1) ^ (state & 1 ? 6 : 0) ^ (q & 1). So
+/// each state selects 16 of 32 levels, and q, besides the level, the levels of the columns that follow. The levels have
+/// the least squared error for normally distributed numbers. Products are exact in fp32 for a scale in bfloat16.
 namespace heed {
 
-inline constexpr Index kInt4Group = 32;
-inline Index int4Scales(Index width) { return (width + kInt4Group - 1) / kInt4Group; }
+inline constexpr Index kInt4Group = 64;
+inline Index int4FactorBytes(Index width) { return (width + 2 * kInt4Group - 1) / (2 * kInt4Group); }
+inline Index int4RowBytes(Index width) { return int4FactorBytes(width) + width / 2; }
 
-/// Writes the values of one row. `width` is even.
-void decodeInt4(const uint8_t* row, const float* scales, Index width, float* out);
+/// Writes the values of one row.
+void decodeInt4(const uint8_t* row, float scale, Index width, float* out);
 
-/// An embedding table (rows, width) that is kept in 4 bits and a scale per group; rows are decoded when they are read.
+/// An embedding table (rows, width) that is kept in 4 bits; rows are decoded when they are read.
 class Int4Table final : public RowStorage {
  public:
   /// Throws kInvalidArgument for an odd width, and kOutOfMemory.
@@ -33,8 +40,8 @@ class Int4Table final : public RowStorage {
 
  private:
   Index rows_, width_;
-  std::vector<uint8_t> values_;  // (rows, width / 2)
-  std::vector<float> scales_;    // (rows, int4Scales(width))
+  std::vector<uint8_t> values_;  // (rows, int4RowBytes(width))
+  std::vector<float> scales_;    // (rows)
 };
 
 }  // namespace heed

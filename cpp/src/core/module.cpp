@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/int4.h"
 #include "heed/random.h"
 
 namespace heed {
@@ -60,7 +61,14 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
 }
 
 void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {
-  parts.front().storage->writeInt4(first, count, rowSize(), in, scales);
+  const Index width = rowSize(), row_bytes = int4RowBytes(width);
+  forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
+    const uint8_t* part_rows = in + before * row_bytes;
+    if (part.storage) return part.storage->writeInt4(low, rows, width, part_rows, scales + before);
+    for (Index r = 0; r < rows; ++r)
+      decodeInt4(part_rows + r * row_bytes, scales[before + r], width, part.plain + (low + r) * width);
+  });
+  if (on_write) on_write();
 }
 
 Index Parameter::rowSize() const { return shape.rank() > 1 ? shape.size() / std::max<Index>(shape[0], 1) : 1; }

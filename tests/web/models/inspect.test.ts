@@ -88,7 +88,7 @@ test('folders of other kinds', async () => {
   const { files } = await heed.quantize(bertFiles({ ...sizes, vocab: 50 }), { tables: 'int4' });
   const quantized = await heed.inspect(files);
   const original = await heed.inspect(bertFiles({ ...sizes, vocab: 50 }));
-  expect(quantized.storage.sort()).toEqual(['F32', 'I8', 'U8']);
+  expect(quantized.storage.sort()).toEqual(['BF16', 'I8', 'U8']);
   expect(quantized.parameterCount).toBe(original.parameterCount);
   expect(quantized.missing).toContain('tokenizer.json: only token ids can be given');
   // The model in the package is one file, whose JSON files are not counted twice.

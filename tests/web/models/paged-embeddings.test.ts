@@ -2,7 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type FromPretrainedOptions, load } from 'heed';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
-import { headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { quantizationConfig } from '../../../web/src/io/quantize-rows.js';
+import { headerEnd, int4RowBytes, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { type Answer, bert, type Files, openServer, serving } from './server.js';
 
 const heed = await load();
@@ -14,6 +15,8 @@ const WIDTH = 24;
 const table = Float32Array.from({ length: VOCABULARY * WIDTH }, (_, i) => Math.sin(i * 0.7) / 2);
 const bits = new Uint32Array(table.buffer);
 
+const scale = Float32Array.from({ length: VOCABULARY }, (_, row) => (1 + row / VOCABULARY) / 300);
+
 /** The table in each type of storage. */
 const stored: Record<string, { data: ArrayBufferView; scale?: Float32Array }> = {
   F32: { data: table },
@@ -22,8 +25,10 @@ const stored: Record<string, { data: ArrayBufferView; scale?: Float32Array }> = 
   BF16: { data: Uint16Array.from(bits, (word) => word >>> 16) },
   I8: {
     data: Int8Array.from(table, (v) => Math.round(v * 254)),
-    scale: Float32Array.from({ length: VOCABULARY }, (_, row) => (1 + row / VOCABULARY) / 300),
+    scale,
   },
+  // 4-bit rows: any bytes are some.
+  U8: { data: Uint8Array.from({ length: VOCABULARY * int4RowBytes(WIDTH) }, (_, i) => (i * i) >> 3), scale },
 };
 
 /** A BERT whose table is much larger than its other tensors. */
@@ -40,11 +45,15 @@ function modelOf(dtype: string): Files {
   );
   const words = tensors.find(({ name }) => name.endsWith('word_embeddings.weight'))!;
   const { data, scale } = stored[dtype]!;
-  Object.assign(words, { dtype, shape: [VOCABULARY, WIDTH], data });
+  Object.assign(words, { dtype, shape: [VOCABULARY, dtype === 'U8' ? int4RowBytes(WIDTH) : WIDTH], data });
   if (scale) tensors.push({ name: `${words.name}_scale`, dtype: 'F32', shape: [VOCABULARY, 1], data: scale });
   const config = JSON.parse(new TextDecoder().decode(bert['config.json'] as Uint8Array));
   return {
-    'config.json': JSON.stringify({ ...config, vocab_size: VOCABULARY }),
+    'config.json': JSON.stringify({
+      ...config,
+      vocab_size: VOCABULARY,
+      ...(dtype === 'U8' && { quantization_config: quantizationConfig('int4', 'int8', []) }),
+    }),
     'model.safetensors': writeSafetensors(tensors),
   };
 }

@@ -13,10 +13,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { load, type PretrainedModel, similarity } from 'heed';
 import { afterAll, describe, expect, test } from 'vitest';
-import { INT4_LEVELS, int4Rows, int8Rows } from '../../../web/src/io/quantize-rows.js';
-import { writeSafetensors } from '../../../web/src/io/safetensors.js';
+import { int8Rows } from '../../../web/src/io/quantize-rows.js';
+import { headerEnd, parseHeader, writeSafetensors } from '../../../web/src/io/safetensors.js';
 import { bertFiles, idsOf } from './bert-files.js';
-import { bytesOf, expectClose, fixtures, readSafetensors } from './fixtures.js';
+import { bytesOf, fixtures, readSafetensors } from './fixtures.js';
+import { int4Decoded } from './int4.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
@@ -181,41 +182,59 @@ describe('int8', () => {
   });
 });
 
+/** The folder with its 4-bit rows as fp32; `original` says their widths. */
+function decoded(files: Record<string, Uint8Array>, original: Record<string, Uint8Array | string>) {
+  const file = files['model.safetensors']!;
+  const start = headerEnd(file, 'model', file.length);
+  const tensors = parseHeader(file.subarray(8, start), 'model', file.length).map(({ begin, end, ...tensor }) => ({
+    ...tensor,
+    data: file.slice(start + begin, start + end),
+  }));
+  const shapes = tensorsOf(original['model.safetensors'] as Uint8Array);
+  const all = int4Decoded(tensors, (name) => shapes.get(name)!.shape[1]!);
+  return { ...files, 'model.safetensors': writeSafetensors(all) };
+}
+
 describe('4-bit tables', () => {
   const name = 'embeddings.word_embeddings.weight';
 
-  /** The folder with the table's values as fp32. */
-  const decoded = (files: Record<string, Uint8Array | string>, prefix = '') => {
-    const tensors = tensorsOf(files['model.safetensors'] as Uint8Array);
-    const { data, shape } = tensors.get(prefix + name)!;
-    const { data: bytes, scales } = int4Rows(data, shape[1]!, { tensor: name });
-    const groups = Math.ceil(shape[1]! / 32);
-    data.forEach((_, i) => {
-      const [row, k] = [Math.floor(i / shape[1]!), i % shape[1]!];
-      data[i] = scales[row * groups + Math.floor(k / 32)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (k & 1))) & 15]!;
-    });
-    const entries = header(files['model.safetensors'] as Uint8Array);
-    const all = [...tensors].map(([name, { data, shape }]) => ({ name, dtype: entries[name].dtype, shape, data }));
-    return { ...files, 'model.safetensors': writeSafetensors(all) };
-  };
-
   test('are looked up in both dtypes', async () => {
-    const original = bertFiles({ ...sizes, width: 40 });
+    const original = bertFiles({ ...sizes, width: 72 });
     const { files, report } = await heed.quantize(original, { tables: 'int4' });
     expect(report.int4).toEqual([name]);
-    expect(header(files['model.safetensors']!)[name]).toMatchObject({ dtype: 'U8', shape: [50, 20] });
-    expect(header(files['model.safetensors']!)[`${name}_scale`]).toMatchObject({ dtype: 'BF16', shape: [50, 2] });
+    const entries = header(files['model.safetensors']!);
+    expect(entries[name]).toMatchObject({ dtype: 'U8', shape: [50, 37] });
+    expect(entries[`${name}_scale`]).toMatchObject({ dtype: 'BF16', shape: [50, 1] });
     const rowsOf = async (from: object, dtype: 'fp32' | 'q8') => {
       using model = await heed.fromPretrained(from as never, { dtype });
       return (await model.encode(input, { outputHiddenStates: true })).hiddenStates[0]!;
     };
-    const fp32 = await rowsOf(files, 'fp32');
-    expect(await rowsOf(files, 'q8')).toEqual(fp32);
-    // Position embeddings are int8 in one and fp32 in the other.
-    const reference = await rowsOf(decoded(original), 'fp32');
-    reference.data.forEach((v, i) => expect(Math.abs(fp32.data[i]! - v)).toBeLessThan(0.05));
+    const reference = await rowsOf(decoded(files, original), 'fp32');
+    for (const dtype of ['fp32', 'q8'] as const) expect(await rowsOf(files, dtype)).toEqual(reference);
     for (const cosine of cosines(await embedded(original, 'fp32'), await embedded(files, 'q8')))
-      expect(cosine).toBeGreaterThan(0.97);
+      expect(cosine).toBeGreaterThan(0.98);
+  });
+
+  test('come with biases, norms and small tables in bfloat16', async () => {
+    const original = bertFiles(sizes);
+    const { files, report } = await heed.quantize(original, { tables: 'int4' });
+    const [before, entries] = [tensorsOf(original['model.safetensors']!), header(files['model.safetensors']!)];
+    const after = tensorsOf(files['model.safetensors']!);
+    for (const name of [
+      'embeddings.token_type_embeddings.weight',
+      'embeddings.LayerNorm.weight',
+      'encoder.layer.1.output.dense.bias',
+    ]) {
+      expect(report.bf16).toContain(name);
+      expect(entries[name].dtype).toBe('BF16');
+      expect(after.get(name)!.shape).toEqual(before.get(name)!.shape);
+      after.get(name)!.data.forEach((v, i) => {
+        const exact = before.get(name)!.data[i]!;
+        expect(Math.abs(v - exact)).toBeLessThanOrEqual(Math.abs(exact) / 256);
+      });
+    }
+    expect(report.bf16).toHaveLength(1 + 2 + 2 * 10);
+    expect((await heed.quantize(original)).report.bf16).toEqual([]);
   });
 
   test('without their mark in config.json they become int8 in memory', async () => {
@@ -236,44 +255,69 @@ describe('4-bit tables', () => {
     const [fp32, q8] = [await logits('fp32'), await logits('q8')];
     expect(q8.shape).toEqual(fp32.shape);
     expect(similarity([[...q8.data]], [[...fp32.data]]).data[0]).toBeGreaterThan(0.99);
-    expectClose(await logits('fp32', decodedLogits(files)), fp32, 'logits');
+    expect(await logits('fp32', decoded(files, tinyModel()))).toEqual(fp32);
+  });
+});
+
+describe('4-bit matrices', () => {
+  test.each(['bert', 'albert', 'modernbert', 'deberta-v2', 'qwen3'])(
+    'of %s are those of their values',
+    async (name) => {
+      const original = bytesOf(join(fixtures, name));
+      const given = JSON.parse(readFileSync(join(fixtures, name, 'input.json'), 'utf8'));
+      const { files, report } = await heed.quantize(original, { matrices: 'int4' });
+      expect(report.int4.length).toBeGreaterThan(3);
+      for (const each of report.int4) expect(each).toMatch(/layer|mapping/);
+      expect(report.int8.length).toBeGreaterThan(0);
+      const reference = decoded(files, original);
+      const inputs = { inputIds: given.inputIds };
+      for (const dtype of ['fp32', 'q8'] as const)
+        expect(await embedded(files, dtype, inputs)).toEqual(await embedded(reference, dtype, inputs));
+      for (const cosine of cosines(await embedded(files, 'fp32', inputs), await embedded(original, 'fp32', inputs)))
+        expect(cosine).toBeGreaterThan(0.9);
+    },
+  );
+
+  test('and 4-bit tables', async () => {
+    const original = bertFiles(sizes);
+    const { files, report } = await heed.quantize(original, { tables: 'int4', matrices: 'int4' });
+    expect(report.int8).toEqual(['embeddings.position_embeddings.weight']);
+    expect(report.int4).toHaveLength(1 + 6 * 2);
+    const { config_groups } = JSON.parse(new TextDecoder().decode(files['config.json'])).quantization_config;
+    expect(Object.keys(config_groups)).toEqual(['group_0']);
+    expect(config_groups.group_0).toMatchObject({ targets: ['Linear', 'Embedding'], weights: { num_bits: 4 } });
+    for (const cosine of cosines(await embedded(files, 'q8'), await embedded(original, 'fp32')))
+      expect(cosine).toBeGreaterThan(0.95);
+    await expect(heed.quantize(files)).rejects.toThrow('weights that are not quantized');
+  });
+});
+
+describe('the pooler', () => {
+  const name = 'bert.pooler.dense.weight';
+  const folder = bytesOf(join(fixtures, 'bert'));
+  const pooling = { '1_Pooling/config.json': '{"pooling_mode_mean_tokens":true}' };
+  const poolerOf = async (files: object) => {
+    using model = await heed.fromPretrained(files as never);
+    return (await model.encode({ inputIds: [[5, 6]] })).poolerOutput;
+  };
+
+  test('is left out where the folder pools otherwise and no classifier reads it', async () => {
+    const names = [...tensorsOf(folder['model.safetensors']!).keys()];
+    const classifier = names.filter((each) => each.startsWith('classifier.'));
+    const all = listed(folder['model.safetensors']!);
+    const without = writeSafetensors(all.filter(({ name }) => !classifier.includes(name)));
+    const { files, report } = await heed.quantize({ ...folder, ...pooling, 'model.safetensors': without });
+    expect(report.leftOut).toEqual(expect.arrayContaining(names.filter((each) => each.includes('pooler.'))));
+    expect(await poolerOf(files)).toBeUndefined();
   });
 
-  /** The same quantized folder whose table is stored as fp32. */
-  function decodedLogits(files: Record<string, Uint8Array>) {
-    const file = files['model.safetensors']!;
-    const entries = header(file);
-    delete entries.__metadata__;
-    const begin =
-      file.length -
-      Math.max(
-        ...Object.values(entries as Record<string, { data_offsets: number[] }>).map(
-          ({ data_offsets: [, end] }) => end!,
-        ),
-      );
-    const tensors = Object.entries(
-      entries as Record<string, { dtype: 'F32'; shape: number[]; data_offsets: [number, number] }>,
-    ).map(
-      ([
-        name,
-        {
-          dtype,
-          shape,
-          data_offsets: [from, to],
-        },
-      ]) => ({ name, dtype, shape, data: file.slice(begin + from, begin + to) as ArrayBufferView }),
-    );
-    const table = tensors.find(({ name }) => name.endsWith('word_embeddings.weight'))!;
-    const source = tensorsOf(tinyModel()['model.safetensors'] as Uint8Array).get(table.name)!;
-    const width = source.shape[1]!;
-    const { data: bytes, scales } = int4Rows(source.data, width, { tensor: 'w' });
-    const values = source.data.map(
-      (_, i) => scales[Math.floor(i / width)]! * INT4_LEVELS[(bytes[i >> 1]! >> (4 * (i & 1))) & 15]!,
-    );
-    Object.assign(table, { dtype: 'F32', shape: source.shape, data: values });
-    const others = tensors.filter(({ name }) => name !== `${table.name}_scale`);
-    return { ...files, 'model.safetensors': writeSafetensors(others) };
-  }
+  test('stays for a classifier, and in folders that do not pool', async () => {
+    for (const given of [{ ...folder, ...pooling }, folder]) {
+      const { files, report } = await heed.quantize(given);
+      expect(report.int8).toContain(name);
+      expect(await poolerOf(files)).toBeDefined();
+    }
+  });
 });
 
 describe('in Node', () => {
@@ -347,6 +391,11 @@ describe('refuses', () => {
       "expected an even width for tables: 'int4', got 33",
     ],
     [
+      'odd widths of matrices in 4 bits',
+      () => heed.quantize(bertFiles({ ...sizes, width: 33, heads: 3 }), { matrices: 'int4' }),
+      "expected an even width for matrices: 'int4', got 33",
+    ],
+    [
       'texts without a tokenizer',
       () => heed.quantize(bertFiles(sizes), { texts: ['a'] }),
       'quantize.texts: expected none for a folder without tokenizer.json, got 1',
@@ -382,15 +431,15 @@ describe('refuses', () => {
     for (const [folder, message] of [
       [
         changed((entries) => {
-          entries[table]!.shape = [25, 32];
+          entries[table]!.shape = [25, 34];
         }),
-        'expected [50, 32], as config.json says, got shape [25, 32] of two columns each',
+        'expected [50, 17] bytes of 4-bit rows, as config.json says, got shape [25, 34]',
       ],
       [
         changed((entries) => {
-          entries[table]!.shape = [50 * 16];
+          entries[table]!.shape = [50 * 17];
         }),
-        'expected [50, 32], as config.json says',
+        'expected [50, 17] bytes of 4-bit rows, as config.json says',
       ],
       [
         changed((entries) => {

@@ -3,7 +3,6 @@
  * (cpp/src/gemm/weights/int8.cpp), so that a quantized matrix is bit for bit the one that loading it as 'q8' would have made.
  */
 import { invalidFile } from '../error.js';
-import { INT4_GROUP, int4Scales } from './safetensors.js';
 
 const { fround } = Math;
 
@@ -15,7 +14,7 @@ const rounded = (x: number) => fround(fround(x + ROUNDER) - ROUNDER);
 const NARROW = Math.floor(32767 / 127) - 4;
 
 /** The greatest magnitude among `x`, which has to be finite. `row`: for the message. */
-function largestOf(x: Float32Array, tensor: string, row: number): number {
+export function largestOf(x: Float32Array, tensor: string, row: number): number {
   let largest = 0;
   for (const v of x) {
     if (!Number.isFinite(v)) throw invalidFile(tensor, 'finite weights', `${v} in row ${row}`);
@@ -38,13 +37,6 @@ function largestEight(x: Float32Array): number {
   return largest;
 }
 
-export interface QuantizedRows {
-  /** int8: [rows, width]; 4 bits: [rows, width / 2] */
-  data: Int8Array | Uint8Array;
-  /** int8: [rows]; 4 bits: [rows, int4Scales(width)] */
-  scales: Float32Array;
-}
-
 /**
  * Rows of `width` as int8, one scale per row: value = data * scale. `table`: rows of an embedding table, which are read one by one, use all of -127..127, and
  * scales that bfloat16 can hold; those of a matrix a smaller range where that lets a faster kernel multiply them and costs little. `tensor`, `firstRow`: for messages.
@@ -54,7 +46,7 @@ export function int8Rows(
   rows: Float32Array,
   width: number,
   { table, tensor, firstRow = 0 }: { table: boolean; tensor: string; firstRow?: number },
-): QuantizedRows {
+): { data: Int8Array; scales: Float32Array } {
   const count = rows.length / width;
   const data = new Int8Array(rows.length);
   const scales = new Float32Array(count);
@@ -76,89 +68,11 @@ export function int8Rows(
 }
 
 /** The number that bfloat16 has next to an fp32 number, away from 0. */
-function brainFloatAbove(x: number): number {
+export function brainFloatAbove(x: number): number {
   const float = Float32Array.of(x);
   const bits = new Uint32Array(float.buffer);
   bits[0] = (bits[0]! + 0xffff) & 0xffff0000;
   return float[0]!;
-}
-
-/** The levels of 4-bit rows, those with the least squared error for groups of normally distributed numbers (Lloyd 1982); as in the core's int4.cpp. */
-export const INT4_LEVELS = [-127, -102, -82, -64, -49, -35, -22, -9, 3, 15, 28, 40, 55, 71, 91, 124];
-
-/** The index of the nearest level by floor(2 (t + 128)): the middles between levels are multiples of 1 / 2. */
-const NEAREST = Uint8Array.from({ length: 512 }, (_, i) => {
-  const t = i / 2 - 128;
-  return INT4_LEVELS.filter((level, q) => q > 0 && (INT4_LEVELS[q - 1]! + level) / 2 <= t).length;
-});
-const nearestLevel = (t: number) => NEAREST[Math.max(0, Math.min(511, Math.floor(2 * (t + 128))))]!;
-
-/** Divisors of a group's largest magnitude that are tried as its scale. */
-const DIVISORS = [-142, -134, -127, -120, -113, -106, -99, 124, 117, 110, 103];
-
-/**
- * Rows of an even `width` in 4 bits: column k is in byte k / 2, in the low half if k is even, as the index of one of INT4_LEVELS; 32 columns share a scale that bfloat16 can hold:
- * value = scale * level. The scale of a group is the one with the least squared error of several.
- * @throws HeedError INVALID_FILE for an odd width, an infinity or a NaN
- */
-export function int4Rows(
-  rows: Float32Array,
-  width: number,
-  { tensor, firstRow = 0 }: { tensor: string; firstRow?: number },
-): QuantizedRows {
-  if (width % 2 !== 0) throw invalidFile(tensor, 'an even width for 4 bits', `${width}`);
-  const count = rows.length / width;
-  const groups = int4Scales(width);
-  const data = new Uint8Array(rows.length / 2);
-  const scales = new Float32Array(count * groups);
-  for (let r = 0; r < count; r++) {
-    for (let g = 0; g < groups; g++) {
-      const begin = r * width + g * INT4_GROUP;
-      const group = rows.subarray(begin, Math.min(begin + INT4_GROUP, (r + 1) * width));
-      const scale = int4Scale(group, largestOf(group, tensor, firstRow + r));
-      scales[r * groups + g] = scale;
-      group.forEach((v, k) => {
-        data[(begin + k) >> 1]! |= nearestLevel(scale === 0 ? 0 : v / scale) << (4 * (k & 1));
-      });
-    }
-  }
-  return { data, scales };
-}
-
-function int4Scale(group: Float32Array, largest: number): number {
-  let [best, least] = [0, Infinity];
-  /** Tries a scale; returns the one with the least squared error for the levels that it assigns. */
-  const attempt = (scale: number) => {
-    let [error, products, squares] = [0, 0, 0];
-    for (const v of group) {
-      const level = INT4_LEVELS[nearestLevel(v / scale)]!;
-      error += (v - scale * level) ** 2;
-      products += v * level;
-      squares += level * level;
-    }
-    if (error < least) [best, least] = [scale, error];
-    return products / squares;
-  };
-  if (largest === 0) return 0;
-  // The sign of the scale decides whether the lowest or the highest level is on the side of the largest weight.
-  const side = group.includes(largest) ? 1 : -1;
-  let fitted = 0;
-  for (const divisor of DIVISORS) {
-    const scale = brainFloatAbove((side * largest) / divisor);
-    const refined = attempt(scale);
-    if (best === scale) fitted = refined;
-  }
-  attempt(brainFloatAbove(fitted));
-  return best;
-}
-
-/** The numbers that 4-bit rows stand for: the inverse of `int4Rows`. */
-export function int4Values({ data, scales }: QuantizedRows, width: number): Float32Array {
-  const groups = int4Scales(width);
-  return Float32Array.from({ length: 2 * data.length }, (_, i) => {
-    const scale = scales[Math.floor(i / width) * groups + Math.floor((i % width) / INT4_GROUP)]!;
-    return scale * INT4_LEVELS[(data[i >> 1]! >> (4 * (i & 1))) & 15]!;
-  });
 }
 
 /** fp32 numbers as bfloat16, exact for those that it can hold. */
@@ -167,18 +81,35 @@ export function brainFloats(values: Float32Array): Uint16Array {
   return Uint16Array.from(bits, (word) => word >>> 16);
 }
 
-/** `quantization_config` of config.json, in the format of compressed-tensors; tables with 4 bits in a group of their own. `ignore`: modules whose matrices are floats. */
-export function quantizationConfig(tables: 'int8' | 'int4', ignore: readonly string[]): object {
-  const weights = { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false };
-  const int4 = { ...weights, num_bits: 4, strategy: 'group', group_size: INT4_GROUP };
+/** The nearest numbers that bfloat16 has. `tensor`: for messages. */
+export function roundedBrainFloats(values: Float32Array, tensor: string): Uint16Array {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(bits, (word, i) => {
+    if (!Number.isFinite(values[i])) throw invalidFile(tensor, 'finite weights', `${values[i]}`);
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16; // halves to even
+  });
+}
+
+/** The form of tables or matrices. */
+export type IntForm = 'int8' | 'int4';
+
+/** `quantization_config` of config.json, in the format of compressed-tensors; tables and matrices in a group each if their forms differ. `ignore`: modules whose matrices are floats. */
+export function quantizationConfig(tables: IntForm, matrices: IntForm, ignore: readonly string[]): object {
+  const weights = {
+    int8: { num_bits: 8, type: 'int', symmetric: true, strategy: 'channel', dynamic: false },
+    int4: { num_bits: 4, type: 'int', symmetric: true, strategy: 'group', group_size: 64, dynamic: false },
+  };
   return {
     quant_method: 'compressed-tensors',
     format: 'int-quantized',
     quantization_status: 'compressed',
     config_groups:
-      tables === 'int8'
-        ? { group_0: { targets: ['Linear', 'Embedding'], weights } }
-        : { group_0: { targets: ['Linear'], weights }, group_1: { targets: ['Embedding'], weights: int4 } },
+      tables === matrices
+        ? { group_0: { targets: ['Linear', 'Embedding'], weights: weights[tables] } }
+        : {
+            group_0: { targets: ['Linear'], weights: weights[matrices] },
+            group_1: { targets: ['Embedding'], weights: weights[tables] },
+          },
     ignore,
   };
 }

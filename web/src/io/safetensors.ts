@@ -12,11 +12,11 @@ export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2, I8: 1 } as const;
 export type Dtype = keyof typeof DTYPE_BYTES;
 const DTYPES = `one of ${Object.keys(DTYPE_BYTES).join(', ')}`;
 
-/** Columns that share a scale in a 4-bit row, see docs/quantization.md. */
-export const INT4_GROUP = 32;
+/** The bytes of a 4-bit row of an even width, see docs/quantization.md: for 128 columns, one with the factors of two groups and 64 with their indices. */
+export const int4RowBytes = (width: number) => Math.ceil(width / 128) + width / 2;
 
-/** The number of scales of a 4-bit row. */
-export const int4Scales = (width: number) => Math.ceil(width / INT4_GROUP);
+/** The width of 4-bit rows of so many bytes. */
+export const int4Width = (bytes: number) => 2 * (bytes - Math.ceil(bytes / 65));
 
 /** Also of the types that may occur in tensors that heed does not use. */
 const ALL_DTYPE_BYTES: Record<string, number> = {

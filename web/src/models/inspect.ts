@@ -2,7 +2,7 @@
 import { HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
-import { parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
+import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
 import { optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
@@ -93,7 +93,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
 
   if (isStatic) {
     const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find((entry) => !isScale(entry)) ?? {};
-    const sizes = tableSettings(settings, rows, dtype === 'U8' ? 2 * columns : columns, '');
+    const sizes = tableSettings(settings, rows, dtype === 'U8' ? int4Width(columns) : columns, '');
     settings = sizes;
     known = await attempt(() => familyOf(sizes), null);
   }
@@ -105,12 +105,12 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const isUsed = (entry: TensorEntry) =>
     parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
-  const count = (entry: TensorEntry) => elementCount(entry.shape) * (entry.dtype === 'U8' ? 2 : 1);
+  const count = ({ dtype, shape }: TensorEntry) =>
+    dtype === 'U8' && shape.length === 2 ? shape[0]! * int4Width(shape[1]!) : elementCount(shape);
   const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
   const isMatrix = (entry: TensorEntry) =>
     entry.shape.length === 2 && (!parameterOf(entry)!.startsWith('embeddings.') || parameterOf(entry) === WORD_TABLE);
-  const memoryOf = (bytes: (entry: TensorEntry) => number) =>
-    encoder.reduce((sum, entry) => sum + bytes(entry) * count(entry), 0);
+  const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const missing = [
     ...(hasTokenizer || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
@@ -138,8 +138,12 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     files,
     download: { fp32: download, q8: download },
     memory: {
-      fp32: memoryOf(() => 4),
-      q8: memoryOf((entry) => (entry.dtype === 'U8' ? 5 / 8 : isMatrix(entry) ? 1 : 4)),
+      fp32: memoryOf((entry) => 4 * count(entry)),
+      q8: memoryOf((entry) =>
+        entry.dtype === 'U8' && parameterOf(entry) === WORD_TABLE
+          ? elementCount(entry.shape) + 4 * entry.shape[0]!
+          : (isMatrix(entry) ? 1 : 4) * count(entry),
+      ),
     },
     missing,
     unusedTensors: entries.filter((entry) => !isUsed(entry) && !isScale(entry)).map(({ name }) => name),

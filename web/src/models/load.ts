@@ -176,7 +176,10 @@ export async function loadModel(
 /** Whether the checkpoint's embedding tables have 4 bits, as `quantize` notes in the format of compressed-tensors. */
 function hasInt4Table(settings: Settings): boolean {
   const groups = settings.record('quantization_config')?.record('config_groups')?.entries() ?? [];
-  return groups.some(([, group]) => (group as { weights?: { num_bits?: unknown } } | null)?.weights?.num_bits === 4);
+  return groups.some(([, group]) => {
+    const { targets, weights } = (group ?? {}) as { targets?: unknown; weights?: { num_bits?: unknown } };
+    return weights?.num_bits === 4 && [targets].flat().includes('Embedding');
+  });
 }
 
 /** The core allocates all parameters at once; if it cannot, the message names the largest table or matrix. */

@@ -1,12 +1,12 @@
 /**
- * Writes a model's folder with int8 matrices and int8 or 4-bit embedding tables, see docs/quantization.md. Weights are streamed: of the original file only some rows are in memory.
+ * Writes a model's folder with matrices and embedding tables in int8 or 4 bits, see docs/quantization.md. Weights are streamed: of the original file only some rows are in memory.
  * Loaded when it is used.
  */
 import { invalid, invalidFile } from '../error.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
-import { quantizationConfig } from '../io/quantize-rows.js';
+import { type IntForm, quantizationConfig } from '../io/quantize-rows.js';
 import { readableDtype, tensorOf } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
@@ -15,9 +15,9 @@ import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { embedded, type Loss, lossOf } from './folder-loss.js';
-import { type Form, type Plan, planWeights, totalsOf, writeFolder } from './rewrite.js';
+import { type Form, type Plan, type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
 import { makeYield } from './run.js';
-import { readSentenceConfig } from './sentence-transformers.js';
+import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
 import { notAtRoot, openConfig } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
@@ -25,8 +25,10 @@ import { bareName, isScaleOf, WORD_TABLE } from './weights.js';
 
 /** Options of `quantize`. */
 export interface QuantizeOptions {
-  /** The form of the table of words: 'int8' (default), or 'int4', half of its bytes, for tables of an even width. Matrices are int8. */
+  /** The form of the table of words: 'int8' (default), or 'int4', half of its bytes, for tables of an even width. With 'int4', biases and norms become bfloat16. */
   tables?: 'int8' | 'int4';
+  /** The form of the layers' matrices: 'int8' (default), or 'int4', half of their bytes. In memory they are int8 or fp32. */
+  matrices?: 'int8' | 'int4';
   /** Texts on which the vectors before and after are compared; the folder then needs a tokenizer. */
   texts?: readonly string[];
   /** In Node: a new folder, to which the files are written as they arise. Default: they are returned. */
@@ -44,7 +46,8 @@ export interface QuantizeReport {
   /** Tensors in each form; the others are as they were. */
   int8: string[];
   int4: string[];
-  /** Tensors that no encoder and no head reads, and weights of other programs: not written. */
+  bf16: string[];
+  /** Tensors that no encoder and no head reads, the pooler's if the folder pools otherwise and no classifier reads it, and weights of other programs: not written. */
   leftOut: string[];
   /** For the folder loaded as 'fp32', which is the loss of the weights, and as 'q8', to which int8 activations add. null without `texts`. */
   loss: { fp32: Loss; q8: Loss } | null;
@@ -58,6 +61,7 @@ export interface Quantized {
 
 const schema = {
   tables: optional(oneOf(['int8', 'int4']), 'int8' as const),
+  matrices: optional(oneOf(['int8', 'int4']), 'int8' as const),
   texts: optional(listOf(text, 'an array of strings'), null),
   out: optional(text, undefined),
   onProgress: callback<NonNullable<QuantizeOptions['onProgress']>>,
@@ -66,20 +70,24 @@ const schema = {
 
 /** As `Heed.quantize`. */
 export async function quantize(runtime: Runtime, source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
-  const { tables, texts, out, onProgress, signal } = readOptions('quantize', schema, options);
+  const { tables, matrices, texts, out, onProgress, signal } = readOptions('quantize', schema, options);
+  const forms = { tables, matrices };
   if (texts?.length === 0) throw invalid('quantize.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
   const folder = await openFolder(source, { signal });
-  const { configFile, within } = await openConfig(folder, () => readSentenceConfig(folder, signal), signal);
+  let sentence: Promise<SentenceConfig> | undefined;
+  const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
+  const { configFile, within } = await openConfig(folder, readSentence, signal);
   if (!configFile || within !== '') throw notAtRoot('source');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
-  const planned = await planOf(folder, settings, tables, signal);
+  const { pools } = await readSentence();
+  const planned = await planOf(folder, settings, forms, pools, signal);
   const original = texts && (await embedded('quantize', runtime, source, 'fp32', texts, signal));
   const { paths, others } = await listFiles(source, folder);
   const writer = await folderWriter(out);
   try {
     const rewritten = (path: string, bytes: Uint8Array) =>
-      path === 'config.json' ? configOf(settings, tables, planned) : bytes;
+      path === 'config.json' ? configOf(settings, forms, planned) : bytes;
     const files = await writeFolder(writer, folder, paths, planned, rewritten, {
       onProgress,
       signal,
@@ -96,6 +104,7 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
       ...totalsOf(files),
       int8: named('int8'),
       int4: named('int4'),
+      bf16: named('bf16'),
       leftOut: [...named('none'), ...others],
       loss,
     };
@@ -106,13 +115,19 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   }
 }
 
+interface Forms {
+  tables: IntForm;
+  matrices: IntForm;
+}
+
 /** Matrices with fewer rows or columns than this keep their form: heads with few labels, tables of token types and of position buckets. */
 const LEAST = 16;
 
 async function planOf(
   folder: ModelFolder,
   settings: Settings,
-  tables: 'int8' | 'int4',
+  { tables, matrices }: Forms,
+  pools: boolean,
   signal: SignalLike | undefined,
 ): Promise<Plan> {
   // Of a static embedding, only the tensors' names matter here.
@@ -120,7 +135,7 @@ async function planOf(
   const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
   const tied = settings.flag('tie_word_embeddings', true);
-  return planWeights(folder, signal, (entry, file, names) => {
+  const plan = await planWeights(folder, signal, (entry, file, names) => {
     const { name, shape, dtype } = entry;
     const tensor = tensorOf(file, name);
     const bare = bareName(name, family.prefix);
@@ -130,19 +145,33 @@ async function planOf(
     if (isScale || (isUsed && ['I8', 'U8'].includes(dtype)))
       throw invalidFile(tensor, 'weights that are not quantized', isScale ? `${dtype} scales` : dtype);
     const isMatrix = shape.length === 2 && bare.endsWith('.weight') && shape.every((extent) => extent >= LEAST);
-    const form = !isUsed ? 'none' : !isMatrix ? 'copy' : parameter === WORD_TABLE ? tables : 'int8';
-    if (form === 'int4' && shape[1]! % 2 !== 0)
-      throw invalidFile(tensor, "an even width for tables: 'int4'", `${shape[1]}`);
-    if (form !== 'none') readableDtype(dtype, tensor);
     const table = parameter?.startsWith('embeddings.') === true && parameter !== 'embeddings.projection.weight';
+    const isInLayers = parameter !== undefined && /^(layers\.|embeddings\.projection\.)/.test(parameter);
+    const small = tables === 'int4' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
+    const option = parameter === WORD_TABLE ? { tables } : isInLayers ? { matrices } : { heads: 'int8' as const };
+    const [[key, rounded]] = Object.entries(option) as [[string, IntForm]];
+    const form: Form = !isUsed ? 'none' : !isMatrix ? small : rounded;
+    if (form === 'int4' && shape[1]! % 2 !== 0)
+      throw invalidFile(tensor, `an even width for ${key}: 'int4'`, `${shape[1]}`);
+    if (form !== 'none') readableDtype(dtype, tensor);
     return { entry, form, table, kept: null };
   });
+  // The pooler's output has no part in the vectors of sentence-transformers' folders. Of the heads, only a classifier reads it.
+  const { pooler } = family;
+  const isOf = (module: string) => (tensor: PlannedTensor) =>
+    bareName(tensor.entry.name, family.prefix).startsWith(`${module}.`);
+  if (pools && pooler && !plan.tensors.some(isOf('classifier')))
+    for (const tensor of plan.tensors.filter(isOf(pooler))) tensor.form = 'none';
+  return plan;
 }
 
-function configOf(settings: Settings, tables: 'int8' | 'int4', { tensors }: Plan): Uint8Array {
+function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: Plan): Uint8Array {
   const floats = tensors.flatMap(({ entry: { name, shape }, form }) =>
-    form === 'copy' && shape.length === 2 && name.endsWith('.weight') ? [name.slice(0, -'.weight'.length)] : [],
+    ['copy', 'bf16'].includes(form) && shape.length === 2 && name.endsWith('.weight')
+      ? [name.slice(0, -'.weight'.length)]
+      : [],
   );
-  const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantizationConfig(tables, floats) };
+  const quantization = quantizationConfig(tables, matrices, floats);
+  const config = { ...Object.fromEntries(settings.entries()), quantization_config: quantization };
   return new TextEncoder().encode(`${JSON.stringify(config, null, 2)}\n`);
 }

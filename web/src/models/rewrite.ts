@@ -2,12 +2,13 @@
 import { invalidFile } from '../error.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { type FileWriter, type FolderWriter, writeWhole } from '../io/folder-writer.js';
-import { brainFloats, int4Rows, int8Rows } from '../io/quantize-rows.js';
+import { int4Rows } from '../io/int4-rows.js';
+import { brainFloats, int8Rows, roundedBrainFloats } from '../io/quantize-rows.js';
 import { ByteReader } from '../io/reader.js';
 import {
   DTYPE_BYTES,
   type Dtype,
-  int4Scales,
+  int4RowBytes,
   parseHeader,
   readHeader,
   safetensorsHeader,
@@ -22,8 +23,8 @@ import { openWeights } from './weights.js';
 /** The files of the weights, which become one model.safetensors. */
 const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
-/** How a tensor is written: rounded, byte for byte, or not at all. */
-export type Form = 'int8' | 'int4' | 'copy' | 'none';
+/** How a tensor is written: rounded (bf16: fp32 numbers only), byte for byte, or not at all. */
+export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';
 
 export interface PlannedTensor {
   entry: TensorEntry;
@@ -50,19 +51,14 @@ function headersOf({ entry, form, table, kept }: PlannedTensor): TensorHeader[] 
     return [{ name, dtype, shape: [kept.length, ...shape.slice(1)], byteLength }];
   }
   if (form === 'copy') return [{ name, dtype, shape, byteLength: end - begin }];
+  if (form === 'bf16') return [{ name, dtype: 'BF16', shape, byteLength: (end - begin) / 2 }];
   const [count, width] = shape as [number, number];
   const int4 = form === 'int4';
-  const perRow = int4 ? int4Scales(width) : 1;
-  // The scales of tables are rounded with them; those of matrices are as the core would have them.
-  const scaleType = table ? 'BF16' : 'F32';
-  const columns = int4 ? width / 2 : width;
+  // The scales of tables and of 4-bit rows are rounded with them; those of int8 matrices are as the core would have them.
+  const scaleType = table || int4 ? 'BF16' : 'F32';
+  const columns = int4 ? int4RowBytes(width) : width;
   return [
-    {
-      name: `${name}_scale`,
-      dtype: scaleType,
-      shape: [count, perRow],
-      byteLength: count * perRow * DTYPE_BYTES[scaleType],
-    },
+    { name: `${name}_scale`, dtype: scaleType, shape: [count, 1], byteLength: count * DTYPE_BYTES[scaleType] },
     { name, dtype: int4 ? 'U8' : 'I8', shape: [count, columns], byteLength: count * columns },
   ];
 }
@@ -183,20 +179,24 @@ async function writeTensor(
 ): Promise<void> {
   const size = entry.end - entry.begin;
   if (form === 'none') return reader.skip(size);
-  const [count, width] = form === 'copy' && !kept ? [size, 1] : (entry.shape as [number, number]);
-  const rowBytes = size / count || 1;
+  const isRows = kept !== null || form === 'int8' || form === 'int4';
+  const itemBytes = form === 'bf16' ? 4 : 1;
+  const [count, width] = isRows ? (entry.shape as [number, number]) : [size / itemBytes, 1];
+  const rowBytes = size / count || itemBytes;
   const block = Math.max(1, Math.floor(BLOCK / rowBytes));
-  let [scalesAt, at] = [begin, form === 'copy' ? begin : begin + headers[0]!.byteLength];
+  let [scalesAt, at] = [begin, headers.length === 1 ? begin : begin + headers[0]!.byteLength];
   for (let row = 0; row < count; row += block) {
     signal?.throwIfAborted();
     await yieldToEventLoop();
     const bytes = await reader.take(Math.min(block, count - row) * rowBytes, entry);
     let data: ArrayBufferView = kept ? selected(bytes, rowBytes, row, kept) : bytes;
-    if (form !== 'copy') {
-      const about = { table, tensor: tensorOf(reader.file.name, entry.name), firstRow: row };
+    const tensor = tensorOf(reader.file.name, entry.name);
+    if (form === 'bf16') data = roundedBrainFloats(widen(bytes, 'F32'), tensor);
+    if (form === 'int8' || form === 'int4') {
+      const about = { table, tensor, firstRow: row };
       const values = widen(bytes, entry.dtype as Dtype);
       const rows = form === 'int8' ? int8Rows(values, width, about) : int4Rows(values, width, about);
-      const scales = bytesOf(table ? brainFloats(rows.scales) : rows.scales);
+      const scales = bytesOf(headers[0]!.dtype === 'BF16' ? brainFloats(rows.scales) : rows.scales);
       await out.write(scales, scalesAt);
       scalesAt += scales.length;
       data = rows.data;

@@ -5,7 +5,7 @@
 import { invalid } from '../error.js';
 import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
-import { parseHeader, readHeader } from '../io/safetensors.js';
+import { int4Width, parseHeader, readHeader } from '../io/safetensors.js';
 import { Settings } from './config.js';
 
 /** model2vec's name of its models in config.json. */
@@ -35,7 +35,7 @@ export async function openTable(
     yield json;
     yield* reader.rest();
   }
-  const width = table.dtype === 'U8' ? 2 * columns : columns;
+  const width = table.dtype === 'U8' ? int4Width(columns) : columns;
   return { settings: tableSettings(config, rows!, width, file.name), file: { ...file, chunks } };
 }
 

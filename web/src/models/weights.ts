@@ -8,7 +8,7 @@ import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/fi
 import { ByteReader } from '../io/reader.js';
 import {
   type Dtype,
-  int4Scales,
+  int4RowBytes,
   parseHeader,
   readableDtype,
   readHeader,
@@ -55,7 +55,7 @@ export function isScaleOf(name: string, names: { has(name: string): boolean }): 
   return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
 }
 
-/** Write a tensor's rows to a parameter; `scale` names the tensor with the rows' scales, `scales` to a row. */
+/** Write a tensor's rows to a parameter; `scale` names the tensor with the rows' scales. */
 interface RowsPlan {
   kind: 'rows';
   parameter: number;
@@ -63,7 +63,6 @@ interface RowsPlan {
   rows: number;
   dtype: Dtype | 'U8';
   scale: string | null;
-  scales: number;
 }
 
 /** What to do with one tensor of the file; null: skip it. */
@@ -154,17 +153,16 @@ export class WeightLoader {
       const scale = `${name}_scale`;
       if (!this.#scales.has(scale)) continue;
       const [rows = 1] = shape;
-      const scales = this.#scalesOf(scale, rows, 1, `tensor '${scale}'`);
+      const scales = this.#scalesOf(scale, rows, `tensor '${scale}'`);
       for (let i = 0; i < data.length; i++) data[i]! *= scales[Math.floor((i * rows) / data.length)]!;
     }
     return { heads: this.#heads, unused: this.#unused, dtypes: [...this.#dtypes], names: this.#names };
   }
 
-  #scalesOf(name: string, rows: number, perRow: number, tensor: string): Float32Array {
-    const count = rows * perRow;
+  #scalesOf(name: string, rows: number, tensor: string): Float32Array {
     const scales = this.#scales.get(name)!;
-    if (scales.length === count) return scales;
-    throw invalidFile(tensor, `${count} scales, one per ${perRow === 1 ? 'row' : '32 columns'}`, `${scales.length}`);
+    if (scales.length === rows) return scales;
+    throw invalidFile(tensor, `${rows} scales, one per row`, `${scales.length}`);
   }
 
   /** `names`: of all tensors in the file. */
@@ -183,26 +181,25 @@ export class WeightLoader {
     const { firstRow } = target!;
     const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
     const [rows = 1, ...given] = shape;
-    // The word table may have 4 bits, two columns to a byte.
-    const int4 = dtype === 'U8' && target!.parameter === WORD_TABLE;
-    const [columns = 0] = width;
+    const int4 = dtype === 'U8' && width.length === 1;
     if (int4) {
+      const [columns] = width as [number];
       if (columns % 2 !== 0) throw invalidFile(tensor, 'other than 4-bit rows for an odd width', `width ${columns}`);
-      if (given.length === 1) given[0]! *= 2;
+      width[0] = int4RowBytes(columns);
     }
     const known = int4 ? dtype : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
     if (shape.length !== width.length + 1 || String(given) !== String(width) || firstRow + rows > height) {
       const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));
-      const expected = `${formatShape([end - firstRow, ...width])}, as config.json says`;
-      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}${int4 ? ' of two columns each' : ''}`);
+      const expected = `${formatShape([end - firstRow, ...width])}${int4 ? ' bytes of 4-bit rows' : ''}, as config.json says`;
+      throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);
     }
     this.#filled[parameter]!.push([firstRow, firstRow + rows]);
     const scale = int4 || known === 'I8' ? `${bare}_scale` : null;
     if (scale && !names.has(`${name}_scale`))
       throw invalidFile(tensor, `the scales of its rows in '${name}_scale'`, `${dtype} without them`);
-    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale, scales: int4 ? int4Scales(columns) : 1 };
+    return { kind: 'rows', parameter, firstRow, rows, dtype: known, scale };
   }
 
   /** `deferred` gets what can be written only after later tensors have been read. */
@@ -226,11 +223,11 @@ export class WeightLoader {
 
   /** Writes rows of a tensor, whose scales must have been read by then. */
   #writer(plan: RowsPlan, { name, begin, end }: TensorEntry, file: string): (bytes: Uint8Array, row: number) => void {
-    const { parameter, firstRow, rows, dtype, scale, scales } = plan;
+    const { parameter, firstRow, rows, dtype, scale } = plan;
     const rowBytes = (end - begin) / rows;
     return (bytes, row) => {
-      const all = scale === null ? null : this.#scalesOf(scale, rows, scales, tensorOf(file, `${name}_scale`));
-      const some = all?.subarray(row * scales, (row + bytes.length / rowBytes) * scales) ?? null;
+      const all = scale === null ? null : this.#scalesOf(scale, rows, tensorOf(file, `${name}_scale`));
+      const some = all?.subarray(row, row + bytes.length / rowBytes) ?? null;
       this.#model.writeParameter(parameter, firstRow + row, bytes, dtype, some);
     };
   }

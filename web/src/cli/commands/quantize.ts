@@ -1,4 +1,4 @@
-/** `heed quantize`: a model's folder with int8 matrices and int8 or 4-bit tables. */
+/** `heed quantize`: a model's folder with matrices and tables in int8 or 4 bits. */
 import type { Command } from 'commander';
 import { type Heed, type Loss, load, type QuantizeOptions } from '../../index.js';
 import { addExamples, addJson, choice } from '../options.js';
@@ -10,6 +10,7 @@ import { printJson, printTable } from '../terminal.js';
 interface Options {
   out: string;
   tables?: 'int8' | 'int4';
+  matrices?: 'int8' | 'int4';
   texts?: string;
   json?: boolean;
 }
@@ -17,9 +18,10 @@ interface Options {
 export function addQuantize(program: Command): void {
   const command = program
     .command('quantize <folder>')
-    .description("write a model's folder with int8 matrices, a quarter of its bytes")
+    .description("write a model's folder in int8, a quarter of its bytes, or in 4 bits")
     .requiredOption('--out <folder>', 'a new folder')
     .addOption(choice('--tables <type>', 'the table of words: int8, or int4 for half of its bytes', ['int8', 'int4']))
+    .addOption(choice('--matrices <type>', 'the matrices of the layers: int8, or int4', ['int8', 'int4']))
     .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
   addJson(command, 'the report as one line of JSON');
   addExamples(
@@ -36,12 +38,12 @@ export function addQuantize(program: Command): void {
 
 async function quantize(
   folder: string,
-  { out, tables, texts: file, json }: Options,
+  { out, tables, matrices, texts: file, json }: Options,
   signal: AbortSignal,
 ): Promise<void> {
   const texts = file === undefined ? undefined : await allTexts(file);
   using heed = await load();
-  const report = await quantized(heed, folder, { out, tables, texts, signal });
+  const report = await quantized(heed, folder, { out, tables, matrices, texts, signal });
   if (json) return printJson(report);
   const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
   const cosines = ({ mean, worst, text }: Loss) =>
@@ -50,7 +52,7 @@ async function quantize(
   printTable([
     ['before', bytes(report.bytesBefore)],
     ['after', `${bytes(report.bytesAfter)} in ${out}`],
-    ['tensors', `${report.int8.length} int8, ${report.int4.length} int4`],
+    ['tensors', `${report.int8.length} int8, ${report.int4.length} int4, ${report.bf16.length} bf16`],
     ['left out', leftOut.join(', ') || 'nothing'],
     ...(loss ? Object.entries(loss).map(([dtype, each]): [string, string] => [`cosine, ${dtype}`, cosines(each)]) : []),
   ]);

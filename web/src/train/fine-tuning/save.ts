@@ -1,10 +1,19 @@
 /** `model.save()`: a model's folder with its current weights, as heed, transformers and sentence-transformers read it. */
 
-import { invalid } from '../../error.js';
+import type { Core } from '../../core.js';
+import { allocating, invalid } from '../../error.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
-import { brainFloats, int4Values, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
-import { DTYPE_BYTES, type Dtype, readTensors, tensorOf, widened, writeSafetensors } from '../../io/safetensors.js';
+import { brainFloats, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
+import {
+  DTYPE_BYTES,
+  type Dtype,
+  int4Width,
+  readTensors,
+  tensorOf,
+  widened,
+  writeSafetensors,
+} from '../../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
 import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
@@ -146,6 +155,7 @@ interface Written {
 class WeightWriter {
   readonly #stored: ReadonlyMap<string, Stored>;
   readonly #dtype: 'fp32' | 'q8' | null;
+  readonly #core: Core;
   /** Current values by the names of the file. */
   readonly values: ReadonlyMap<string, () => HeadTensor>;
   /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
@@ -157,6 +167,7 @@ class WeightWriter {
   constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
     this.#stored = stored;
     this.#dtype = dtype;
+    this.#core = model.headContext.core;
     const { family, config } = textFamilyOf(model.headContext.settings);
     const bareOf = (name: string) => bareName(name, family.prefix);
     const rows = parameterRowsOf(family, config);
@@ -186,9 +197,10 @@ class WeightWriter {
   get quantization(): { config: object | null } | undefined {
     const all = this.#all();
     if (all.every(({ name, data }) => this.#stored.get(name)?.bytes === data)) return undefined;
-    const int4 = all.some(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
-    if (!this.isQuantized && !int4) return { config: null };
-    return { config: quantizationConfig(int4 ? 'int4' : 'int8', this.#ignored) };
+    const int4 = all.filter(({ name, dtype }) => dtype === 'U8' && this.#matrices.has(name));
+    if (!this.isQuantized && int4.length === 0) return { config: null };
+    const formOf = (words: boolean) => (int4.some(({ name }) => this.#matrices.get(name) === words) ? 'int4' : 'int8');
+    return { config: quantizationConfig(formOf(true), formOf(false), this.#ignored) };
   }
 
   /** Modules with a matrix that is not in int8. */
@@ -267,13 +279,26 @@ class WeightWriter {
     const scale = this.#scales(name);
     const scales = scale ? widened(scale.bytes, scale.dtype as Dtype, { name, shape: scale.shape }) : null;
     if (scales && this.#isInt4(name)) {
-      const [rows = 0, columns = 0] = shape;
-      return { shape: [rows, 2 * columns], data: int4Values({ data: bytes, scales }, 2 * columns) };
+      const [rows = 0, rowBytes = 0] = shape;
+      const width = int4Width(rowBytes);
+      return { shape: [rows, width], data: int4Values(this.#core, bytes, scales, width) };
     }
     const data = widened(bytes, dtype as Dtype, { name, shape });
     if (dtype !== 'I8' || !scales) return { shape, data };
     const width = data.length / scales.length;
     return { shape, data: data.map((value, i) => value * scales[Math.floor(i / width)]!) };
+  }
+}
+
+/** The numbers that 4-bit rows stand for, which the core decodes. */
+function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: number): Float32Array {
+  const options = { inFeatures: width, outFeatures: scales.length, bias: false, activation: 'identity', name: '' };
+  const layer = allocating('weight', [scales.length, width], 4 * scales.length * width, () => new core.Linear(options));
+  try {
+    layer.writeParameter(0, 0, bytes, 'U8', scales);
+    return layer.readParameter(0);
+  } finally {
+    layer.delete();
   }
 }
 
