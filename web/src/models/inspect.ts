@@ -83,8 +83,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   problem = null; // as for loading, that of config.json matters more
   let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
   problem ??= sentenceProblem;
-  if (!(await peek(folder, 'tokenizer_config.json', signal)) && within)
-    await peek(folder, `${within}tokenizer_config.json`, signal);
+  await peek(folder, `${within}tokenizer_config.json`, signal);
   const hasImageEncoder = known?.family.images !== undefined;
   if (hasImageEncoder) await peek(folder, `${within}preprocessor_config.json`, signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);

@@ -80,29 +80,23 @@ export async function loadModel(
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
     const paged = embeddings === 'paged' ? (await late.tools()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
-    const open = (path: string) => folder!.open(path, { signal });
     const filesIn = async (within: string) => {
+      const open = (name: string) => folder!.open(within + name, { signal });
       const others = Promise.all([
-        open(`${within}tokenizer.json`),
-        open(`${within}tokenizer_config.json`),
+        open('tokenizer.json'),
+        open('tokenizer_config.json'),
         // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
         openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
       ]);
       others.catch(() => {}); // a folder that cannot be read at all is reported for config.json
-      return [await open(`${within}config.json`), ...(await others)] as const;
+      return [await open('config.json'), ...(await others)] as const;
     };
     const sentenceRead = readSentenceConfig(folder, signal);
     sentenceRead.catch(() => {}); // awaited below
     let [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn('');
     if (!configFile || !tokenizerFile) {
       const { modelFolder, isStatic } = await sentenceRead;
-      if (modelFolder) {
-        const below = await filesIn(modelFolder);
-        configFile ??= below[0];
-        tokenizerFile ??= below[1];
-        tokenizerConfigFile ??= below[2];
-        weights = below[3];
-      }
+      if (modelFolder) [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn(modelFolder);
       // Only folders of static embeddings may do without; the others are told what is missing.
       if (!isStatic) configFile ??= await folder.open(`${modelFolder}config.json`, { required: true, signal });
     }
@@ -114,7 +108,7 @@ export async function loadModel(
     const isStatic =
       settings === null ||
       settings.get('model_type') === STATIC ||
-      (await sentenceRead.catch(() => null))?.isStatic === true;
+      (await sentenceRead.catch(() => null))?.isStatic;
     if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
     if (isStatic) {

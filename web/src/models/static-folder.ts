@@ -19,11 +19,11 @@ export async function openConfig(
   const hasTokenizer = await peek(folder, 'tokenizer.json', signal);
   if (configFile && hasTokenizer) return { configFile, hasTokenizer, within: '' };
   const { modelFolder: within, isStatic } = (await readSentence()) ?? { modelFolder: '', isStatic: false };
+  if (configFile && !within) return { configFile, hasTokenizer, within };
   const path = `${within}config.json`;
   return {
-    configFile:
-      configFile ?? (await (isStatic ? folder.open(path, { signal }) : folder.open(path, { required: true, signal }))),
-    hasTokenizer: hasTokenizer || (within !== '' && (await peek(folder, `${within}tokenizer.json`, signal))),
+    configFile: await (isStatic ? folder.open(path, { signal }) : folder.open(path, { required: true, signal })),
+    hasTokenizer: within ? await peek(folder, `${within}tokenizer.json`, signal) : hasTokenizer,
     within,
   };
 }
