@@ -490,6 +490,16 @@ test('heed/train runs them, and refuses to train them', async () => {
   });
 });
 
+test.each(['clip', 'dinov2'])('prune refuses %s before it loads the weights', async (name) => {
+  const heed = await load();
+  const { 'model.safetensors': weights, ...files } = bytesOf(join(fixtures, name));
+  await expect(heed.prune(files, { keep: ['a'] })).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: `config.json: model_type: expected a family that encodes texts only, got '${name}'`,
+  });
+  expect(weights).toBeDefined();
+});
+
 test('inspect and quantize know the encoder of images', async () => {
   const heed = await load();
   const { folder } = fixture('siglip');
