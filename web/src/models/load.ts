@@ -106,9 +106,7 @@ export async function loadModel(
 
     let settings = configFile && (await progress.readSettings(configFile));
     const isStatic =
-      settings === null ||
-      settings.get('model_type') === STATIC ||
-      (await sentenceRead.catch(() => null))?.isStatic;
+      settings === null || settings.get('model_type') === STATIC || (await sentenceRead.catch(() => null))?.isStatic;
     if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
     if (isStatic) {

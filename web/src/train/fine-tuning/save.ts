@@ -86,8 +86,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
     };
     await Promise.all(COPIED.map(copy));
     const { isStatic, modelFolder } = model.sentence;
-    if ((isStatic || modelFolder) && !(files['config.json'] && files['tokenizer.json']))
-      throw notAtRoot('save');
+    if ((isStatic || modelFolder) && !(files['config.json'] && files['tokenizer.json'])) throw notAtRoot('save');
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
     for (const { path } of modules ?? []) {
       if (path !== '' && path !== '.')
