@@ -29,7 +29,7 @@ void multiplyTile(const uint32_t* left, const std::byte* right, Index panel_byte
   v128_t sums[R][2 * P] = {};
   for (const Range& range : k) {
     accumulate<R, P>(Step(), left, right + range.begin * Step::kBytes, panel_bytes, range.count(), sums);
-    left += R * range.count();
+    left += R * Step::kWords * range.count();
   }
   sink.template write<R, P>(i, sums);
 }

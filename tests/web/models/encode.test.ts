@@ -62,6 +62,11 @@ describe('encode', () => {
       code: 'TOO_LONG',
     });
     await expect(model.embed(['a '.repeat(limit)], { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
+    expect((await model.encode(['a'], { maxLength: 2 })).tokens).toEqual([['[CLS]', '[SEP]']]);
+    await expect(model.encode(['a'], { maxLength: 1 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: 'maxLength: expected at least 2, the number of special tokens, got 1',
+    });
     await expect(model.encode(['a'], { maxLength: limit + 1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 

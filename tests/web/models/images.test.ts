@@ -29,7 +29,16 @@ function withAlpha({ width, height, data }: { width: number; height: number; dat
   return { width, height, data: rgba };
 }
 
-const names = ['clip', 'clip-end', 'siglip', 'dinov2', 'dinov2-same', 'dinov2-swiglu'];
+const names = [
+  'clip',
+  'clip-end',
+  'siglip',
+  'dinov2',
+  'dinov2-same',
+  'dinov2-swiglu',
+  'dinov2-registers',
+  'dinov2-registers-larger',
+];
 const withTexts = ['clip', 'clip-end', 'siglip'];
 
 describe.each(names)('%s', (name) => {
@@ -83,8 +92,9 @@ describe.each(names)('%s', (name) => {
   test('uses every tensor that the published code uses', async () => {
     const heed = await load();
     using model = await heed.fromPretrained(folder);
-    const unused = { clip: ['logit_scale'], siglip: ['logit_scale', 'logit_bias'], dinov2: ['embeddings.mask_token'] };
-    expect(model.config.unusedTensors).toEqual(unused[model.config.family as keyof typeof unused]);
+    const unused = { clip: ['logit_scale'], siglip: ['logit_scale', 'logit_bias'] };
+    const { unusedTensors, family } = model.config;
+    expect(unusedTensors).toEqual(unused[family as keyof typeof unused] ?? ['embeddings.mask_token']);
   });
 });
 
@@ -255,6 +265,87 @@ test("SigLIP's texts are filled up with the padding token, which is attended to"
   expect((await other.tokenize('w5')).inputIds).toEqual([[5, 1, ...new Array(14).fill(4)]]);
 });
 
+describe("sentence-transformers' folders of CLIP", () => {
+  const json = (value: object) => JSON.stringify(value);
+  const module = (path: string, type = 'sentence_transformers.models.CLIPModel') => ({ idx: 0, name: '0', path, type });
+  const below = (folder: string, modules = [module(folder)]) => ({
+    ...Object.fromEntries(Object.entries(tinyClip()).map(([path, file]) => [`${folder}/${path}`, file])),
+    'modules.json': json(modules),
+    'config_sentence_transformers.json': json({ __version__: {} }),
+  });
+  const atRoot = { ...tinyClip(), 'modules.json': json([module('', 'sentence_transformers.base.modules.CLIPModel')]) };
+
+  test.each<[string, Record<string, Uint8Array | string>]>([
+    ['in a folder of their own', below('0_CLIPModel')],
+    ['at the root', atRoot],
+  ])('give the same vectors of texts and images, %s', async (_, files) => {
+    const heed = await load();
+    using expected = await heed.fromPretrained(tinyClip());
+    using model = await heed.fromPretrained(files);
+    const texts = ['w5 w6 w7', 'w9'];
+    expect(await model.embed(texts)).toEqual(await expected.embed(texts));
+    expect(await model.embedImage(imagesOf('clip'))).toEqual(await expected.embedImage(imagesOf('clip')));
+    const found = await heed.inspect(files);
+    expect(found).toMatchObject({ problem: null, family: 'clip', pooling: 'last', missing: [] });
+    const read = Object.keys(files).filter((path) => !/expected|input\.json/.test(path));
+    expect(found.files.map(({ path }) => path).sort()).toEqual(read.sort());
+    expect(found.parameterCount).toBe((await heed.inspect(tinyClip())).parameterCount);
+  });
+
+  test('normalize if a module says so', async () => {
+    const heed = await load();
+    const modules = [module('0_CLIPModel'), module('1_Normalize', 'sentence_transformers.models.Normalize')];
+    using model = await heed.fromPretrained(below('0_CLIPModel', modules));
+    const [texts, images] = [await model.embed('w5'), await model.embedImage(imagesOf('clip')[0]!)];
+    for (const { data } of [texts, images]) expect(Math.hypot(...data)).toBeCloseTo(1, 5);
+  });
+
+  test('name the file that is missing, and cannot be quantized or pruned', async () => {
+    const heed = await load();
+    const { '0_CLIPModel/config.json': _, ...without } = below('0_CLIPModel') as Record<string, Uint8Array | string>;
+    for (const call of [heed.fromPretrained(without), heed.inspect(without)])
+      await expect(call).rejects.toMatchObject({
+        code: 'NOT_FOUND',
+        message: expect.stringContaining('0_CLIPModel/config.json'),
+      });
+    const files = below('0_CLIPModel');
+    for (const call of [heed.quantize(files), heed.prune(files, { keep: ['w5'] })])
+      await expect(call).rejects.toMatchObject({
+        code: 'UNSUPPORTED',
+        message: expect.stringContaining(
+          'a folder with config.json and with its weights and its tokenizer at its root',
+        ),
+      });
+  });
+});
+
+test.each([
+  ['clip', 'last'],
+  ['siglip', 'last'],
+  ['dinov2', 'cls'],
+])('the pooling of %s', async (name, pooling) => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture(name).folder);
+  expect(model.config.pooling).toBe(pooling);
+  expect((await heed.inspect(fixture(name).folder)).pooling).toBe(pooling);
+});
+
+test('registers are between the class and the patches', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('dinov2-registers').folder);
+  const { lastHiddenState } = await model.encodeImage(imagesOf('dinov2-registers')[0]!);
+  expect(lastHiddenState.shape).toEqual([1, 1 + 3 + 16, 24]);
+  const files = bytesOf(join(fixtures, 'dinov2-registers'));
+  const config = JSON.parse(new TextDecoder().decode(files['config.json'] as Uint8Array));
+  const loadWith = (count: unknown) =>
+    heed.fromPretrained({ ...files, 'config.json': JSON.stringify({ ...config, num_register_tokens: count }) });
+  await expect(loadWith(2)).rejects.toMatchObject({
+    code: 'INVALID_FILE',
+    message: expect.stringContaining("'embeddings.register_tokens': expected [2, 24], as config.json says"),
+  });
+  await expect(loadWith(-1)).rejects.toThrow('num_register_tokens: expected a whole number from 0 to 256, got -1');
+});
+
 describe('bad input', () => {
   const image = { data: new Uint8ClampedArray(16), width: 2, height: 2 };
   const bad: [string, unknown, string, string][] = [
@@ -397,6 +488,16 @@ test('heed/train runs them, and refuses to train them', async () => {
     code: 'UNSUPPORTED',
     message: "save: expected a model of texts, got 'clip'",
   });
+});
+
+test.each(['clip', 'dinov2'])('prune refuses %s before it loads the weights', async (name) => {
+  const heed = await load();
+  const { 'model.safetensors': weights, ...files } = bytesOf(join(fixtures, name));
+  await expect(heed.prune(files, { keep: ['a'] })).rejects.toMatchObject({
+    code: 'UNSUPPORTED',
+    message: `config.json: model_type: expected a family that encodes texts only, got '${name}'`,
+  });
+  expect(weights).toBeDefined();
 });
 
 test('inspect and quantize know the encoder of images', async () => {

@@ -188,6 +188,11 @@ test('says what is wrong', async () => {
     code: 'TOO_LONG',
     message: 'texts[0]: expected at most 12 tokens, got 33. Shorten it, or let it be cut with truncation: true',
   });
+  expect((await call({ maxLength: 3 }))[0]!.shape).toEqual([3, 8]);
+  await expect(call({ maxLength: 1 })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'maxLength: expected at least 3, the number of special tokens, got 1',
+  });
   const stop = AbortSignal.abort(new Error('stopped'));
   await expect(call({ promptName: 'query', signal: stop })).rejects.toThrow('stopped');
   expect((await call({ promptName: 'query' }))[0]!.shape).toEqual([11, 8]); // works afterwards

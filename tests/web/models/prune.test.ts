@@ -147,6 +147,21 @@ test('words that were unknown stay so', async () => {
   expect(report.loss!.worst).toBeLessThan(report.loss!.mean);
 });
 
+test('words that are too long for the tokenizer keep no pieces', async () => {
+  const tokenizer = read('bert-uncased');
+  const words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'fox', '##fox', 'dog', '##dog'];
+  tokenizer.model.vocab = Object.fromEntries(words.map((word, id) => [word, id]));
+  const keptOf = async (keep: string, limit: number | undefined) => {
+    tokenizer.model.max_input_chars_per_word = limit;
+    const { files } = await heed.prune(folder(tokenizer), { keep: [keep] });
+    return Object.keys(parsed(files['tokenizer.json']!).model.vocab).slice(5);
+  };
+  const long = 'fox'.repeat(7000);
+  expect(await keptOf(long, undefined)).toEqual([]);
+  expect(await keptOf(`dog ${long}`, 100)).toEqual(['dog']);
+  expect(await keptOf(`${'fox'.repeat(40)}é`, 130)).toEqual(['fox', '##fox']); // an unknown word that the tokenizer tries to split
+});
+
 test('static embeddings', async () => {
   const golden = parsed(readFileSync(`${fixtures}static-embedding.json`, 'utf8'));
   const { writeSafetensors } = await import('../../../web/src/io/safetensors.js');

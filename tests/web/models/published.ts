@@ -1,6 +1,6 @@
 /**
  * The form of published checkpoints: the settings of config.json that matter, and the names and shapes of the encoder's tensors. Written after the files themselves or, where
- * docs/pretrained.md says so, after the code that reads them; not after heed's description of the families.
+ * docs/checkpoints.md says so, after the code that reads them; not after heed's description of the families.
  */
 
 export type Shapes = Record<string, number[]>;
@@ -8,7 +8,10 @@ export type Shapes = Record<string, number[]>;
 export interface Published {
   /** The number of parameters that the model's card or name gives, in millions. */
   millions: number;
-  config: { model_type: string; vocab_size: number; num_hidden_layers: number; layer_types?: string[] };
+  config: { model_type: string; vocab_size: number; layer_types?: string[] } & (
+    | { num_hidden_layers: number }
+    | { n_layer: number }
+  );
   /** The word table's name; its rows are the vocabulary. */
   words: string;
   width: number;
@@ -16,6 +19,8 @@ export interface Published {
   others: Shapes;
   layerPrefix: string;
   layer: Shapes;
+  /** A tensor that the first layer lacks. */
+  notFirst?: string;
 }
 
 /** A weight [out, in] and, unless `bias` is false, a bias. */
@@ -147,13 +152,126 @@ const gte = {
   vocab_size: 250048,
 };
 
+/** Of BERT, without the pooler, which vectors do not use. */
+const bertConfig = (layers: number, vocab: number) => ({
+  model_type: 'bert',
+  hidden_act: 'gelu',
+  hidden_size: 384,
+  intermediate_size: 1536,
+  layer_norm_eps: 1e-12,
+  max_position_embeddings: 512,
+  num_attention_heads: 12,
+  num_hidden_layers: layers,
+  type_vocab_size: 2,
+  vocab_size: vocab,
+});
+
+const modernBert = {
+  model_type: 'modernbert',
+  attention_bias: false,
+  global_attn_every_n_layers: 3,
+  global_rope_theta: 160000,
+  hidden_activation: 'gelu',
+  hidden_size: 768,
+  intermediate_size: 1152,
+  layer_norm_eps: 1e-5,
+  local_attention: 128,
+  local_rope_theta: 10000,
+  max_position_embeddings: 8192,
+  mlp_bias: false,
+  norm_bias: false,
+  norm_eps: 1e-5,
+  num_attention_heads: 12,
+  num_hidden_layers: 22,
+  position_embedding_type: 'absolute',
+  vocab_size: 50368,
+};
+
+const nomic = {
+  model_type: 'nomic_bert',
+  activation_function: 'swiglu',
+  causal: false,
+  layer_norm_epsilon: 1e-12,
+  mlp_fc1_bias: false,
+  mlp_fc2_bias: false,
+  n_embd: 768,
+  n_head: 12,
+  n_inner: 3072,
+  n_layer: 12,
+  n_positions: 8192,
+  prenorm: false,
+  qkv_proj_bias: false,
+  rotary_emb_base: 1000,
+  rotary_emb_fraction: 1,
+  rotary_emb_interleaved: false,
+  rotary_emb_scale_base: null,
+  rotary_scaling_factor: null,
+  type_vocab_size: 2,
+  vocab_size: 30528,
+};
+
 const bertAttention = (self: string[], width: number): Shapes => ({
   ...Object.assign({}, ...self.map((name) => dense(`attention.self.${name}`, width, width))),
   ...dense('attention.output.dense', width, width),
   ...norm('attention.output.LayerNorm', width),
 });
 
+/** The shape of MiniLM, for one of its vocabularies. */
+const miniLm = (layers: number, vocab: number, millions: number): Published => ({
+  millions,
+  config: bertConfig(layers, vocab),
+  words: 'embeddings.word_embeddings.weight',
+  width: 384,
+  others: {
+    'embeddings.position_embeddings.weight': [512, 384],
+    'embeddings.token_type_embeddings.weight': [2, 384],
+    ...norm('embeddings.LayerNorm', 384),
+  },
+  layerPrefix: 'encoder.layer.{i}.',
+  layer: {
+    ...bertAttention(['query', 'key', 'value'], 384),
+    ...dense('intermediate.dense', 1536, 384),
+    ...dense('output.dense', 384, 1536),
+    ...norm('output.LayerNorm', 384),
+  },
+});
+
 export const PUBLISHED: Record<string, Published> = {
+  'all-MiniLM-L6-v2': miniLm(6, 30522, 23),
+  'multilingual-e5-small': miniLm(12, 250037, 118),
+  'nomic-embed-text-v1.5': {
+    millions: 137,
+    config: nomic,
+    words: 'embeddings.word_embeddings.weight',
+    width: 768,
+    others: { 'embeddings.token_type_embeddings.weight': [2, 768], ...norm('emb_ln', 768) },
+    layerPrefix: 'encoder.layers.{i}.',
+    layer: {
+      ...dense('attn.Wqkv', 2304, 768, false),
+      ...dense('attn.out_proj', 768, 768, false),
+      ...dense('mlp.fc11', 3072, 768, false),
+      ...dense('mlp.fc12', 3072, 768, false),
+      ...dense('mlp.fc2', 768, 3072, false),
+      ...norm('norm1', 768),
+      ...norm('norm2', 768),
+    },
+  },
+  'gte-modernbert-base': {
+    millions: 149,
+    config: modernBert,
+    words: 'embeddings.tok_embeddings.weight',
+    width: 768,
+    others: rms(['embeddings.norm', 'final_norm'], 768),
+    layerPrefix: 'layers.{i}.',
+    layer: {
+      ...rms(['attn_norm', 'mlp_norm'], 768),
+      ...dense('attn.Wqkv', 2304, 768, false),
+      ...dense('attn.Wo', 768, 768, false),
+      ...dense('mlp.Wi', 2304, 768, false),
+      ...dense('mlp.Wo', 768, 1152, false),
+    },
+    notFirst: 'attn_norm.weight',
+  },
   'Qwen3-Embedding-0.6B': {
     millions: 596,
     config: qwen3,
@@ -246,14 +364,18 @@ const drawn = Float32Array.from({ length: 2 ** 16 }, () => {
   return radius * Math.cos((2 * Math.PI * next()) / 2 ** 32);
 });
 
+export const layersOf = (config: Published['config']): number =>
+  'n_layer' in config ? config.n_layer : config.num_hidden_layers;
+
 /** All tensors, with another number of layers and of words if they are given. */
 export function shapesOf(
-  { config, words, width, others, layerPrefix, layer }: Published,
-  { layers = config.num_hidden_layers, vocab = config.vocab_size } = {},
+  { config, words, width, others, layerPrefix, layer, notFirst }: Published,
+  { layers = layersOf(config), vocab = config.vocab_size } = {},
 ): Shapes {
   const shapes: Shapes = { [words]: [vocab, width], ...others };
   for (let i = 0; i < layers; i++) {
-    for (const [name, shape] of Object.entries(layer)) shapes[layerPrefix.replace('{i}', String(i)) + name] = shape;
+    for (const [name, shape] of Object.entries(layer))
+      if (i > 0 || name !== notFirst) shapes[layerPrefix.replace('{i}', String(i)) + name] = shape;
   }
   return shapes;
 }
@@ -293,7 +415,7 @@ export function filesOf(model: Published, layers: number, vocab: number): Record
     'config.json': JSON.stringify({
       ...config,
       vocab_size: vocab,
-      num_hidden_layers: layers,
+      ['n_layer' in config ? 'n_layer' : 'num_hidden_layers']: layers,
       ...(types && { layer_types: types.slice(-layers) }),
     }),
     'model.safetensors': randomTensors(shapesOf(model, { layers, vocab }), family !== 'gemma3_text'),

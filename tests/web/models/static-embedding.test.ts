@@ -104,7 +104,7 @@ test.each(Object.entries(folders))('inspect describes a StaticEmbedding %s', asy
   await expect(model.save()).rejects.toMatchObject({ code: 'UNSUPPORTED', message: `save: ${notAtRoot}` });
 });
 const notAtRoot =
-  "expected a folder with config.json and with its weights and its tokenizer at its root, got a StaticEmbedding's";
+  'expected a folder with config.json and with its weights and its tokenizer at its root, got one without these';
 
 test('trains', async () => {
   const training = await loadTraining();

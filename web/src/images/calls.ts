@@ -27,7 +27,7 @@ export interface EncodeImageOptions extends ImageCallOptions {
   outputHiddenStates?: boolean;
 }
 
-/** The outputs for each patch, L = patches, plus 1 for the class in CLIP and DINOv2. */
+/** The outputs for each patch, L = patches, after the class's row in CLIP and DINOv2, and after DINOv2's registers. */
 export interface EncodeImageResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;

@@ -1,6 +1,6 @@
 /**
  * The encoder of a model that embeds images: its own stack of layers and, in CLIP and SigLIP, that of texts. To what loads and runs encoders of texts it is one of them.
- * Notation: L rows of an image (its patches, and the class's row if there is one), E width, H heads, P side of a patch.
+ * Notation: L rows of an image (its patches, after the class's row and registers if there are such), E width, H heads, P side of a patch.
  */
 import type {
   Core,
@@ -90,6 +90,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   #projection: RawTensorLayer | null = null;
   #pooling: AttentionPooling | null = null;
   #classRow: Float32Array | null = null;
+  #registers: Float32Array | null = null;
   #positions!: HeadTensor;
   #vectorWidth = 0;
   #interpolated: { key: string; rows: Float32Array } | null = null;
@@ -224,7 +225,7 @@ export class ImageTextEncoder implements RawEncoderModel {
 
   /** After the layers' rows have been written: makes what surrounds them, and folds factors into weights. */
   async complete({ heads, folder, signal, sentence, tokenizer, tokenizerSettings }: Completion): Promise<void> {
-    const { type, text, vision, names } = this.about;
+    const { type, text, vision, names, pooling } = this.about;
     const { embedDim, patch } = vision;
     const take = (name: string, shape?: number[]): HeadTensor => {
       const tensor = heads.get(name);
@@ -247,6 +248,7 @@ export class ImageTextEncoder implements RawEncoderModel {
     const side = Math.floor(vision.image / patch);
     this.#patch = dense(names.patch, 3 * patch * patch, embedDim);
     if (names.classRow) this.#classRow = take(names.classRow, [embedDim]).data;
+    if (names.registers) this.#registers = take(names.registers.name, [names.registers.count, embedDim]).data;
     this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
     if (names.firstNorm) this.#firstNorm = norm(names.firstNorm);
     this.#lastNorm = norm(names.lastNorm);
@@ -255,11 +257,11 @@ export class ImageTextEncoder implements RawEncoderModel {
     if (names.head)
       this.#pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
     await this.#fold(take, signal);
+    sentence.pooling = [pooling];
     if (text) {
       const bias = heads.get(`${text.projection}.bias`);
       const [outFeatures, inFeatures] = [this.#vectorWidth, this.#config.embedDim]; // one space with images
       const tensors = [take(`${text.projection}.weight`, [outFeatures, inFeatures]), ...(bias ? [bias] : [])];
-      sentence.pooling = ['last'];
       sentence.layers = [
         {
           kind: 'dense',
@@ -278,7 +280,7 @@ export class ImageTextEncoder implements RawEncoderModel {
       this.#padToken = tokenizer?.token(this.#padId) ?? '';
     }
     heads.clear();
-    const file = await folder.open(PREPROCESSOR, { signal });
+    const file = await folder.open(sentence.modelFolder + PREPROCESSOR, { signal });
     if (file) this.preprocessing = new Preprocessing(Settings.parse(await readAll(file), file.name), type);
   }
 
@@ -336,10 +338,13 @@ export class ImageTextEncoder implements RawEncoderModel {
             patches.set(values.subarray(from, from + patch), at);
           }
     const { data } = this.#patch.forward({ data: patches, shape: [rows * columns, size] });
-    const out = this.#positionsFor(rows, columns).slice();
+    const positions = this.#positionsFor(rows, columns);
+    const registers = this.#registers ?? [];
     const first = this.#classRow ? embedDim : 0;
-    this.#classRow?.forEach((value, i) => (out[i]! += value));
-    for (let i = 0; i < data.length; i++) out[first + i]! += data[i]!;
+    const out = new Float32Array(positions.length + registers.length);
+    this.#classRow?.forEach((value, i) => (out[i] = value + positions[i]!));
+    out.set(registers, first);
+    for (let i = 0; i < data.length; i++) out[first + registers.length + i] = data[i]! + positions[first + i]!;
     return this.#firstNorm
       ? this.#firstNorm.forward({ data: out, shape: [out.length / embedDim, embedDim] }).data
       : out;
@@ -357,14 +362,17 @@ export class ImageTextEncoder implements RawEncoderModel {
 
   /** The rows of positions for a grid of patches. */
   #positionsFor(rows: number, columns: number): Float32Array {
-    const { embedDim } = this.about.vision;
+    const { names, vision } = this.about;
     const { data, shape } = this.#positions;
     const first = this.#classRow ? 1 : 0;
     const side = Math.round(Math.sqrt(shape[0]! - first));
     if (rows === side && columns === side) return data;
     const key = `${rows} ${columns}`;
     if (this.#interpolated?.key !== key)
-      this.#interpolated = { key, rows: interpolated(data, first, side, rows, columns, embedDim) };
+      this.#interpolated = {
+        key,
+        rows: interpolated(data, first, side, rows, columns, vision.embedDim, names.interpolates!.antialias),
+      };
     return this.#interpolated.rows;
   }
 

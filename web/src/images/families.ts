@@ -1,6 +1,6 @@
 /**
  * The families that encode images: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343; SigLIP 2's checkpoints of fixed resolution have its
- * form), which encode texts, too, and DINOv2 (Oquab et al. 2023, arXiv:2304.07193).
+ * form), which encode texts, too, and DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588).
  * Notation: E width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
@@ -42,6 +42,8 @@ export interface VisionNames {
   patch: string;
   /** The row before those of the patches. */
   classRow?: string;
+  /** The rows between it and those of the patches, which have no positions. */
+  registers?: { name: string; count: number };
   positions: string;
   /** A norm of the embeddings. */
   firstNorm?: string;
@@ -55,8 +57,8 @@ export interface VisionNames {
   head?: string;
   /** Factors on the outputs of each layer's blocks. */
   layerScales?: (layer: number) => [string, string];
-  /** Whether images may have other sizes than the checkpoint's, for which its positions are interpolated. */
-  interpolates?: boolean;
+  /** If images may have other sizes than the checkpoint's: whether its positions are interpolated with antialiasing. */
+  interpolates?: { antialias: boolean };
 }
 
 /** An encoder of texts that is part of a CLIP or a SigLIP. */
@@ -73,6 +75,8 @@ export interface ImageFamily {
   type: string;
   vision: VisionConfig;
   names: VisionNames;
+  /** Of texts, or of images if there are no texts. */
+  pooling: 'cls' | 'last';
   text: TextPart | null;
 }
 
@@ -102,6 +106,9 @@ const dinoLayerNames: Record<string, CoreName> = {
   'mlp.weights_out': 'linear2.',
   norm2: 'norm2.',
 };
+
+/** More than any checkpoint has. */
+const MAX_REGISTERS = 256;
 
 /** What Hugging Face's configuration classes add to files that leave settings out. */
 const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
@@ -202,15 +209,21 @@ function visionModules(
 const IMAGE_TENSORS =
   /^(vision_model\.(embeddings\.(class_embedding|patch_embedding\.|position_embedding\.)|pre_layrnorm\.|post_layernorm\.|head\.)|(visual|text)_projection\.|text_model\.head\.)/;
 const DINO_TENSORS =
-  /^(embeddings\.(cls_token|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
+  /^(embeddings\.(cls_token|register_tokens|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
+
+export type ImageType = 'clip' | 'siglip' | 'dinov2' | 'dinov2_with_registers';
 
 /** The family of a config.json, and the core's options for its encoder of texts; of DINOv2, which has none, the sizes of its encoder of images. */
-export function imageFamily(type: 'clip' | 'siglip' | 'dinov2', settings: Settings): FamilyConfig {
-  const described = type === 'dinov2' ? dinov2(settings) : imageText(type, settings);
+export function imageFamily(type: ImageType, settings: Settings): FamilyConfig {
+  const described = type === 'clip' || type === 'siglip' ? imageText(type, settings) : dinov2(type, settings);
   const { family, config, about } = described;
   return {
     type,
-    family: { ...family, images: (core, _, makeText) => new ImageTextEncoder(core, about, config, makeText) },
+    family: {
+      ...family,
+      pooling: about.pooling,
+      images: (core, _, makeText) => new ImageTextEncoder(core, about, config, makeText),
+    },
     config,
   };
 }
@@ -267,6 +280,7 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
             }
           : { head: 'vision_model.head.' }),
       },
+      pooling: 'last',
       text: isClip
         ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
         : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
@@ -274,13 +288,14 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
   };
 }
 
-function dinov2(settings: Settings): Described {
+function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Settings): Described {
+  const hasRegisters = type !== 'dinov2';
   const s = new Settings(
     {
       num_channels: 3,
       layer_norm_eps: 1e-6,
       hidden_act: 'gelu',
-      patch_size: 14,
+      patch_size: hasRegisters ? 16 : 14,
       image_size: 224,
       ...Object.fromEntries(settings.entries()),
     },
@@ -293,8 +308,9 @@ function dinov2(settings: Settings): Described {
   const gated = s.flag('use_swiglu_ffn', false);
   const inner = Math.trunc(sizes.embedDim * s.between('mlp_ratio', 0, 1024, 4));
   const feedForwardDim = gated ? Math.floor((Math.trunc((inner * 2) / 3) + 7) / 8) * 8 : inner;
-  if (feedForwardDim < 1 || sizes.quick) throw invalid(s.file, 'the layout of dinov2', 'another', 'UNSUPPORTED');
+  if (feedForwardDim < 1 || sizes.quick) throw invalid(s.file, `the layout of ${type}`, 'another', 'UNSUPPORTED');
   const vision = { ...sizes, feedForwardDim, gated, activation: gated ? 'silu' : sizes.activation };
+  const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
   const config: RawEncoderModelConfig = {
     ...DEFAULTS,
     embedDim: vision.embedDim,
@@ -304,12 +320,12 @@ function dinov2(settings: Settings): Described {
     numLayers: vision.numLayers,
     feedForwardDim,
     vocabSize: 0,
-    maxPositions: Math.floor(vision.image / vision.patch) ** 2 + 1,
+    maxPositions: Math.floor(vision.image / vision.patch) ** 2 + 1 + registers,
   };
   return {
     config,
     family: {
-      prefix: 'dinov2.',
+      prefix: `${type}.`,
       config: () => config,
       modules: visionModules(vision.numLayers, 'encoder.layer.{i}.', dinoLayerNames, vision),
       layerPrefix: '',
@@ -317,16 +333,18 @@ function dinov2(settings: Settings): Described {
       imageTensors: DINO_TENSORS,
     },
     about: {
-      type: 'dinov2',
+      type,
       vision,
       names: {
         patch: 'embeddings.patch_embeddings.projection',
         classRow: 'embeddings.cls_token',
+        ...(registers > 0 && { registers: { name: 'embeddings.register_tokens', count: registers } }),
         positions: 'embeddings.position_embeddings',
         lastNorm: 'layernorm',
         layerScales: (i) => [`encoder.layer.${i}.layer_scale1.lambda1`, `encoder.layer.${i}.layer_scale2.lambda1`],
-        interpolates: true,
+        interpolates: { antialias: hasRegisters },
       },
+      pooling: 'cls',
       text: null,
     },
   };

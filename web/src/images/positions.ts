@@ -1,4 +1,11 @@
-/** Positions of another grid of patches than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False`, without antialiasing (torch.nn.functional.interpolate). */
+/** Positions of another grid of patches than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False` (torch.nn.functional.interpolate), with registers also `antialias=True`. */
+import { FILTERS, filterWeights } from './resize.js';
+
+/** The entries of an axis that one place of another axis is computed from, and their weights. */
+interface Neighbours {
+  rows: number[];
+  weights: number[];
+}
 
 /** The weights of four neighbours for a fraction t in [0, 1), from Keys's kernel with a = -0.75. */
 function cubic(t: number): number[] {
@@ -8,8 +15,8 @@ function cubic(t: number): number[] {
   return [far(t + 1), near(t), near(1 - t), far(2 - t)];
 }
 
-/** For each of `to` places on an axis of `from` rows: four rows, limited to those that there are, and their weights. */
-function neighbours(from: number, to: number): { rows: number[]; weights: number[] }[] {
+/** For each of `to` places on an axis of `from` rows: four rows, limited to those that there are. */
+function neighbours(from: number, to: number): Neighbours[] {
   return Array.from({ length: to }, (_, i) => {
     const at = ((i + 0.5) * from) / to - 0.5;
     const floor = Math.floor(at);
@@ -20,6 +27,14 @@ function neighbours(from: number, to: number): { rows: number[]; weights: number
   });
 }
 
+/** The same with antialiasing: with PyTorch's filter, which is Pillow's. */
+function antialiased(from: number, to: number): Neighbours[] {
+  return filterWeights(from, to, FILTERS[3]!).map(({ first, weights }) => ({
+    rows: weights.map((_, i) => first + i),
+    weights,
+  }));
+}
+
 /** table [first + side * side, width] -> [first + rows * columns, width]; the `first` rows stay. */
 export function interpolated(
   table: Float32Array,
@@ -28,18 +43,20 @@ export function interpolated(
   rows: number,
   columns: number,
   width: number,
+  antialias: boolean,
 ): Float32Array {
   const out = new Float32Array((first + rows * columns) * width);
   out.set(table.subarray(0, first * width));
-  const [ys, xs] = [neighbours(side, rows), neighbours(side, columns)];
+  const along = antialias ? antialiased : neighbours;
+  const [ys, xs] = [along(side, rows), along(side, columns)];
   let at = first * width;
   for (const y of ys)
     for (const x of xs) {
       for (let e = 0; e < width; e++) {
         let sum = 0;
-        for (let i = 0; i < 4; i++) {
+        for (let i = 0; i < y.rows.length; i++) {
           let line = 0;
-          for (let j = 0; j < 4; j++)
+          for (let j = 0; j < x.rows.length; j++)
             line += x.weights[j]! * table[(first + y.rows[i]! * side + x.rows[j]!) * width + e]!;
           sum += y.weights[i]! * line;
         }

@@ -33,7 +33,7 @@ export class Preprocessing {
     const key = settings.keyOf(['image_processor_type', 'feature_extractor_type']);
     const name = settings.text(key, type);
     const kind = ['clip', 'siglip', 'bit', 'dinov2'].find((each) =>
-      new RegExp(`^${each}(Image|Feature|$)`, 'i').test(name),
+      new RegExp(`^${each}(Image|Feature|_|$)`, 'i').test(name),
     );
     if (!kind)
       throw settings.unsupported(key, 'CLIPImageProcessor, SiglipImageProcessor or BitImageProcessor', `'${name}'`);

@@ -29,8 +29,8 @@ export const FILTERS: Record<number, Filter> = {
   },
 };
 
-/** For each output pixel, the first input pixel, and the weights of those from there on. */
-function weightsOf(from: number, to: number, filter: Filter): { first: number; weights: Int32Array }[] {
+/** For each of `to` output pixels, the first of `from` input pixels, and the weights of those from there on, whose sum is 1. */
+export function filterWeights(from: number, to: number, filter: Filter): { first: number; weights: number[] }[] {
   const scale = from / to;
   const stretch = Math.max(scale, 1);
   const support = filter.support * stretch;
@@ -42,15 +42,17 @@ function weightsOf(from: number, to: number, filter: Filter): { first: number; w
       filter.at(Math.abs((x + first - center + 0.5) * (1 / stretch))),
     );
     const sum = values.reduce((a, b) => a + b, 0);
-    const fixed = values.map((value) => Math.round(Math.abs(value / sum) * 2 ** PRECISION) * Math.sign(value));
-    return { first, weights: Int32Array.from(fixed) };
+    return { first, weights: values.map((value) => value / sum) };
   });
 }
 
 /** Resamples the middle axis of [outer, from, inner] to `to` entries: of a row, inner is 3, of a column, it is a whole row. */
 function resampled(data: Rgb['data'], outer: number, from: number, to: number, inner: number, filter: Filter) {
   const out = new Uint8ClampedArray(outer * to * inner);
-  const all = weightsOf(from, to, filter);
+  const all = filterWeights(from, to, filter).map(({ first, weights }) => ({
+    first,
+    weights: Int32Array.from(weights, (weight) => Math.round(Math.abs(weight) * 2 ** PRECISION) * Math.sign(weight)),
+  }));
   for (let line = 0; line < outer; line++) {
     for (let i = 0; i < to; i++) {
       const { first, weights } = all[i]!;

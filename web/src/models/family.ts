@@ -50,6 +50,8 @@ export interface Family {
   pooler?: string;
   /** Makes the encoder of families that also, or only, encode images. */
   images?: ImagesOf;
+  /** Of these families, how texts are pooled, or images, if there are no texts. */
+  pooling?: 'cls' | 'last';
   /** The tensors outside the stacks of layers that an encoder of images has, by their names without the prefix. */
   imageTensors?: RegExp;
 }

@@ -151,7 +151,13 @@ function lengthLimit(maxLength: number | undefined, context: InputContext, fallb
   return maxLength;
 }
 
-export function tooLong(name: string, length: number, limit: number): HeedError {
+/** `kept` tokens, the special ones included, are left of a text whose others were cut. */
+export function requireFit(name: string, kept: number, cut: number, limit: number, truncation: boolean): void {
+  if (!truncation && kept + cut > limit) throw tooLong(name, kept + cut, limit);
+  if (kept > limit) throw invalid('maxLength', `at least ${kept}, the number of special tokens`, `${limit}`);
+}
+
+function tooLong(name: string, length: number, limit: number): HeedError {
   const hint = 'Shorten it, or let it be cut with truncation: true';
   return invalid(name, `at most ${limit} tokens`, `${length}`, 'TOO_LONG', { hint });
 }
@@ -161,8 +167,7 @@ function textRow(text: string, pair: string | undefined, n: number, context: Row
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
-  if (tokens.length + cut > limit && (!truncation || tokens.length > limit))
-    throw tooLong(`texts[${n}]`, tokens.length + cut, limit);
+  requireFit(`texts[${n}]`, tokens.length, cut, limit, truncation);
   const ids = tokens.map((token) => token.id);
   return {
     ids,

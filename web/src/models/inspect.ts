@@ -78,14 +78,14 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const { configFile, hasTokenizer, within } = await openConfig(folder, readSentence, signal);
   const sentence = await readSentence();
   let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
-  const isStatic = settings?.get('model_type') === STATIC || typeof sentence?.staticFolder === 'string';
+  const isStatic = settings?.get('model_type') === STATIC || sentence?.isStatic === true;
   const sentenceProblem = problem;
   problem = null; // as for loading, that of config.json matters more
   let known = isStatic ? null : await attempt(() => familyOf(settings!), null);
   problem ??= sentenceProblem;
-  await peek(folder, 'tokenizer_config.json', signal);
+  await peek(folder, `${within}tokenizer_config.json`, signal);
   const hasImageEncoder = known?.family.images !== undefined;
-  if (hasImageEncoder) await peek(folder, 'preprocessor_config.json', signal);
+  if (hasImageEncoder) await peek(folder, `${within}preprocessor_config.json`, signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
   const entries = await attempt(() => tensorsOf(folder, within, signal), []);
   const names = new Set(entries.map(({ name }) => name));
@@ -130,7 +130,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     maxLength: config ? config.maxPositions - config.positionOffset : 0,
     parameterCount: used.reduce((sum, entry) => sum + count(entry), 0),
     storage: [...new Set(encoder.filter(({ shape }) => shape.length > 1).map(({ dtype }) => dtype))],
-    pooling: sentence?.pooling.join('+') ?? 'mean',
+    pooling: known?.family.pooling ?? sentence?.pooling.join('+') ?? 'mean',
     normalize: sentence?.normalize ?? false,
     prompts: sentence?.prompts ?? {},
     labels: labelsIn(settings!),

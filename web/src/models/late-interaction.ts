@@ -8,7 +8,7 @@ import { oneOf, optional, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
 import { callSchema } from './call-options.js';
 import type { Settings } from './config.js';
-import { positionLimit, type Row, tooLong } from './input.js';
+import { positionLimit, type Row, requireFit } from './input.js';
 import { STANFORD } from './load.js';
 import type { EmbedTokensOptions } from './model.js';
 import { type LocalModel, normalized } from './pretrained.js';
@@ -95,8 +95,7 @@ function* rowsOf(
     const { tokens, cut } = tokenizer.tokenize(text, undefined, length - added.length);
     const ids = tokens.map(({ id }) => id);
     ids.splice(1, 0, ...added);
-    if (ids.length + cut > length && (!truncation || ids.length > length))
-      throw tooLong(`texts[${n}]`, ids.length + cut, length);
+    requireFit(`texts[${n}]`, ids.length, cut, length, truncation);
     const own = ids.length;
     while (expands && ids.length < length) ids.push(idOf(config.maskToken!));
     const lists = { tokens: [], offsets: [], parts: [], columns: [] };

@@ -80,33 +80,33 @@ export async function loadModel(
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
     const paged = embeddings === 'paged' ? (await late.tools()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
-    const others = Promise.all([
-      folder.open('tokenizer.json', { signal }),
-      folder.open('tokenizer_config.json', { signal }),
-      // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
-      openWeights(weightsFolder, signal).catch((error: HeedError) => error),
-    ]);
+    const filesIn = async (within: string) => {
+      const open = (name: string) => folder!.open(within + name, { signal });
+      const others = Promise.all([
+        open('tokenizer.json'),
+        open('tokenizer_config.json'),
+        // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
+        openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
+      ]);
+      others.catch(() => {}); // a folder that cannot be read at all is reported for config.json
+      return [await open('config.json'), ...(await others)] as const;
+    };
     const sentenceRead = readSentenceConfig(folder, signal);
-    // Both are awaited below; a folder that cannot be read at all is reported for config.json.
-    for (const pending of [others, sentenceRead]) pending.catch(() => {});
-    const given = await folder.open('config.json', { signal });
-    const [rootTokenizer, tokenizerConfigFile, rootWeights] = await others;
-    const within = given && rootTokenizer ? null : (await sentenceRead).staticFolder;
-    // Only folders of static embeddings may do without; the others are told what is missing.
-    const configFile = given ?? (within === null ? await folder.open('config.json', { required: true, signal }) : null);
-    const tokenizerFile = within ? await folder.open(`${within}tokenizer.json`, { signal }) : rootTokenizer;
-    const weights = within
-      ? await openWeights(weightsFolder, signal, within).catch((error: HeedError) => error)
-      : rootWeights;
+    sentenceRead.catch(() => {}); // awaited below
+    let [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn('');
+    if (!configFile || !tokenizerFile) {
+      const { modelFolder, isStatic } = await sentenceRead;
+      if (modelFolder) [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn(modelFolder);
+      // Only folders of static embeddings may do without; the others are told what is missing.
+      if (!isStatic) configFile ??= await folder.open(`${modelFolder}config.json`, { required: true, signal });
+    }
     const sizes = [configFile, tokenizerFile, tokenizerConfigFile].map((file) => (file ? expectedSize(file) : 0));
     if (!(weights instanceof Error)) sizes.push(weights.size);
     const progress = new Progress(sizes, onProgress);
 
     let settings = configFile && (await progress.readSettings(configFile));
     const isStatic =
-      settings === null ||
-      settings.get('model_type') === STATIC ||
-      typeof (await sentenceRead.catch(() => null))?.staticFolder === 'string';
+      settings === null || settings.get('model_type') === STATIC || (await sentenceRead.catch(() => null))?.isStatic;
     if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
     if (isStatic) {
@@ -124,7 +124,7 @@ export async function loadModel(
       sentence.colbert = file ? Settings.parse(await readAll(file), file.name) : settings;
     }
     // model2vec leaves unknown tokens out; sentence-transformers has their row, too.
-    const special = !isStatic ? 'all' : sentence.staticFolder === null ? 'none' : 'unknown';
+    const special = !isStatic ? 'all' : sentence.isStatic ? 'unknown' : 'none';
     if (special === 'none') {
       sentence.maxLength = Math.min(sentence.maxLength, MODEL2VEC_LENGTH);
       sentence.normalize ||= settings!.flag('normalize', false);

@@ -137,7 +137,7 @@ export interface ModelConfig {
   /** The number of tokens that texts are cut to by default. */
   maxLength: number;
   parameterCount: number;
-  /** 'mean', or several: 'cls+mean'. */
+  /** 'mean', or several: 'cls+mean'. Of models with an encoder of images: that of texts; 'cls' if they encode images only. */
   pooling: string;
   normalize: boolean;
   prompts: Record<string, string>;

@@ -8,6 +8,7 @@ interface Model {
   merges?: (string | [string, string])[];
   unk_id?: number;
   unk_token?: string;
+  max_input_chars_per_word?: number;
   continuing_subword_prefix?: string | null;
   end_of_word_suffix?: string | null;
   byte_fallback?: boolean;
@@ -21,6 +22,8 @@ export class Vocabulary {
   /** Tokens by id; ids of added tokens included. */
   readonly tokens = new Map<number, string>();
   readonly #ids: Map<string, number>;
+  /** The length of the longest token. */
+  readonly #longest: number;
 
   /** @throws HeedError UNSUPPORTED for a model other than WordPiece, BPE, Unigram and WordLevel */
   constructor(settings: Settings) {
@@ -43,6 +46,7 @@ export class Vocabulary {
       this.tokens.set(id, content);
       this.#ids.set(content, id);
     }
+    this.#longest = [...this.#ids.keys()].reduce((longest, { length }) => Math.max(longest, length), 0);
   }
 
   #added(): { id: number; content: string }[] {
@@ -95,13 +99,17 @@ export class Vocabulary {
     return scores.reduce((least, score, id) => (score < scores[least]! ? id : least), 0);
   }
 
-  /** All pieces that occur in a word: without one of them, the longest match could find its way through the word. */
+  /**
+   * All pieces that occur in a word: without one of them, the longest match could find its way through the word. Longer words than the model splits are unknown with any vocabulary.
+   */
   #addPiecesOf(word: string, ids: Set<number>): void {
     const prefix = this.#model.continuing_subword_prefix ?? '##';
+    const limit = this.#model.max_input_chars_per_word ?? 100;
     const stripped = word.normalize('NFD').replace(/\p{Mn}/gu, '');
     for (const form of new Set([word, word.toLowerCase(), stripped, stripped.toLowerCase()])) {
+      if ([...form].length > limit) continue;
       for (let from = 0; from < form.length; from++)
-        for (let to = from + 1; to <= Math.min(form.length, from + 100); to++) {
+        for (let to = from + 1; to <= Math.min(form.length, from + this.#longest); to++) {
           const piece = form.slice(from, to);
           for (const token of [piece, prefix + piece]) {
             const id = this.idOf(token);

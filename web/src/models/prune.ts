@@ -8,7 +8,7 @@ import { callback, listOf, optional, readOptions, type Schema, signal, text } fr
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { parameterRowsOf, textFamilyOf } from './families.js';
+import { familyOf, parameterRowsOf, textFamilyOf } from './families.js';
 import { type Loss, lossOf } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
@@ -87,16 +87,18 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
     signal,
   );
   if (!configFile || within !== '') throw notAtRoot('source');
-  if (!hasTokenizer) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
+  const isStatic = settings.get('model_type') === STATIC;
+  if (!isStatic && (await familyOf(settings)).family.images)
+    throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
+  if (!hasTokenizer) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const tokenizerFile = await folder.open('tokenizer.json', { required: true, signal });
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const original = (await loadPretrained(runtime, source, { signal })) as LocalModel;
   let writer: Awaited<ReturnType<typeof folderWriter>> | undefined;
   let model: LocalModel | undefined;
   try {
-    const { vocabSize, family, hasImageEncoder } = original.config;
-    if (hasImageEncoder) throw settings.unsupported('model_type', 'a family that encodes texts only', `'${family}'`);
+    const { vocabSize } = original.config;
     const vocabulary = new Vocabulary(tokenizerSettings); // of a file that the tokenizer has accepted
     const kept = await keptIds(original, vocabulary, keep, settings, yieldToEventLoop);
     const newIds = new Map(kept.map((id, row) => [id, row]));

@@ -40,8 +40,10 @@ export interface SentenceConfig {
   /** By name, e.g. { query: 'query: ', document: 'passage: ' }. */
   prompts: Record<string, string>;
   defaultPrompt: string | null;
-  /** The folder of a StaticEmbedding with its tokenizer and its table; null if the folder has an encoder. */
-  staticFolder: string | null;
+  /** The path of the model's files, with a slash at its end; '' if they are at the root. */
+  modelFolder: string;
+  /** Whether the model is a StaticEmbedding: a tokenizer and a table. */
+  isStatic: boolean;
   /** Whether a module pools the tokens; layers without one are for tokens (ColBERT). */
   pools: boolean;
   /** config_sentence_transformers.json, which has PyLate's settings of a ColBERT, or Stanford's artifact.metadata. */
@@ -63,6 +65,10 @@ const POOLING_KEYS: Record<string, Pooling> = {
 /** The name in modules.json of the module with the classifier. */
 export const CLASSIFIER = 'classifier';
 
+const STATIC = 'StaticEmbedding';
+/** Modules that have the model's files. */
+const MODELS = ['Transformer', STATIC, 'MLMTransformer', 'CLIPModel'];
+const LAYERS = ['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'];
 const DENSE_ACTIVATIONS = ['Identity', 'Tanh', 'ReLU', 'GELU', 'Sigmoid', 'SiLU'];
 
 /** Reads the folder's configuration. A folder without modules.json uses the mean and does not normalize, as in sentence-transformers. */
@@ -77,7 +83,8 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     lowerCase: false,
     prompts: {},
     defaultPrompt: null,
-    staticFolder: null,
+    modelFolder: '',
+    isStatic: false,
     pools: false,
     colbert: null,
     sparseSums: false,
@@ -125,22 +132,22 @@ async function readModule(
   signal?: SignalLike,
 ): Promise<void> {
   const { type, path, name } = entry ?? {};
-  const isRoot = path === '.' && /\bStaticEmbedding$/.test(String(type)); // as model2vec writes it
+  const isRoot = path === '.' && String(type).endsWith(STATIC); // as model2vec writes it
   if (typeof type !== 'string' || typeof path !== 'string' || !(INSIDE.test(path) || isRoot))
     throw invalidFile(file, 'a module with its type and its path below the folder', JSON.stringify(entry));
   const kind = type.split('.').at(-1)!;
-  if (kind === 'Transformer' || kind === 'MLMTransformer' || kind === 'Dropout') return;
-  if (kind === 'StaticEmbedding') {
-    config.staticFolder = path === '' || path === '.' ? '' : `${path}/`;
+  if (kind === 'Dropout') return;
+  if (MODELS.includes(kind)) {
+    config.isStatic = kind === STATIC;
+    config.modelFolder = path === '' || isRoot ? '' : `${path}/`;
     return;
   }
   if (kind === 'Normalize') {
     config.normalize = true;
     return;
   }
-  if (!['Pooling', 'SpladePooling', 'Dense', 'LayerNorm'].includes(kind)) {
-    const expected =
-      'a module Transformer, StaticEmbedding, MLMTransformer, Pooling, SpladePooling, Dense, LayerNorm, Dropout or Normalize';
+  if (!LAYERS.includes(kind)) {
+    const expected = `a module ${[...MODELS, ...LAYERS].join(', ')}, Dropout or Normalize`;
     throw invalid(file, expected, `'${type}'`, 'UNSUPPORTED');
   }
   const isClassifier = name === CLASSIFIER;

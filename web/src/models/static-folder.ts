@@ -1,4 +1,4 @@
-/** Where a folder has its configuration and its weights, for what reads folders without loading them. */
+/** Where a folder has its configuration and its weights, for what reads folders without loading them. As in load.ts. */
 import { type HeedError, invalid } from '../error.js';
 import type { ModelFolder, OpenFile } from '../io/files.js';
 import { discard } from '../io/list-files.js';
@@ -6,8 +6,8 @@ import type { SignalLike } from '../platform.js';
 import type { SentenceConfig } from './sentence-transformers.js';
 
 /**
- * config.json, whether there is a tokenizer, and the path before the names of the tokenizer and of the weights. Only a StaticEmbedding of sentence-transformers may have no config.json (null), and its files in a
- * folder of their own. `readSentence` is called if the root lacks one of its files.
+ * config.json, whether there is a tokenizer, and the path before the names of the model's files, if modules.json names a folder of their own. Only a StaticEmbedding may have no
+ * config.json (null). `readSentence` is called if the root lacks one of the files.
  * @throws HeedError NOT_FOUND if other folders have no config.json
  */
 export async function openConfig(
@@ -18,10 +18,14 @@ export async function openConfig(
   const configFile = await folder.open('config.json', { signal });
   const hasTokenizer = await peek(folder, 'tokenizer.json', signal);
   if (configFile && hasTokenizer) return { configFile, hasTokenizer, within: '' };
-  const within = (await readSentence())?.staticFolder ?? null;
-  if (!configFile && within === null) await folder.open('config.json', { required: true, signal });
-  if (!within) return { configFile, hasTokenizer, within: '' };
-  return { configFile, hasTokenizer: await peek(folder, `${within}tokenizer.json`, signal), within };
+  const { modelFolder: within, isStatic } = (await readSentence()) ?? { modelFolder: '', isStatic: false };
+  if (configFile && !within) return { configFile, hasTokenizer, within };
+  const path = `${within}config.json`;
+  return {
+    configFile: await (isStatic ? folder.open(path, { signal }) : folder.open(path, { required: true, signal })),
+    hasTokenizer: within ? await peek(folder, `${within}tokenizer.json`, signal) : hasTokenizer,
+    within,
+  };
 }
 
 /** Whether there is such a file, which is not read. */
@@ -31,8 +35,8 @@ export async function peek(folder: ModelFolder, path: string, signal: SignalLike
   return file !== null;
 }
 
-/** The error for a StaticEmbedding whose files are not where those of an encoder are. */
+/** The error for folders whose files modules.json places elsewhere. */
 export function notAtRoot(argument: string): HeedError {
   const expected = 'a folder with config.json and with its weights and its tokenizer at its root';
-  return invalid(argument, expected, "a StaticEmbedding's", 'UNSUPPORTED');
+  return invalid(argument, expected, 'one without these', 'UNSUPPORTED');
 }

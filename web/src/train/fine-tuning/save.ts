@@ -94,8 +94,8 @@ export async function save(model: LocalModel, { source, options }: Origin, given
       if (file) files[path] = (await readAll(file)) as Uint8Array<ArrayBuffer>;
     };
     await Promise.all(COPIED.map(copy));
-    if (model.sentence.staticFolder !== null && !(files['config.json'] && files['tokenizer.json']))
-      throw notAtRoot('save');
+    const { isStatic, modelFolder } = model.sentence;
+    if ((isStatic || modelFolder) && !(files['config.json'] && files['tokenizer.json'])) throw notAtRoot('save');
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;
     for (const { path } of modules ?? []) {
       if (path !== '' && path !== '.')
