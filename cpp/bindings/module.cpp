@@ -12,8 +12,8 @@
 namespace heed::bindings {
 namespace {
 
-/// Values that are converted at a time, to avoid a second copy of a large matrix.
-constexpr Index kChunkValues = 1 << 16;
+/// Bytes that are copied and converted at a time, to avoid a second copy of a large matrix.
+constexpr Index kChunkBytes = 1 << 18;
 
 /// Converts fp16 to fp32. Scaling by a power of two is exact also for subnormal values, which are normal in fp32.
 float widenHalf(uint16_t half) {
@@ -83,7 +83,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const bool scaled = int8 || int4;
     float* row_scales = arena().take<float>(scaled ? rows : 0);
     if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
-    const Index chunk = std::max<Index>(1, kChunkValues / width);
+    const Index chunk = std::max<Index>(1, kChunkBytes / row_bytes);
     for (Index row = 0; row < rows; row += chunk) {
       const Arena::Scope scope(arena());
       const Index count = std::min(chunk, rows - row), values = count * width;

@@ -140,8 +140,8 @@ class EncoderModel : public Module {
   /// null.
   std::span<const Index> distanceRows(Index length) const;
   const LayerNorm* relativeNorm() const;
-  /// PK and PQ of layer i, for sequences of at most `length` tokens.
-  DisentangledPositions disentangled(Index i, Index length, Context& context) const;
+  /// PK and PQ of layer i, for sequences of at most `length` tokens. They are kept until a parameter is written.
+  DisentangledPositions disentangled(Index i, Index length, Context& context);
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
   /// kRelative: the table (buckets, H), and the biases that follow from it. kDisentangled: the table (2 buckets, E).

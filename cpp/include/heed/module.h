@@ -77,6 +77,9 @@ struct Parameter {
   void writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const;
   /// As RowStorage::writeInt8(). Requires takesInt8().
   void writeInt8(Index first, Index count, const signed char* in, const float* scales) const;
+  /// How often rows of any parameter have been written: values that were derived from parameters are up to date as long
+  /// as it is the same.
+  static uint64_t writes();
 };
 
 /// How a module stores its matrices and multiplies by them. Everything else is fp32.

@@ -16,6 +16,8 @@ InitialValue InitialValue::linear(Index in) { return uniform(1 / std::sqrt(stati
 
 namespace {
 
+uint64_t write_count = 0;  // weights are written by one thread only, while no other reads them
+
 /// Calls f(part, first row within the part, rows, preceding rows) for each part that overlaps [first, first + count).
 template <class F>
 void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index count, const F& f) {
@@ -30,6 +32,8 @@ void forEachPart(const std::vector<Parameter::Part>& parts, Index first, Index c
 
 }  // namespace
 
+uint64_t Parameter::writes() { return write_count; }
+
 void Parameter::read(Index first, Index count, float* out) const {
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
@@ -42,6 +46,7 @@ void Parameter::read(Index first, Index count, float* out) const {
 }
 
 void Parameter::write(Index first, Index count, const float* in) const {
+  ++write_count;
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     if (part.plain) {
@@ -54,6 +59,7 @@ void Parameter::write(Index first, Index count, const float* in) const {
 }
 
 void Parameter::writeInt8(Index first, Index count, const signed char* in, const float* scales) const {
+  ++write_count;
   const Index row = rowSize();
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     part.storage->writeInt8(low, rows, in + before * row, scales + before);
@@ -61,6 +67,7 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
 }
 
 void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {
+  ++write_count;
   const Index width = rowSize(), row_bytes = int4RowBytes(width);
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     const uint8_t* part_rows = in + before * row_bytes;

@@ -118,6 +118,21 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
 
 }  // namespace
 
+namespace {
+
+/// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
+struct ProjectedPositions {
+  Index first = 0, count = 0;
+  uint64_t writes = 0;  // Parameter::writes() when they were computed
+  std::vector<float> key, query;  // (count, E)
+
+  bool has(Index begin, Index end) const {
+    return writes == Parameter::writes() && first <= begin && end <= first + count;
+  }
+};
+
+}  // namespace
+
 /// Rotary tables, biases and embeddings of relative positions, shared by all layers except for two rotary bases.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
@@ -125,6 +140,7 @@ struct EncoderModel::PositionTables {
   PositionBias bias;                       // kRelative: recomputed from the table after each write; kAlibi
   std::optional<LayerNorm> relative_norm;  // kDisentangled
   std::vector<Index> rows;                 // kDisentangled: (2 P - 1) the table's row for each distance
+  std::vector<ProjectedPositions> layers;  // kDisentangled: of each layer, empty until it has run
 };
 
 EncoderModel::EncoderModel(const EncoderModelConfig& given)
@@ -152,6 +168,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   if (config.positions == Positions::kDisentangled) {
     allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
     if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
+    positions_->layers.resize(static_cast<size_t>(config.num_layers));
     const Index buckets = config.relative_buckets;
     for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
       const Index bucket =
@@ -219,20 +236,32 @@ void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView 
   }
 }
 
-DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context& context) const {
-  // Only the rows that occur: for short texts, projecting all of them would take longer than the texts.
+DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context& context) {
   const std::span<const Index> of_distances = distanceRows(length);
-  const Index first = of_distances.front(), count = of_distances.back() + 1 - first, width = config_.embed_dim;
-  const MatrixView key = context.arena.matrix(count, width), query = context.arena.matrix(count, width);
+  ProjectedPositions& kept = positions_->layers[static_cast<size_t>(i)];
+  const Index first = of_distances.front(), end = of_distances.back() + 1, width = queryWidth();
+  if (!kept.has(first, end)) {
+    // Only the rows that have occurred: for short texts, projecting all of them would take longer than the texts.
+    const Index count = end - first;
+    kept.count = 0;
+    allocate("positions", {count, width}, kept.key);
+    allocate("positions", {count, width}, kept.query);
+    const Arena::Scope scope(context.arena);
+    MatrixView table = context.arena.matrix(count, config_.embed_dim);
+    table = view(static_cast<const float*>(positions_->relative_table.data()) + first * config_.embed_dim, count,
+                 config_.embed_dim);
+    if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
+    const MultiHeadAttention& attention = layer(i).selfAttention();
+    attention.keyProjection().forward(readOnly(table), view(kept.key.data(), count, width), context);
+    attention.queryProjection().forward(readOnly(table), view(kept.query.data(), count, width), context);
+    kept.first = first;
+    kept.count = count;
+    kept.writes = Parameter::writes();
+  }
   auto* rows = context.arena.take<Index>(2 * length - 1);
-  for (Index d = 0; d < 2 * length - 1; ++d) rows[d] = of_distances[static_cast<size_t>(d)] - first;
-  const Arena::Scope scope(context.arena);
-  MatrixView table = context.arena.matrix(count, width);
-  table = view(static_cast<const float*>(positions_->relative_table.data()) + first * width, count, width);
-  if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
-  layer(i).selfAttention().keyProjection().forward(readOnly(table), key, context);
-  layer(i).selfAttention().queryProjection().forward(readOnly(table), query, context);
-  return {.key = readOnly(key), .query = readOnly(query), .max_distance = length - 1, .rows = rows};
+  std::transform(of_distances.begin(), of_distances.end(), rows, [&](Index row) { return row - kept.first; });
+  const auto projected = [&](const std::vector<float>& values) { return view(values.data(), kept.count, width); };
+  return {.key = projected(kept.key), .query = projected(kept.query), .max_distance = length - 1, .rows = rows};
 }
 
 const Rotary* EncoderModel::rotary(Index i) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -64,6 +65,49 @@ TEST(Int8Weight, IsWideOnlyWhereNarrowRowsWouldLoseTooMuch) {
     for (const float x : read) EXPECT_NEAR(x, -3, 1e-6);
     weight.write(10, 1, bell.data());
     EXPECT_FALSE(weight.isWide(1));
+  }
+}
+
+// Whole panels are written another way than single rows.
+TEST(Int8Weight, IsTheSameHoweverItsRowsAreDivided) {
+  for (const Index out : {1, 5, 8, 29}) {
+    for (const Index in : {1, 4, 15, 16, 17, 80}) {
+      std::vector<signed char> rows(static_cast<size_t>(out * in));
+      std::vector<float> scales(static_cast<size_t>(out));
+      uint32_t state = 1;
+      for (signed char& w : rows) w = static_cast<signed char>((state = state * 1664525 + 1013904223) >> 24);
+      for (Index r = 0; r < out; ++r) scales[static_cast<size_t>(r)] = 0.5f + static_cast<float>(r);
+      if (out > 3) std::fill_n(rows.begin() + 3 * in, in, static_cast<signed char>(-128));  // as a file may have it
+      Int8Weight whole(out, in);
+      whole.writeInt8(0, out, rows.data(), scales.data());
+      std::vector<bool> wide(static_cast<size_t>(whole.panels()));
+      for (Index r = 0; r < out; ++r) {
+        int sum = 0, eights[4] = {};
+        for (Index k = 0; k < in; ++k) {
+          const int w = rows[static_cast<size_t>(r * in + k)];
+          sum += w;
+          if (k % 16 == 0) std::fill_n(eights, 4, 0);
+          int& eight = eights[k % 4 / 2 + (w < 0 ? 2 : 0)];
+          eight += std::abs(w);
+          if (eight > 258) wide[static_cast<size_t>(r / 8)] = true;
+        }
+        EXPECT_EQ(whole.sums()[r], static_cast<float>(sum));
+      }
+      std::vector<float> expected(rows.size()), read(rows.size());
+      for (size_t i = 0; i < rows.size(); ++i)
+        expected[i] = scales[i / static_cast<size_t>(in)] * static_cast<float>(rows[i]);
+      for (const Index step : {1, 3, 8, 11}) {
+        Int8Weight weight(out, in);
+        for (Index first = 0; first < out; first += step) {
+          weight.writeInt8(first, std::min(step, out - first), rows.data() + first * in, scales.data() + first);
+        }
+        weight.read(0, out, read.data());
+        EXPECT_EQ(read, expected) << out << " " << in << " " << step;
+        EXPECT_TRUE(std::equal(weight.panel(0), weight.panel(weight.panels()), whole.panel(0)));
+        EXPECT_TRUE(std::equal(weight.sums(), weight.sums() + 8 * weight.panels(), whole.sums()));
+        for (Index p = 0; p < weight.panels(); ++p) EXPECT_EQ(weight.isWide(p), wide[static_cast<size_t>(p)]);
+      }
+    }
   }
 }
 

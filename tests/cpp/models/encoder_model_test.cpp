@@ -120,6 +120,49 @@ TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
   }
 }
 
+// What a model keeps between calls, as the projections of relative positions, must not show.
+TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
+  const TokenBatch texts[] = {batchOf({{1, 2, 3, 4}}), batchOf({{5, 6, 7, 8, 9, 10, 11, 12, 13}, {4, 3}}),
+                              batchOf({{1}, {2, 3}}), batchOf({std::vector<int32_t>(20, 7)}), batchOf({{4, 5, 6}})};
+  for (EncoderModelConfig config : architectures()) {
+    for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+      config.precision = precision;
+      EncoderModel model(config);
+      fillRandomly(model, 9);
+      for (const TokenBatch& batch : texts) {
+        EncoderModel fresh(config);
+        fillRandomly(fresh, 9);
+        EXPECT_TRUE((run(model, batch).array() == run(fresh, batch).array()).all());
+      }
+    }
+  }
+}
+
+TEST(EncoderModel, FollowsEveryWrittenParameter) {
+  const TokenBatch batch = batchOf({{1, 2, 3, 4, 5, 6, 7}});
+  for (const EncoderModelConfig& config : architectures()) {
+    if (config.precision == Precision::kInt8) continue;  // quantizing what was read may differ by a rounding
+    EncoderModel model(config), other(config);
+    fillRandomly(model, 3);
+    fillRandomly(other, 4);
+    const std::vector<Parameter> from = other.parameters(), to = model.parameters();
+    for (size_t i = 0; i < to.size(); ++i) {
+      run(model, batch);
+      std::vector<float> values(static_cast<size_t>(to[i].shape.size()));
+      from[i].read(0, from[i].shape[0], values.data());
+      to[i].write(0, to[i].shape[0], values.data());
+      EncoderModel fresh(config);
+      const std::vector<Parameter> all = fresh.parameters();
+      for (size_t k = 0; k < all.size(); ++k) {
+        values.resize(static_cast<size_t>(all[k].shape.size()));
+        to[k].read(0, to[k].shape[0], values.data());
+        all[k].write(0, all[k].shape[0], values.data());
+      }
+      EXPECT_TRUE((run(model, batch).array() == run(fresh, batch).array()).all()) << to[i].name;
+    }
+  }
+}
+
 TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
   for (const EncoderModelConfig& config : architectures()) {
     EncoderModel model(config);

@@ -9,6 +9,7 @@ export interface OpenFile {
   size: number | null;
   /** An estimate for progress reports if `size` is null. */
   expectedSize?: number | null;
+  /** A consumer that calls `next(true)` is done with the chunk before, whose memory may then be used again: reading a large file otherwise touches as much new memory. */
   chunks(): AsyncIterable<Uint8Array>;
   /**
    * Of weights that are read by ranges: leaves out the bytes of a tensor, whose rows `write` receives later. To be called after the header has been read, and before the tensors

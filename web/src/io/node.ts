@@ -26,23 +26,28 @@ export function pathSource(folder: string): Source {
 export async function openPath(path: string, signal?: SignalLike): Promise<Found> {
   try {
     const status = await statusOf(path);
-    if (status?.isFile()) return { name: path, size: status.size, chunks: () => pathChunks(path, signal) };
+    if (status?.isFile()) return { name: path, size: status.size, chunks: () => pathChunks(path, status.size, signal) };
     return missing(path);
   } catch (error) {
     return { status: 'unreachable', error: error as HeedError };
   }
 }
 
-async function* pathChunks(path: string, signal?: SignalLike): AsyncIterable<Uint8Array> {
+async function* pathChunks(
+  path: string,
+  size: number,
+  signal?: SignalLike,
+): AsyncGenerator<Uint8Array, void, boolean | undefined> {
+  let buffer: Uint8Array | undefined;
   let handle: Awaited<ReturnType<typeof import('node:fs/promises').open>> | undefined;
   try {
     handle = await fs!.open(path);
     for (;;) {
       signal?.throwIfAborted();
-      const buffer = new Uint8Array(1 << 20);
+      buffer ??= new Uint8Array(Math.min(Math.max(size, 1 << 12), 1 << 20));
       const { bytesRead } = await handle.read(buffer, 0, buffer.length);
       if (bytesRead === 0) return;
-      yield buffer.subarray(0, bytesRead);
+      if (!(yield buffer.subarray(0, bytesRead))) buffer = undefined;
     }
   } catch (cause) {
     if (cause instanceof HeedError || signal?.aborted) throw cause;

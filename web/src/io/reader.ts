@@ -7,6 +7,8 @@ export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #onBytes: ((count: number) => void) | undefined;
   #chunk = new Uint8Array();
+  /** Whether bytes of the current chunk are used after the next one was read. */
+  #kept = false;
 
   /** `onBytes` is called with each chunk's length. */
   constructor(file: OpenFile, onBytes?: (count: number) => void) {
@@ -18,7 +20,8 @@ export class ByteReader {
   /** Makes sure that the current chunk has a byte; false at the end of the file. */
   async #fill(): Promise<boolean> {
     while (this.#chunk.length === 0) {
-      const next = await this.#chunks.next();
+      const next = await this.#chunks.next(!this.#kept);
+      this.#kept = false;
       if (next.done) return false;
       this.#onBytes?.(next.value.length);
       this.#chunk = next.value as Uint8Array<ArrayBuffer>;
@@ -40,21 +43,29 @@ export class ByteReader {
     return part;
   }
 
-  /** The next `size` bytes. `tensor`: whose bytes they are, for the message if there is no memory for them. */
-  async take(size: number, tensor?: { name: string; shape: number[] }): Promise<Uint8Array> {
+  /**
+   * The next `size` bytes. `tensor`: whose bytes they are, for the message if there is no memory for them. `borrowed`: the caller is done with them when it reads on, so that
+   * the memory of the chunk can be used again.
+   */
+  async take(size: number, tensor?: { name: string; shape: number[] }, borrowed = false): Promise<Uint8Array> {
     // The whole is allocated only once all bytes have arrived: a header with false sizes costs no memory.
     const parts: Uint8Array[] = [];
-    for (let left = size; left > 0; left -= parts.at(-1)!.length) parts.push(await this.#some(left));
+    for (let left = size; left > 0; ) {
+      const part = await this.#some(left);
+      left -= part.length;
+      this.#kept ||= !borrowed;
+      parts.push(borrowed && left > 0 ? part.slice() : part);
+    }
     return allocating(tensor?.name ?? this.file.name, tensor?.shape ?? [size], size, () =>
       concatenate(Uint8Array, parts),
     );
   }
 
-  /** Passes `count` rows to `write`, as many at a time as a chunk holds. */
+  /** Passes `count` rows to `write`, as many at a time as a chunk holds; it may not keep them. */
   async rows(rowBytes: number, count: number, write: (bytes: Uint8Array, firstRow: number) => void): Promise<void> {
     for (let row = 0; row < count; ) {
       const whole = Math.min(Math.floor(this.#chunk.length / rowBytes), count - row) || 1;
-      write(await this.take(whole * rowBytes), row);
+      write(await this.take(whole * rowBytes, undefined, true), row);
       row += whole;
     }
   }
@@ -63,9 +74,12 @@ export class ByteReader {
     for (let left = size; left > 0; ) left -= (await this.#some(left)).length;
   }
 
-  /** The chunks that have not been taken. */
-  async *rest(): AsyncIterable<Uint8Array> {
-    while (await this.#fill()) yield await this.#some(Infinity);
+  /** The chunks that have not been taken, as of an OpenFile. */
+  async *rest(): AsyncGenerator<Uint8Array, void, boolean | undefined> {
+    while (await this.#fill()) {
+      const done = yield await this.#some(Infinity);
+      this.#kept ||= !done;
+    }
   }
 
   async expectEnd(): Promise<void> {

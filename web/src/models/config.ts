@@ -13,8 +13,9 @@ export class Settings {
   readonly #values: Record<string, unknown>;
   readonly file: string;
 
-  constructor(values: unknown, file: string, expected: string, got: string) {
-    if (typeof values !== 'object' || values === null || Array.isArray(values)) throw invalidFile(file, expected, got);
+  constructor(values: unknown, file: string, expected = 'an object', got?: string) {
+    if (typeof values !== 'object' || values === null || Array.isArray(values))
+      throw invalidFile(file, expected, got ?? shown(values));
     this.#values = values as Record<string, unknown>;
     this.file = file;
   }
@@ -50,7 +51,7 @@ export class Settings {
 
   record(key: string): Settings | undefined {
     const value = this.get(key);
-    return value === undefined ? undefined : new Settings(value, `${this.file}: ${key}`, 'an object', shown(value));
+    return value === undefined ? undefined : new Settings(value, `${this.file}: ${key}`);
   }
 
   entries(): [string, unknown][] {

@@ -277,9 +277,14 @@ export class TextTokenizer {
 function requireVocabulary(json: Settings): void {
   const model = json.record('model');
   const vocab = model?.get('vocab');
-  const entries = typeof vocab === 'object' ? Object.values(vocab as object) : [];
-  if (entries.length === 0 || entries.includes(null))
-    throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
+  let count = 0;
+  let legal = typeof vocab === 'object';
+  // Without an array of the values, which takes twice as long for the objects that JSON.parse makes.
+  for (const token in legal ? (vocab as Record<string, unknown>) : {}) {
+    count++;
+    legal &&= (vocab as Record<string, unknown>)[token] !== null;
+  }
+  if (!legal || count === 0) throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
 }
 
 /** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': if both are cut, the longer keeps one more of an odd number. */

@@ -208,7 +208,7 @@ export class WeightLoader {
     if (!plan) return reader.skip(size);
     if (plan.kind === 'keep') {
       const { name, dtype } = plan;
-      const data = widened(await reader.take(size, entry), dtype, entry);
+      const data = widened(await reader.take(size, entry, true), dtype, entry);
       if (name.endsWith('_scale')) this.#scales.set(name, data);
       else this.#heads.set(name, { shape: entry.shape, data });
       return;

@@ -1,11 +1,10 @@
 #include "gemm/weights/int8.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
-#include <span>
 
 #include "gemm/chunk.h"
 #include "gemm/weights/int8_steps.h"
@@ -174,21 +173,47 @@ float quantizeWeightRow(const float* x, Index count, bool full_range, signed cha
   return scale;
 }
 
-/// Whether a row of integers, padded to whole vectors, is wide.
-bool isWideRow(std::span<const signed char> x) {
-  const v128_t zero = wasm_i32x4_splat(0);
-  const auto eights = [](v128_t positive) {
-    const v128_t pairs = wasm_u16x8_extadd_pairwise_u8x16(positive);
-    const v128_t fours = wasm_i16x8_add(pairs, wasm_i32x4_shuffle(pairs, pairs, 2, 3, 0, 1));
-    return wasm_i16x8_add(fours, wasm_i32x4_shuffle(fours, fours, 1, 0, 3, 2));
-  };
-  v128_t largest = zero;
-  for (size_t k = 0; k < x.size(); k += 16) {
-    const v128_t w = simd::load(&x[k]);
-    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_max(w, zero)));
-    largest = wasm_i16x8_max(largest, eights(wasm_i8x16_neg(wasm_i8x16_min(w, zero))));
+/// A row of integers: their sum, and whether the row is wide.
+struct RowTraits {
+  int32_t sum;
+  bool wide;
+};
+
+/// Of a row that is padded to whole vectors.
+RowTraits traitsOf(const signed char* x, Index count) {
+  const v128_t zero = wasm_i32x4_splat(0), signs = wasm_i16x8_make(1, 1, 1, 1, -1, -1, -1, -1);
+  v128_t largest = zero, sums = zero;
+  for (Index k = 0; k < count; k += kInt8Values) {
+    const v128_t w = simd::load(x + k), positive = wasm_i8x16_max(w, zero);
+    const v128_t above = wasm_u16x8_extadd_pairwise_u8x16(positive),
+                 below = wasm_u16x8_extadd_pairwise_u8x16(wasm_i8x16_sub(positive, w));
+    // Fours of the positive weights, then of the negative ones.
+    const v128_t fours =
+        wasm_i16x8_add(wasm_i32x4_shuffle(above, below, 0, 1, 4, 5), wasm_i32x4_shuffle(above, below, 2, 3, 6, 7));
+    largest = wasm_i16x8_max(largest, wasm_i16x8_add(fours, wasm_i32x4_shuffle(fours, fours, 1, 0, 3, 2)));
+    sums = wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(fours, signs));
   }
-  return wasm_v128_any_true(wasm_i16x8_gt(largest, wasm_i16x8_splat(kMaxNarrow)));
+  alignas(16) int32_t parts[4];
+  simd::store(parts, sums);
+  return {.sum = parts[0] + parts[1] + parts[2] + parts[3],
+          .wide = wasm_v128_any_true(wasm_i16x8_gt(largest, wasm_i16x8_splat(kMaxNarrow)))};
+}
+
+/// Writes up to 8 rows of `depth` integers, a multiple of kInt8Values, to a panel.
+void interleaveIntegers(const signed char* rows, Index count, Index depth, std::byte* to) {
+  if constexpr (kInt8StepValues == 4) {
+    const Index words = depth / 4;
+    interleaveRows(reinterpret_cast<const float*>(rows), words, count, words, 8, reinterpret_cast<uint32_t*>(to));
+  } else {
+    for (Index r = 0; r < count; ++r, to += 8) {
+      std::byte* step = to;
+      for (const signed char* end = rows + depth; rows < end; rows += kInt8Values, step += 128) {
+        const v128_t two = simd::load(rows);
+        wasm_v128_store64_lane(step, two, 0);
+        wasm_v128_store64_lane(step + 64, two, 1);
+      }
+    }
+  }
 }
 
 // The product.
@@ -268,25 +293,39 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
 }
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
-  std::vector<signed char> quantized(static_cast<size_t>(in()));
-  for (Index r = first; r < first + count; ++r, rows += in()) {
-    const float scale = quantizeWeightRow(rows, in(), full_range_, quantized.data());
-    writeInt8(r, 1, quantized.data(), &scale);
+  std::vector<signed char> padded(static_cast<size_t>(8 * depth()));  // with zeros
+  std::array<float, 8> scales;
+  for (Index next; count > 0; first += next, count -= next) {
+    next = std::min<Index>(count, 8 - first % 8);
+    for (Index r = 0; r < next; ++r, rows += in())
+      scales[static_cast<size_t>(r)] = quantizeWeightRow(rows, in(), full_range_, padded.data() + r * depth());
+    store(first, next, padded.data(), scales.data());
   }
 }
 
 void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  std::vector<signed char> filled(static_cast<size_t>(steps() * kInt8StepValues));  // with zeros
-  for (Index r = first; r < first + count; ++r, rows += in(), ++scales) {
-    std::copy_n(rows, in(), filled.begin());
-    std::byte* to = row(r);
-    for (size_t k = 0; k < filled.size(); k += kInt8StepValues, to += stepBytes())
-      std::memcpy(to, &filled[k], kInt8StepValues);
-    scales_[static_cast<size_t>(r)] = *scales;
-    sums_[static_cast<size_t>(r)] = static_cast<float>(std::accumulate(filled.begin(), filled.end(), 0));
-    uint8_t& wide_rows = wide_[static_cast<size_t>(r / 8)];
-    const auto bit = static_cast<uint8_t>(1 << r % 8);
-    wide_rows = static_cast<uint8_t>(isWideRow(filled) ? wide_rows | bit : wide_rows & ~bit);
+  if (in() == depth()) return store(first, count, rows, scales);
+  std::vector<signed char> padded(static_cast<size_t>(8 * depth()));  // with zeros
+  for (Index next; count > 0; first += next, count -= next, scales += next) {
+    next = std::min<Index>(count, 8 - first % 8);
+    for (Index r = 0; r < next; ++r, rows += in()) std::copy_n(rows, in(), padded.data() + r * depth());
+    store(first, next, padded.data(), scales);
+  }
+}
+
+void Int8Weight::store(Index first, Index count, const signed char* rows, const float* scales) {
+  for (Index next, r = first, end = first + count; r < end; r += next, rows += next * depth()) {
+    next = std::min<Index>(end - r, 8 - r % 8);
+    interleaveIntegers(rows, next, depth(), row(r));
+    for (Index i = 0; i < next; ++i) {
+      const auto [sum, wide] = traitsOf(rows + i * depth(), depth());
+      const auto at = static_cast<size_t>(r + i);
+      scales_[at] = *scales++;
+      sums_[at] = static_cast<float>(sum);
+      uint8_t& wide_rows = wide_[at / 8];
+      const auto bit = static_cast<uint8_t>(1 << at % 8);
+      wide_rows = static_cast<uint8_t>(wide ? wide_rows | bit : wide_rows & ~bit);
+    }
   }
 }
 

@@ -34,6 +34,11 @@ class Int8Weight final : public PackedWeight {
   bool isWide(Index panel) const { return wide_[static_cast<size_t>(panel)] != 0; }
 
  private:
+  /// K padded to whole vectors.
+  Index depth() const { return panelBytes() / 8; }
+  /// Stores rows of depth() integers.
+  void store(Index first, Index count, const signed char* rows, const float* scales);
+
   bool full_range_;
   std::vector<float> scales_, sums_;
   std::vector<uint8_t> wide_;  // one bit for each row of a panel
