@@ -2,9 +2,9 @@
 
 import { writeSafetensors } from './safetensors.mjs';
 
-/** config.json and model.safetensors of the encoder that models.py describes, with a smaller vocabulary. */
-export function encoderFiles(layers = 6) {
-  const [width, inner, vocab, positions] = [384, 1536, 3000, 512];
+/** config.json and model.safetensors of the encoder that models.py describes, by default with a smaller vocabulary. */
+export function encoderFiles(layers = 6, vocab = 3000) {
+  const [width, inner, positions] = [384, 1536, 512];
   let state = 12345;
   const next = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

@@ -131,12 +131,14 @@ BoundVariable* externalOf(BoundGraph& graph, const val& tensor, const val& input
 /// RawPass: a backward pass that stops wherever JavaScript computes gradients.
 class BoundPass {
  public:
-  BoundPass(train::Graph& graph, const Variable& output, ConstMatrixView seed) : pass_(graph, output, seed) {}
+  BoundPass(train::Graph& graph, const Variable& output, train::Matrix&& seed)
+      : pass_(graph, output, std::move(seed)) {}
 
   /// Null at the end; otherwise { external, gradient: Float32Array }.
   val proceed() {
     return guarded([&] {
       train::Matrix gradient;
+      node_ = nullptr;
       node_ = pass_.proceed(gradient);
       if (!node_) return val::null();
       val stop = val::object();
@@ -169,12 +171,12 @@ BoundPass* backwardOf(BoundGraph& graph, const BoundVariable& output, const val&
     if (cotangent.isNull()) {
       train::Matrix ones(variable.rows(), variable.cols());
       ones.view().setOnes();
-      return new BoundPass(graph.graph(), variable, ones.values());
+      return new BoundPass(graph.graph(), variable, std::move(ones));
     }
-    const Input seed = readTensor(cotangent);
-    requireSame("cotangent", seed.shape, output.shape());
-    return new BoundPass(graph.graph(), variable,
-                         view(static_cast<const float*>(seed.data), variable.rows(), variable.cols()));
+    Shape shape;
+    train::Matrix seed = readMatrix(cotangent, shape);
+    requireSame("cotangent", shape, output.shape());
+    return new BoundPass(graph.graph(), variable, std::move(seed));
   });
 }
 

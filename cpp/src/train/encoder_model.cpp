@@ -247,9 +247,9 @@ Variable TrainableEncoder::recomputedLayer(Graph& graph, Index i, const Variable
         const Variable in = standIn(recorded, x);
         const PassPositions places = {standIn(recorded, positions.bias), standIn(recorded, positions.embeddings),
                                       positions.rows};
-        const Variable out = layer(recorded, i, in, sequences, places);
+        Variable out = layer(recorded, i, in, sequences, places);
         later.restore(recorded.context());
-        Backward::run(recorded, out, dy.values());
+        Backward::run(recorded, std::move(out), std::move(dy));
         takeBack(in, x);
         takeBack(places.bias, positions.bias);
         takeBack(places.embeddings, positions.embeddings);

@@ -185,7 +185,7 @@ double ParameterGradients::sumOfSquares() const {
 void ParameterGradients::zero(size_t parameter) {
   Entry& entry = entries_[parameter];
   entry.present = false;
-  if (entry.dense.data()) entry.dense.view().setZero();
+  entry.dense = Matrix();
   // The order of rows decides how sums over them round: it must not depend on earlier steps, or a resumed run would
   // differ.
   entry.rows.slots.clear();
@@ -266,13 +266,13 @@ Variable Graph::recordExternal(Matrix&& value, const std::vector<Variable>& inpu
   return result;
 }
 
-Backward::Backward(Graph& graph, const Variable& output, ConstMatrixView seed) : graph_(graph) {
-  requireShape("gradient", seed, output.rows(), output.cols());
+Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed) : graph_(graph) {
+  requireShape("gradient", seed.values(), output.rows(), output.cols());
   if (!output.node()) return;
   if (output.node()->generation != graph.generation())
     refuse(ErrorCode::kInvalidArgument, "backward", "a forward pass with the current parameters",
            "one from before they changed");
-  give(output.node(), Matrix(seed));
+  give(output.node(), std::move(seed));
   waiting_.push(output.node());
 }
 
@@ -285,8 +285,9 @@ Backward::~Backward() {
 std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
   while (!waiting_.empty()) {
     std::shared_ptr<Node> node = waiting_.top();
-    waiting_.pop();
-    // A node is queued by each of its users. Nothing has reached it, or it has run, if it has no gradient.
+    // A node is queued by each of its users.
+    while (!waiting_.empty() && waiting_.top() == node) waiting_.pop();
+    // Nothing has reached it if it has no gradient.
     if (node->leaf || !node->gradient.data()) continue;
     for (const std::shared_ptr<Node>& input : node->inputs) {
       if (input) waiting_.push(input);
@@ -295,12 +296,14 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     node->gradient = Matrix();
     if (node->external) return node;
     node->backward(gradient, *this);
+    // Here the node, and what it keeps, is freed, unless something else refers to it.
   }
   return nullptr;
 }
 
-void Backward::run(Graph& graph, const Variable& output, ConstMatrixView seed) {
-  Backward pass(graph, output, seed);
+void Backward::run(Graph& graph, Variable output, Matrix&& seed) {
+  Backward pass(graph, output, std::move(seed));
+  output = {};
   Matrix gradient;
   if (pass.proceed(gradient))
     refuse(ErrorCode::kUnsupported, "backward", "operations of the core", "one whose gradient the caller computes");

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "gradients.h"
 #include "heed/train/ops.h"
 
@@ -34,7 +36,7 @@ TEST(TrainBackward, ExternalNodesAreComputedByTheCaller) {
   const auto tag = std::make_shared<int>(7);
   const Variable y = graph.recordExternal(Matrix(window(values)), {x}, tag);
   const Variable z = train::add(graph, train::scale(graph, y, 2), x);
-  Backward pass(graph, z, window(ones));
+  Backward pass(graph, z, Matrix(window(ones)));
   Matrix gradient;
   const std::shared_ptr<Node> node = pass.proceed(gradient);
   ASSERT_TRUE(node);
@@ -57,13 +59,52 @@ TEST(TrainBackward, APassThatEndsEarlyLeavesNothingBehind) {
   const Variable external = graph.recordExternal(Matrix(window(values)), {doubled}, std::make_shared<int>(1));
   const Variable sum = train::add(graph, doubled, external);
   {
-    Backward pass(graph, sum, window(ones));
+    Backward pass(graph, sum, Matrix(window(ones)));
     Matrix gradient;
     EXPECT_TRUE(pass.proceed(gradient));  // `doubled` has half of its gradient now
   }
   EXPECT_FALSE(doubled.node()->gradient.data());
   Backward::run(graph, doubled, window(ones));
   expectNear(gradientOf(x), RowMajorMatrix(2 * ones));
+}
+
+/// Records y = x; `ran` is called in the backward pass. The result's value can be watched for being freed.
+Variable recordIdentity(Graph& graph, const Variable& x, std::function<void()> ran) {
+  return graph.record(Matrix(x.value()), {x}, false, [x, ran = std::move(ran)](Matrix& dy, Backward& pass) {
+    ran();
+    pass.give(x.node(), std::move(dy));
+  });
+}
+
+TEST(TrainBackward, FreesWhatAnOperationKeepsAsSoonAsItHasRun) {
+  Context context;
+  Graph graph(context);
+  const RowMajorMatrix ones = RowMajorMatrix::Constant(2, 3, 1);
+  const Variable x = leaf(graph, randomMatrix(2, 3, 1));
+  std::weak_ptr<const Matrix> kept;
+  std::vector<bool> freed;
+  const auto output = [&] {
+    const Variable a = recordIdentity(graph, x, [&] { freed.push_back(kept.expired()); });
+    const Variable b = recordIdentity(graph, a, [&] { freed.push_back(kept.expired()); });
+    kept = b.shared();
+    // Two users of b: the pass queues it twice.
+    return train::add(graph, recordIdentity(graph, b, [] {}), recordIdentity(graph, b, [] {}));
+  };
+  Backward::run(graph, output(), window(ones));
+  EXPECT_EQ(freed, (std::vector<bool>{true, true}));
+}
+
+TEST(TrainBackward, KeepsWhatAnotherLossNeeds) {
+  Context context;
+  Graph graph(context);
+  const RowMajorMatrix ones = RowMajorMatrix::Constant(2, 3, 1);
+  const Variable x = leaf(graph, randomMatrix(2, 3, 1));
+  Variable shared = train::multiply(graph, x, x);
+  Variable loss = train::scale(graph, shared, 2), other = train::scale(graph, shared, 3);
+  shared = {};
+  Backward::run(graph, std::move(loss), window(ones));
+  Backward::run(graph, std::move(other), window(ones));
+  expectNear(gradientOf(x), RowMajorMatrix(10 * x.value()));
 }
 
 TEST(TrainBackward, IsDroppedWithoutRecursion) {

@@ -206,7 +206,7 @@ export class Tape {
     parameters: readonly Located[],
   ): Gradients {
     const output = capture.entries.get(data)?.variable;
-    if (output) this.#run(name, capture.graph, output, seed);
+    if (output) this.#run(name, capture.graph, output, seed, () => capture.endAll());
     const gradients: Gradients = { inputs: {}, parameters: {} };
     for (const [key, { variable, isParameter }] of capture.leaves) {
       const { data, shape } = calling(name, () => variable.gradient());
@@ -244,13 +244,16 @@ export class Tape {
       if (module) this.#requireCurrent(name, module, version);
       for (const source of sources) reached.add(source);
     }
+    const end = () => {
+      for (const one of reached) this.#losses.end(one);
+    };
     try {
-      this.#run(name, graph, entry.variable, null);
+      this.#run(name, graph, entry.variable, null, end);
     } catch (error) {
       this.isIncomplete = true;
       throw error;
     } finally {
-      for (const one of reached) this.#losses.end(one);
+      end();
     }
   }
 
@@ -263,9 +266,10 @@ export class Tape {
     });
   }
 
-  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. */
-  #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null): void {
+  /** Runs a backward pass, and JavaScript's part of it, whose errors are passed on. `release` frees the variables that only this pass needs, so that it can free what it has used. */
+  #run(name: string, graph: RawGraph, output: RawVariable, seed: RawTensor | null, release: () => void): void {
     const pass = calling(name, () => graph.backward(output, seed));
+    release();
     const proceed = () => calling(name, () => pass.proceed());
     this.#running++;
     try {

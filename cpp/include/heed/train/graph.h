@@ -90,7 +90,7 @@ class ParameterGradients {
   /// required or not present count as zeros.
   double sumOfSquares(size_t parameter) const;
   double sumOfSquares() const;
-  /// Sets a gradient, or all, to zero, keeping the memory, and marks it as not present.
+  /// Drops a gradient, or all: it is zeros and not present.
   void zero(size_t parameter);
   void zero();
 
@@ -299,11 +299,12 @@ class Graph {
 };
 
 /// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added
-/// to theirs; gradients of leaves are left in their nodes.
+/// to theirs; gradients of leaves are left in their nodes. Each node, and what its operation keeps, is freed as soon as
+/// it has run, unless a Variable or another node refers to it.
 class Backward {
  public:
   /// Prepares the pass. Throws kInvalidArgument after Graph::invalidate(), kShapeMismatch for a seed of another shape.
-  Backward(Graph& graph, const Variable& output, ConstMatrixView seed);
+  Backward(Graph& graph, const Variable& output, Matrix&& seed);
   Backward(const Backward&) = delete;
   Backward& operator=(const Backward&) = delete;
   /// Drops the gradients of nodes that a pass which ended early has not come to.
@@ -313,7 +314,8 @@ class Backward {
   /// caller adds the gradients of the node's inputs, see give(), and calls proceed() again.
   std::shared_ptr<Node> proceed(Matrix& gradient);
   /// The whole pass. Throws kUnsupported at an external node.
-  static void run(Graph& graph, const Variable& output, ConstMatrixView seed);
+  static void run(Graph& graph, Variable output, Matrix&& seed);
+  static void run(Graph& graph, Variable output, ConstMatrixView seed) { run(graph, std::move(output), Matrix(seed)); }
 
   Graph& graph() const { return graph_; }
   Context& context() const { return graph_.context_; }

@@ -89,8 +89,6 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
 /// Rows of C that are computed from one packed part of A^T, and bytes of the panels of B that each row block reads
 /// again: as many as fit into the second-level cache, as in gemm/chunk.h.
 constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
-/// Rows of A and B in one chain of sums: a longer chain loses digits, a shorter one adds to C more often.
-constexpr Index kChain = 512;
 
 /// The left operand A (N, K): a matrix, or the transpose of one.
 struct LeftOperand {

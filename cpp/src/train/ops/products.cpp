@@ -32,8 +32,15 @@ void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView 
 }
 
 void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
-  const Arena::Scope scope(context.arena);
-  addTransposedProduct(gradient, packPanels(x, context.arena), 0, out, context);
+  // By chains of sums: scratch memory does not grow with the rows, and the sums are those of one product.
+  for (Index first = 0; first < x.rows(); first += kChain) {
+    const Arena::Scope scope(context.arena);
+    const Index rows = std::min(kChain, x.rows() - first);
+    const auto part = [&](const ConstMatrixView& m) {
+      return view(m.row(first).data(), rows, m.cols(), m.outerStride());
+    };
+    addTransposedProduct(part(gradient), packPanels(part(x), context.arena), 0, out, context);
+  }
 }
 
 void addBiasGradient(ConstMatrixView gradient, MatrixView out) {
