@@ -70,8 +70,7 @@ const methods = {
   contrastive: {
     trainable: true,
     async teach(heed, model, train, seed) {
-      const iterations = train.length > 100 ? 1 : 3;
-      await heed.trainEmbedding(model, train, { seed, iterations, lr: 2e-4 });
+      await heed.trainEmbedding(model, train, { seed, lr: 2e-4 });
       await heed.trainClassifier(model, train, { seed });
     },
   },

@@ -104,6 +104,13 @@ BoundVariable* infoNCEOf(BoundGraph& graph, const BoundVariable& a, const BoundV
   });
 }
 
+BoundVariable* supervisedContrastiveOf(BoundGraph& graph, const BoundVariable& x, const val& labels, float scale) {
+  return scalar([&] {
+    const Shape shape = leading("x", x.shape(), "[..., E]");
+    return losses::supervisedContrastive(graph.graph(), x.variable(), readLabels("labels", labels, shape), scale);
+  });
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_train_losses) {
@@ -116,6 +123,7 @@ EMSCRIPTEN_BINDINGS(heed_train_losses) {
   function("recordCosineEmbedding", &cosineEmbeddingOf, allow_raw_pointers());
   function("recordTriplet", &tripletOf, allow_raw_pointers());
   function("recordInfoNCE", &infoNCEOf, allow_raw_pointers());
+  function("recordSupervisedContrastive", &supervisedContrastiveOf, allow_raw_pointers());
 }
 
 }  // namespace heed::bindings

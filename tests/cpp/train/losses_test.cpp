@@ -303,6 +303,55 @@ TEST(TrainInfoNce, ZeroRowsHaveFiniteGradients) {
   EXPECT_TRUE(gradientOf(y).allFinite());
 }
 
+/// Khosla et al. 2020, equation 2, in double precision.
+double supervisedContrastiveOf(const DoubleMatrix& x, const std::vector<int32_t>& labels, double scale) {
+  double sum = 0, anchors = 0;
+  for (Index i = 0; i < x.rows(); ++i) {
+    const auto score = [&](Index j) { return scale * x.row(i).normalized().dot(x.row(j).normalized()); };
+    double total = 0, similarity = 0, positives = 0;
+    for (Index j = 0; j < x.rows(); ++j) {
+      if (j == i) continue;
+      total += std::exp(score(j));
+      if (labels[size_t(j)] != labels[size_t(i)]) continue;
+      similarity += score(j);
+      ++positives;
+    }
+    if (positives == 0) continue;
+    sum += std::log(total) - similarity / positives;
+    ++anchors;
+  }
+  return sum / anchors;
+}
+
+TEST(TrainSupervisedContrastive, EqualsItsFormula) {
+  for (const std::vector<int32_t>& labels : {std::vector<int32_t>{4, 4}, {1, 2, 1}, {0, 1, 2, 0, 1, 0, 5, 0, 2}}) {
+    expectGradients(
+        {randomMatrix(static_cast<Index>(labels.size()), 13, 1)},
+        [&](Graph& graph, const auto& x) { return supervisedContrastive(graph, x[0], labels, 5); },
+        [&](const auto& x) { return scalar(supervisedContrastiveOf(x[0], labels, 5)); });
+  }
+}
+
+TEST(TrainSupervisedContrastive, IsZeroWithoutPositives) {
+  Context context;
+  Graph graph(context);
+  const Variable x = leaf(graph, randomMatrix(3, 7, 1));
+  const Variable loss = supervisedContrastive(graph, x, {0, 1, 2}, 10);
+  EXPECT_EQ(loss.value()(0, 0), 0);
+  backward(graph, loss);
+  expectNear(gradientOf(x), RowMajorMatrix::Zero(3, 7));
+}
+
+TEST(TrainSupervisedContrastive, ZeroRowsHaveFiniteGradients) {
+  Context context;
+  Graph graph(context);
+  RowMajorMatrix a = randomMatrix(3, 7, 1);
+  a.row(1).setZero();
+  const Variable x = leaf(graph, a);
+  backward(graph, supervisedContrastive(graph, x, {0, 0, 1}, 10));
+  EXPECT_TRUE(gradientOf(x).allFinite());
+}
+
 TEST(TrainLosses, BadShapesAreNamed) {
   Context context;
   Graph graph(context);
@@ -324,6 +373,7 @@ TEST(TrainLosses, BadShapesAreNamed) {
   mismatch("b:", [&] { infoNCE(graph, x, y, 20, {}); });
   mismatch("b:", [&] { infoNCE(graph, x, less, 20, {}); });
   mismatch("groups:", [&] { infoNCE(graph, x, x, 20, {1}); });
+  mismatch("labels:", [&] { supervisedContrastive(graph, x, {1}, 10); });
 }
 
 }  // namespace

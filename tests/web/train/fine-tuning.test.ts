@@ -1,7 +1,7 @@
 /** Training of the encoder by trainClassifier and trainEmbedding, also in a worker. */
 import { HeedError, load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { groupsOf } from '../../../web/src/train/fine-tuning/embedding.js';
+import { groupsOf, labelledBatches } from '../../../web/src/train/fine-tuning/embedding.js';
 import { tinyModel } from '../models/tiny.js';
 import { changed, examples, pairs, stateOf, tiny } from './tiny-models.js';
 
@@ -227,7 +227,7 @@ describe('trainEmbedding', () => {
     for (const data of [pairs, triplets, examples]) {
       const model = await tiny(heed);
       const before = stateOf(model);
-      const options = { epochs: 6, batchSize: 3, iterations: 2, lr: 1e-3, seed: 1 };
+      const options = { epochs: 6, batchSize: 3, lr: 1e-3, seed: 1 };
       const { history, truncated } = await heed.trainEmbedding(model, data, options);
       expect(history.loss.at(-1)).toBeLessThan(history.loss[0]!);
       expect(truncated).toBe(0);
@@ -239,7 +239,7 @@ describe('trainEmbedding', () => {
     for (const data of [pairs, examples]) {
       const run = async (chunkSize: number) => {
         const model = await tiny(heed);
-        const options = { epochs: 2, batchSize: 6, iterations: 1, lr: 1e-3, seed: 1, chunkSize };
+        const options = { epochs: 2, batchSize: 6, lr: 1e-3, seed: 1, chunkSize };
         const { history } = await heed.trainEmbedding(model, data, options);
         return { loss: history.loss, vectors: await model.embed(['x', 'the fox']) };
       };
@@ -272,16 +272,55 @@ describe('trainEmbedding', () => {
     expect(new Set(groups).size).toBe(3);
   });
 
+  it('batches labelled texts so that labels occur several times, and evenly over the epoch', () => {
+    const labels = [...Array(7).fill(0), ...Array(20).fill(1), ...Array(3).fill(2), 3];
+    const texts = labels.map((_, i) => [String(i)]);
+    const batches = (epoch: number) => [...labelledBatches({ texts, labels }, 10, 1, epoch)];
+    const all = batches(0);
+    expect(all.map(({ inputs }) => (inputs as string[][]).length)).toEqual([10, 10, 10, 1]);
+    const seen = all.flatMap(({ inputs }) => (inputs as string[][]).flat()).map(Number);
+    expect([...seen].sort((a, b) => a - b)).toEqual(labels.map((_, i) => i));
+    expect(all.flatMap((batch) => batch.labels)).toEqual(seen.map((i) => labels[i]));
+    for (const { labels: own } of all.slice(0, 3)) {
+      const count = (label: number) => (own as number[]).filter((each) => each === label).length;
+      expect(count(1)).toBeGreaterThanOrEqual(6);
+      expect(count(0)).toBeGreaterThanOrEqual(1);
+    }
+    expect(batches(0)).toEqual(all);
+    expect(batches(1)).not.toEqual(all);
+  });
+
+  it('draws the texts of many labels in pairs', () => {
+    const labels = Array.from({ length: 40 }, (_, i) => i % 20);
+    const [first] = labelledBatches({ texts: labels.map(() => ['x']), labels }, 8, 1, 0);
+    expect(new Set(first!.labels as number[]).size).toBe(4);
+  });
+
+  it('continues a training on labelled texts from a checkpoint', async () => {
+    const checkpoints: Uint8Array[] = [];
+    const run = async (options: object) => {
+      const model = await tiny(heed);
+      const { history } = await heed.trainEmbedding(model, examples, {
+        epochs: 3,
+        batchSize: 4,
+        lr: 1e-3,
+        seed: 1,
+        ...options,
+      });
+      return { history, vectors: (await model.embed('the fox')).data };
+    };
+    const whole = await run({ onCheckpoint: (bytes: Uint8Array) => checkpoints.push(bytes) });
+    const rest = await run({ resume: checkpoints[0] });
+    expect(rest.history.loss).toEqual(whole.history.loss.slice(1));
+    expect(rest.vectors).toEqual(whole.vectors);
+  });
+
   it('validates, stops early and stops when told', async () => {
     const model = await tiny(heed);
     const options = { epochs: 20, lr: 0.05, seed: 1, validation: 0.34, earlyStopping: { patience: 1 } };
     const { history } = await heed.trainEmbedding(model, pairs, options);
     expect(history.validation).toHaveLength(history.loss.length);
-    const held = await heed.trainEmbedding(model, examples, {
-      iterations: 1,
-      seed: 1,
-      validation: examples.slice(0, 4),
-    });
+    const held = await heed.trainEmbedding(model, examples, { epochs: 1, seed: 1, validation: examples.slice(0, 4) });
     expect(held.history.validation).toHaveLength(1);
     const stop = new AbortController();
     const stopped = heed.trainEmbedding(model, pairs, {
@@ -298,6 +337,7 @@ describe('trainEmbedding', () => {
     ['a missing text', [{ a: 'x' }], 'examples[0].b: expected a string'],
     ['an empty text', [{ a: 'x', b: '' }], 'examples[0].b: expected a text that is not empty'],
     ['two forms', [pairs[0], examples[0]], "examples[1]: expected 'a'"],
+    ['labels of one text each', ['x', 'y'].map((text) => ({ text, label: text })), 'at least two texts of a label'],
     ['one label', [{ text: 'x', label: 'a' }], "at least 2 labels, got 'a'"],
   ])('refuses %s', async (_, data, message) => {
     const model = await tiny(heed);

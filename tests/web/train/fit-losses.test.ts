@@ -45,6 +45,11 @@ test('takes every loss by its name, as the function that computes it', async () 
       (o: Tensor, groups: never) => losses.infoNCE(part(o, 0), part(o, 1), { groups }),
       { inputs: pairs, labels: [0, 0, 1, 1, 2, 2] },
     ],
+    [
+      'supervisedContrastive',
+      losses.supervisedContrastive,
+      { inputs: x.map((_, n) => row(n, 0, 1)), labels: x.map((_, n) => [n % 2]) },
+    ],
     ['triplet', (o: Tensor) => losses.triplet(part(o, 0), part(o, 1), part(o, 2)), { inputs: x }],
   ];
   for (const [name, loss, examples] of cases) {

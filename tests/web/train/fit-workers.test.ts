@@ -253,6 +253,13 @@ describe('what cannot be divided is refused', () => {
     ],
     ['infoNCE', () => new heed.Sequential([linear()]), pairs, { loss: 'infoNCE' }, { code: 'UNSUPPORTED' }],
     [
+      'supervisedContrastive',
+      () => new heed.Sequential([linear()]),
+      { labels: [0, 1, 0, 1] },
+      { loss: 'supervisedContrastive' },
+      { code: 'UNSUPPORTED' },
+    ],
+    [
       'attention between examples',
       () => new heed.Sequential([new heed.Encoder({ embedDim: 2, numHeads: 1, feedForwardDim: 4, numLayers: 1 })]),
       {},

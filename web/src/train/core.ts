@@ -354,4 +354,5 @@ export interface TrainCore extends Core {
   recordScatterRows(graph: RawGraph, x: RawVariable, indices: Int32Array, shape: readonly number[]): RawVariable;
 
   recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
+  recordSupervisedContrastive(graph: RawGraph, x: RawVariable, labels: RawIndices, scale: number): RawVariable;
 }

@@ -30,10 +30,14 @@ const named = {
     const [a, b] = split(2);
     return losses.infoNCE(a!, b!, groups === undefined ? {} : { groups });
   },
+  supervisedContrastive: (losses, output, labels: IndexInput) => losses.supervisedContrastive(output, labels),
 } satisfies Record<string, NamedLoss>;
 
 /** Losses whose labels may be left out. */
 const unlabelled: readonly string[] = ['triplet', 'infoNCE'];
+
+/** Losses that relate the examples of a batch to each other. */
+export const relating: readonly string[] = ['infoNCE', 'supervisedContrastive'];
 
 /** A loss that `fit` knows. */
 type Name = keyof typeof named;

@@ -10,7 +10,7 @@ import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { FitOptions, FitProgress, FitRead, History } from './fit.js';
-import type { LossRead } from './fit-losses.js';
+import { type LossRead, relating } from './fit-losses.js';
 import type { Module } from './module.js';
 import type { Kind, Optimizer } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
@@ -165,7 +165,7 @@ function post(worker: WorkerLike, port: MessagePort): void {
 /** @throws HeedError for models and losses that relate the examples of a batch to each other */
 function requireDivisible(model: Module, loss: LossRead): void {
   const relates = model[allLayers]().find(([layer]) => layer.name === 'BatchNorm') ? 'BatchNorm' : loss;
-  if (relates !== 'BatchNorm' && relates !== 'infoNCE') return;
+  if (typeof relates !== 'string' || !['BatchNorm', ...relating].includes(relates)) return;
   const expected = 'a model and a loss that treat the examples of a batch one by one';
   throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
 }

@@ -69,6 +69,12 @@ export interface InfoNCEOptions {
   groups?: IndexInput;
 }
 
+/** Options of `losses.supervisedContrastive`. */
+export interface SupervisedContrastiveOptions {
+  /** Factor on the cosines, the inverse of the temperature; default 10, as in the paper. */
+  scale?: number;
+}
+
 const crossEntropySchema = {
   ignoreIndex: optional((value, name) => integer(value, name, -(2 ** 31)), -100),
   labelSmoothing: optional(rate, 0),
@@ -97,6 +103,7 @@ const infoNCESchema = {
   scale: optional(positive, 20),
   groups: optional(readGroups, null),
 } satisfies Schema<InfoNCEOptions>;
+const supervisedContrastiveSchema = { scale: optional(positive, 10) } satisfies Schema<SupervisedContrastiveOptions>;
 
 function readGroups(value: unknown, name: string) {
   return readIndices(name, value);
@@ -154,6 +161,15 @@ export interface Losses {
    * heed.losses.infoNCE([[1, 0], [0, 1]], [[1, 0], [0, 1]], { scale: 1 }).item(); // 0.313
    */
   infoNCE(a: TensorInput, b: TensorInput, options?: InfoNCEOptions): Loss;
+  /**
+   * Of vectors x [..., E] and labels [...]: rows with the label of row i attract it, all others repel it (Khosla et al. 2020, arXiv:2004.11362). The mean of
+   * -log(exp(scale cos(x_i, x_p)) / sum of exp(scale cos(x_i, x_j))) over the other rows p of the label, j being all other rows; then the mean over the rows i that have a p, or
+   * 0 if none has.
+   *
+   * @example
+   * heed.losses.supervisedContrastive([[1, 0], [1, 0], [0, 1]], [0, 0, 1], { scale: 1 }).item(); // 0.313
+   */
+  supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
 }
 
 /** The names of the functions that `lossesOf` returned. */
@@ -211,6 +227,12 @@ export function lossesOf(tape: Tape): Losses {
       loss('infoNCE', { a, b }, infoNCESchema, options, ({ graph }, [x, y], { scale, groups }) =>
         core.recordInfoNCE(graph, x!, y!, scale, groups),
       ),
+    supervisedContrastive(x, labels, options) {
+      const read = readIndices('losses.supervisedContrastive: labels', labels);
+      return loss('supervisedContrastive', { x }, supervisedContrastiveSchema, options, ({ graph }, [a], { scale }) =>
+        core.recordSupervisedContrastive(graph, a!, read, scale),
+      );
+    },
   };
   for (const [name, loss] of Object.entries(losses)) lossNames.set(loss, name);
   return losses;

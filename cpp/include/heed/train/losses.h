@@ -41,5 +41,10 @@ Variable triplet(Graph& graph, const Variable& anchor, const Variable& positive,
 /// both of its rows equal those of i bit for bit, or if `groups` (T, or empty) are equal. b has at least the T rows of
 /// a; the others are negatives of every a_i.
 Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale, std::vector<int32_t> groups);
+/// Rows of one label attract each other, all others repel (Khosla et al. 2020, arXiv:2004.11362, their L_out): the mean
+/// over i of the mean over p of -log(e^{scale cos(x_i, x_p)} / sum over j != i of e^{scale cos(x_i, x_j)}), where p are
+/// the other rows with the label of i. x (T, E), labels (T). Rows that are alone with their label are not among the i;
+/// 0 if all are.
+Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale);
 
 }  // namespace heed::train::losses

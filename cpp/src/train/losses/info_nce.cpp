@@ -2,7 +2,6 @@
 /// log(sum_j e^{S_ij}) - S_ii, where j skips the pairs that are not negatives of i.
 ///
 /// Backward, with P = softmax(S): dS = (P - I) / T, dU = scale dS V, dV = scale dS^T U, and da = (du - (u du) u) / |a|.
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -10,46 +9,11 @@
 #include "heed/linear.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
+#include "train/losses/unit_rows.h"
 #include "train/ops/products.h"
 
 namespace heed::train::losses {
 namespace {
-
-/// As in torch.nn.functional.normalize: shorter vectors are divided by this length.
-constexpr float kShortest = 1e-12f;
-
-constexpr auto kProduct = [](const auto& x, const auto& y) { return x * y; };
-
-/// The rows of x divided by their lengths.
-struct Units {
-  Matrix rows;
-  std::vector<float> lengths;
-};
-
-Units unitsOf(const Matrix& x) {
-  Units units{Matrix(x.rows(), x.cols()), {}};
-  for (Index i = 0; i < x.rows(); ++i) {
-    const float* row = x.data() + i * x.cols();
-    const auto length = static_cast<float>(std::sqrt(sumInDouble(x.cols(), kProduct, row, row)));
-    units.lengths.push_back(length);
-    units.rows.view().row(i) = x.values().row(i) / std::max(length, kShortest);
-  }
-  return units;
-}
-
-/// Replaces the gradient of unit vectors by that of the vectors.
-void backThroughUnits(const Units& units, Matrix& gradient) {
-  const Index width = gradient.cols();
-  for (Index i = 0; i < gradient.rows(); ++i) {
-    const float* u = units.rows.data() + i * width;
-    float* d = gradient.data() + i * width;
-    const float length = units.lengths[static_cast<size_t>(i)];
-    // The length of a short vector does not enter its unit vector.
-    const float along = length < kShortest ? 0 : sumOver(width, kProduct, u, d);
-    const v128_t projection = simd::splat(along), inverse = simd::splat(1 / std::max(length, kShortest));
-    transform<4>(width, d, [=](const auto& x, const auto& dx) { return (dx - x * projection) * inverse; }, u, d);
-  }
-}
 
 bool sameRow(const Matrix& x, Index i, Index j) {
   const auto bytes = static_cast<size_t>(x.cols()) * sizeof(float);
@@ -65,7 +29,7 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
                 Shape{b.rows(), b.cols()});
   }
   if (!groups.empty()) requireOnePerRow("groups", groups.size(), count);
-  auto u = std::make_shared<Units>(unitsOf(*a.shared())), v = std::make_shared<Units>(unitsOf(*b.shared()));
+  auto u = std::make_shared<UnitRows>(unitRowsOf(*a.shared())), v = std::make_shared<UnitRows>(unitRowsOf(*b.shared()));
   auto p = std::make_shared<Matrix>(count, b.rows());
   heed::linear(u->rows.values(), v->rows.values(), nullptr, Activation::kIdentity, p->view(), graph.context());
   p->view() *= scale;
@@ -98,14 +62,14 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
                         if (da) {
                           Matrix du(u->rows.rows(), u->rows.cols());
                           inputGradient(ds.values(), v->rows.values(), du.view(), nullptr, pass.context());
-                          backThroughUnits(*u, du);
+                          backThroughUnitRows(*u, du);
                           pass.give(da, std::move(du));
                         }
                         if (db) {
                           Matrix dv(v->rows.rows(), v->rows.cols());
                           dv.view().setZero();
                           addWeightGradient(ds.values(), u->rows.values(), dv.view(), pass.context());
-                          backThroughUnits(*v, dv);
+                          backThroughUnitRows(*v, dv);
                           pass.give(db, std::move(dv));
                         }
                       });

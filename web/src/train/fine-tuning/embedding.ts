@@ -16,7 +16,7 @@ import {
 } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import { Tensor, type TensorLike } from '../../tensor.js';
-import type { Batch } from '../batches.js';
+import { type Batch, shuffled } from '../batches.js';
 import { type FitProgress, type History, patience } from '../fit.js';
 import { Loss } from '../loss.js';
 import { lossesOf } from '../losses.js';
@@ -25,7 +25,7 @@ import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
-import { type ExampleSet, heldOut, labelsOf, randomOf, readExamples, readText, split, subset } from './examples.js';
+import { type ExampleSet, heldOut, labelsOf, readExamples, readText, split, subset } from './examples.js';
 import { type CheckpointOptions, checkpointSchema, decay, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
 
@@ -55,15 +55,13 @@ export type EmbeddingExamples = readonly PairExample[] | readonly TripletExample
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
   /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
   train?: EncoderTraining;
-  /** How often all examples are gone through. Default 1. */
+  /** How often all examples are gone through. Default 1; labelled texts 8. */
   epochs?: number;
-  /** Of labelled texts: how many similar texts, and how many others, each is paired with. Default 20, as in SetFit. */
-  iterations?: number;
-  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32. */
+  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32; labelled texts 64. */
   batchSize?: number;
   /** Texts whose graph is in memory at a time. A larger batch is embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
   chunkSize?: number;
-  /** Factor on the cosines, the inverse of the temperature. Default 20. */
+  /** Factor on the cosines, the inverse of the temperature. Default 20; labelled texts 5. */
   scale?: number;
   /** Learning rate of AdamW, after a warm-up of a tenth of the steps and falling to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
   lr?: number;
@@ -93,11 +91,10 @@ const NAME = 'trainEmbedding';
 
 const schema = {
   train: optional(readTraining, 'full' as const),
-  epochs: optional(size, 1),
-  iterations: optional(size, 20),
-  batchSize: optional(size, 32),
+  epochs: optional(size, null),
+  batchSize: optional(size, null),
   chunkSize: optional(size, 64),
-  scale: optional(positive, 20),
+  scale: optional(positive, null),
   lr: optional(positive, null),
   weightDecay: optional(decay, 1e-2),
   validation: optional(heldOut, null),
@@ -110,10 +107,14 @@ const schema = {
 
 type OptionsRead = Read<typeof schema>;
 
-/** Examples as rows of texts that are embedded together; `targets`: the cosine of each pair that labels call for. */
+/** Defaults that depend on the form of the examples; those of labelled texts were chosen as web/model/README.md says. */
+const PAIRS = { epochs: 1, batchSize: 32, scale: 20 };
+const LABELLED = { epochs: 8, batchSize: 64, scale: 5 };
+
+/** Examples as rows of texts: pairs, triplets, or single texts with the indices of their labels. */
 interface Rows {
   readonly texts: readonly (readonly string[])[];
-  readonly targets: readonly number[] | null;
+  readonly labels: readonly number[] | null;
 }
 
 /** @internal See `FineTuning.trainEmbedding`. */
@@ -133,8 +134,13 @@ export async function trainEmbedding(
     try {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
-      const module = new SimilarityModule(kit.tape, trainable, read, trained.targets !== null);
-      const history = await fitRows(kit, module, trained, held, read);
+      const defaults = trained.labels ? LABELLED : PAIRS;
+      const module = new SimilarityModule(kit.tape, trainable, read.scale ?? defaults.scale, read.chunkSize);
+      const history = await fitRows(kit, module, trained, held, {
+        ...read,
+        epochs: read.epochs ?? defaults.epochs,
+        batchSize: read.batchSize ?? defaults.batchSize,
+      });
       isDone = true;
       return { history, truncated: truncated.filter((cut) => cut > 0).length };
     } finally {
@@ -150,21 +156,62 @@ async function fitRows(
   module: SimilarityModule,
   trained: Rows,
   held: Rows | null,
-  { train, lr, weightDecay, epochs, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
+  {
+    train,
+    lr,
+    weightDecay,
+    epochs,
+    batchSize,
+    seed,
+    signal,
+    earlyStopping,
+    onStep,
+    resume,
+    onCheckpoint,
+  }: OptionsRead & { epochs: number; batchSize: number },
 ): Promise<History> {
   const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
-  const data = ({ texts, targets }: Rows) => ({ inputs: texts, ...(targets && { labels: targets }) });
+  const data = ({ texts, labels }: Rows) =>
+    labels
+      ? (epoch: number) => labelledBatches({ texts, labels }, batchSize, seed, epoch)
+      : { inputs: texts as readonly unknown[] };
+  const validation = held && data(held);
   return fitEncoder(kit, module, data(trained), {
-    loss: (output: Tensor, targets: readonly number[] | undefined, batch: Batch) =>
-      module.loss(output, targets ?? null, batch.inputs as string[][]),
+    loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
+      module.loss(output, labels ?? null, batch.inputs as string[][]),
     groups,
     count: trained.texts.length,
     ...{ epochs, batchSize, seed, resume, onCheckpoint },
     ...(signal && { signal }),
-    ...(held && { validation: data(held) }),
+    ...(validation && { validation: typeof validation === 'function' ? () => validation(0) : validation }),
     ...(earlyStopping && { earlyStopping }),
     ...(onStep && { onStep }),
   });
+}
+
+/**
+ * The batches of one epoch of labelled texts. Two texts of a label follow each other, since a text without another of its label in the batch is only a negative; the pairs of each
+ * label are spread evenly over the epoch.
+ */
+export function* labelledBatches(
+  { texts, labels }: { texts: Rows['texts']; labels: readonly number[] },
+  batchSize: number,
+  seed: number,
+  epoch: number,
+): Generator<Batch> {
+  const byLabel = new Map<number, number[]>();
+  for (const i of shuffled(texts.length, seed, epoch)) byLabel.set(labels[i]!, [...(byLabel.get(labels[i]!) ?? []), i]);
+  const pairs = [...byLabel.values()].flatMap((indices) =>
+    Array.from({ length: Math.ceil(indices.length / 2) }, (_, k) => ({
+      indices: indices.slice(2 * k, 2 * k + 2),
+      place: (2 * k + 1) / indices.length,
+    })),
+  );
+  const order = pairs.sort((a, b) => a.place - b.place).flatMap(({ indices }) => indices);
+  for (let first = 0; first < order.length; first += batchSize) {
+    const batch = order.slice(first, first + batchSize);
+    yield { inputs: batch.map((i) => texts[i]!), labels: batch.map((i) => labels[i]!) };
+  }
 }
 
 /** From rows of texts to vectors: those of the first texts of all rows, then those of the second, ... [columns * N, E]. */
@@ -175,8 +222,8 @@ class SimilarityModule extends EncoderModule {
   /** The chunks of the batch whose vectors `forward` has returned without their graphs. */
   #chunks: { texts: string[]; replay: () => void }[] = [];
 
-  constructor(tape: Tape, model: EncoderModule['model'], { scale, chunkSize }: OptionsRead, hasTargets: boolean) {
-    super(tape, model, hasTargets ? { normalize: true } : {});
+  constructor(tape: Tape, model: EncoderModule['model'], scale: number, chunkSize: number) {
+    super(tape, model, {});
     this.#tape = tape;
     this.#scale = scale;
     this.#chunkSize = chunkSize;
@@ -205,9 +252,12 @@ class SimilarityModule extends EncoderModule {
   }
 
   /** The loss of a batch; `output` is what `forward` has returned for it. */
-  loss(output: Tensor, targets: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
+  loss(output: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
     const chunks = this.#chunks;
-    const compute = (x: Tensor) => (targets ? this.#cosineLoss(x, targets) : this.#contrastiveLoss(x, rows));
+    const compute = (x: Tensor) =>
+      labels
+        ? lossesOf(this.#tape).supervisedContrastive(x, [...labels], { scale: this.#scale })
+        : this.#pairLoss(x, rows);
     if (chunks.length === 0) return compute(output);
     const tape = this.#tape;
     const x = new Tensor(output.data.slice(), output.shape);
@@ -246,19 +296,10 @@ class SimilarityModule extends EncoderModule {
   }
 
   /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts that also belong to an equal text are not its negatives. */
-  #contrastiveLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
+  #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
     const [a, b, negative] = this.#columns(x, rows[0]!.length);
     const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;
     return lossesOf(this.#tape).infoNCE(a!, others, { scale: this.#scale, groups: groupsOf(rows) });
-  }
-
-  /** (cos(a, b) - target)^2: CosineSimilarityLoss of sentence-transformers, with which SetFit trains. */
-  #cosineLoss(x: Tensor, targets: readonly number[]): Loss {
-    const { multiply, mean, reshape } = operationsOf(this.#tape);
-    const [a, b] = this.#columns(x, 2);
-    const [count, width] = a!.shape as [number, number];
-    const products = reshape(multiply(a!, b!), [count, width, 1]);
-    return lossesOf(this.#tape).mse(multiply(reshape(mean(products), [count]), width), [...targets]);
   }
 }
 
@@ -310,7 +351,7 @@ function readData(examples: unknown, options: OptionsRead): { trained: Rows; hel
   const kind = kindOf(examples, `${NAME}: examples`);
   if (kind[0] === 'text') return readLabelled(examples, options);
   const read = readRows(examples, kind, `${NAME}: examples`);
-  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, targets: null });
+  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
   if (validation === null) return { trained: rows(read), held: null };
   if (typeof validation !== 'number')
     return { trained: rows(read), held: rows(readRows(validation, kind, `${NAME}.validation`)) };
@@ -319,43 +360,21 @@ function readData(examples: unknown, options: OptionsRead): { trained: Rows; hel
   return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
 }
 
-function readLabelled(examples: unknown, { validation, seed, iterations }: OptionsRead) {
+function readLabelled(examples: unknown, { validation, seed }: OptionsRead) {
   const all = readExamples(`${NAME}: examples`, examples);
-  labelsOf(all, `${NAME}: examples`);
-  const pairs = (set: ExampleSet) => pairsOf(set, iterations, seed);
-  if (validation === null) return { trained: pairs(all), held: null };
+  const known = labelsOf(all, `${NAME}: examples`);
+  const rows = ({ texts, labels }: ExampleSet): Rows => ({
+    texts: texts.map((text) => [text]),
+    labels: labels.map(([label]) => indexOf(label!)),
+  });
+  const indexOf = (label: string) => known.indexOf(label) + 1 || known.push(label);
+  if (all.labels.length === known.length)
+    throw invalid(`${NAME}: examples`, 'at least two texts of a label', `one of each: ${known.join(', ')}`);
+  if (validation === null) return { trained: rows(all), held: null };
   if (typeof validation !== 'number')
-    return { trained: pairs(all), held: pairs(readExamples(`${NAME}.validation`, validation, all)) };
+    return { trained: rows(all), held: rows(readExamples(`${NAME}.validation`, validation, all)) };
   const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
-  return { trained: pairs(subset(all, trained)), held: pairs(subset(all, held)) };
-}
-
-/** SetFit's pairs (Tunstall et al. 2022, arXiv:2209.11055): each text with another of its label, target 1, and with one of another label, target 0, `iterations` times. */
-function pairsOf({ texts, labels }: ExampleSet, iterations: number, seed: number): Rows {
-  const random = randomOf(seed);
-  const indices = new Map<string, number[]>();
-  for (const [i, [label]] of labels.entries()) indices.set(label!, [...(indices.get(label!) ?? []), i]);
-  const rows: string[][] = [];
-  const targets: number[] = [];
-  const pick = (from: readonly number[]) => from[Math.floor(random() * from.length)]!;
-  for (let round = 0; round < iterations; round++) {
-    for (const [i, [label]] of labels.entries()) {
-      const own = indices.get(label!)!.filter((j) => j !== i);
-      const others = texts.length - indices.get(label!)!.length;
-      // A text alone in its class has only dissimilar ones.
-      if (own.length > 0) {
-        rows.push([texts[i]!, texts[pick(own)]!]);
-        targets.push(1);
-      }
-      if (others > 0) {
-        let j = i;
-        while (labels[j]![0] === label) j = Math.floor(random() * texts.length);
-        rows.push([texts[i]!, texts[j]!]);
-        targets.push(0);
-      }
-    }
-  }
-  return { texts: rows, targets };
+  return { trained: rows(subset(all, trained)), held: rows(subset(all, held)) };
 }
 
 function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {

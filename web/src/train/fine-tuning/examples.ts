@@ -1,7 +1,7 @@
 /** The examples of `trainClassifier`: reading, checking and splitting them. */
 import { describe, guarded, type HeedError, invalid } from '../../error.js';
 import { lengthOf, listOf, type Reader, requireKnown, text } from '../../options.js';
-import { generator, shuffled } from '../batches.js';
+import { shuffled } from '../batches.js';
 import { fraction } from '../fit.js';
 
 /** A text, or with `pair` a pair of texts, and its label, or with `labels` those of its labels that hold. */
@@ -121,12 +121,6 @@ export function labelsOf({ labels, isMultiLabel }: ExampleSet, argument: string)
   const least = isMultiLabel ? 1 : 2;
   if (found.length >= least) return found;
   throw fault(argument, `examples of at least ${least} labels`, found.map((label) => `'${label}'`).join() || 'none');
-}
-
-/** Random numbers in [0, 1), the same for the same seed. */
-export function randomOf(seed: number): () => number {
-  const bits = generator(seed, SPLIT - 1);
-  return () => bits() / 2 ** 32;
 }
 
 /** The stream of random draws that chooses the examples for validation. */

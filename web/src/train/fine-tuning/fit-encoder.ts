@@ -1,6 +1,7 @@
 /** The loop that trains an encoder: AdamW with a warm-up, clipping, and checkpoints. */
 import { invalid } from '../../error.js';
 import { callback, legal, optional, positive, type Reader } from '../../options.js';
+import type { Batch } from '../batches.js';
 import { checkpointsOf } from '../checkpoint.js';
 import { type FitOptions, type FitProgress, type History, startFit } from '../fit.js';
 import { Optimizer } from '../optimizer.js';
@@ -43,10 +44,11 @@ interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
   readonly onCheckpoint: CheckpointOptions['onCheckpoint'];
 }
 
+/** `data`: examples, or the batches of an epoch. */
 export async function fitEncoder(
   { tape, runtime }: Kit,
   model: EncoderModule,
-  data: { inputs: readonly unknown[]; labels?: unknown },
+  data: { inputs: readonly unknown[]; labels?: unknown } | ((epoch: number) => Iterable<Batch>),
   { groups, count, resume, onCheckpoint, ...options }: Job,
 ): Promise<History> {
   const { epochs, batchSize } = options;
@@ -66,7 +68,9 @@ export async function fitEncoder(
       options.onStep?.({ ...progress, step, steps });
       if (step % perEpoch === 0) onCheckpoint?.(saveCheckpoint(parts));
     };
-    return await startFit(tape, model, data, { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep });
+    let epoch = initialEpoch;
+    const batches = typeof data === 'function' ? () => data(epoch++) : data;
+    return await startFit(tape, model, batches, { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep });
   } finally {
     optimizer.dispose();
   }

@@ -1,0 +1,65 @@
+/// With the unit vectors u_i = x_i / |x_i| and S = scale U U^T: L = mean over i of
+/// log(sum_{j != i} e^{S_ij}) - mean of S_ip over the P_i rows p != i with the label of i, of the rows with P_i > 0.
+///
+/// Backward, with P = softmax(S) without the diagonal, Q_ip = 1 / P_i and A such rows: dS = (P - Q) / A in these rows,
+/// dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
+#include <limits>
+
+#include "heed/linear.h"
+#include "ops/softmax.h"
+#include "train/losses/loss.h"
+#include "train/losses/unit_rows.h"
+#include "train/ops/products.h"
+
+namespace heed::train::losses {
+
+Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale) {
+  const Index count = x.rows();
+  requireOnePerRow("labels", labels.size(), count);
+  auto u = std::make_shared<UnitRows>(unitRowsOf(*x.shared()));
+  auto ds = std::make_shared<Matrix>(count, count);
+  heed::linear(u->rows.values(), u->rows.values(), nullptr, Activation::kIdentity, ds->view(), graph.context());
+  ds->view() *= scale;
+
+  double sum = 0;
+  Index anchors = 0;
+  for (Index i = 0; i < count; ++i) {
+    float* row = ds->data() + i * count;
+    const auto is_positive = [&](Index j) { return j != i && labels[size_t(j)] == labels[size_t(i)]; };
+    double similarity = 0;
+    Index positives = 0;
+    for (Index j = 0; j < count; ++j) {
+      if (!is_positive(j)) continue;
+      similarity += static_cast<double>(row[j]);
+      ++positives;
+    }
+    if (positives == 0) {
+      ds->view().row(i).setZero();
+      continue;
+    }
+    ++anchors;
+    row[i] = -std::numeric_limits<float>::infinity();
+    const auto highest = static_cast<double>(ds->view().row(i).maxCoeff());
+    const float total = exponentials(row, count);
+    ds->view().row(i) /= total;
+    const auto share = static_cast<double>(positives);
+    sum += highest + elementary::log(static_cast<double>(total)) - similarity / share;
+    for (Index j = 0; j < count; ++j) {
+      if (is_positive(j)) row[j] -= static_cast<float>(1 / share);
+    }
+  }
+  const double divisor = anchors > 0 ? static_cast<double>(anchors) : 1;
+  return graph.record(scalarOf(sum / divisor), {x}, false,
+                      [u, ds, scale, divisor, dx = x.node()](Matrix& gradient, Backward& pass) {
+                        if (!dx) return;
+                        Matrix scaled(ds->values());
+                        scaled.view() *= static_cast<float>(seedOf(gradient) * static_cast<double>(scale) / divisor);
+                        Matrix du(u->rows.rows(), u->rows.cols());
+                        inputGradient(scaled.values(), u->rows.values(), du.view(), nullptr, pass.context());
+                        addWeightGradient(scaled.values(), u->rows.values(), du.view(), pass.context());
+                        backThroughUnitRows(*u, du);
+                        pass.give(dx, std::move(du));
+                      });
+}
+
+}  // namespace heed::train::losses
