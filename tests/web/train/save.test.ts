@@ -199,6 +199,22 @@ describe('save', () => {
     }
   });
 
+  it('keeps matrices in 4 bits', async () => {
+    const sizes = { width: 72, inner: 64, heads: 4, layers: 1, vocab: 50, positions: 40 };
+    const { files } = await plain.quantize(bertFiles(sizes), { matrices: 'int4' });
+    const model = await heed.fromPretrained(files, { trainable: true });
+    const same = await model.save();
+    expect(entriesOf(same['model.safetensors']!)).toEqual(entriesOf(files['model.safetensors']!));
+    changeWeights(model.parameters().find(({ name }) => name.endsWith('self.query.weight'))!, (v) => v + 0.5);
+    const { config_groups } = jsonOf(await model.save(), 'config.json').quantization_config;
+    expect(config_groups.group_0).toMatchObject({ targets: ['Linear'], weights: { num_bits: 4 } });
+    expect(config_groups.group_1).toMatchObject({ targets: ['Embedding'], weights: { num_bits: 8 } });
+    const floats = await model.save({ dtype: 'fp32' });
+    using loaded = await plain.fromPretrained(floats);
+    const input = { inputIds: [[2, 7, 9, 3]] };
+    expect((await loaded.embed(input)).data).toEqual((await model.embed(input)).data);
+  });
+
   it('keeps a table in 4 bits with its scales until it changes', async () => {
     const sizes = { width: 40, inner: 64, heads: 4, layers: 1, vocab: 50, positions: 40 };
     const name = 'embeddings.word_embeddings.weight';

@@ -14,68 +14,65 @@ const POSITIVE = [3, 8, 13, 18, 24, 29, 36, 42, 48, 55, 62, 71, 80, 90, 105, 127
 /** Those with the least squared error for normally distributed numbers, computed by Lloyd's algorithm; as in the core's int4.cpp. */
 const LEVELS = Float64Array.from([...POSITIVE.map((level) => -level).reverse(), ...POSITIVE]);
 
-const STATES = 8;
-const next = (state: number, bit: number) => (state >> 1) ^ (state & 1 ? 6 : 0) ^ bit;
+/** The states 2n and 2n + 1 follow SOURCES[n] and SOURCES[n] + 2: an even one follows the first after an even index and the second after an odd one, an odd one the other way round. */
+const SOURCES = [0, 4, 5, 1];
 
-/** The two transitions into each state: the state before, and the levels to choose from, those whose number is `kind` modulo 4. */
-const TRANSITIONS = Array.from({ length: STATES }, (_, to) =>
-  Array.from({ length: 2 * STATES }, (_, i) => ({ from: i >> 1, kind: 2 * (i & 1) + ((i >> 1) & 1) })).filter(
-    ({ from, kind }) => next(from, kind >> 1) === to,
-  ),
-);
-const FROM = Uint8Array.from(TRANSITIONS.flatMap((two) => two.map(({ from }) => from)));
-const KIND = Uint8Array.from(TRANSITIONS.flatMap((two) => two.map(({ kind }) => kind)));
-
-/** The number of the nearest level of each kind by floor(2 (t + 128)): the middles between integers are multiples of 1 / 2. */
+/** The number of the nearest level among those whose number is n modulo 4, by floor(2 (t + 128)) and n: the middles between integers are multiples of 1 / 2. */
 const NEAREST = Uint8Array.from({ length: 4 * 512 }, (_, i) => {
   const t = (i >> 2) / 2 - 128;
-  const levels = Array.from({ length: 8 }, (_, n) => 4 * n + (i & 3));
-  return levels[levels.filter((at, n) => n > 0 && (LEVELS[levels[n - 1]!]! + LEVELS[at]!) / 2 <= t).length]!;
+  let level = i & 3;
+  while (level < 28 && (LEVELS[level]! + LEVELS[level + 4]!) / 2 <= t) level += 4;
+  return level;
 });
 
-/** The path through the trellis with the least squared error for up to 64 columns. */
-class Trellis {
-  /** The numbers of the levels. */
-  readonly levels = new Uint8Array(GROUP);
-  readonly #nearest = new Uint8Array(4 * GROUP);
-  /** Which of the two transitions into each state is on the best path to it. */
-  readonly #choices = new Uint8Array(STATES * GROUP);
-  readonly #errors = new Float64Array(4);
-  #costs = new Float64Array(STATES);
-  #reached = new Float64Array(STATES);
+/** The nearest levels of each column. */
+const nearest = new Uint8Array(4 * GROUP);
+/** For each column a bit per state: whether the best path to it is from the second of its sources. */
+const second = new Uint8Array(GROUP);
+/** The errors of the best paths to the states before a column and after it, by turns. */
+const costs = new Float64Array(16);
+const errors = new Float64Array(4);
 
-  /** Fills `levels` for the columns divided by `step` and returns the squared error, in units of step². */
-  quantize(columns: Float32Array, step: number): number {
-    this.#costs.fill(Infinity)[0] = 0;
-    for (let k = 0; k < columns.length; k++) this.#advance(k, columns[k]! / step);
-    let state = this.#costs.reduce((best, cost, s) => (cost < this.#costs[best]! ? s : best), 0);
-    const error = this.#costs[state]!;
-    for (let k = columns.length - 1; k >= 0; k--) {
-      const transition = 2 * state + this.#choices[STATES * k + state]!;
-      this.levels[k] = this.#nearest[4 * k + KIND[transition]!]!;
-      state = FROM[transition]!;
-    }
-    return error;
-  }
-
-  #advance(k: number, t: number): void {
-    const errors = this.#errors;
-    const costs = this.#costs;
-    const reached = this.#reached;
-    const nearest = 4 * Math.max(0, Math.min(511, Math.floor(2 * (t + 128))));
-    for (let kind = 0; kind < 4; kind++) {
-      const level = NEAREST[nearest + kind]!;
-      this.#nearest[4 * k + kind] = level;
+/** The state at the end of the path with the least squared error for up to 64 columns divided by `step`, and that error. */
+function bestPath(columns: Float32Array, step: number): { state: number; error: number } {
+  costs.fill(Infinity)[0] = 0;
+  let before = 0;
+  for (let k = 0; k < columns.length; k++) {
+    const t = columns[k]! / step;
+    const at = 4 * Math.max(0, Math.min(511, Math.floor(2 * (t + 128))));
+    for (let n = 0; n < 4; n++) {
+      const level = NEAREST[at + n]!;
       const error = t - LEVELS[level]!;
-      errors[kind] = error * error;
+      nearest[4 * k + n] = level;
+      errors[n] = error * error;
     }
-    for (let state = 0; state < STATES; state++) {
-      const first = costs[FROM[2 * state]!]! + errors[KIND[2 * state]!]!;
-      const second = costs[FROM[2 * state + 1]!]! + errors[KIND[2 * state + 1]!]!;
-      this.#choices[STATES * k + state] = second < first ? 1 : 0;
-      reached[state] = second < first ? second : first;
+    let bits = 0;
+    for (let n = 0; n < 4; n++) {
+      const source = SOURCES[n]!;
+      const a = costs[before + source]!;
+      const b = costs[before + source + 2]!;
+      const even = errors[source & 1]!;
+      const odd = errors[2 + (source & 1)]!;
+      if (b + odd < a + even) bits |= 1 << (2 * n);
+      if (b + even < a + odd) bits |= 2 << (2 * n);
+      costs[8 - before + 2 * n] = Math.min(a + even, b + odd);
+      costs[9 - before + 2 * n] = Math.min(a + odd, b + even);
     }
-    [this.#costs, this.#reached] = [reached, costs];
+    second[k] = bits;
+    before = 8 - before;
+  }
+  const last = costs.subarray(before, before + 8);
+  const error = Math.min(...last);
+  return { state: last.indexOf(error), error };
+}
+
+/** Writes the indices of the path that ends in `state`. */
+function tracePath(state: number, indices: Uint8Array): void {
+  for (let k = indices.length - 1; k >= 0; k--) {
+    const isSecond = (second[k]! >> state) & 1;
+    const from = SOURCES[state >> 1]! + 2 * isSecond;
+    indices[k] = nearest[4 * k + 2 * ((state & 1) ^ isSecond) + (from & 1)]! >> 1;
+    state = from;
   }
 }
 
@@ -96,36 +93,32 @@ export function int4Rows(
   const count = rows.length / width;
   const data = new Uint8Array(count * rowBytes);
   const scales = new Float32Array(count);
-  const trellis = new Trellis();
+  const indices = new Uint8Array(width);
   for (let r = 0; r < count; r++) {
     const row = rows.subarray(r * width, (r + 1) * width);
     const scale = brainFloatAbove(largestOf(row, tensor, firstRow + r) / (16 * ROW));
     scales[r] = scale;
-    if (scale > 0) writeRow(data.subarray(r * rowBytes, (r + 1) * rowBytes), row, scale, trellis);
+    if (scale === 0) continue;
+    const at = r * rowBytes;
+    for (let begin = 0, g = 0; begin < width; begin += GROUP, g++) {
+      const factor = factorOf(row.subarray(begin, begin + GROUP), scale, indices.subarray(begin, begin + GROUP));
+      data[at + (g >> 1)]! |= (factor - 1) << (4 * (g & 1));
+    }
+    for (let k = 0; k < width; k++) data[at + rowBytes - ((width - k + 1) >> 1)]! |= indices[k]! << (4 * (k & 1));
   }
   return { data, scales };
 }
 
-function writeRow(out: Uint8Array, row: Float32Array, scale: number, trellis: Trellis): void {
-  const indices = out.length - row.length / 2;
-  for (let begin = 0, g = 0; begin < row.length; begin += GROUP, g++) {
-    const columns = row.subarray(begin, begin + GROUP);
-    const factor = factorOf(columns, scale, trellis);
-    trellis.quantize(columns, scale * factor);
-    out[g >> 1]! |= (factor - 1) << (4 * (g & 1));
-    for (let k = 0; k < columns.length; k++)
-      out[indices + ((begin + k) >> 1)]! |= (trellis.levels[k]! >> 1) << (4 * (k & 1));
-  }
-}
-
-/** The factor in 1..16 with the least squared error. */
-function factorOf(columns: Float32Array, scale: number, trellis: Trellis): number {
+/** The factor in 1..16 with the least squared error for a group, whose indices are written. */
+function factorOf(columns: Float32Array, scale: number, indices: Uint8Array): number {
   const largest = columns.reduce((max, v) => Math.max(max, Math.abs(v)), 0) / scale;
   const clamped = (factor: number) => Math.max(1, Math.min(16, factor));
   let [best, least] = [1, Infinity];
   for (let factor = clamped(Math.floor(largest / MOST)); factor <= clamped(Math.ceil(largest / LEAST)); factor++) {
-    const error = factor ** 2 * trellis.quantize(columns, scale * factor);
-    if (error < least) [best, least] = [factor, error];
+    const { state, error } = bestPath(columns, scale * factor);
+    if (factor ** 2 * error >= least) continue;
+    [best, least] = [factor, factor ** 2 * error];
+    tracePath(state, indices);
   }
   return best;
 }

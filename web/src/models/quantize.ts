@@ -126,7 +126,7 @@ const LEAST = 16;
 async function planOf(
   folder: ModelFolder,
   settings: Settings,
-  { tables, matrices }: Forms,
+  forms: Forms,
   pools: boolean,
   signal: SignalLike | undefined,
 ): Promise<Plan> {
@@ -147,12 +147,11 @@ async function planOf(
     const isMatrix = shape.length === 2 && bare.endsWith('.weight') && shape.every((extent) => extent >= LEAST);
     const table = parameter?.startsWith('embeddings.') === true && parameter !== 'embeddings.projection.weight';
     const isInLayers = parameter !== undefined && /^(layers\.|embeddings\.projection\.)/.test(parameter);
-    const small = tables === 'int4' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
-    const option = parameter === WORD_TABLE ? { tables } : isInLayers ? { matrices } : { heads: 'int8' as const };
-    const [[key, rounded]] = Object.entries(option) as [[string, IntForm]];
-    const form: Form = !isUsed ? 'none' : !isMatrix ? small : rounded;
+    const small = forms.tables === 'int4' && parameter !== undefined && dtype === 'F32' ? 'bf16' : 'copy';
+    const option = parameter === WORD_TABLE ? 'tables' : isInLayers ? 'matrices' : null;
+    const form: Form = !isUsed ? 'none' : !isMatrix ? small : option ? forms[option] : 'int8';
     if (form === 'int4' && shape[1]! % 2 !== 0)
-      throw invalidFile(tensor, `an even width for ${key}: 'int4'`, `${shape[1]}`);
+      throw invalidFile(tensor, `an even width for ${option}: 'int4'`, `${shape[1]}`);
     if (form !== 'none') readableDtype(dtype, tensor);
     return { entry, form, table, kept: null };
   });
