@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Evaluates fine-tuning of heed's model: glosses of nouns that it was not trained on, by the kind of thing that they define, learned from 8 and 50 examples
-// of each of 7 labels. Prints the accuracy on 29 other glosses of each label, the mean and standard deviation of five seeds, each of which draws its own examples.
+// of each of 7 labels. Prints the accuracy on 29 other glosses of each label, the mean and standard deviation of five seeds, each of which draws its own examples, and how far a method
+// is ahead of the linear head on the same draws: the mean of the differences, its standard error, and all of them.
 //
 //   node tools/model/classification.mjs [--data build/model] [--seeds 5] [--counts 8,50] [--methods tfidf,head,lora,full,contrastive]
 //
@@ -54,7 +55,7 @@ function draw(count, seed) {
 const targets = ['query', 'key', 'value', 'attention.output.dense', 'intermediate.dense', 'output.dense'];
 const lora = { rank: 8, alpha: 16, targets };
 
-/** How each method teaches a model. The learning rates and epochs given here were chosen on the first two draws of 8 examples per label. */
+/** How each method teaches a model. web/model/README.md says how the learning rates and epochs were chosen. */
 const methods = {
   head: { trainable: false, teach: (heed, model, train, seed) => heed.trainClassifier(model, train, { seed }) },
   lora: {
@@ -97,18 +98,32 @@ async function accuracies(name, splits, heed) {
   return results;
 }
 
+const meanOf = (values) => values.reduce((a, b) => a + b) / values.length;
+
+/** The standard deviation of a sample. */
+function deviationOf(values) {
+  const mean = meanOf(values);
+  return Math.sqrt(values.reduce((sum, one) => sum + (one - mean) ** 2, 0) / Math.max(1, values.length - 1));
+}
+
 const heed = await load();
 for (const count of options.counts.split(',').map(Number)) {
   const splits = Array.from({ length: Number(options.seeds) }, (_, i) => draw(count, i + 1));
+  let head = null;
   for (const name of options.methods.split(',')) {
     const start = process.cpuUsage();
-    const found = await accuracies(name, splits, heed);
+    const found = (await accuracies(name, splits, heed)).map((accuracy) => 100 * accuracy);
     const { user, system } = process.cpuUsage(start);
-    const mean = found.reduce((a, b) => a + b) / found.length;
-    const spread = Math.sqrt(found.reduce((sum, one) => sum + (one - mean) ** 2, 0) / Math.max(1, found.length - 1));
-    const shown = [mean, spread].map((part) => (100 * part).toFixed(1));
     const seconds = ((user + system) / 1e6 / found.length).toFixed(1);
+    const shown = [meanOf(found), deviationOf(found)].map((part) => part.toFixed(1));
     console.log(`${count} per label, ${name}: ${shown[0]} ± ${shown[1]} % (${seconds} s of CPU time per run)`);
+    if (name === 'head') head = found;
+    else if (head) {
+      const ahead = found.map((accuracy, i) => accuracy - head[i]);
+      const error = deviationOf(ahead) / Math.sqrt(ahead.length);
+      const each = ahead.map((one) => one.toFixed(1)).join(', ');
+      console.log(`  ahead of head by ${meanOf(ahead).toFixed(2)} ± ${error.toFixed(2)}: ${each}`);
+    }
   }
 }
 heed.dispose();

@@ -30,6 +30,7 @@ export type {
   InfoNCEOptions,
   Losses,
   PoissonOptions,
+  SupervisedContrastiveOptions,
   TripletOptions,
 } from './losses.js';
 export type { Module, Sequential, SequentialOptions, SequentialPart } from './module.js';
