@@ -7,6 +7,9 @@ import { makeBatch, median, race, SHAPES, speedup } from './harness.mjs';
 /** heed's precision -> the graphs of onnxruntime-web that it is compared with. */
 const GRAPHS = { fp32: ['model', 'model_fused'], q8: ['model_quantized', 'model_quantized_fused'] };
 
+/** Milliseconds between the turns of libraries with threads: onnxruntime's spin for some milliseconds after a call. */
+const PAUSE = 20;
+
 /**
  * @param {object} options
  * @param {any} options.heed the imported package
@@ -38,7 +41,11 @@ export async function engineLatency({ heed, ort, ortFiles, read, threads, second
       contestants.push(await onnxContestant({ ort, name, graph: await read(`onnx/${name}.onnx`) }));
     const cells = [];
     for (const shape of chosen) {
-      const [ours, ...peers] = await race(contestants, makeBatch(shape), { seconds, warmup });
+      const [ours, ...peers] = await race(contestants, makeBatch(shape), {
+        seconds,
+        warmup,
+        pause: threads > 1 ? PAUSE : 0,
+      });
       const fastest = peers.reduce((a, b) => (median(a.ms) <= median(b.ms) ? a : b));
       const cell = { shape, ms: median(ours.ms), speedup: speedup(ours, fastest) };
       log(

@@ -75,12 +75,14 @@ function clockTick() {
  * @param {number} [options.warmup] seconds for which each contestant runs first; at least three calls
  * @param {() => number | Promise<number>} [options.clock] what is measured, in milliseconds; the time of day by default
  * @param {number} [options.tick] the resolution of `clock`
+ * @param {number} [options.pause] milliseconds to wait before each turn. Libraries with threads need it: after a call, threads spin for a while before they
+ *   sleep, on the cores that the next contestant's threads need
  * @returns {Promise<Timing[]>} milliseconds per call
  */
 export async function race(
   contestants,
   batch,
-  { seconds = 8, minRounds = 7, warmup = 0, clock = timeOfDay, tick = clockTick() } = {},
+  { seconds = 8, minRounds = 7, warmup = 0, clock = timeOfDay, tick = clockTick(), pause = 0 } = {},
 ) {
   const timings = contestants.map(({ name }) => ({ name, ms: [] }));
   let fastest = Number.POSITIVE_INFINITY;
@@ -96,6 +98,7 @@ export async function race(
   for (let round = 0; round < minRounds || timeOfDay() - start < seconds * 1000; round++) {
     for (let k = 0; k < contestants.length; k++) {
       const at = (k + round) % contestants.length;
+      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
       const before = await clock();
       for (let i = 0; i < calls; i++) await contestants[at].run(batch);
       timings[at].ms.push(((await clock()) - before) / calls);

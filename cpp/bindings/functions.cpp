@@ -5,6 +5,7 @@
 
 #include "convert.h"
 #include "core/check.h"
+#include "gemm/tile.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "ops/softmax.h"
@@ -151,6 +152,13 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
+/// Without effect in builds with relaxed SIMD, where row blocks are tall in every engine.
+void useTallRowBlocks() {
+#if !defined(HEED_RELAXED_SIMD)
+  block_rows = kBlockRows;
+#endif
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_functions) {
@@ -165,6 +173,7 @@ EMSCRIPTEN_BINDINGS(heed_functions) {
   emscripten::function("relativeBias", &relativeBiasOf);
   emscripten::function("compiler", &compiler);
   emscripten::function("memoryBytes", &memoryBytes);
+  emscripten::function("useTallRowBlocks", &useTallRowBlocks);
 }
 
 }  // namespace heed::bindings

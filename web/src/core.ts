@@ -271,6 +271,9 @@ export interface Core {
   /** Prepares for thread i, in place of the one that there was. Returns the address of its stack. */
   addThread?(i: number): number;
 
+  /** The SIMD128 builds then multiply 6 rows at a time instead of 5, which gives the same bits and is faster in JavaScriptCore. To be called before anything else. */
+  useTallRowBlocks(): void;
+
   /** Compiler and version of the module. */
   compiler(): string;
   /** Size of the WebAssembly memory, in bytes. */

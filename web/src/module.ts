@@ -1,6 +1,6 @@
 /** Chooses a build of the WebAssembly module, loads and instantiates it. Nothing else imports the generated glue. */
 import createModule from 'heed-glue';
-import { simd } from 'wasm-feature-detect';
+import { gc, simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
@@ -41,20 +41,22 @@ const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari
 const RELAXED =
   '\0asm\x01\0\0\0\x01\x06\x01`\x01{\x01{\x03\x02\x01\0\x0a\x27\x01\x25\0 \0 \0 \0\xfd\x85\x02 \0 \0\xfd\x86\x02 \0 \0\xfd\x8b\x02 \0\xfd\x92\x02 \0 \0\xfd\x93\x02\x0b';
 
+const hasRelaxed = () => WebAssembly.validate(Uint8Array.from(RELAXED, (byte) => byte.charCodeAt(0)));
+
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
   const hasWasm = typeof WebAssembly === 'object';
   const hasSimd = hasWasm && (await simd());
-  const hasRelaxed = hasWasm && WebAssembly.validate(Uint8Array.from(RELAXED, (byte) => byte.charCodeAt(0)));
   if (!hasSimd) throw invalid('load', ENGINES, `one without WebAssembly${hasWasm ? ' SIMD' : ''}`, 'UNSUPPORTED');
-  if (asked === 'relaxed-simd' && !hasRelaxed) {
+  const isRelaxed = hasRelaxed();
+  if (asked === 'relaxed-simd' && !isRelaxed) {
     const expected = "'auto' or 'simd128' in an engine without relaxed SIMD";
     throw invalid('load.build', expected, "'relaxed-simd'", 'UNSUPPORTED');
   }
   if (asked !== 'auto') return { build: asked, reason: 'asked for' };
   return {
-    build: hasRelaxed ? 'relaxed-simd' : 'simd128',
-    reason: `the engine has ${hasRelaxed ? '' : 'no '}relaxed SIMD`,
+    build: isRelaxed ? 'relaxed-simd' : 'simd128',
+    reason: `the engine has ${isRelaxed ? '' : 'no '}relaxed SIMD`,
   };
 }
 
@@ -81,6 +83,8 @@ export async function instantiate(
   const core = await start(module, (imports) => {
     if (imported) imports[imported.module]![imported.name] = memory!;
   });
+  // JavaScriptCore has garbage collection in WebAssembly and no relaxed SIMD. V8 has had relaxed SIMD for longer; besides, only Firefox 120 to 144 is such an engine.
+  if (!hasRelaxed() && (await gc())) core.useTallRowBlocks();
   const threads = alone === null ? await Threads.start(core, module, memory!, wanted) : null;
   keepStack(core, threads);
   instances.set(core, { module, threads, alone: { count: 1, reason: alone ?? '' } });

@@ -13,7 +13,7 @@ struct RowBlocks {
   Index rows;
   Index count;
 
-  explicit RowBlocks(Index t) : rows(t), count((t + kBlockRows - 1) / kBlockRows) {}
+  explicit RowBlocks(Index t) : rows(t), count((t + block_rows - 1) / block_rows) {}
   /// First row of block i; block `count` begins at T.
   Index begin(Index i) const { return evenPart(rows, count, i); }
   Index height(Index i) const { return begin(i + 1) - begin(i); }

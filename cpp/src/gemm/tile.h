@@ -13,7 +13,7 @@
 /// - k-step: the consecutive values of k that the inner loop takes at once: 1 in fp32, 4 or 8 in int8.
 /// - Word: 4 bytes of a row of A: one float, four bytes or two 16-bit integers. A row contributes Step::kWords words to
 ///   a k-step: one, except for WideDotStep.
-/// - Row block: up to kBlockRows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
+/// - Row block: up to block_rows consecutive rows of A, interleaved, so that the loop advances one pointer. Words are
 ///   stored in step groups of Step::kGroup k-steps. In a block of R rows, word n of row r is at left[kGroup r + n]; the
 ///   next group starts kGroup R words later.
 /// - Column panel: 8 consecutive columns of B; the last panel is padded with zeros. For each k-step in turn it contains
@@ -26,12 +26,15 @@
 namespace heed {
 
 /// Rows of the tallest row block. WebAssembly has 16 registers, of which V8 reserves one: 6 x 8 sums, half a k-step of
-/// a panel and a broadcast word fill 15. Without fused multiply-add each product needs a register of its own; one row
-/// fewer is then faster: 49 instead of 29 GFLOP/s.
-#if defined(HEED_RELAXED_SIMD)
+/// a panel and a broadcast word fill 15.
 inline constexpr int kBlockRows = 6;
+#if defined(HEED_RELAXED_SIMD)
+inline constexpr Index block_rows = kBlockRows;
 #else
-inline constexpr int kBlockRows = 5;
+/// Rows that row blocks have at most: 5 or 6. Without fused multiply-add each product needs a register of its own, and
+/// 5 rows are faster in V8 (49 instead of 29 GFLOP/s); JavaScriptCore uses all registers, and 6 are faster there. Not to
+/// be changed while something is computed.
+inline Index block_rows = 5;
 #endif
 
 /// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with

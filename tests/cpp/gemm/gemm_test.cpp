@@ -126,6 +126,24 @@ TEST(Matmul, GivesARowTheSameBitsWhereverItStands) {
   }
 }
 
+#if !defined(HEED_RELAXED_SIMD)
+TEST(Matmul, GivesTheSameBitsInTallRowBlocks) {
+  Context context;
+  const Index usual = block_rows;
+  for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
+    for (const Case& c : kCases) {
+      Operands o(c), tall(c);
+      const auto weight = o.weight(precision);
+      matmul(o.left(), *weight, {}, o.result(), context);
+      block_rows = kBlockRows;
+      matmul(tall.left(), *weight, {}, tall.result(), context);
+      block_rows = usual;
+      EXPECT_EQ(o.out, tall.out) << describe(c);
+    }
+  }
+}
+#endif
+
 TEST(Matmul, ReachesEveryRowOfLargeOperands) {
   // Row counts whose product with the number of blocks is beyond 32 bits.
   for (const Index rows : {Index{1} << 19, Index{600'000}, Index{1} << 20}) {
