@@ -26,12 +26,13 @@ std::vector<uint32_t> product(const std::vector<uint32_t>& left, const std::vect
                               std::vector<Range> k) {
   std::vector<uint32_t> sums;
   const Range columns = {0, 8};
-  multiplyRowBlock<Step>(2, left.data(), {panel.data(), static_cast<Index>(panel.size())},
-                         std::span<const Range>(k), std::span(&columns, 1), Kept{&sums});
+  multiplyRowBlock<Step>(2, left.data(), {panel.data(), static_cast<Index>(panel.size())}, std::span<const Range>(k),
+                         std::span(&columns, 1), Kept{&sums});
   return sums;
 }
 
-/// `word` and `value` vary the operands of a step's type. A product over two ranges of k is the product over one whose panel lacks the steps between them.
+/// `word` and `value` vary the operands of a step's type. A product over two ranges of k is the product over one whose
+/// panel lacks the steps between them.
 template <class Step>
 void expectRangesSkipSteps(uint32_t word, std::byte value) {
   constexpr Index kRun = 4, kSkipped = 4;  // whole groups of steps

@@ -1,11 +1,31 @@
 /** Checkpoints of the newer families in their published form, with the widths of the real ones. */
+import { readFileSync } from 'node:fs';
 import { load } from 'heed';
 import { describe, expect, test } from 'vitest';
 import { filesOf, PUBLISHED, shapesOf } from './published.js';
+import { PUBLISHED_IMAGES } from './published-images.js';
 
 const sum = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);
 const countOf = (shapes: Record<string, number[]>) =>
-  sum(Object.values(shapes).map((shape) => shape.reduce((a, b) => a * b)));
+  sum(Object.values(shapes).map((shape) => shape.reduce((a, b) => a * b, 1)));
+
+test('docs/checkpoints.md lists them all, with their parameters', () => {
+  const page = readFileSync(new URL('../../../docs/checkpoints.md', import.meta.url), 'utf8');
+  const all = [
+    ...Object.entries(PUBLISHED).map(([name, model]) => [name, model.config.model_type, countOf(shapesOf(model))]),
+    ...Object.entries(PUBLISHED_IMAGES).map(([name, model]) => [
+      name,
+      model.config.model_type,
+      countOf(model.shapes(model)),
+    ]),
+  ] as [string, string, number][];
+  const rows = [...page.matchAll(/^\| (\S+) \| `(\S+)` \| ([\d,]+) \|/gm)].map(([, name, type, count]) => [
+    name,
+    type,
+    Number(count!.replaceAll(',', '')),
+  ]);
+  expect(rows).toEqual(all);
+});
 
 describe.each(Object.entries(PUBLISHED))('%s', (_, model) => {
   test('has the published number of parameters', () => {
