@@ -123,8 +123,8 @@ namespace {
 /// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
 struct ProjectedPositions {
   Index first = 0, count = 0;
-  uint64_t writes = 0;  // Parameter::writes() when they were computed
-  std::vector<float> key, query;  // (count, E)
+  uint64_t writes = 0;        // Parameter::writes() when they were computed
+  std::vector<float> values;  // (2 count, H Dk)
 
   bool has(Index begin, Index end) const {
     return writes == Parameter::writes() && first <= begin && end <= first + count;
@@ -168,7 +168,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   if (config.positions == Positions::kDisentangled) {
     allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
     if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
-    positions_->layers.resize(static_cast<size_t>(config.num_layers));
+    positions_->layers = std::vector<ProjectedPositions>(static_cast<size_t>(config.num_layers));
     const Index buckets = config.relative_buckets;
     for (Index distance = 1 - config.max_positions; distance < config.max_positions; ++distance) {
       const Index bucket =
@@ -244,24 +244,27 @@ DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context&
     // Only the rows that have occurred: for short texts, projecting all of them would take longer than the texts.
     const Index count = end - first;
     kept.count = 0;
-    allocate("positions", {count, width}, kept.key);
-    allocate("positions", {count, width}, kept.query);
+    allocate("positions", {2 * count, width}, kept.values);
     const Arena::Scope scope(context.arena);
     MatrixView table = context.arena.matrix(count, config_.embed_dim);
     table = view(static_cast<const float*>(positions_->relative_table.data()) + first * config_.embed_dim, count,
                  config_.embed_dim);
     if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
     const MultiHeadAttention& attention = layer(i).selfAttention();
-    attention.keyProjection().forward(readOnly(table), view(kept.key.data(), count, width), context);
-    attention.queryProjection().forward(readOnly(table), view(kept.query.data(), count, width), context);
+    attention.keyProjection().forward(readOnly(table), view(kept.values.data(), count, width), context);
+    attention.queryProjection().forward(readOnly(table), view(kept.values.data() + count * width, count, width),
+                                        context);
     kept.first = first;
     kept.count = count;
     kept.writes = Parameter::writes();
   }
   auto* rows = context.arena.take<Index>(2 * length - 1);
   std::transform(of_distances.begin(), of_distances.end(), rows, [&](Index row) { return row - kept.first; });
-  const auto projected = [&](const std::vector<float>& values) { return view(values.data(), kept.count, width); };
-  return {.key = projected(kept.key), .query = projected(kept.query), .max_distance = length - 1, .rows = rows};
+  const float* key = kept.values.data();
+  return {.key = view(key, kept.count, width),
+          .query = view(key + kept.count * width, kept.count, width),
+          .max_distance = length - 1,
+          .rows = rows};
 }
 
 const Rotary* EncoderModel::rotary(Index i) const {

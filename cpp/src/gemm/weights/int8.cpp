@@ -1,7 +1,6 @@
 #include "gemm/weights/int8.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -293,23 +292,19 @@ Int8Weight::Int8Weight(Index out, Index in, bool full_range)
 }
 
 void Int8Weight::write(Index first, Index count, const float* rows) {
-  std::vector<signed char> padded(static_cast<size_t>(8 * depth()));  // with zeros
-  std::array<float, 8> scales;
-  for (Index next; count > 0; first += next, count -= next) {
-    next = std::min<Index>(count, 8 - first % 8);
-    for (Index r = 0; r < next; ++r, rows += in())
-      scales[static_cast<size_t>(r)] = quantizeWeightRow(rows, in(), full_range_, padded.data() + r * depth());
-    store(first, next, padded.data(), scales.data());
+  std::vector<signed char> padded(static_cast<size_t>(depth()));  // with zeros
+  for (Index r = first; r < first + count; ++r, rows += in()) {
+    const float scale = quantizeWeightRow(rows, in(), full_range_, padded.data());
+    store(r, 1, padded.data(), &scale);
   }
 }
 
 void Int8Weight::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
   if (in() == depth()) return store(first, count, rows, scales);
-  std::vector<signed char> padded(static_cast<size_t>(8 * depth()));  // with zeros
-  for (Index next; count > 0; first += next, count -= next, scales += next) {
-    next = std::min<Index>(count, 8 - first % 8);
-    for (Index r = 0; r < next; ++r, rows += in()) std::copy_n(rows, in(), padded.data() + r * depth());
-    store(first, next, padded.data(), scales);
+  std::vector<signed char> padded(static_cast<size_t>(depth()));  // with zeros
+  for (Index r = first; r < first + count; ++r, rows += in()) {
+    std::copy_n(rows, in(), padded.begin());
+    store(r, 1, padded.data(), scales++);
   }
 }
 
