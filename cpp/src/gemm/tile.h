@@ -32,8 +32,8 @@ inline constexpr int kBlockRows = 6;
 inline constexpr Index block_rows = kBlockRows;
 #else
 /// Rows that row blocks have at most: 5 or 6. Without fused multiply-add each product needs a register of its own, and
-/// 5 rows are faster in V8 (49 instead of 29 GFLOP/s); JavaScriptCore uses all registers, and 6 are faster there. Not to
-/// be changed while something is computed.
+/// 5 rows are faster in V8 (49 instead of 29 GFLOP/s); JavaScriptCore uses all registers, and 6 are faster there. Not
+/// to be changed while something is computed.
 inline Index block_rows = 5;
 #endif
 

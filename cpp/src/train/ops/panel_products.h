@@ -20,8 +20,8 @@ Panels packPanels(const Float32Weight& b, Arena& arena);
 void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
                       uint32_t* words);
 
-/// out (N, M) = A B, or out += A B, for A (N, K). Sums run over k in ascending order, in chains of kChain that are added
-/// to `out` one after the other.
+/// out (N, M) = A B, or out += A B, for A (N, K). Sums run over k in ascending order, in chains of kChain that are
+/// added to `out` one after the other.
 void multiply(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context);
 
 /// The same with A^T for A (K, N), and the rows [first, first + K) of B: out += A^T B.
