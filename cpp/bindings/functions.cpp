@@ -152,12 +152,7 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
-/// Without effect in builds with relaxed SIMD, where row blocks are tall in every engine.
-void useTallRowBlocks() {
-#if !defined(HEED_RELAXED_SIMD)
-  block_rows = kBlockRows;
-#endif
-}
+void useTallRowBlocks() { block_rows = kBlockRows; }
 
 }  // namespace
 

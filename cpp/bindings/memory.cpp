@@ -11,7 +11,7 @@ extern "C" void emscripten_notify_memory_growth(size_t memory);
 namespace heed::bindings {
 namespace {
 
-constexpr size_t kPage = 65536, kMostReserve = (4 << 20) / kPage;
+constexpr size_t kPage = 65536, kMostReserve = (2 << 20) / kPage;
 
 size_t known_pages = 0;  // of the glue's views
 thread_local bool is_main = true;
@@ -31,7 +31,7 @@ void enterThread() { is_main = false; }
 
 }  // namespace heed::bindings
 
-/// Called by sbrk(), which needs `bytes` bytes in all. Grows by a fifth at least, as Emscripten does, but by 4 MB at
+/// Called by sbrk(), which needs `bytes` bytes in all. Grows by a fifth at least, as Emscripten does, but by 2 MB at
 /// most where that is enough: memory never shrinks.
 extern "C" int emscripten_resize_heap(size_t bytes) {
   using namespace heed::bindings;

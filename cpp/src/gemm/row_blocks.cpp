@@ -4,6 +4,12 @@
 
 namespace heed {
 
+#if defined(HEED_RELAXED_SIMD)
+Index block_rows = kBlockRows;
+#else
+Index block_rows = 5;
+#endif
+
 namespace {
 
 /// Four rows at once, by transposing.

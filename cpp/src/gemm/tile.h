@@ -28,14 +28,11 @@ namespace heed {
 /// Rows of the tallest row block. WebAssembly has 16 registers, of which V8 reserves one: 6 x 8 sums, half a k-step of
 /// a panel and a broadcast word fill 15.
 inline constexpr int kBlockRows = 6;
-#if defined(HEED_RELAXED_SIMD)
-inline constexpr Index block_rows = kBlockRows;
-#else
-/// Rows that row blocks have at most: 5 or 6. Without fused multiply-add each product needs a register of its own, and
-/// 5 rows are faster in V8 (49 instead of 29 GFLOP/s); JavaScriptCore uses all registers, and 6 are faster there. Not
-/// to be changed while something is computed.
-inline Index block_rows = 5;
-#endif
+
+/// Rows that row blocks have at most: kBlockRows, or 5. Without fused multiply-add each product needs a register of its
+/// own, and 5 rows are faster in V8 (49 instead of 29 GFLOP/s): the default of the SIMD128 build. JavaScriptCore uses
+/// all registers, and 6 are faster there. Not to be changed while something is computed.
+extern Index block_rows;
 
 /// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with
 /// these to four sums.

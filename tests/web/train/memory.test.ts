@@ -110,10 +110,10 @@ describe('memory', () => {
   // keeps 10 vectors per layer, 31.5 MB, which the backward pass frees while it makes 9.5 MB of gradients; with `recompute`, it keeps one per layer, and one layer is computed again.
   // While a layer runs, it takes about 12 vectors more.
   it.each([
-    { mode: 'all weights', lora: false, recompute: false, most: 83 },
-    { mode: 'all weights with recompute', lora: false, recompute: true, most: 66 },
-    { mode: 'low-rank updates', lora: true, recompute: false, most: 54 },
-    { mode: 'low-rank updates with recompute', lora: true, recompute: true, most: 41 },
+    { mode: 'all weights', lora: false, recompute: false, most: 87 },
+    { mode: 'all weights with recompute', lora: false, recompute: true, most: 73 },
+    { mode: 'low-rank updates', lora: true, recompute: false, most: 56 },
+    { mode: 'low-rank updates with recompute', lora: true, recompute: true, most: 40 },
   ])('of two steps on $mode of an encoder is at most $most MB', async ({ lora, recompute, most }) => {
     using heed = await own();
     const files = bertFiles({ width: 256, inner: 1024, heads: 8, layers: 3, vocab: 2000, positions: 64 });
