@@ -116,10 +116,6 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .precision = c.precision};
 }
 
-}  // namespace
-
-namespace {
-
 /// PK and PQ of a layer, see DisentangledPositions, for rows [first, first + count) of the table.
 struct ProjectedPositions {
   Index first = 0, count = 0;
