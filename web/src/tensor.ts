@@ -238,7 +238,8 @@ export function read<Data extends TensorData | Int32Array>(
 const typedArrayName = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!
   .get!;
 
-function kindOf(data: unknown): string | undefined {
+/** The name of a typed array's class; undefined for other values. */
+export function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 
