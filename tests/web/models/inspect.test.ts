@@ -60,7 +60,9 @@ test('tells the sizes of a folder from the start of its files', async () => {
     missing: ['modules.json: the mean is used, and vectors are not normalized'],
   });
   const total = Object.values(large).reduce((sum, file) => sum + bytesOf(file), 0);
-  expect(found.download).toEqual({ fp32: total, q8: total });
+  const quantized = await heed.quantize(large);
+  expect(found.download).toEqual({ fp32: total, q8: quantized.report.bytesAfter });
+  expect((await heed.inspect(quantized.files)).download).toEqual({ fp32: found.download.q8, q8: found.download.q8 });
   expect(found.files.map(({ path }) => path).sort()).toEqual(Object.keys(large).sort());
   using model = await heed.fromPretrained(large);
   expect(found.parameterCount).toBe(model.config.parameterCount);
