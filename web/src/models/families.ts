@@ -292,6 +292,9 @@ const FAMILIES: Record<string, Family> = {
 /** Families that encode images. Their descriptions are loaded when they are used. */
 const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers'] as const;
 
+/** The families that encode texts only, as `model_type` names them. */
+export const textFamilies: readonly string[] = Object.keys(FAMILIES);
+
 export interface FamilyConfig {
   type: string;
   family: Family;
