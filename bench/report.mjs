@@ -1,5 +1,6 @@
 /** Turns what was measured into bench/RESULTS.md: tables, and a chart that GitHub draws from its text. */
 
+import { marked } from '../tools/figures.mjs';
 import { median, speedup } from './harness.mjs';
 import { pageLoadReport } from './page-load.mjs';
 import { pageReport } from './page-responsiveness.mjs';
@@ -136,17 +137,11 @@ library; in Chromium, its WebAssembly build.`,
       `heed starts ${ratios.fp32.toFixed(1)} times as fast in fp32 and ${ratios.int8.toFixed(1)} times as fast in int8.`,
     );
   }
-  if (results.bytes) {
-    const kb = (n) => Math.round(n / 1024).toString();
-    parts.push(
-      '## Download size',
-      'JavaScript and WebAssembly that a page downloads for one encoder, without the model.',
-      table(
-        ['', 'KB', 'KB brotli'],
-        results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)]),
-      ),
-    );
-  }
+  parts.push(
+    '## Download size',
+    'JavaScript and WebAssembly that a page downloads for one encoder, without the model, compressed with Brotli, in KB of 1000 bytes. heed and transformers.js include their tokenizers.',
+    marked('downloads'),
+  );
   if (results.training) parts.push(trainingReport(results.training));
   if (results.page) parts.push(pageReport(results.page));
   if (results.load) parts.push(pageLoadReport(results.load));

@@ -16,7 +16,6 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { shippedBytes } from './bytes.mjs';
 import { ENGINE_NAMES, measureEngines } from './engines.mjs';
 import { median } from './harness.mjs';
 import { report } from './report.mjs';
@@ -132,7 +131,7 @@ if (partsIn('chromium').length > 0) {
 if (wanted.has('start')) {
   console.log('cold starts');
   await save('start', coldStarts(existsSync(node24) ? node24 : process.execPath));
-  await save('bytes', await shippedBytes());
+  run(process.execPath, [here('../demo/peers.mjs')]);
 }
 if (wanted.has('training')) {
   console.log('training');

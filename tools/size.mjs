@@ -80,6 +80,7 @@ export function measureSizes() {
     'heed/train: API and glue, brotli': trainApi,
     'heed/train: wasm + API + glue, brotli': trainWasm + trainApi,
     'heed/train: loaded when used (fine-tuning, inspect, quantize), brotli': lateTrainApi,
+    'heed/draw, brotli': brotli(join(dist, 'draw.js')),
     'unpacked without the model': sum(shipped.map(({ file }) => fs.statSync(file).size)),
   };
 }
