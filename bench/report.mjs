@@ -34,7 +34,7 @@ function speedupTable({ latency }) {
     ['q8', true],
   ]) {
     for (const build of ['relaxed-simd', 'simd128']) {
-      for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'onnxruntime-node', 'heed fp32']) {
+      for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'jax-js', 'onnxruntime-node', 'heed fp32']) {
         const cells = latency.map(({ timings }) => {
           const mine = ours(timings, dtype, build);
           const candidates = timings.filter((t) =>

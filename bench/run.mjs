@@ -7,7 +7,7 @@
  *     node bench/run.mjs --only families   DeBERTa's and EmbeddingGemma's shapes, in Node 24 and in Chromium
  *     node bench/run.mjs --only engines [--engines node22,node24,node26,chromium,firefox,webkit] [--threads 1,2] [--shapes 1x16,1x128,8x128,1x512] [--note 'a busy machine']
  *
- * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx, which makes
+ * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx (`npm run bench` installs them on Debian), which makes
  * the other libraries' graphs.
  */
 
