@@ -106,8 +106,13 @@ function speedTable(engines, results) {
       '',
       rangeOf([ratio]),
     ]);
-  const [, fp32, int8] = results.match(/heed starts ([\d.]+) times as fast in fp32 and ([\d.]+) times as fast in int8/);
-  rows.push(['onnxruntime-web: first vector in a new process', 'Node 24', ...[fp32, int8].map((n) => rangeOf([n]))]);
+  const starts = results.match(/heed starts ([\d.]+) times as fast in fp32 and ([\d.]+) times as fast in int8/);
+  if (starts)
+    rows.push([
+      'onnxruntime-web: first vector in a new process',
+      'Node 24',
+      ...starts.slice(1).map((ratio) => rangeOf([Number(ratio)])),
+    ]);
   return table(['compared with', 'in', 'fp32', 'int8'], rows);
 }
 
@@ -140,6 +145,15 @@ const peer = (name) =>
 const download = () =>
   recorded('sizes', 'wasm + API + glue, brotli') + recorded('sizes', '@huggingface/tokenizers on top, brotli');
 
+/** A row of the table of the demo's loading times in bench/RESULTS.md: seconds until a page is usable, and KB until then. */
+function demoLoad(page) {
+  const [, seconds, kb] =
+    read('bench/RESULTS.md').match(new RegExp(`^\\| ${page} \\|[^|]*\\| ([\\d.]+) \\| ([^|]*) \\|`, 'm')) ?? [];
+  if (!seconds)
+    throw new PlainError(`bench/RESULTS.md has no loading time of '${page}'; \`npm run bench\` measures it`);
+  return { seconds: `${seconds} s`, kb: `${kb} KB` };
+}
+
 /** The figures by name; each function returns the text between the comments. */
 const kFigures = {
   download: () => kilobytes(download()),
@@ -153,6 +167,9 @@ const kFigures = {
       rows.map(({ name, brotli }) => [name, kilobytes(brotli).replace(' KB', '')]),
     )}\n`;
   },
+  'demo-first-page': () => demoLoad('By hand').kb,
+  'demo-by-hand': () => demoLoad('By hand').seconds,
+  'demo-your-text': () => demoLoad('Your text').seconds,
   model: () => megabytes(sum(modelFiles().map((file) => fs.statSync(file).size))),
   'model-parameters': () => `${(parameterCount() / 1e6).toFixed(1)} M`,
   speed: () => `\n${speedTable(engineRatios(read('bench/ENGINES.md')), read('bench/RESULTS.md'))}\n`,
