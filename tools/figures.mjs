@@ -157,7 +157,7 @@ function demoLoad(page) {
 /** The figures by name; each function returns the text between the comments. */
 const kFigures = {
   download: () => kilobytes(download()),
-  'download-draw': () => kilobytes(recorded('sizes', 'heed/draw, brotli')),
+  'download-draw': () => kilobytes(recorded('sizes', 'heed/draw on top, brotli')),
   'download-transformers': () => kilobytes(peer('transformers.js').brotli),
   downloads: () => {
     const { libraries } = JSON.parse(read('demo/src/pages/speed/peers.json'));
