@@ -159,4 +159,4 @@ if (wanted.has('engines')) {
 if (wanted.size === 0) process.exit(0);
 await save('date', new Date().toISOString().slice(0, 10));
 await writeFile(here('RESULTS.md'), report(results));
-console.log('wrote bench/RESULTS.md');
+console.log('wrote bench/RESULTS.md; `npm run record` writes its figures into the documents');

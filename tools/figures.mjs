@@ -142,8 +142,7 @@ const recorded = (kind, name) => {
 };
 const peer = (name) =>
   JSON.parse(read('demo/src/pages/speed/peers.json')).libraries.find((each) => each.name.startsWith(name));
-const download = () =>
-  recorded('sizes', 'wasm + API + glue, brotli') + recorded('sizes', '@huggingface/tokenizers on top, brotli');
+const download = () => recorded('sizes', 'wasm + API + glue + tokenizers, brotli');
 
 /** A row of the table of the demo's loading times in bench/RESULTS.md: seconds until a page is usable, and KB until then. */
 function demoLoad(page) {
@@ -187,9 +186,6 @@ const kFigures = {
 };
 
 const kMark = /(<!-- figure:([\w-]+) -->)(.*?)(<!-- \/figure -->)/gs;
-
-/** A figure with its comments, for documents that programs write. */
-export const marked = (name) => `<!-- figure:${name} -->${kFigures[name]()}<!-- /figure -->`;
 
 /**
  * A document with its figures written anew; where they differed, and where a figure has no source, one line each.

@@ -81,6 +81,7 @@ export function measureSizes() {
     'threads: wasm (the larger module) + script, brotli': largest(threadModules) + brotli(join(dist, 'thread.js')),
     'loaded when used (inspect, quantize), brotli': lateApi,
     '@huggingface/tokenizers on top, brotli': brotli(tokenizers[0].file),
+    'wasm + API + glue + tokenizers, brotli': wasm + api + brotli(tokenizers[0].file),
     'heed/train: wasm (the larger module), brotli': trainWasm,
     'heed/train: API and glue, brotli': trainApi,
     'heed/train: wasm + API + glue, brotli': trainWasm + trainApi,
