@@ -56,7 +56,7 @@ if (!fix) {
 }
 
 await runMain(async () => {
-  await setup();
+  await setup('lint');
   const failed = [];
   for (const [name, check] of Object.entries(kChecks)) {
     try {
