@@ -44,7 +44,9 @@ void RowSlice::write(Index first, Index count, const float* rows) {
 }
 
 void RowSlice::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  whole_.storage->writeInt8(first_ + first, count, rows, scales);
+  if (!whole_.plain) return whole_.storage->writeInt8(first_ + first, count, rows, scales);
+  float* to = whole_.plain + (first_ + first) * row_size_;
+  for (Index i = 0; i < count * row_size_; ++i) to[i] = scales[i / row_size_] * static_cast<float>(rows[i]);
 }
 
 void RowSlice::read(Index first, Index count, float* rows) const {
@@ -58,7 +60,9 @@ void RowSlice::read(Index first, Index count, float* rows) const {
 RowSlice::Place RowSlice::placeOf(const Parameter::Part& part) {
   if (part.plain) return {part.plain, 0};
   for (const RowSlice* slice : slices()) {
-    if (slice == part.storage) return {placeOf(slice->whole_).key, slice->first_};
+    if (slice != part.storage) continue;
+    const Place whole = placeOf(slice->whole_);
+    return {whole.key, whole.first + slice->first_};
   }
   return {part.storage, 0};
 }

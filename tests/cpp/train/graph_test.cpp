@@ -1,3 +1,4 @@
+#include "gemm/weights/float32.h"
 #include "gradients.h"
 #include "heed/train/losses.h"
 #include "heed/train/ops.h"
@@ -45,6 +46,29 @@ TEST(TrainGraph, LossesThatShareANodeAddUp) {
     backward(graph, swapped ? a : b);
     expectNear(gradientOf(gradients, "weight"), weight);
     expectNear(gradientOf(gradients, "bias"), bias);
+  }
+}
+
+TEST(RowSlice, KnowsItsPlaceInTheWhole) {
+  Float32Weight weight(9, 2);
+  std::vector<float> plain(18);
+  for (const Parameter::Part& whole : {Parameter::Part{9, nullptr, &weight}, Parameter::Part{9, plain.data()}}) {
+    train::RowSlice outer(whole, 2, 2);
+    train::RowSlice inner({6, nullptr, &outer}, 3, 2);
+    const Parameter::Part part{2, nullptr, &inner};
+    const void* key = whole.plain ? static_cast<const void*>(plain.data()) : &weight;
+    EXPECT_EQ(train::RowSlice::placeOf(part).key, key);
+    EXPECT_EQ(train::RowSlice::placeOf(part).first, 5);
+    const signed char rows[] = {4, -2, 3, 1};
+    const float scales[] = {0.5f, 2};
+    inner.writeInt8(0, 2, rows, scales);
+    float read[4], moved[4];
+    inner.read(0, 2, read);
+    outer.read(3, 2, moved);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(read[i], scales[i / 2] * static_cast<float>(rows[i]));
+      EXPECT_EQ(moved[i], read[i]);
+    }
   }
 }
 
