@@ -49,6 +49,43 @@ TEST(TrainGraph, LossesThatShareANodeAddUp) {
   }
 }
 
+// As in PyTorch, where a tensor that requires no gradient is no part of the graph, and none is accumulated for a tensor
+// that was frozen since.
+TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
+  const RowMajorMatrix x = randomMatrix(3, 5, 1), ones = RowMajorMatrix::Ones(3, 5);
+  for (unsigned choice = 0; choice < 64; ++choice) {
+    SCOPED_TRACE(choice);
+    const auto chosen = [choice](size_t parameter, unsigned time) {
+      return (choice >> (2 * time + parameter) & 1) == 1;
+    };
+    Linear layer({.in_features = 5, .out_features = 5});
+    LayerNorm norm({.normalized_shape = 5});
+    ParameterGradients of_layer(layer), of_norm(norm);
+    Context context;
+    Graph graph(context);
+    const auto require = [&](unsigned time) {
+      for (ParameterGradients* gradients : {&of_layer, &of_norm}) {
+        for (const size_t parameter : {0, 1}) gradients->setRequiresGradient(parameter, chosen(parameter, time));
+      }
+    };
+    for (ParameterGradients* gradients : {&of_layer, &of_norm}) graph.add(*gradients);
+    require(0);
+    const Variable y = layerNorm(graph, norm, linear(graph, layer, leaf(graph, x)));
+    require(1);  // what it was in between does not count
+    require(2);
+    Backward::run(graph, y, window(ones));
+    for (const size_t parameter : {0, 1}) {
+      const bool expected = chosen(parameter, 0) && chosen(parameter, 2);
+      EXPECT_EQ(of_layer.hasGradient(parameter), expected) << parameter;
+      EXPECT_EQ(of_norm.hasGradient(parameter), expected) << parameter;
+    }
+    // A new forward pass has what is required now.
+    graph.invalidate();
+    Backward::run(graph, linear(graph, layer, leaf(graph, x)), window(ones));
+    for (const size_t parameter : {0, 1}) EXPECT_EQ(of_layer.hasGradient(parameter), chosen(parameter, 2)) << parameter;
+  }
+}
+
 TEST(RowSlice, KnowsItsPlaceInTheWhole) {
   Float32Weight weight(9, 2);
   std::vector<float> plain(18);
