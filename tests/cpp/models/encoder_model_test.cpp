@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "heed/pooling.h"
+#include "support.h"
 
 namespace heed {
 namespace {
@@ -227,6 +229,8 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.head_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.embed_dim = c.num_heads = c.head_dim = 1 << 16, c.num_layers = 0; }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) {
@@ -244,6 +248,24 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
             ErrorCode::kOutOfMemory);
+}
+
+// A product of rows and width beyond 32 bits is refused, instead of memory for its lower half.
+TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
+  EncoderModelConfig config{};
+  config.vocab_size = config.num_heads = config.feed_forward_dim = 1;
+  config.embed_dim = 1 << 16;
+  config.num_layers = 0;
+  config.max_positions = 8;
+  config.positions = Positions::kRotary;
+  config.rotary_dim = config.head_dim = 2;
+  EncoderModel model(config);
+  EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
+  test::expectError(ErrorCode::kOutOfMemory,
+                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]",
+                    [&] { (void)model.hiddenStates(Sequences::ofLengths({65'536, 1})); });
+  test::expectError(ErrorCode::kOutOfMemory,
+                    "hidden states:", [&] { (void)model.hiddenStates(Sequences::ofLengths({1 << 24})); });
 }
 
 TEST(EncoderModel, RejectsTokensOutsideItsTables) {
