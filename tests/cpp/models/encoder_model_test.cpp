@@ -122,6 +122,48 @@ TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
   }
 }
 
+/// The hidden states of texts that are padded to one length, with a mask of the padding.
+RowMajorMatrix runPadded(EncoderModel& model, const std::vector<std::vector<int32_t>>& texts, Index length,
+                         Mask::Kind kind) {
+  std::vector<std::vector<int32_t>> padded = texts;
+  for (auto& text : padded) text.resize(static_cast<size_t>(length), 9);
+  const TokenBatch batch = batchOf(padded);
+  const auto size = static_cast<size_t>(batch.sequences.totalRows());
+  std::vector<uint8_t> allowed(size);
+  std::vector<float> added(size, -std::numeric_limits<float>::infinity());
+  for (size_t n = 0; n < texts.size(); ++n) {
+    const auto first = static_cast<Index>(n) * length, count = static_cast<Index>(texts[n].size());
+    std::fill_n(allowed.begin() + first, count, uint8_t{1});
+    std::fill_n(added.begin() + first, count, 0.0f);
+  }
+  const void* data = kind == Mask::Kind::kBoolean ? static_cast<const void*>(allowed.data()) : added.data();
+  const Mask mask{kind, data, {length, 0, 0, 1}};
+  Context context;
+  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
+  const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
+  model.embed(batch, rows, context);
+  for (Index i = 0; i < model.numLayers(); ++i)
+    model.runLayer(i, batch.sequences, {}, rows, nullptr, context, {&mask, 1});
+  model.applyFinalNorm(rows);
+  return hidden;
+}
+
+TEST(EncoderModel, MasksOfKeysHidePadding) {
+  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11}};
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 7);
+    for (const Mask::Kind kind : {Mask::Kind::kBoolean, Mask::Kind::kAdditive}) {
+      const Index length = 11;
+      const RowMajorMatrix padded = runPadded(model, texts, length, kind);
+      for (size_t n = 0; n < texts.size(); ++n) {
+        const RowMajorMatrix alone = run(model, batchOf({texts[n]}));
+        test::expectSame(padded.middleRows(static_cast<Index>(n) * length, alone.rows()), alone);
+      }
+    }
+  }
+}
+
 // What a model keeps between calls, as the projections of relative positions, must not show.
 TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
   const TokenBatch texts[] = {batchOf({{1, 2, 3, 4}}), batchOf({{5, 6, 7, 8, 9, 10, 11, 12, 13}, {4, 3}}),
