@@ -71,7 +71,7 @@ export {
   masks,
   type RelativeBiasOptions,
 } from './masks.js';
-export type { Loss } from './models/folder-loss.js';
+export type { VectorSimilarity } from './models/folder-loss.js';
 export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';

@@ -3,7 +3,7 @@ import create from 'heed-glue/inference';
 import type { Variant } from './module.js';
 import { nodeOptions, start } from './worker/start.js';
 
-// Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own.
+/** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const inference: Variant = {
   name: 'inference',
   create,

@@ -1,5 +1,4 @@
 /** Chooses a build of the WebAssembly module, loads and instantiates it. */
-import type { CreateModule } from 'heed-glue/inference';
 import { gc, simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
 import type { Count } from './cores.js';
@@ -21,14 +20,23 @@ export interface WasmModule {
 /** Where the WebAssembly module comes from: a URL or its string (in Node also a path), its bytes, a Response that carries them, or the compiled module. */
 export type WasmSource = string | UrlLike | ArrayBufferLike | ArrayBufferView | ResponseLike | WasmModule;
 
-/** The JavaScript that Emscripten generated for the builds of a variant. */
+/** @internal What the JavaScript that Emscripten generates exports: makes an instance of the module. */
+export type CreateModule = (options: {
+  instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void): Record<string, never>;
+  /** The memory of a build with threads. */
+  wasmMemory?: WebAssembly.Memory;
+  /** What the bindings throw. */
+  HeedError: typeof HeedError;
+}) => Promise<RawCore>;
+
+/** @internal The JavaScript that Emscripten generated for the builds of a variant. */
 export interface Glue {
   readonly create: CreateModule;
   /** That of its builds with threads; null: it has none. */
   readonly createThreaded: (() => Promise<CreateModule>) | null;
 }
 
-/** A variant of the module, for inference or with training: its glue, and the files of the package that it consists of. */
+/** @internal A variant of the module, for inference or with training: its glue, and the files of the package that it consists of. */
 export interface Variant extends Glue {
   readonly name: string;
   /** The builds. */

@@ -253,6 +253,7 @@ for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier t
 /** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
 const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
 
+/** @internal */
 export function runtimeOf(
   { startWorker }: Variant,
   given: Core,
@@ -297,7 +298,7 @@ interface Shared {
 const byUrl = new Map<string, Map<string, Shared>>();
 const byObject = new WeakMap<object, Map<string, Shared>>();
 
-/** Loads a variant of the module as `load` does; `make` makes the object of this caller. */
+/** @internal Loads a variant of the module as `load` does; `make` makes the object of this caller. */
 export async function start<T>(
   module: Variant,
   options: LoadOptions | undefined,

@@ -6,7 +6,7 @@ import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
-/** Returns the handler of the page's messages, which answers by `post`. `glue`: that of the page's module; `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
+/** @internal Returns the handler of the page's messages, which answers by `post`. `glue`: that of the page's module; `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
 export function makeHandler(
   glue: Glue,
   post: (message: Message, transfer: ArrayBuffer[]) => void,
