@@ -54,7 +54,7 @@ if (!fix) {
 }
 
 await runMain(async () => {
-  await setup();
+  await setup('lint');
   const failed = [];
   for (const [name, check] of Object.entries(kChecks)) {
     try {

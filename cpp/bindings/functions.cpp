@@ -5,7 +5,7 @@
 
 #include "convert.h"
 #include "core/check.h"
-#include "gemm/tile.h"
+#include "gemm/gemm.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "ops/softmax.h"
@@ -151,8 +151,6 @@ std::string compiler() {
 }
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
-
-void useTallRowBlocks() { block_rows = kBlockRows; }
 
 }  // namespace
 

@@ -1,4 +1,3 @@
-#if defined(HEED_THREADS)
 #include "core/thread_pool.h"
 
 #include <algorithm>
@@ -36,6 +35,8 @@ void wakeOne(std::atomic<uint32_t>& word) {
 }
 
 }  // namespace
+
+bool Executor::hasPool() const { return pool_ != nullptr; }
 
 void Executor::runOnThreads(Index count, Context& context, ThreadPool::Call call, const void* task) const {
   pool_->run(count, context, call, task);
@@ -172,4 +173,3 @@ void ThreadPool::stop(Thread* thread) {
 }
 
 }  // namespace heed
-#endif
