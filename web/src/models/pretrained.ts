@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, formatShape, invalid } from '../error.js';
+import { calling, describe, floatsOf, formatShape, invalid } from '../error.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -135,14 +135,14 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const count = rows.length;
     const width = longest(rows);
 
-    const arrays = (requested: boolean, length: number) =>
-      Array.from({ length: requested ? numLayers : 0 }, () => new Float32Array(length));
-    const last = new Float32Array(count * width * embedDim);
-    const hidden = arrays(outputHiddenStates, last.length);
-    const attentions = arrays(outputAttentions, count * numHeads * width * width);
+    const arrays = (requested: boolean, shape: number[]) =>
+      Array.from({ length: requested ? numLayers : 0 }, () => floatsOf('encode', shape));
+    const last = floatsOf('encode', [count, width, embedDim]);
+    const hidden = arrays(outputHiddenStates, [count, width, embedDim]);
+    const attentions = arrays(outputAttentions, [count, numHeads, width, width]);
     const projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
       heads,
-      layers: arrays(outputProjections, count * width * heads * headDim),
+      layers: arrays(outputProjections, [count, heads, width, headDim]),
     }));
     await this.run(rows, count, read, pieceOptions, (piece, first) => {
       const copy = (encoding: RawEncoding, out: Float32Array) =>
@@ -182,7 +182,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
     const { pooler } = this.raw;
     if (pooler) {
-      const data = new Float32Array(count * embedDim); // of each text's first token
+      const data = floatsOf('encode', [count, embedDim]); // of each text's first token
       for (let n = 0; n < count; n++)
         data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
       const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
@@ -222,7 +222,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     requireTexts(given, read);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
-    const out = new Float32Array(total * width);
+    const out = floatsOf('embed', [total, width]);
     const rows = this.#rows(given, { ...read, prompt }, true);
     await this.run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
