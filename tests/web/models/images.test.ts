@@ -32,6 +32,8 @@ function withAlpha({ width, height, data }: { width: number; height: number; dat
 const names = [
   'clip',
   'clip-end',
+  'clip-text-gelu',
+  'clip-image-gelu',
   'siglip',
   'dinov2',
   'dinov2-same',
@@ -39,7 +41,7 @@ const names = [
   'dinov2-registers',
   'dinov2-registers-larger',
 ];
-const withTexts = ['clip', 'clip-end', 'siglip'];
+const withTexts = ['clip', 'clip-end', 'clip-text-gelu', 'clip-image-gelu', 'siglip'];
 
 describe.each(names)('%s', (name) => {
   const { folder, expected } = fixture(name);

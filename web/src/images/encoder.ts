@@ -291,7 +291,7 @@ export class ImageTextEncoder implements RawEncoderModel {
 
   /** quick_gelu(x) = silu(1.702 x) / 1.702, and the factors on the outputs of blocks, as factors on rows of weights. */
   async #fold(take: (name: string, shape?: number[]) => HeadTensor, signal: SignalLike): Promise<void> {
-    const { vision, names } = this.about;
+    const { text, vision, names } = this.about;
     const yieldToEventLoop = makeYield(signal);
     const scale = async (module: RawModule, suffix: string, factorOf: (row: number) => number) => {
       for (const [index, { name, shape }] of module.parameters().entries()) {
@@ -307,11 +307,10 @@ export class ImageTextEncoder implements RawEncoderModel {
         module.writeParameter(index, 0, bytes, 'F32', null);
       }
     };
-    if (vision.quick) {
-      for (const module of [...(this.#text ? [this.#text] : []), ...this.#layers]) {
-        for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
-        await scale(module, 'linear2.weight', () => 1 / QUICK);
-      }
+    const quickModules = [...(this.#text && text?.quick ? [this.#text] : []), ...(vision.quick ? this.#layers : [])];
+    for (const module of quickModules) {
+      for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
+      await scale(module, 'linear2.weight', () => 1 / QUICK);
     }
     if (!names.layerScales) return;
     for (const [i, layer] of this.#layers.entries()) {

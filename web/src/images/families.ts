@@ -69,6 +69,8 @@ export interface TextPart {
   end?: number | null;
   /** SigLIP: the token that fills texts up to the model's length. */
   padId?: number;
+  /** As of VisionConfig. */
+  quick: boolean;
 }
 
 export interface ImageFamily {
@@ -246,8 +248,6 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
     gated: false,
   };
   const { quick, ...config } = { ...DEFAULTS, ...text, causal: isClip };
-  if (quick !== vision.quick)
-    throw visionSettings.unsupported('hidden_act', 'that of text_config', String(visionSettings.get('hidden_act')));
   const end = textSettings.count('eos_token_id', 2);
   return {
     config,
@@ -282,8 +282,8 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
       },
       pooling: 'last',
       text: isClip
-        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
-        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
+        ? { projection: 'text_projection', end: end === 2 ? null : end, quick } // 2 stands for the end of texts in old files, wrongly
+        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1), quick },
     },
   };
 }
