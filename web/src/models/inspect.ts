@@ -1,6 +1,7 @@
 /** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
 import { HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
+import { hubToken } from '../io/hub-token.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -17,7 +18,7 @@ import { openConfig, peek } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
-export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision'> {
+export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision' | 'token'> {
   signal?: SignalLike;
 }
 
@@ -43,6 +44,7 @@ export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 
 const schema = {
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
+  token: optional(hubToken, undefined),
   signal,
 } satisfies Schema<InspectOptions>;
 
