@@ -166,7 +166,7 @@ function textRow(text: string, pair: string | undefined, n: number, context: Row
   const { tokenizer, config, limit, truncation, prompt } = context;
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
-  const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
+  const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, truncation ? limit : Infinity);
   requireFit(`texts[${n}]`, tokens.length, cut, limit, truncation);
   const ids = tokens.map((token) => token.id);
   return {
