@@ -91,7 +91,8 @@ export interface RawMultiHeadAttention extends RawModule {
 }
 
 export interface RawEncoderLayer extends RawModule {
-  forward(x: RawTensor, options: RawLayerAttentionOptions): RawAttended;
+  /** `angles` [L, Dk / 2]: rotates the queries and keys of row i by those of row i, pairs half-split. */
+  forward(x: RawTensor, options: RawLayerAttentionOptions & { angles?: RawTensor | null }): RawAttended;
 }
 
 export interface RawEncoder extends RawModule {

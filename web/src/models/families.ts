@@ -290,7 +290,7 @@ const FAMILIES: Record<string, Family> = {
 };
 
 /** Families that encode images. Their descriptions are loaded when they are used. */
-const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers'] as const;
+const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
 export interface FamilyConfig {
   type: string;
