@@ -4,6 +4,7 @@
 #include <Eigen/Geometry>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 /// The formulas that heed computes, in double precision and a few lines of Eigen each, to be read and to be compared
 /// with. Nothing in the library calls them; the native tests hold every operation against its formula here.
@@ -108,6 +109,19 @@ inline Matrix rotary(const Matrix& X, Eigen::Index first_position, double base) 
     }
   }
   return turned;
+}
+
+/// The convolution of a sequence with W_k (out, E) and zero padding: y_t = b + sum_k W_k x_{t + k - (K - 1) / 2}.
+inline Matrix convolution(const Matrix& X, const std::vector<Matrix>& W, const RowVector& b) {
+  const auto reach = (Eigen::Index(W.size()) - 1) / 2;
+  Matrix Y = b.replicate(X.rows(), 1);
+  for (Eigen::Index t = 0; t < X.rows(); ++t) {
+    for (Eigen::Index k = 0; k < Eigen::Index(W.size()); ++k) {
+      const Eigen::Index from = t + k - reach;
+      if (from >= 0 && from < X.rows()) Y.row(t) += X.row(from) * W[size_t(k)].transpose();
+    }
+  }
+  return Y;
 }
 
 /// sum_i w_i x_i / sum_i w_i over the rows of X: mean pooling for w = 1, weighted mean for w_i = i from 1.

@@ -229,7 +229,7 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
 
 /** Positions as in the published models, BERT: the column; RoBERTa and MPNet: the number of preceding tokens that are not padding, from padding_idx + 1. null: 0, 1, 2, ... from the offset. */
 function positionsOf(all: readonly number[], columns: number[], { config, padId }: InputContext): number[] | null {
-  if (config.positions !== 'absolute' && config.positions !== 'relative') return null;
+  if (!(['absolute', 'relative'].includes(config.positions) || config.positionEmbeddings)) return null;
   let positions = columns;
   if (config.positionOffset > 0) {
     let seen = 0;
