@@ -32,7 +32,8 @@ target_link_options(heed-flags INTERFACE
   -sABORTING_MALLOC=0         # failed allocations throw std::bad_alloc, which becomes an error, instead of aborting
   -sSTACK_SIZE=256KB          # the default 64 KB is little for Eigen's temporaries
   -sMALLOC=none               # heed-malloc, below
-  -sINCOMING_MODULE_JS_API=instantiateWasm # drops the glue's support for every other option, printing included
+  # Drops the glue's support for every other option, printing included. module.ts makes the memory that threads share.
+  -sINCOMING_MODULE_JS_API=instantiateWasm,wasmMemory
   # A JavaScript exception that unwinds WebAssembly frames does not restore the stack pointer; module.ts does.
   -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore
   -sTEXTDECODER=2             # no fallback for TextDecoder, which exists everywhere

@@ -110,7 +110,7 @@ val rotaryOf(const val& tensor, const val& options) {
     const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
     RotaryOption rotary(options, width);
     const Rotary* tables = rotary.tables(length, first);
-    const Index count = length * width == 0 ? 0 : x.shape.size() / (length * width);
+    const Index count = x.shape.size() == 0 ? 0 : x.shape.size() / (length * width);
     for (Index b = 0; b < count; ++b) tables->rotate(view(x.data + b * length * width, length, width), 1, first);
     return writeTensor(x.shape, x.data);
   });

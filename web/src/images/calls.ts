@@ -1,6 +1,6 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
 import { describe, formatShape, HeedError, invalid } from '../error.js';
-import { normalized } from '../models/pretrained.js';
+import { normalized } from '../models/quantized.js';
 import { makeYield } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
 import type { SignalLike } from '../platform.js';

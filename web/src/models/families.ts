@@ -5,7 +5,7 @@
  */
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
-import { late } from '../late.js';
+import { imageFamily } from '../images/families.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -318,7 +318,7 @@ const FAMILIES: Record<string, Family> = {
   gte,
 };
 
-/** Families that encode images. Their descriptions are loaded when they are used. */
+/** Families that encode images. */
 const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
 export interface FamilyConfig {
@@ -330,7 +330,7 @@ export interface FamilyConfig {
 /** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  return type ? (await late.images()).imageFamily(type, settings) : textFamilyOf(settings);
+  return type ? imageFamily(type, settings) : textFamilyOf(settings);
 }
 
 const TYPE = 'model_type';

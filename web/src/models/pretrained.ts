@@ -10,7 +10,6 @@ import type {
 } from '../images/calls.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { late } from '../late.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
@@ -27,6 +26,7 @@ import {
   readInput,
   rowsOf,
 } from './input.js';
+import { embedTokens } from './late-interaction.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedCall,
@@ -45,7 +45,7 @@ import { modelConfig } from './model-config.js';
 import { padHeads, padRows, padWeights } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
-import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
+import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
@@ -319,7 +319,6 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await late.tools();
     return embedTokens(this, texts, options);
   }
 
@@ -487,10 +486,4 @@ export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 
     offsets: rows.map((row) => row.offsets),
     truncated: rows.map((row) => row.cut),
   };
-}
-
-/** The vector divided by its length, as torch.nn.functional.normalize; a zero vector stays zero. */
-export function normalized(vector: Float32Array): Float32Array {
-  const norm = Math.max(Math.sqrt(vector.reduce((sum, v) => sum + v * v, 0)), 1e-12);
-  return vector.map((v) => v / norm);
 }

@@ -9,7 +9,7 @@ import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf, textFamilyOf } from './families.js';
-import { type Loss, lossOf } from './folder-loss.js';
+import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
@@ -35,7 +35,7 @@ export interface PruneOptions {
 }
 
 /** What other texts lose. */
-export interface PruneLoss extends Loss {
+export interface PruneLoss extends VectorSimilarity {
   /** The share of unknown tokens among those of the texts, before and after. */
   unknown: { before: number; after: number };
 }

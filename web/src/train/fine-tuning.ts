@@ -76,18 +76,13 @@ export interface Adaptable {
   loadAdapter(source: ModelSource): Promise<void>;
 }
 
-/** How this script loads the code of fine-tuning. */
-let code: () => Promise<typeof import('./fine-tuning/index.js')>;
-
-/** @internal As `setLate`: `load()` gives a function that imports, and workers link the code. */
-export function setFineTuning(load: typeof code): void {
-  code = load;
-}
+/** How a script loads the code of fine-tuning: pages import it when it is first used, workers contain it. */
+type Code = () => Promise<typeof import('./fine-tuning/index.js')>;
 
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
 /** `fromPretrained` whose models can be saved. */
-export function savable(load: Load): Load {
+export function savable(load: Load, code: Code): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
@@ -107,7 +102,7 @@ export function savable(load: Load): Load {
   };
 }
 
-export function fineTuningOf(kit: Kit): FineTuning {
+export function fineTuningOf(kit: Kit, code: Code): FineTuning {
   return {
     trainClassifier: async (...args) => (await code()).trainClassifier(kit, ...args),
     trainEmbedding: async (...args) => (await code()).trainEmbedding(kit, ...args),

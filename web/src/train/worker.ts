@@ -1,13 +1,9 @@
 /** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
-
-import { imageFamily } from '../images/families.js';
+import create from 'heed-glue/training';
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { setLate } from '../late.js';
-import { embedTokens, withResidual } from '../models/late-interaction.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { PretrainedModel } from '../models/model.js';
-import { pagedFolder } from '../models/paged-embeddings.js';
 import { loadPretrained } from '../models/pretrained.js';
 import { instantiate, locate, type WasmModule } from '../module.js';
 import type { Runtime } from '../owned.js';
@@ -18,8 +14,8 @@ import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
-import * as fineTuning from './fine-tuning/index.js';
-import { type FineTuning, fineTuningOf, type Savable, savable, setFineTuning } from './fine-tuning.js';
+import { evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding } from './fine-tuning/index.js';
+import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
 import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
@@ -32,18 +28,16 @@ import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-setLate({
-  images: async () => ({ imageFamily }),
-  tools: async () => ({ embedTokens, withResidual, pagedFolder }),
-});
-setFineTuning(async () => fineTuning);
+const glue = { create, createThreaded: null };
+// As worker.ts, this script imports nothing at run time.
+const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
 const stop = new AbortController();
 /** To the other workers of this fit, or to the one that this one assists. */
 const ports: PortLike[] = [];
 
 async function begin(wasm: WasmModule, description: Description) {
-  const plain = (await instantiate('simd128', locate(wasm, 'wasm'))) as TrainCore; // the name of the build is not used if the module is given
+  const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
   const owned: Tape['owned'] = new Set();
   const tape = new Tape(plain, owned);
   const runtime = { core: recordingCore(plain, tape), owned };
@@ -119,8 +113,8 @@ async function loadModel(
       ? loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
   // A pool's workers have no source of their own.
-  const model = (await (folder ? load : savable(load))(source, options)) as PretrainedModel & Savable;
-  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }) };
+  const model = (await (folder ? load : savable(load, loadFineTuning))(source, options)) as PretrainedModel & Savable;
+  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }, loadFineTuning) };
   return model;
 }
 
@@ -149,7 +143,7 @@ const training = {
 };
 
 listen((post) => {
-  const handle = makeHandler(post, { fit, assist, stop: async () => stop.abort(), ...training }, loadModel);
+  const handle = makeHandler(glue, post, { fit, assist, stop: async () => stop.abort(), ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);
