@@ -179,19 +179,6 @@ export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   return out;
 }
 
-/** Values of a tensor of small numbers, of these types or of float64 and integers. `tensor`: its name, as in messages. */
-export function widenNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
-  const readers: Record<string, [number, (view: DataView, at: number) => number]> = {
-    F64: [8, (view, at) => view.getFloat64(at, true)],
-    I64: [8, (view, at) => Number(view.getBigInt64(at, true))],
-    I32: [4, (view, at) => view.getInt32(at, true)],
-  };
-  if (!Object.hasOwn(readers, dtype)) return widen(bytes, readableDtype(dtype, tensor));
-  const [width, read] = readers[dtype]!;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(view, i * width));
-}
-
 /** IEEE 754 binary16 -> number, exact. */
 function halfToFloat(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;

@@ -2,21 +2,14 @@
  * Folders without an encoder: a text's vector is the mean of its tokens' rows of a table, without special tokens. sentence-transformers' StaticEmbedding, with a tensor
  * `embedding.weight`, and model2vec (Tulkens, van Dongen 2024), with `embeddings`; to the core, an encoder without layers.
  *
- * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and `weights` [V] a factor on it. The rows are expanded when they are read.
+ * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and `weights` [V] a factor on it. The rows are expanded when they are read, see static-rows.ts.
  */
-import { invalid, invalidFile } from '../error.js';
+import { invalid } from '../error.js';
 import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
-import {
-  int4Width,
-  parseHeader,
-  readHeader,
-  safetensorsHeader,
-  type TensorEntry,
-  tensorOf,
-  widenNumbers,
-} from '../io/safetensors.js';
+import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { Settings } from './config.js';
+import { expandedTable } from './static-rows.js';
 
 /** model2vec's name of its models in config.json. */
 export const STATIC = 'model2vec';
@@ -88,7 +81,9 @@ export async function openTable(
   const isModel2vec = table.name === 'embeddings';
   return {
     settings: tableSettings(config, vocabSize, width, given.name),
-    file: isExpanded(tensors) ? expanded(reader, entries, tensors) : { ...given, chunks },
+    file: isExpanded(tensors)
+      ? { name: given.name, size: null, chunks: () => expandedTable(reader, entries, tensors) }
+      : { ...given, chunks },
     isModel2vec,
     close: () => reader.close(),
   };
@@ -103,75 +98,4 @@ export function tableSettings(config: Settings | null, rows: number, width: numb
 /** Whether the table differs from one that every model has. model2vec's int8 tables have no scales, and its numbers may be float64. */
 function isExpanded({ table, scale, mapping, weights }: StaticTensors): boolean {
   return Boolean(mapping ?? weights) || table.dtype === 'F64' || (table.dtype === 'I8' && !scale);
-}
-
-/** Bytes of a chunk. */
-const CHUNK = 1 << 20;
-
-/** The file with a row per token: rows in 8 and 4 bits with the token's scale, others in fp32. */
-function expanded(reader: ByteReader, entries: readonly TensorEntry[], tensors: StaticTensors): OpenFile {
-  const { table, scale, mapping, weights, vocabSize, width } = tensors;
-  const { name: file } = reader.file;
-  const isQuantized = table.dtype === 'I8' || table.dtype === 'U8';
-  const columns = isQuantized ? table.shape[1]! : width;
-  const rowBytes = isQuantized ? columns : 4 * width;
-  const scaleHeader = { name: `${table.name}_scale`, dtype: 'F32', shape: [vocabSize, 1], byteLength: 4 * vocabSize };
-  const header = safetensorsHeader([
-    ...(isQuantized ? [scaleHeader] : []),
-    {
-      name: table.name,
-      dtype: isQuantized ? table.dtype : 'F32',
-      shape: [vocabSize, columns],
-      byteLength: vocabSize * rowBytes,
-    },
-  ]);
-  async function* chunks(): AsyncIterable<Uint8Array> {
-    const bytes = new Map<TensorEntry, Uint8Array>();
-    for (const entry of entries) {
-      const size = entry.end - entry.begin;
-      if ([table, scale, mapping, weights].includes(entry)) bytes.set(entry, await reader.take(size, entry));
-      else await reader.skip(size);
-    }
-    await reader.expectEnd();
-    const numbers = (entry: TensorEntry | undefined, length: number) => {
-      if (!entry) return null;
-      const values = widenNumbers(bytes.get(entry)!, entry.dtype, tensorOf(file, entry.name));
-      if (values.length === length) return values;
-      throw invalidFile(tensorOf(file, entry.name), `${length} numbers`, `${values.length}`);
-    };
-    const rows = table.shape[0]!;
-    const rowOf = numbers(mapping, vocabSize);
-    const wrong = rowOf?.find((row) => !(Number.isInteger(row) && row >= 0 && row < rows));
-    if (wrong !== undefined)
-      throw invalidFile(tensorOf(file, 'mapping'), `rows of the table, from 0 to ${rows - 1}`, `${wrong}`);
-    if (!rowOf && rows !== vocabSize)
-      throw invalidFile(tensorOf(file, 'weights'), `${rows} numbers, one per row of the table`, `${vocabSize}`);
-    const factors = numbers(weights, vocabSize);
-    const scales = numbers(scale, rows);
-    const stored = bytes.get(table)!;
-    const row = (token: number) => rowOf?.[token] ?? token;
-    yield header;
-    if (isQuantized) {
-      const all = Float32Array.from({ length: vocabSize }, (_, t) => (scales?.[row(t)] ?? 1) * (factors?.[t] ?? 1));
-      yield new Uint8Array(all.buffer);
-    }
-    const values = isQuantized ? null : widenNumbers(stored, table.dtype, tensorOf(file, table.name));
-    const block = Math.max(1, Math.floor(CHUNK / rowBytes));
-    for (let first = 0; first < vocabSize; first += block) {
-      const count = Math.min(block, vocabSize - first);
-      const out = new Uint8Array(count * rowBytes);
-      const floats = new Float32Array(isQuantized ? 0 : count * width);
-      for (let i = 0; i < count; i++) {
-        const from = row(first + i) * columns;
-        if (!values) out.set(stored.subarray(from, from + columns), i * columns);
-        else {
-          const factor = factors?.[first + i] ?? 1;
-          for (let e = 0; e < width; e++) floats[i * width + e] = values[from + e]! * factor;
-        }
-      }
-      yield values ? new Uint8Array(floats.buffer) : out;
-    }
-  }
-  const size = header.length + (isQuantized ? 4 * vocabSize : 0) + vocabSize * rowBytes;
-  return { name: file, size, chunks };
 }
