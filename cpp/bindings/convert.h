@@ -78,7 +78,7 @@ bool readBool(const val& object, const char* key);
 std::string readString(const val& object, const char* key);
 uint64_t readSeed(const val& seed);
 std::optional<Index> readWindow(const val& options);
-Activation readActivation(const val& options);
+Activation readActivation(const val& options, const char* key = "activation");
 DropoutScaling readScaling(const val& options);
 
 /// Reads a RawMask with its data in the arena; nothing if it is null. `argument` is its name for errors.

@@ -39,6 +39,7 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.type_vocab_size, "typeVocabSize"},
                           {&c.relative_buckets, "relativeBuckets"},
                           {&c.relative_distance, "relativeDistance"},
+                          {&c.convolution, "convolution"},
                           {&c.rotary_dim, "rotaryDim"},
                           {&c.window, "window"}});
   read.operator()<double>(
@@ -54,6 +55,10 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.norm_bias, "normBias"},
                          {&c.rms_norm, "rmsNorm"},
                          {&c.qk_norm, "qkNorm"},
+                         {&c.joint_qk_norm, "jointQkNorm"},
+                         {&c.nested_norm, "nestedNorm"},
+                         {&c.position_embeddings, "positionEmbeddings"},
+                         {&c.position_projections, "positionProjections"},
                          {&c.output_norms, "outputNorms"},
                          {&c.relative_norm, "relativeNorm"},
                          {&c.gated, "gated"},
@@ -65,6 +70,7 @@ EncoderModelConfig readConfig(const val& config) {
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
   c.activation = readActivation(config);
+  if (c.convolution > 0) c.convolution_activation = readActivation(config, "convolutionActivation");
   c.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
   c.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;

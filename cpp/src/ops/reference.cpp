@@ -69,6 +69,18 @@ Matrix rotary(const Matrix& X, Eigen::Index first_position, double base) {
   return turned;
 }
 
+Matrix convolution(const Matrix& X, const std::vector<Matrix>& W, const RowVector& b) {
+  const auto reach = (Eigen::Index(W.size()) - 1) / 2;
+  Matrix Y = b.replicate(X.rows(), 1);
+  for (Eigen::Index t = 0; t < X.rows(); ++t) {
+    for (Eigen::Index k = 0; k < Eigen::Index(W.size()); ++k) {
+      const Eigen::Index from = t + k - reach;
+      if (from >= 0 && from < X.rows()) Y.row(t) += X.row(from) * W[size_t(k)].transpose();
+    }
+  }
+  return Y;
+}
+
 RowVector pool(const Matrix& X, const Eigen::VectorXd& w) { return (w.transpose() * X) / w.sum(); }
 
 }  // namespace heed::reference

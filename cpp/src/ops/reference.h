@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 /// The formulas that heed computes, in double precision and a few lines of Eigen each, to be read and to be compared
 /// with. Nothing in the library calls them; the native tests hold every operation against its formula, whose lines of
@@ -65,6 +66,9 @@ Matrix positionalEncoding(Eigen::Index length, Eigen::Index E, double base);
 /// Rotary positions (Su et al. 2021): at position i the pair (x_k, x_{k + D/2}) of a row of D features turns by the
 /// angle i base^(-2k / D).
 Matrix rotary(const Matrix& X, Eigen::Index first_position, double base);
+
+/// The convolution of a sequence with W_k (out, E) and zero padding: y_t = b + sum_k W_k x_{t + k - (K - 1) / 2}.
+Matrix convolution(const Matrix& X, const std::vector<Matrix>& W, const RowVector& b);
 
 /// sum_i w_i x_i / sum_i w_i over the rows of X: mean pooling for w = 1, weighted mean for w_i = i from 1.
 RowVector pool(const Matrix& X, const Eigen::VectorXd& w);

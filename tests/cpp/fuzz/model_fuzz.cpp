@@ -38,7 +38,12 @@ EncoderModelConfig configOf(Choices& choose) {
     c.relative_buckets = choose.byte() < 240 ? 6 : choose.extent(40);
     c.relative_distance = choose.byte() < 240 ? 9 : choose.extent(130);
     c.relative_norm = choose.flag();
+    c.position_embeddings = choose.flag();
+    c.position_projections = choose.flag();
   }
+  if (choose.byte() < 40) c.convolution = choose.byte() < 240 ? 3 : choose.extent(70);
+  c.joint_qk_norm = choose.byte() < 40;
+  c.nested_norm = choose.byte() < 40;
   if (c.positions == Positions::kRelative) {
     c.relative_buckets = choose.byte() < 240 ? 8 : choose.extent(40);
     if (choose.flag()) c.relative_distance = choose.extent(130);

@@ -103,7 +103,12 @@ std::vector<EncoderModelConfig> architectures() {
   disentangled.relative_distance = 20;
   disentangled.relative_norm = true;
   disentangled.attention_scale = 0.2f;
-  return {tinyConfig(), rotary, relative, factored, int8, grouped, causal, alibi, disentangled};
+  EncoderModelConfig convolved = disentangled;
+  convolved.position_embeddings = convolved.position_projections = true;
+  convolved.convolution = 5;
+  EncoderModelConfig nested = alibi;
+  nested.joint_qk_norm = nested.nested_norm = true;
+  return {tinyConfig(), rotary, relative, factored, int8, grouped, causal, alibi, disentangled, convolved, nested};
 }
 
 TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {

@@ -67,7 +67,12 @@ std::vector<EncoderModelConfig> architectures() {
   disentangled.relative_distance = 9;
   disentangled.relative_norm = true;
   disentangled.attention_scale = 0.3f;
-  return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled};
+  EncoderModelConfig convolved = disentangled;
+  convolved.position_embeddings = convolved.position_projections = true;
+  convolved.convolution = 3;
+  EncoderModelConfig nested = alibi;
+  nested.joint_qk_norm = nested.nested_norm = true;
+  return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled, convolved, nested};
 }
 
 TokenBatch batch() {

@@ -148,7 +148,10 @@ describe('save', () => {
     again.dispose();
   });
 
-  it.each(['jina-bert-v2', 'new', 'qwen3', 'embeddinggemma', 'deberta-v2'])('writes %s as published', async (name) => {
+  it.each([
+    ...['jina-bert-v2', 'jina-bert-v2-code', 'new', 'qwen3', 'embeddinggemma'],
+    ...['deberta-v2', 'deberta-v2-unshared', 'deberta-v2-convolution'],
+  ])('writes %s as published', async (name) => {
     const folder = bytesOf(join(fixtures, name));
     const model = await heed.fromPretrained(folder, { trainable: true });
     for (const parameter of model.parameters()) changeWeights(parameter, (v, i) => v + (i % 7) / 50);

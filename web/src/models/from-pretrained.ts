@@ -26,10 +26,10 @@ export interface FromPretrainedOptions extends LoadModelOptions {
 }
 
 const schema = {
-  ...loadSchema,
-  embeddings: optional(oneOf(['whole', 'paged']), undefined),
   worker: optional(workerOption, null),
   workers: optional(poolSize, null),
+  ...loadSchema,
+  embeddings: optional(oneOf(['whole', 'paged']), undefined),
 };
 
 export async function fromPretrained(

@@ -307,7 +307,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         const hidden = encoding.hidden();
         let at = 0;
         for (const { ids } of piece) {
-          const pooling = new SparsePooling(vocabSize, this.sentence.sparseSums);
+          const pooling = new SparsePooling(vocabSize, this.sentence.sparse);
           const rows = hidden.subarray(at, at + ids.length * embedDim);
           at += rows.length;
           pooling.addRows(rows, embedDim, head.isTied ? head.bias : undefined, (few) => this.#logits(head, few));

@@ -137,6 +137,8 @@ async function planOf(
   const tied = settings.flag('tie_word_embeddings', true);
   const plan = await planWeights(folder, signal, (entry, file, names) => {
     const { name, shape, dtype } = entry;
+    if (isStatic && (name === 'mapping' || name === 'weights'))
+      return { entry, form: 'copy', table: false, kept: null };
     const tensor = tensorOf(file, name);
     const bare = bareName(name, family.prefix);
     const parameter = rows.get(bare)?.parameter;

@@ -18,6 +18,7 @@ import { type ModelSource, openFolder, type RemoteOptions } from '../../io/sourc
 import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
+import { openTable, STATIC } from '../../models/static-embedding.js';
 import { notAtRoot } from '../../models/static-folder.js';
 import { wordBiasNames } from '../../models/task-heads.js';
 import type { HeadTensor } from '../../models/weights.js';
@@ -102,7 +103,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
       if (path !== '' && path !== '.')
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
-    const stored = await readStored(folder, signal);
+    const stored = await readStored(folder, model.config.family === STATIC, signal);
     // From here on nothing is awaited: the weights are those of one moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
@@ -126,10 +127,15 @@ interface Stored {
 }
 
 /** The tensors of all files with weights, by name. */
-async function readStored(folder: ModelFolder, signal: SignalLike | undefined): Promise<Map<string, Stored>> {
+async function readStored(
+  folder: ModelFolder,
+  isStatic: boolean,
+  signal: SignalLike | undefined,
+): Promise<Map<string, Stored>> {
   const all = new Map<string, Stored>();
   for (const open of (await openWeights(folder, signal)).files) {
-    const file = await open();
+    const opened = await open();
+    const file = isStatic ? (await openTable(opened, null)).file : opened;
     for (const [name, tensor] of await readTensors(file)) all.set(name, tensor);
     signal?.throwIfAborted();
   }
