@@ -12,7 +12,10 @@ const alias = [
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
-  { find: /^heed-glue$/, replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)) },
+  {
+    find: /^heed-glue\/inference$/,
+    replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)),
+  },
 ];
 // Node 20 needs a flag for relaxed SIMD; newer versions may not know it.
 const relaxedSimd = Number(process.versions.node.split('.')[0]) < 21 ? ['--experimental-wasm-relaxed-simd'] : [];

@@ -1,38 +1,26 @@
-// Builds dist/, the files of the package: the TypeScript API bundled by esbuild (with its dependencies, so that the package
+// Builds dist/, the files of the package: the TypeScript API bundled by Rolldown (with its dependencies, so that the package
 // has none), its declarations by tsc, the WebAssembly modules, the shipped model, and a record of how the modules were built.
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
 import { provenance } from './provenance.mjs';
-import { renamed } from './wasm-names.mjs';
 
 const dist = join(root, 'dist');
 const next = join(root, 'build/dist');
 const wasmFolder = join(root, 'build/wasm-release');
 const stamp = join(root, 'build/web.stamp');
 
-// The API for inference, and with training. Each is bundled by itself, with modules and glue of its own, so that training
-// changes nothing for those who do not use it. `entries` are names in dist/ -> sources; the workers are entry points of their
-// own and share chunks with the API.
-const kVariants = [
-  {
-    prefix: '',
-    modules: ['simd128', 'relaxed-simd', 'threads-simd128', 'threads-relaxed-simd'],
-    entries: {
-      index: 'web/src/index.ts',
-      worker: 'web/src/worker/worker.ts',
-      thread: 'web/src/worker/thread.ts',
-    },
-  },
-  {
-    prefix: 'train-',
-    modules: ['train-simd128', 'train-relaxed-simd'],
-    entries: { train: 'web/src/train/index.ts', 'train-worker': 'web/src/train/worker.ts' },
-  },
-];
-// Further entries. They are bundled separately, so that users who do not import them download nothing of them.
-const kExtras = {
+// Pairs of builds, without and with relaxed SIMD. A pair is compiled from the same sources and shares one glue script.
+const kGlue = { inference: '', threads: 'threads-', training: 'train-' };
+const kModules = Object.values(kGlue).flatMap((prefix) => [`${prefix}simd128`, `${prefix}relaxed-simd`]);
+const glueOf = (name) => join(wasmFolder, name, 'heed.mjs');
+
+// Names in dist/ -> sources. All entries are bundled together, so that they share every class; the scripts of workers are
+// entries, too.
+const kEntries = {
+  index: 'web/src/index.ts',
+  train: 'web/src/train/index.ts',
   draw: 'web/src/draw.ts',
   ...Object.fromEntries(
     ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
@@ -40,10 +28,30 @@ const kExtras = {
       `web/src/adapters/${name}.ts`,
     ]),
   ),
+  worker: 'web/src/worker/worker.ts',
+  'train-worker': 'web/src/train/worker.ts',
+  thread: 'web/src/worker/thread.ts',
+  // For Node only.
+  node: 'web/src/node.ts',
+  'embed-worker': 'web/src/scale/embed-worker.ts',
+  cli: 'web/src/cli/main.ts',
 };
-const kModules = kVariants.flatMap(({ modules }) => modules);
-// An entry point so that it becomes a separate chunk: it is third-party code, and its size is reported separately.
-const kTokenizers = { tokenizers: 'node_modules/@huggingface/tokenizers/dist/tokenizers.mjs' };
+
+// Modules that share a chunk, each with the modules that it imports, unless a chunk above has them. What is not listed gets a
+// chunk for each set of entries that need it.
+const kChunks = {
+  tokenizers: /@huggingface.tokenizers/, // third-party code, whose size is reported separately
+  ...Object.fromEntries(
+    Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
+  ),
+  // All that drawing and the adapters need.
+  base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
+  // What workers need, too.
+  models: /web.src.(worker.handler|shipped)\.ts$/,
+  layers: /web.src.layers.classes\.ts$/,
+  api: /web.src.(runtime|pipeline|models.text-index|models.tasks.[\w-]+)\.ts$/,
+  load: /web.src.(load|index|api)\.ts$/,
+};
 
 function inputs() {
   return [
@@ -55,191 +63,61 @@ function inputs() {
   ];
 }
 
-const glueOf = (name) => fs.readFileSync(join(wasmFolder, name, 'heed.mjs'), 'utf8');
-
-// The modules of a variant are compiled from the same sources and share the glue of the first. If a compiler numbered their
-// imports differently, shared glue would call the wrong functions, hence the check. The modules for threads have other glue,
-// of which nothing is needed, but their imports are the same and are renamed.
-function modulesOf({ modules }) {
-  const shared = glueOf(modules[0]);
-  return modules.map((name) => {
-    const bytes = fs.readFileSync(join(wasmFolder, name, 'heed.wasm'));
-    const glue = glueOf(name);
-    if (glue === shared) return [name, bytes];
-    if (name.startsWith('threads-')) return [name, renamed(bytes, glue, shared)];
-    throw new PlainError('two modules have different glue; build-web.mjs ships one script for them');
-  });
-}
-
-// Removes what heed does not use from Emscripten's glue: its own ways to find the module (web/src/module.ts supplies it, and
-// ending createWasm early makes the rest dead code), methods of handles, names of heap views, and a test for Node. If another
-// version of Emscripten writes these differently, they stay.
-function trimmed(glue) {
-  return (
-    glue
-      .replace(
-        /if\(Module\["instantiateWasm"\]\)\{try\{return (Module\["instantiateWasm"\]\(info,receiveInstance\))\}catch.*?return\{\}\}/,
-        'return $1}',
-      )
-      .replace(/isAliasOf\(other\)\{.*?return leftClass===rightClass&&left===right\},/, '')
-      .replace(/,isDeleted\(\)\{return!this\.\$\$\.ptr\},deleteLater\(\)\{.*?return this\}\}\)\}/, '})}')
-      // Smart pointers, of which the bindings have none, and handles that JavaScript classes inherit from.
-      .replace(/function genericPointerToWireType\(.*?return ptr\}(?=function )/, '')
-      .replace('=genericPointerToWireType', '=nonConstNoSmartPtrRawPointerToWireType')
-      .replace(/var registeredInstance=getInheritedInstance\(.*?return rv\}\}(?=function makeDefaultHandle)/, '')
-      .replace(/if\(this\.isSmartPointer\)\{return makeClassHandle\([^()]*\)\}else(\{return makeClassHandle\()/g, '$1')
-      .replace(/var hasSmartPtrType=!!record.*?(?=record\.count=)/, '')
-      .replace(/(?<=var attachFinalizer=)handle=>\{.*?return attachFinalizer\(handle\)\}/, 'handle=>handle')
-      .replace(/clone\(\)\{.*?return clone\}\},/, '')
-      .replace(/if\(this\.\$\$\.deleteScheduled&&[^}]*\}detachFinalizer\(this\);/, '')
-      // Decoders refuse views of shared memory.
-      .replace('UTF8Decoder.decode(HEAPU8.subarray(', 'UTF8Decoder.decode(HEAPU8.slice(')
-      // Wide strings, which the bindings do not use, and the folder of the script, where nothing is looked for.
-      .replace(/(?<=var __embind_register_std_wstring=)function.*?(?=;var __embind_register_void)/, '()=>{}')
-      .replace(
-        /if\(ENVIRONMENT_IS_WEB\|\|ENVIRONMENT_IS_WORKER\)\{if\(ENVIRONMENT_IS_WORKER\)\{scriptDirectory.*?\}else\{\}(?=var out=)/,
-        '',
-      )
-      .replace(/var UTF16Decoder=[^;]*;/, '')
-      .replace(/var _scriptName = .*/, '')
-      .replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, '') // Parcel polyfills `process` wherever it is mentioned
-      .replace(/Module\["HEAP(8|16|U8|U16|32|U32|F32|F64)"\]=/g, '')
-  );
-}
-
-const gluePlugin = {
-  name: 'glue',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /heed\.mjs$/ }, ({ path }) => ({ contents: trimmed(fs.readFileSync(path, 'utf8')) })),
-};
-
-/** For a variant without threads: names the files of dist/ that it loads, its modules and its worker. */
-const filesPlugin = (prefix) => ({
-  name: 'files',
-  setup: ({ onLoad, onResolve }) => {
-    onResolve({ filter: /^\.\/threads\.js$/ }, () => ({ path: join(root, 'web/src/train/no-threads.ts') }));
-    onLoad({ filter: /web\/src\/(module|worker\/start)\.ts$/ }, ({ path }) => {
-      const source = fs.readFileSync(path, 'utf8');
-      const contents = source.replace(/(?<=new URL\('\.\/)(heed-|)(?=[\w-]+\.(wasm|js)')/g, `$1${prefix}`);
-      if (contents === source) throw new PlainError(`${path} names no file of dist/; build-web.mjs expects it to`);
-      return { contents, loader: 'ts' };
-    });
-  },
-});
-
-// What runs only in Node: the command line, heed/node, and the script of its threads. Bundles of their own, so that their needs
-// do not change the API's chunks.
-const kNodeEntries = [
-  { cli: 'web/src/cli/main.ts' },
-  { node: 'web/src/node.ts', 'embed-worker': 'web/src/scale/embed-worker.ts' },
-];
-
-/** They import the package's entries, as any other user of it: the API from index.js, the command line also heed/node and heed/train. */
-const kOtherEntries = {
-  'web/src/index.ts': './index.js',
-  'web/src/node.ts': './node.js',
-  'web/src/train/index.ts': './train.js',
-};
-const externalApiPlugin = {
-  name: 'external-api',
-  setup: ({ onResolve }) =>
-    onResolve({ filter: /^\.{1,2}\/.*(index|node)\.js$/ }, ({ path, resolveDir }) => {
-      const source = relative(root, join(resolveDir, path)).replaceAll('\\', '/').replace(/\.js$/, '.ts');
-      return source in kOtherEntries ? { path: kOtherEntries[source], external: true } : undefined;
-    }),
-};
-
-// Runs Rolldown's minifier on esbuild's output: it drops unused functions inside other functions, and its names compress
-// better. Together this saves 5 % of the scripts.
-async function minifyFurther(files) {
-  const { minify } = await import('rolldown/utils');
-  for (const file of files) {
-    const options = { module: true, compress: { target: 'es2022' }, mangle: { toplevel: true } };
-    const { code, errors } = await minify(file, fs.readFileSync(file, 'utf8'), options);
-    if (errors.length > 0) throw new PlainError(`${file}: ${errors[0].message}`);
-    fs.writeFileSync(file, code);
+// If a compiler numbered the imports of a pair differently, shared glue would call the wrong functions.
+function requireSharedGlue() {
+  for (const prefix of Object.values(kGlue)) {
+    const [one, other] = ['simd128', 'relaxed-simd'].map((name) => fs.readFileSync(glueOf(prefix + name), 'utf8'));
+    if (one !== other) throw new PlainError(`${prefix}simd128 and ${prefix}relaxed-simd have different glue`);
   }
 }
 
-// For the command line: some of its libraries are CommonJS modules that require Node's.
-const forNode = {
-  platform: 'node',
-  banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+/** Removes Emscripten's test for Node, whose result nothing reads: Parcel adds a polyfill wherever `process` is mentioned, and fails if it is not installed. */
+const gluePlugin = {
+  name: 'glue',
+  transform: {
+    filter: { id: /heed\.mjs$/ },
+    handler: (code) => code.replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, ''),
+  },
 };
 
-async function bundle({ prefix, modules, entries }, forCoverage) {
-  const { build } = await import('esbuild');
-  const isTraining = prefix !== '';
-  const entryPoints = Object.fromEntries(
-    Object.entries({ ...entries, ...kTokenizers }).filter(([, source]) => fs.existsSync(join(root, source))),
-  );
-  // Unit tests import modules of web/src. As entry points they share the package's chunks, so that what the tests run is counted.
-  if (forCoverage && !isTraining) {
+async function bundle(forCoverage) {
+  const { rolldown } = await import('rolldown');
+  const input = { ...kEntries };
+  // Unit tests import modules of web/src. As entries they share the package's chunks, so that what the tests run is counted.
+  if (forCoverage) {
     const sources = filesBelow(join(root, 'web/src')).filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
     for (const file of sources) {
       const name = relative(join(root, 'web/src'), file).slice(0, -3);
-      if (!name.startsWith('train/') && !Object.values(entryPoints).includes(`web/src/${name}.ts`))
-        entryPoints[`parts/${name}`] = file;
+      if (!Object.values(kEntries).includes(`web/src/${name}.ts`)) input[`parts/${name}`] = file;
     }
   }
-  const options = {
-    absWorkingDir: root,
-    outdir: next,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    ...(forCoverage && forNode),
-    target: 'es2022',
+  const bundled = await rolldown({
+    cwd: root,
+    input,
+    platform: 'node', // `require` in libraries of the command line; no other script needs anything of Node to load
+    external: /^node:/,
+    resolve: {
+      alias: Object.fromEntries(
+        Object.entries(kGlue).map(([name, prefix]) => [`heed-glue/${name}`, glueOf(`${prefix}simd128`)]),
+      ),
+    },
+    transform: { target: 'es2022' },
+    plugins: [gluePlugin],
+  });
+  const chunks = Object.entries(kChunks);
+  const { output } = await bundled.write({
+    dir: next,
+    format: 'es',
+    chunkFileNames: '[name]-[hash].js',
+    codeSplitting: { groups: chunks.map(([name, test], i) => ({ name, test, priority: chunks.length - i })) },
+    comments: false, // THIRD_PARTY.md has the licenses
     // Source maps would double the size of the package.
-    ...(forCoverage ? { minify: false, sourcemap: 'linked' } : { minify: true }),
-    legalComments: 'none', // THIRD_PARTY.md names them all
-    chunkNames: `${prefix}[name]-[hash]`,
-    alias: { 'heed-glue': join(wasmFolder, modules[0], 'heed.mjs') },
-    plugins: isTraining ? [gluePlugin, filesPlugin(prefix)] : [gluePlugin],
-    external: ['node:*'],
-    logLevel: 'warning',
-  };
-  // For coverage all are built together.
-  if (!isTraining && forCoverage) Object.assign(entryPoints, ...kNodeEntries);
-  else if (!isTraining) {
-    const ours = {
-      ...options,
-      ...forNode,
-      chunkNames: 'node-[name]-[hash]',
-      splitting: true,
-      plugins: [externalApiPlugin],
-    };
-    for (const entryPoints of kNodeEntries) await build({ ...ours, entryPoints });
-  }
-  const result = await build({ ...options, entryPoints, splitting: true, metafile: true });
-  fs.rmSync(join(next, 'tokenizers.js')); // the entry point itself: nothing imports it, its contents are in a chunk
-  return result.metafile.outputs;
-}
-
-async function bundleExtras(forCoverage) {
-  const { build } = await import('esbuild');
-  const options = {
-    absWorkingDir: root,
-    outdir: next,
-    bundle: true,
-    format: 'esm',
-    target: 'es2022',
-    splitting: true,
-    chunkNames: 'adapters/[name]-[hash]',
-    minify: !forCoverage,
-    legalComments: 'none',
-    logLevel: 'warning',
-  };
-  if (forCoverage) Object.assign(options, { sourcemap: 'linked' });
-  await build({ ...options, entryPoints: kExtras });
-}
-
-async function bundleAll(forCoverage) {
-  const outputs = {};
-  await bundleExtras(forCoverage);
-  for (const variant of kVariants) Object.assign(outputs, await bundle(variant, forCoverage));
-  if (!forCoverage) await minifyFurther(filesBelow(next).filter((file) => file.endsWith('.js')));
-  fs.writeFileSync(join(root, 'build/web-metafile.json'), JSON.stringify({ outputs }));
+    ...(forCoverage ? { sourcemap: true } : { minify: true }),
+  });
+  await bundled.close();
+  const scripts = output.filter(({ type }) => type === 'chunk');
+  const imports = Object.fromEntries(scripts.map(({ fileName, imports }) => [fileName, imports]));
+  fs.writeFileSync(join(root, 'build/web-imports.json'), JSON.stringify(imports));
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
@@ -267,7 +145,8 @@ export async function buildWeb({ forCoverage = false } = {}) {
   const start = Date.now();
   fs.rmSync(stamp, { force: true });
   fs.rmSync(next, { recursive: true, force: true });
-  const modules = kVariants.flatMap(modulesOf);
+  requireSharedGlue();
+  const modules = kModules.map((name) => [name, fs.readFileSync(join(wasmFolder, name, 'heed.wasm'))]);
   const tsc = [
     process.execPath,
     'node_modules/typescript/bin/tsc',
@@ -276,7 +155,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
     '--outDir',
     join(next, 'types'),
   ];
-  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundleAll(forCoverage)]);
+  const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
   for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);

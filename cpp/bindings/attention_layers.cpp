@@ -120,7 +120,12 @@ class BoundEncoderLayer : public BoundModule {
     return guarded([&] {
       const EncoderLayerOptions& o = layer_.options();
       const Batch x = readBatch("x", tensor, o.embed_dim);
-      const Call call(options, x, x, o.num_heads, rotary_);
+      Call call(options, x, x, o.num_heads, rotary_);
+      std::optional<Rotary> given;
+      if (const auto angles = readOptionalTensor(options["angles"])) {
+        given.emplace(angles->matrix());
+        call.options.rotary = &*given;
+      }
       MatrixView output = arena().matrix(x.rows.rows(), o.embed_dim);
       layer_.forward(x.rows, x.sequences, call.options, output, call.weights, context());
       return call.attended(x, output);

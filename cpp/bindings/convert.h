@@ -78,7 +78,7 @@ bool readBool(const val& object, const char* key);
 std::string readString(const val& object, const char* key);
 uint64_t readSeed(const val& seed);
 std::optional<Index> readWindow(const val& options);
-Activation readActivation(const val& options);
+Activation readActivation(const val& options, const char* key = "activation");
 DropoutScaling readScaling(const val& options);
 
 /// Reads a RawMask with its data in the arena; nothing if it is null. `argument` is its name for errors.
@@ -124,10 +124,13 @@ class RotaryOption {
   RotaryOption(const val& options, Index head_dim);
   /// Tables for `length` positions from `first`; null if the option is null.
   const Rotary* tables(Index length, Index first = 0);
+  /// New tables, as tables() makes them.
+  Rotary make(Index length, Index first) const;
   bool given() const { return given_; }
-  Index dim() const { return dim_; }
-  double base() const { return base_; }
-  Rotary::Pairing pairing() const { return pairing_; }
+  /// Whether both make the same tables.
+  bool operator==(const RotaryOption& other) const {
+    return dim_ == other.dim_ && base_ == other.base_ && pairing_ == other.pairing_;
+  }
 
  private:
   bool given_ = false;

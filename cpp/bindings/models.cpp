@@ -39,6 +39,7 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.type_vocab_size, "typeVocabSize"},
                           {&c.relative_buckets, "relativeBuckets"},
                           {&c.relative_distance, "relativeDistance"},
+                          {&c.convolution, "convolution"},
                           {&c.rotary_dim, "rotaryDim"},
                           {&c.window, "window"}});
   read.operator()<double>(
@@ -54,6 +55,10 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.norm_bias, "normBias"},
                          {&c.rms_norm, "rmsNorm"},
                          {&c.qk_norm, "qkNorm"},
+                         {&c.joint_qk_norm, "jointQkNorm"},
+                         {&c.nested_norm, "nestedNorm"},
+                         {&c.position_embeddings, "positionEmbeddings"},
+                         {&c.position_projections, "positionProjections"},
                          {&c.output_norms, "outputNorms"},
                          {&c.relative_norm, "relativeNorm"},
                          {&c.gated, "gated"},
@@ -65,6 +70,7 @@ EncoderModelConfig readConfig(const val& config) {
   if (const val local = config["localLayers"]; !local.isUndefined())
     c.local_layers = emscripten::vecFromJSArray<bool>(local);
   c.activation = readActivation(config);
+  if (c.convolution > 0) c.convolution_activation = readActivation(config, "convolutionActivation");
   c.eps = readFloat(config, "eps");
   c.positions = readPositions(config);
   c.precision = readBool(config, "int8") ? Precision::kInt8 : Precision::kFloat32;
@@ -93,7 +99,7 @@ class BoundEncoding {
       : model_(std::move(model)),
         sequences_(batch.sequences),
         key_mask_(std::move(key_mask)),
-        hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
+        hidden_(model_->hiddenStates(batch.sequences)) {
     model_->embed(batch, rows(), context());
   }
 
@@ -112,11 +118,12 @@ class BoundEncoding {
   val project(int i) {
     return guarded([&] {
       const Index count = sequences_.totalRows(), wide = model_->queryWidth(), narrow = model_->keyWidth();
-      float* all = arena().take(count * (wide + 2 * narrow));
+      const Index size = Shape{count, wide + 2 * narrow}.size();
+      float* all = arena().take(size);
       float* keys = all + count * wide;
       model_->project(i, sequences_, readOnly(rows()), view(all, count, wide), view(keys, count, narrow),
                       view(keys + count * narrow, count, narrow), context());
-      return writeFloats(all, count * (wide + 2 * narrow));
+      return writeFloats(all, size);
     });
   }
 

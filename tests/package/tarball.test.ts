@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { join } from 'node:path';
-import { beforeAll, expect, inject, test } from 'vitest';
-import { install } from './installed.js';
+import { join, posix } from 'node:path';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { install, runNode } from './installed.js';
 
 let heed: string;
 let manifest: Record<string, unknown> & { exports: Record<string, unknown>; scripts?: Record<string, string> };
@@ -52,16 +52,91 @@ test('contains the files that its manifest names, but no sources and no native b
   for (const target of targets) expect(fs.existsSync(join(heed, JSON.parse(target))), target).toBe(true);
 });
 
-// Bundlers that make one script of a worker, as Vite does before version 8, refuse to if it imports at run time.
-test('the scripts of workers import nothing at run time', () => {
-  const names = ['worker.js', 'train-worker.js'];
+/** An entry's script and those that it imports, as [name, code]; names are relative to dist/. */
+function closureOf(entry: string): [name: string, code: string][] {
+  const names = [entry];
+  const found: [string, string][] = [];
   for (const name of names) {
-    const script = fs.readFileSync(join(heed, 'dist', name), 'utf8');
-    expect(script, name).not.toMatch(/\bimport\s*\(/);
-    for (const [, found] of script.matchAll(/\bfrom\s*["'`]\.\/([^"'`]+)/g))
-      if (!names.includes(found!)) names.push(found!);
+    const code = fs.readFileSync(join(heed, 'dist', name), 'utf8');
+    found.push([name, code]);
+    for (const [, imported] of code.matchAll(/\b(?:from|import)\s*["'`](\.[^"'`]+)["'`]/g)) {
+      const path = posix.join(posix.dirname(name), imported!);
+      if (!names.includes(path)) names.push(path);
+    }
   }
-  expect(names.length).toBeGreaterThan(2);
+  return found;
+}
+
+describe.each(['worker.js', 'train-worker.js'])('%s', (worker) => {
+  // Bundlers that make one script of a worker, as Vite does before version 8, refuse to if it imports at run time.
+  test('imports nothing at run time', () => {
+    const scripts = closureOf(worker);
+    expect(scripts.length).toBeGreaterThan(2);
+    for (const [name, code] of scripts) expect(code, name).not.toMatch(/\bimport\s*\(/);
+  });
+
+  // WebKit would evaluate it again: that instance would answer calls without having been started.
+  test('is imported by no script', () => {
+    const scripts = fs.readdirSync(join(heed, 'dist')).filter((name) => name.endsWith('.js'));
+    for (const name of scripts)
+      expect(fs.readFileSync(join(heed, 'dist', name), 'utf8'), name).not.toMatch(
+        new RegExp(`(?:from|import|import\\()\\s*["'\`]\\./${worker}`),
+      );
+  });
+
+  // Turbopack does not terminate on such a cycle.
+  test('starts no worker with its own script', () => {
+    for (const [name, code] of closureOf(worker)) expect(code, name).not.toContain(`./${worker}`);
+  });
+});
+
+test('only the entries for Node import modules of Node', () => {
+  const needNode = Object.values(manifest.exports as Record<string, { default?: string }>)
+    .flatMap(({ default: path }) => (path?.endsWith('.js') ? [path.slice('./dist/'.length)] : []))
+    .filter((entry) => closureOf(entry).some(([, code]) => /\b(?:from|import)\s*["'`]node:/.test(code)));
+  expect(needNode).toEqual(['node.js']);
+  for (const worker of ['worker.js', 'train-worker.js', 'thread.js'])
+    for (const [name, code] of closureOf(worker)) expect(code, name).not.toMatch(/\b(?:from|import)\s*["'`]node:/);
+});
+
+// All entries share one graph of chunks.
+test('errors and tensors of all entries are of the same classes', async () => {
+  const folder = join(heed, '../..');
+  fs.writeFileSync(
+    join(folder, 'classes.mjs'),
+    `import { HeedError, load, Tensor } from 'heed';
+    import * as training from 'heed/train';
+    const errorOf = async (call) => {
+      try {
+        await call();
+      } catch (error) {
+        return error;
+      }
+    };
+    const calls = {
+      'heed': async () => (await load()).softmax('x'),
+      'heed/train': async () => (await training.load()).losses.mse([1], [1, 2]),
+      'heed/draw': async () => (await import('heed/draw')).matrix(null, [[1]]),
+      'heed/node': async () => (await import('heed/node')).workEmbedding('missing'),
+      'heed/ai-sdk': async () => (await import('heed/ai-sdk')).embeddingModel(null),
+      'heed/langchain': async () => (await import('heed/langchain')).embeddings(null),
+      'heed/chroma': async () => (await import('heed/chroma')).embeddingFunction(null),
+      'heed/lancedb': async () => (await import('heed/lancedb')).embeddingFunction(null),
+      'heed/semantic-embedder': async () => (await import('heed/semantic-embedder')).semanticEmbedder(null),
+    };
+    const errors = {};
+    for (const [entry, call] of Object.entries(calls)) {
+      const error = await errorOf(call);
+      errors[entry] = [error instanceof HeedError, error instanceof training.HeedError];
+    }
+    const heed = await training.load();
+    const tensors = [heed.softmax([1, 2]), new heed.Linear({ inFeatures: 2, outFeatures: 2 }).train().forward([[1, 2]])];
+    console.log(JSON.stringify({ errors, tensors: tensors.map((tensor) => tensor instanceof Tensor) }));`,
+  );
+  const { errors, tensors } = JSON.parse(await runNode(['--no-warnings', 'classes.mjs'], { cwd: folder }));
+  const entries = Object.keys(manifest.exports).filter((name) => /^\.(\/[\w-]+)?$/.test(name));
+  expect(errors).toEqual(Object.fromEntries(entries.map((name) => [name.replace('.', 'heed'), [true, true]])));
+  expect(tensors).toEqual([true, true]);
 });
 
 test('records the compiler, flags and sources of its modules', () => {

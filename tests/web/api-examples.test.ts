@@ -141,7 +141,7 @@ describe('the examples run', async () => {
     });
     const names = scope();
     // Modules of heed/train are trained; heed's `model` is a pretrained encoder.
-    if (/^index: (pipeline|Heed\.(inspect|prune|quantize))$/.test(name)) names.source = tinyModel();
+    if (/^(train\/)?index: (pipeline|Heed\.(inspect|prune|quantize))$/.test(name)) names.source = tinyModel();
     if (name.startsWith('train/')) Object.assign(names, { model: names.sequential, target: [[0], [0], [0]] });
     await new Function(...Object.keys(names), `return (async () => {${script}\n})()`)(...Object.values(names));
   });

@@ -91,7 +91,8 @@ export interface RawMultiHeadAttention extends RawModule {
 }
 
 export interface RawEncoderLayer extends RawModule {
-  forward(x: RawTensor, options: RawLayerAttentionOptions): RawAttended;
+  /** `angles` [L, Dk / 2]: rotates the queries and keys of row i by those of row i, pairs half-split. */
+  forward(x: RawTensor, options: RawLayerAttentionOptions & { angles?: RawTensor | null }): RawAttended;
 }
 
 export interface RawEncoder extends RawModule {
@@ -182,6 +183,14 @@ export interface RawEncoderModelConfig {
   relativeBuckets?: number;
   relativeDistance?: number;
   relativeNorm?: boolean;
+  /** 'disentangled': learned absolute embeddings, too. */
+  positionEmbeddings?: boolean;
+  /** 'disentangled': the embeddings of distances have projections of their own in each layer. */
+  positionProjections?: boolean;
+  /** Width of a convolution over the embeddings, which is added to the first layer's output; 0: none. */
+  convolution?: number;
+  /** Required with a convolution. */
+  convolutionActivation?: string;
   rotaryDim?: number;
   rotaryBase?: number;
   localRotaryBase?: number;
@@ -202,6 +211,10 @@ export interface RawEncoderModelConfig {
   rmsNorm?: boolean;
   normWeightOffset?: number;
   qkNorm?: boolean;
+  /** The norms of queries and keys span all heads together. */
+  jointQkNorm?: boolean;
+  /** The attention's block is LN(x + LN'(x + MHA(x))). */
+  nestedNorm?: boolean;
   outputNorms?: boolean;
   gated?: boolean;
   gateSecond?: boolean;

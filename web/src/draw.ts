@@ -59,7 +59,7 @@ export interface MatrixOptions extends DrawOptions {
   gamma?: number;
 }
 
-export interface AttentionOptions extends DrawOptions {
+export interface AttentionDrawOptions extends DrawOptions {
   /** The layer, from 0. Default: the last. */
   layer?: number;
   /** The head, from 0. Default: the mean of all heads. */
@@ -154,7 +154,7 @@ export function attention(
   target: CanvasLike | SvgLike,
   attentions: TensorInput | readonly TensorLike[],
   tokens: readonly string[] | readonly (readonly string[])[],
-  options: AttentionOptions = {},
+  options: AttentionDrawOptions = {},
 ): void {
   const name = 'draw.attention';
   const { layer, head, index, keys, ...drawing } = readOptions(name, attentionSchema, options);

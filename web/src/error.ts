@@ -103,6 +103,12 @@ export function allocating<T>(parameter: string, shape: readonly number[], bytes
   }
 }
 
+/** An array for a result of this shape; `what` names the call. */
+export function floatsOf(what: string, shape: readonly number[]): Float32Array<ArrayBuffer> {
+  const length = shape.reduce((product, extent) => product * extent, 1);
+  return allocating(what, shape, 4 * length, () => new Float32Array(length));
+}
+
 function asHeedError(what: string, error: unknown, code: HeedErrorCode, how: string): HeedError {
   if (error instanceof HeedError) return error;
   if (error instanceof RangeError && !/call stack/i.test(error.message)) {

@@ -1,11 +1,10 @@
-/** Chooses a build of the WebAssembly module, loads and instantiates it. Nothing else imports the generated glue. */
-import createModule from 'heed-glue';
+/** Chooses a build of the WebAssembly module, loads and instantiates it. */
 import { gc, simd } from 'wasm-feature-detect';
 import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
-import { nodeModule, type ResponseLike, type UrlLike } from './platform.js';
-import { obstacle, sharedMemory, Threads, threadModules } from './threads.js';
+import { nodeModule, type ResponseLike, type UrlLike, type WorkerLike } from './platform.js';
+import { obstacle, sharedMemory, Threads } from './threads.js';
 import { version } from './version.js';
 
 /** The two builds of the module: with relaxed SIMD, or with SIMD128 alone. */
@@ -21,11 +20,32 @@ export interface WasmModule {
 /** Where the WebAssembly module comes from: a URL or its string (in Node also a path), its bytes, a Response that carries them, or the compiled module. */
 export type WasmSource = string | UrlLike | ArrayBufferLike | ArrayBufferView | ResponseLike | WasmModule;
 
-// Bundlers look for exactly this form and copy the file that it names.
-const shipped: Record<Build, () => URL> = {
-  'relaxed-simd': () => new URL('./heed-relaxed-simd.wasm', import.meta.url),
-  simd128: () => new URL('./heed-simd128.wasm', import.meta.url),
-};
+/** @internal What the JavaScript that Emscripten generates exports: makes an instance of the module. */
+export type CreateModule = (options: {
+  instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void): Record<string, never>;
+  /** The memory of a build with threads. */
+  wasmMemory?: WebAssembly.Memory;
+  /** What the bindings throw. */
+  HeedError: typeof HeedError;
+}) => Promise<RawCore>;
+
+/** @internal The JavaScript that Emscripten generated for the builds of a variant. */
+export interface Glue {
+  readonly create: CreateModule;
+  /** That of its builds with threads; null: it has none. */
+  readonly createThreaded: (() => Promise<CreateModule>) | null;
+}
+
+/** @internal A variant of the module, for inference or with training: its glue, and the files of the package that it consists of. */
+export interface Variant extends Glue {
+  readonly name: string;
+  /** The builds. */
+  readonly files: Record<Build, () => URL>;
+  /** The builds with threads. */
+  readonly threadFiles: Record<Build, () => URL> | null;
+  /** Starts a worker with the variant's script. */
+  readonly startWorker: () => WorkerLike;
+}
 
 export interface Choice {
   build: Build;
@@ -65,24 +85,29 @@ function failed(expected: string, got: string, cause?: unknown, hint?: string): 
   return invalid('wasm', expected, got, 'LOAD_FAILED', { cause, hint });
 }
 
-/** @internal Makes a new instance of the module from `source`, or from the package's own file of that build, and starts its threads. */
+/** @internal Makes a new instance of the module from `source`, which may depend on whether it shall have threads, and starts its threads. */
 export async function instantiate(
-  build: Build,
-  source: Located | undefined,
+  { create, createThreaded }: Glue,
+  source: Located | ((threaded: boolean) => Located),
   wanted: Count = { count: 1, reason: '' },
 ): Promise<Core> {
-  let alone = wanted.count > 1 ? obstacle() : wanted.reason;
+  let alone: string | null = wanted.reason;
+  if (wanted.count > 1) alone = createThreaded ? obstacle() : 'heed/train has no builds with threads';
   let memory = alone === null ? sharedMemory() : null;
   if (alone === null && !memory) alone = 'the engine refuses shared memory';
-  const module = await (source ?? locate((memory ? threadModules : shipped)[build](), 'wasm')).compile();
+  const glue = memory && createThreaded?.(); // loads while the module does
+  glue?.catch(() => {}); // awaited below, unless the module fails first
+  const module = await (typeof source === 'function' ? source(memory !== null) : source).compile();
   // A module that is given decides whether the memory is shared.
-  const imported = WebAssembly.Module.imports(module).find(({ kind }) => kind === 'memory');
-  if (imported) memory ??= sharedMemory();
-  else alone ??= 'the given module is a build without threads';
-  if (imported && !memory) throw failed('an engine with shared memory for a build with threads', 'none');
-  const core = await start(module, (imports) => {
-    if (imported) imports[imported.module]![imported.name] = memory!;
-  });
+  const isThreaded = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
+  if (isThreaded) {
+    if (!createThreaded) throw failed('a build without threads for heed/train', 'one with threads');
+    memory ??= sharedMemory();
+    if (!memory) throw failed('an engine with shared memory for a build with threads', 'none');
+  } else alone ??= 'the given module is a build without threads';
+  const core = isThreaded
+    ? await start(await (glue ?? createThreaded!()), module, { wasmMemory: memory! })
+    : await start(create, module, {});
   // JavaScriptCore has garbage collection in WebAssembly and no relaxed SIMD. V8 has had relaxed SIMD for longer; besides, only Firefox 120 to 144 is such an engine.
   if (!hasRelaxed() && (await gc())) core.useTallRowBlocks();
   const threads = alone === null ? await Threads.start(core, module, memory!, wanted) : null;
@@ -94,7 +119,11 @@ export async function instantiate(
 type RawCore = Core & { stackSave(): number; stackRestore(pointer: number): void };
 
 /** Runs the glue on an instance of `module`. */
-function start(module: WebAssembly.Module, complete: (imports: WebAssembly.Imports) => void): Promise<RawCore> {
+function start(
+  createModule: CreateModule,
+  module: WebAssembly.Module,
+  options: { wasmMemory?: WebAssembly.Memory },
+): Promise<RawCore> {
   return new Promise((resolve, reject) => {
     const fail = (cause: unknown) =>
       reject(
@@ -103,9 +132,9 @@ function start(module: WebAssembly.Module, complete: (imports: WebAssembly.Impor
           : failed(`heed's own module, of version ${version}`, 'one that does not start', cause),
       );
     createModule({
+      ...options,
       HeedError,
       instantiateWasm(imports, done) {
-        complete(imports);
         // The glue's own promise never settles if this fails.
         WebAssembly.instantiate(module, imports)
           .then((instance) => done(instance), fail)

@@ -7,7 +7,7 @@ export {
   type FinishResult,
   finishEmbedding,
 } from './scale/finish.js';
-export type { Chunk, Embedding, Manifest, PartFormat, VectorType } from './scale/manifest.js';
+export type { Chunk, EmbeddingSettings, Manifest, PartFormat, VectorType } from './scale/manifest.js';
 export type { Signal } from './scale/options.js';
 export { type PlanOptions, planEmbedding } from './scale/plan.js';
 export { type WorkOptions, type WorkResult, workEmbedding } from './scale/work.js';

@@ -1,7 +1,7 @@
 /** JavaScript objects that own an object of the core: freed by `dispose()`, by `using`, or by the garbage collector. */
 import type { Core } from './core.js';
 import { HeedError } from './error.js';
-import { dispose, registry } from './platform.js';
+import { dispose, registry, type WorkerLike } from './platform.js';
 
 /** A resource that must be deleted: an object of the core, a worker. */
 export interface RawObject {
@@ -14,6 +14,12 @@ export interface Runtime {
   readonly core: Core;
   /** What the caller made with it and has not deleted yet; disposing of the runtime deletes it. */
   readonly owned: Set<RawObject>;
+}
+
+/** That of a script that can start workers. */
+export interface PageRuntime extends Runtime {
+  /** Starts a worker with heed's script. */
+  startWorker(): WorkerLike;
 }
 
 interface Held {

@@ -4,7 +4,7 @@ import type { ModelSource } from './io/source.js';
 import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
-import { normalized } from './models/pretrained.js';
+import { normalized } from './models/quantized.js';
 import {
   type Aggregation,
   answerQuestion,
@@ -16,7 +16,7 @@ import {
 } from './models/tasks.js';
 import { callback, flag, nearest, plainOptions, requireKnown } from './options.js';
 import { dispose } from './platform.js';
-import { load } from './runtime.js';
+import type { Heed } from './runtime.js';
 import type { NestedNumbers, Tensor } from './tensor.js';
 
 /** A tensor as in transformers.js. */
@@ -203,15 +203,9 @@ function renamed(task: string, names: Record<string, string>, options?: object):
   return call;
 }
 
-/**
- * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
- *
- * @example
- * const extract = await pipeline('feature-extraction', source);
- * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
- * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
- */
-export async function pipeline<T extends PipelineTask>(
+/** @internal `pipeline` on the module that `load` loads. */
+export async function makePipeline<T extends PipelineTask>(
+  load: () => Promise<Heed>,
   task: T,
   source?: ModelSource,
   options?: PipelineOptions,

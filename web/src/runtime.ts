@@ -4,7 +4,6 @@ import { countUpTo } from './cores.js';
 import { HeedError, needsTraining } from './error.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
-import { setLate } from './late.js';
 import { layers } from './layers/classes.js';
 import { flops } from './layers/cost.js';
 import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from './layers/decoder.js';
@@ -33,10 +32,11 @@ import {
   instantiate,
   locate,
   threadsOf,
+  type Variant,
   type WasmSource,
 } from './module.js';
 import { oneOf, optional, type Reader, readOptions, type Schema } from './options.js';
-import type { RawObject, Runtime } from './owned.js';
+import type { PageRuntime, RawObject } from './owned.js';
 import { dispose, registry } from './platform.js';
 import { shippedModel } from './shipped.js';
 import { version } from './version.js';
@@ -89,7 +89,7 @@ export type LayerClass<Made, Options> = undefined extends Options
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 2 });
  */
 export class Heed extends Functions {
-  readonly #runtime: Runtime & { dispose(): void };
+  readonly #runtime: PageRuntime & { dispose(): void };
   readonly #choice: Choice;
 
   /** Makes and combines masks. */
@@ -135,7 +135,7 @@ export class Heed extends Functions {
   readonly maxSim = maxSim;
 
   /** @internal */
-  constructor(runtime: Runtime & { dispose(): void }, choice: Choice) {
+  constructor(runtime: PageRuntime & { dispose(): void }, choice: Choice) {
     super(runtime);
     this.#runtime = runtime;
     this.#choice = choice;
@@ -231,7 +231,7 @@ export class Heed extends Functions {
 }
 
 /** A subclass of `Base` named `name`, whose constructor takes a caller's options only. */
-export function bind(runtime: Runtime, name: string, Base: UnboundLayer<object, object>): object {
+export function bind(runtime: PageRuntime, name: string, Base: UnboundLayer<object, object>): object {
   const Bound = class extends Base {
     constructor(options?: object) {
       super(runtime, name, readOptions(name, Base.schema as Record<string, Reader<unknown>>, options) as never);
@@ -253,14 +253,17 @@ for (const name of 'losses optim saveCheckpoint loadCheckpoint trainClassifier t
 /** Counts a runtime as disposed of when it is collected, together with all that was made with it. */
 const collectedRuntimes = registry<() => void>((onDispose) => onDispose());
 
+/** @internal */
 export function runtimeOf(
+  { startWorker }: Variant,
   given: Core,
   onDispose: () => void,
   owned = new Set<RawObject>(),
-): Runtime & { dispose(): void } {
+): PageRuntime & { dispose(): void } {
   let core: Core | null = given;
   const runtime = {
     owned,
+    startWorker,
     get core() {
       if (core === null) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
       return core;
@@ -291,38 +294,27 @@ interface Shared {
   users: number;
 }
 
-// By the URL of the source (none: the package's own) or the object that was given, then by the build and the threads.
+// By the URL of the source (none: the package's own) or the object that was given, then by the variant, the build and the threads.
 const byUrl = new Map<string, Map<string, Shared>>();
 const byObject = new WeakMap<object, Map<string, Shared>>();
 
-/**
- * Loads the WebAssembly module. Calls with the same options share one instance of it, which is freed when every caller has disposed of the object that it got; a call that
- * fails leaves nothing behind.
- *
- * @example
- * const heed = await load();
- * heed.softmax([0, 0]).toArray(); // [0.5, 0.5]
- * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
- */
-export function load(options?: LoadOptions): Promise<Heed> {
-  return start(options, (core, choice, onDispose) => new Heed(runtimeOf(core, onDispose), choice));
-}
-
-/** Loads as `load` does; `make` makes the object of this caller. */
+/** @internal Loads a variant of the module as `load` does; `make` makes the object of this caller. */
 export async function start<T>(
+  module: Variant,
   options: LoadOptions | undefined,
   make: (core: Core, choice: Choice, onDispose: () => void) => T,
 ): Promise<T> {
-  setLate({ images: () => import('./images/images.js'), tools: () => import('./models/folder-tools.js') });
   const { build, wasm, threads } = readOptions('load', loadSchema, options);
-  const variant = `${build} ${threads.count} ${threads.reason}`;
+  const variant = `${module.name} ${build} ${threads.count} ${threads.reason}`;
   const key = wasm?.key ?? '';
   const instances = (typeof key === 'string' ? byUrl : byObject) as Map<unknown, Map<string, Shared>>;
   const byVariant = instances.get(key) ?? new Map<string, Shared>();
   instances.set(key, byVariant);
   const begin = async (): Promise<[Core, Choice]> => {
     const choice = await chooseBuild(build);
-    return [await instantiate(choice.build, wasm, threads), choice];
+    const shipped = (threaded: boolean) =>
+      locate((threaded ? module.threadFiles! : module.files)[choice.build](), 'wasm');
+    return [await instantiate(module, wasm ?? shipped, threads), choice];
   };
   const forget = () => {
     if (byVariant.get(variant) === shared) byVariant.delete(variant);

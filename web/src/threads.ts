@@ -3,14 +3,8 @@ import type { Core } from './core.js';
 import { type Count, coreCount } from './cores.js';
 import { describe, HeedError } from './error.js';
 import { nodeModule, type WorkerLike } from './platform.js';
-import { keepAlive, listen, startThread } from './worker/start.js';
+import { keepAlive, listen, nodeOptions, start } from './worker/start.js';
 import type { ThreadStart } from './worker/thread.js';
-
-/** The builds with threads. Bundlers look for exactly this form and copy the file that it names. */
-export const threadModules: Record<'relaxed-simd' | 'simd128', () => URL> = {
-  'relaxed-simd': () => new URL('./heed-threads-relaxed-simd.wasm', import.meta.url),
-  simd128: () => new URL('./heed-threads-simd128.wasm', import.meta.url),
-};
 
 /** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
 const INITIAL_PAGES = 16;
@@ -45,6 +39,14 @@ function mayWait(): boolean {
     return false;
   }
 }
+
+/** Starts a worker that runs heed's thread.js. Bundlers recognize exactly these expressions, and make the script a bundle of its own. */
+const startThread = () =>
+  start(
+    'thread.js',
+    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url), nodeOptions),
+    () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
+  );
 
 /** A thread that ended is replaced. Until then calls run on the others. */
 export class Threads {

@@ -31,7 +31,10 @@ struct EncoderLayerOptions {
   bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
   bool rms_norm = false;       ///< RMSNorm, see LayerNormOptions, as is the next
   float norm_weight_offset = 0;
-  bool qk_norm = false;  ///< the same kind of norm on the queries and keys of each head
+  bool qk_norm = false;               ///< the same kind of norm on the queries and keys of each head
+  bool joint_qk_norm = false;         ///< on those of all heads together instead (JinaBERT)
+  bool nested_norm = false;           ///< post-norm: the attention's block is LN(x + LN'(x + MHA(x))) (JinaBERT)
+  bool position_projections = false;  ///< as in MultiHeadAttentionOptions
   Precision precision = Precision::kFloat32;
 
   /// The width of one head's keys, Dk: key_dim, or its default.
@@ -41,7 +44,7 @@ struct EncoderLayerOptions {
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
 /// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
 /// With output norms: f is followed by a norm of its own. torch.nn.TransformerEncoderLayer with batch_first.
-/// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*.
+/// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*, nested_norm.*.
 class EncoderLayer final : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);
@@ -56,6 +59,8 @@ class EncoderLayer final : public Module {
   const LayerNorm* norm2() const { return &norm2_; }
   const LayerNorm* outputNorm1() const { return output_norm1_ ? &*output_norm1_ : nullptr; }
   const LayerNorm* outputNorm2() const { return output_norm2_ ? &*output_norm2_ : nullptr; }
+  /// LN' of nested_norm.
+  const LayerNorm* nestedNorm() const { return nested_norm_ ? &*nested_norm_ : nullptr; }
   Dropout& dropout1() { return dropout1_; }
   Dropout& dropout2() { return dropout2_; }
 
@@ -69,7 +74,7 @@ class EncoderLayer final : public Module {
   MultiHeadAttention self_attn_;
   FeedForward feed_forward_;
   LayerNorm norm1_, norm2_;
-  std::optional<LayerNorm> output_norm1_, output_norm2_;
+  std::optional<LayerNorm> output_norm1_, output_norm2_, nested_norm_;
   Dropout dropout1_, dropout2_;
 };
 

@@ -48,6 +48,14 @@ struct EncoderModelConfig {
   Index relative_distance = 128;     ///< from which on all distances share the last bucket; kDisentangled with as many
                                      ///< buckets as distances: one bucket for each
   bool relative_norm = false;        ///< kDisentangled: layer norm of the embeddings of distances
+  bool position_embeddings = false;  ///< kDisentangled: learned absolute embeddings are added to the tokens', too
+  /// kDisentangled: each layer projects the embeddings of distances by matrices of its own, not by those of its keys
+  /// and queries.
+  bool position_projections = false;
+  /// Width of a convolution over the embeddings, which is added to the first layer's output (DeBERTa v2 XLarge); odd,
+  /// 0: none. See models/convolution_layer.h.
+  Index convolution = 0;
+  Activation convolution_activation = Activation::kTanh;
   Index rotary_dim = 0;              ///< kRotary: the number of rotated features per head
   double rotary_base = 10000;        ///< in layers with global attention
   double local_rotary_base = 10000;  ///< in layers with a window
@@ -65,7 +73,9 @@ struct EncoderModelConfig {
   bool rms_norm = false;         ///< all norms are RMSNorms, see LayerNormOptions, as is the next
   float norm_weight_offset = 0;  ///< 1: norms scale by 1 + weight (Gemma)
   bool qk_norm = false;          ///< norms on the queries and keys of each head (Qwen3, Gemma 3)
-  bool output_norms = false;     ///< norms on each block's output, before the residual connection (Gemma)
+  bool joint_qk_norm = false;    ///< as in EncoderLayerOptions, as is the next
+  bool nested_norm = false;
+  bool output_norms = false;  ///< norms on each block's output, before the residual connection (Gemma)
   bool gated = false;
   bool gate_second = false;  ///< as in FeedForwardOptions, as is the next
   bool linear1_bias = true;
@@ -94,6 +104,7 @@ struct TokenBatch {
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
 /// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
 /// relative_attention_bias.weight (buckets, H), relative_embeddings.weight (2 buckets, E), relative_norm.*,
+/// convolution.*,
 /// layers.<i>.* as in Encoder (only layers.0 if layers are shared), norm.*.
 class EncoderModel : public Module {
  public:
@@ -101,6 +112,8 @@ class EncoderModel : public Module {
   explicit EncoderModel(const EncoderModelConfig& given);
   ~EncoderModel() override;
 
+  /// Memory for hidden (T, E). Throws kOutOfMemory.
+  std::vector<float> hiddenStates(const Sequences& sequences) const;
   /// Writes the embeddings to hidden (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with
   /// more tokens than the model has positions.
   void embed(const TokenBatch& batch, MatrixView hidden, Context& context) const;
@@ -127,6 +140,7 @@ class EncoderModel : public Module {
  private:
   friend class train::TrainableEncoder;
   class Embeddings;
+  class Convolution;
   struct PositionTables;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
@@ -152,6 +166,7 @@ class EncoderModel : public Module {
   std::unique_ptr<Embeddings> embeddings_;
   std::unique_ptr<PositionTables> positions_;
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
+  std::unique_ptr<Convolution> convolution_;
   std::optional<LayerNorm> norm_;
 };
 

@@ -18,10 +18,12 @@ struct MultiHeadAttentionOptions {
   Index key_input_dim = 0;    ///< width of the key input (PyTorch's kdim); 0: E
   Index value_input_dim = 0;  ///< width of the value input (vdim); 0: E
   bool bias = true;
-  Activation activation = Activation::kIdentity;           ///< applied to the projected queries, keys and values
-  std::optional<LayerNormOptions> qk_norm = std::nullopt;  ///< normalizes the projected queries and keys of each head,
-                                                           ///< before rotation; its width is Dk
-  float dropout = 0;                                       ///< rate on the attention weights, in training
+  Activation activation = Activation::kIdentity;  ///< applied to the projected queries, keys and values
+  /// Normalizes the projected queries and keys before rotation: each head if its width is Dk, all heads together if it
+  /// is H Dk (then Hk = H).
+  std::optional<LayerNormOptions> qk_norm = std::nullopt;
+  bool position_projections = false;  ///< projections of relative positions, see positionKeyProjection()
+  float dropout = 0;                  ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
 
@@ -43,7 +45,7 @@ struct MultiHeadOutput {
 /// Parameters if the key and value inputs have width E and H Dk = Hk Dk = Hk Dv = E: in_proj_weight (3E, E),
 /// in_proj_bias (3E); otherwise q_proj_weight (H Dk, E), k_proj_weight (Hk Dk, key_input_dim), v_proj_weight (Hk Dv,
 /// value_input_dim), in_proj_bias (H Dk + Hk Dk + Hk Dv). Always out_proj.weight (E, H Dv), out_proj.bias (E). With
-/// qk_norm: q_norm.*, k_norm.* (Dk).
+/// qk_norm: q_norm.*, k_norm.* (of its width). With position_projections: pos_key_proj.*, pos_query_proj.* (H Dk, E).
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -71,6 +73,9 @@ class MultiHeadAttention : public Module {
   const Linear& keyProjection() const { return k_proj_; }
   const Linear& valueProjection() const { return v_proj_; }
   const Linear& outputProjection() const { return out_proj_; }
+  /// Those of DisentangledPositions' embeddings: of their own, or those of keys and queries.
+  const Linear& positionKeyProjection() const { return pos_key_proj_ ? *pos_key_proj_ : k_proj_; }
+  const Linear& positionQueryProjection() const { return pos_query_proj_ ? *pos_query_proj_ : q_proj_; }
   /// Null if there is none.
   const LayerNorm* queryNorm() const { return q_norm_ ? &*q_norm_ : nullptr; }
   const LayerNorm* keyNorm() const { return k_norm_ ? &*k_norm_ : nullptr; }
@@ -82,6 +87,7 @@ class MultiHeadAttention : public Module {
 
   MultiHeadAttentionOptions options_;
   Linear q_proj_, k_proj_, v_proj_, out_proj_;
+  std::optional<Linear> pos_key_proj_, pos_query_proj_;
   std::optional<LayerNorm> q_norm_, k_norm_;
   Dropout dropout_;
 };

@@ -64,6 +64,8 @@ class Rotary {
   /// Computes tables for positions 0 .. max_length - 1 and `dim` = D features. All angles are multiplied by `scale`.
   /// Throws kInvalidArgument if D is not even and positive.
   Rotary(Index dim, Index max_length, double base, Pairing pairing, double scale = 1);
+  /// With given angles (max_length, D / 2), as of positions in two dimensions; the pairs are (k, k + D/2).
+  explicit Rotary(ConstMatrixView angles);
 
   Index dim() const { return dim_; }
   Index maxLength() const { return max_length_; }

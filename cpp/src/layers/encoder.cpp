@@ -19,6 +19,7 @@ EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
     output_norm1_.emplace(normOptions(options));
     output_norm2_.emplace(normOptions(options));
   }
+  if (options.nested_norm) nested_norm_.emplace(normOptions(options));
   seed(0);
 }
 
@@ -33,10 +34,20 @@ void EncoderLayer::forward(ConstMatrixView x, const Sequences& sequences, const 
 void EncoderLayer::selfAttentionBlock(ConstMatrixView x, const Sequences& sequences,
                                       const MultiHeadCallOptions& options, MatrixView output, float* weights,
                                       Context& context) {
-  residualBlock(options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
-                options_.norm_first, dropout1_, x, output, context, [&](auto in, auto out, auto residual) {
-                  self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
-                });
+  const auto attend = [&](auto in, auto out, auto residual) {
+    self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
+  };
+  if (!nested_norm_) {
+    return residualBlock(options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
+                         options_.norm_first, dropout1_, x, output, context, attend);
+  }
+  const Arena::Scope scope(context.arena);
+  const MatrixView inner = context.arena.matrix(x.rows(), x.cols());
+  residualBlock(&*nested_norm_, nullptr, false, dropout1_, x, inner, context, attend);
+  output = x + inner;
+  forRowParts(x.rows(), x.cols(), context, [&](Index begin, Index end) {
+    norm1_.forward(rowsOf(readOnly(output), begin, end), rowsOf(output, begin, end));
+  });
 }
 
 void EncoderLayer::feedForwardBlock(MatrixView x, Context& context) {
@@ -48,6 +59,7 @@ std::vector<Module::Child> EncoderLayer::children() {
   std::vector<Child> all = {{"self_attn", &self_attn_}, {"", &feed_forward_}};
   if (options_.attention_norm) all.push_back({"norm1", &norm1_});
   all.insert(all.end(), {{"norm2", &norm2_}, {"", &dropout1_}, {"", &dropout2_}});
+  if (nested_norm_) all.push_back({"nested_norm", &*nested_norm_});
   if (output_norm1_ && output_norm2_)
     all.insert(all.end(), {{"output_norm1", &*output_norm1_}, {"output_norm2", &*output_norm2_}});
   return all;

@@ -54,7 +54,7 @@ bool sameRows(ConstMatrixView a, ConstMatrixView b) {
   return a.data() == b.data() && a.rows() == b.rows() && a.cols() == b.cols() && a.outerStride() == b.outerStride();
 }
 
-/// Normalizes each head of x (rows, heads of the norm's width) in place.
+/// Normalizes each head of x in place, or all of them together: as many columns as the norm has.
 void normalizeHeads(const LayerNorm& norm, MatrixView x, Context& context) {
   const Index width = norm.options().normalized_shape;
   forRowParts(x.rows(), x.cols(), context, [&](Index begin, Index end) {
@@ -91,8 +91,14 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
                  .bias = options_.bias,
                  .precision = options_.precision}),
       dropout_({.p = options_.dropout}) {
+  if (options_.position_projections) {
+    pos_key_proj_.emplace(projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim));
+    pos_query_proj_.emplace(projection(options_, options_.embed_dim, options_.num_heads * options_.key_dim));
+  }
   if (!options_.qk_norm) return;
-  requireShape("qkNorm", {options_.qk_norm->normalized_shape}, {options_.key_dim});
+  const Index joint = options_.num_heads * options_.key_dim;
+  if (options_.qk_norm->normalized_shape != joint || options_.key_value_heads != options_.num_heads)
+    requireShape("qkNorm", {options_.qk_norm->normalized_shape}, {options_.key_dim});
   q_norm_.emplace(*options_.qk_norm);
   k_norm_.emplace(*options_.qk_norm);
 }
@@ -167,6 +173,8 @@ void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences
 
 std::vector<Module::Child> MultiHeadAttention::children() {
   std::vector<Child> all = {{"", &dropout_}};
+  if (pos_key_proj_ && pos_query_proj_)
+    all.insert(all.end(), {{"pos_key_proj", &*pos_key_proj_}, {"pos_query_proj", &*pos_query_proj_}});
   if (q_norm_ && k_norm_) all.insert(all.end(), {{"q_norm", &*q_norm_}, {"k_norm", &*k_norm_}});
   return all;
 }

@@ -26,7 +26,10 @@ inline MultiHeadAttentionOptions attentionOptions(const EncoderLayerOptions& o) 
           .key_dim = o.key_dim,
           .value_dim = o.value_dim,
           .bias = o.bias,
-          .qk_norm = o.qk_norm ? std::optional(normOptions(o, o.headWidth())) : std::nullopt,
+          .qk_norm = o.qk_norm || o.joint_qk_norm
+                         ? std::optional(normOptions(o, (o.joint_qk_norm ? o.num_heads : 1) * o.headWidth()))
+                         : std::nullopt,
+          .position_projections = o.position_projections,
           .dropout = o.dropout,
           .precision = o.precision};
 }

@@ -36,7 +36,8 @@ EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
                                 .precision = config.precision,
                                 .lookup = true});
   }
-  if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative)
+  if (config.positions == Positions::kAbsolute || config.positions == Positions::kRelative ||
+      (config.positions == Positions::kDisentangled && config.position_embeddings))
     allocate("embeddings.position.weight", {config.max_positions, width_}, position_);
   allocate("embeddings.token_type.weight", {config.type_vocab_size, width_}, token_type_);
   if (config.embedding_norm) norm_.emplace(normOptions(config, width_));

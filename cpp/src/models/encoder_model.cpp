@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "models/convolution_layer.h"
 #include "models/embeddings.h"
 
 namespace heed {
@@ -38,6 +39,7 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     }
     c.head_dim = c.embed_dim / c.num_heads;
   }
+  require_range("headDim", c.head_dim, 1, kMaxRows / c.num_heads);  // bounds the width of all heads
   require_range("feedForwardDim", c.feed_forward_dim, 1,
                 c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
@@ -57,6 +59,14 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     require_range("keyValueHeads", c.key_value_heads, c.num_heads, c.num_heads);
     require_range("headDim", c.head_dim * c.num_heads, c.embed_dim, c.embed_dim);
   }
+  require_range("convolution", c.convolution, 0, 63);
+  if (c.convolution > 0 && c.convolution % 2 == 0)
+    refuse(ErrorCode::kInvalidArgument, "config.convolution", "an odd width", std::to_string(c.convolution));
+  if (c.joint_qk_norm) require_range("keyValueHeads", c.key_value_heads, c.num_heads, c.num_heads);
+  if (c.nested_norm && (c.norm_first || c.output_norms || !c.first_attention_norm)) {
+    refuse(ErrorCode::kInvalidArgument, "config.nestedNorm",
+           "false with normFirst, outputNorms or without a first norm", "true");
+  }
   if (c.positions == Positions::kRotary) require_range("rotaryDim", c.rotary_dim, 2, c.head_dim);
   for (const double scale : {static_cast<double>(c.attention_scale), static_cast<double>(c.embedding_scale),
                              static_cast<double>(c.norm_weight_offset), c.rotary_scale}) {
@@ -68,8 +78,9 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const auto heads = static_cast<double>(c.num_heads + c.key_value_heads);
   const double layer = 2 * e * heads * static_cast<double>(c.head_dim) +
                        static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
-  const double matrices =
-      static_cast<double>(c.vocab_size) * width + layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers);
+  const double matrices = static_cast<double>(c.vocab_size) * width +
+                          layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers) +
+                          e * e * static_cast<double>(c.convolution + (c.position_projections ? 2 * c.num_layers : 0));
   const auto positions = static_cast<double>(c.max_positions);
   const auto position_table = [&] {
     switch (c.positions) {
@@ -78,7 +89,8 @@ EncoderModelConfig completed(EncoderModelConfig c) {
       case Positions::kAlibi:
         return 2 * positions * static_cast<double>(c.num_heads);
       case Positions::kDisentangled:
-        return 2 * positions + 2 * static_cast<double>(c.relative_buckets) * e;
+        return 2 * positions + 2 * static_cast<double>(c.relative_buckets) * e +
+               (c.position_embeddings ? positions * width : 0);
       default:
         return positions * width;
     }
@@ -113,6 +125,9 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .rms_norm = c.rms_norm,
           .norm_weight_offset = c.norm_weight_offset,
           .qk_norm = c.qk_norm,
+          .joint_qk_norm = c.joint_qk_norm,
+          .nested_norm = c.nested_norm,
+          .position_projections = c.position_projections && c.positions == Positions::kDisentangled,
           .precision = c.precision};
 }
 
@@ -147,6 +162,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   const Index distinct_layers = config.shared_layers ? std::min<Index>(1, config.num_layers) : config.num_layers;
   for (Index i = 0; i < distinct_layers; ++i)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
+  if (config.convolution > 0 && config.num_layers > 0) convolution_ = std::make_unique<Convolution>(config);
   if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
   if (config.positions == Positions::kRotary) {
     positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base, Rotary::Pairing::kHalfSplit,
@@ -183,6 +199,12 @@ void EncoderModel::updateRelativeBias() {
   positions_->bias = heed::relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
 }
 
+std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const {
+  std::vector<float> hidden;
+  allocate("hidden states", {sequences.totalRows(), config_.embed_dim}, hidden);
+  return hidden;
+}
+
 void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& context) const {
   embeddings_->forward(batch, hidden, context);
 }
@@ -209,7 +231,11 @@ void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const
     positions.emplace(disentangled(i, sequences.maxLength(), context));
     options.positions = &*positions;
   }
-  layer(i).forward(readOnly(hidden), sequences, options, hidden, weights, context);
+  if (i > 0 || !convolution_) return layer(i).forward(readOnly(hidden), sequences, options, hidden, weights, context);
+  MatrixView embeddings = context.arena.matrix(hidden.rows(), hidden.cols());
+  embeddings = hidden;
+  layer(i).forward(readOnly(embeddings), sequences, options, hidden, weights, context);
+  convolution_->forward(readOnly(embeddings), sequences, hidden, context);
 }
 
 void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k,
@@ -247,9 +273,9 @@ DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context&
                  config_.embed_dim);
     if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
     const MultiHeadAttention& attention = layer(i).selfAttention();
-    attention.keyProjection().forward(readOnly(table), view(kept.values.data(), count, width), context);
-    attention.queryProjection().forward(readOnly(table), view(kept.values.data() + count * width, count, width),
-                                        context);
+    attention.positionKeyProjection().forward(readOnly(table), view(kept.values.data(), count, width), context);
+    attention.positionQueryProjection().forward(readOnly(table), view(kept.values.data() + count * width, count, width),
+                                                context);
     kept.first = first;
     kept.count = count;
     kept.writes = Parameter::writes();
@@ -294,6 +320,7 @@ std::vector<Module::Child> EncoderModel::children() {
   std::vector<Child> all = stackChildren(layers_, norm_);
   all.insert(all.begin(), {"embeddings", embeddings_.get()});
   if (std::optional<LayerNorm>& norm = positions_->relative_norm) all.push_back({"relative_norm", &*norm});
+  if (convolution_) all.push_back({"convolution", convolution_.get()});
   return all;
 }
 

@@ -24,6 +24,21 @@ Rotary::Rotary(Index dim, Index max_length, double base, Pairing pairing, double
   }
 }
 
+Rotary::Rotary(ConstMatrixView angles)
+    : dim_(2 * angles.cols()), max_length_(angles.rows()), pairing_(Pairing::kHalfSplit) {
+  requireAtLeast("angles", angles.cols(), 1);
+  const Shape shape{angles.rows(), angles.cols()};
+  allocate("rotary", shape, cos_);
+  allocate("rotary", shape, sin_);
+  for (Index i = 0, at = 0; i < angles.rows(); ++i) {
+    for (Index k = 0; k < angles.cols(); ++k, ++at) {
+      const auto angle = static_cast<double>(angles(i, k));
+      cos_[static_cast<size_t>(at)] = static_cast<float>(elementary::cos(angle));
+      sin_[static_cast<size_t>(at)] = static_cast<float>(elementary::sin(angle));
+    }
+  }
+}
+
 void Rotary::rotate(MatrixView x, Index num_heads, Index first_position) const {
   const Index head_width = x.cols() / num_heads;
   if (head_width < dim_ || x.cols() % num_heads != 0) {

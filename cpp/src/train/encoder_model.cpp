@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
+#include "models/convolution_layer.h"
 #include "models/embeddings.h"
 #include "train/ops/linear.h"
 #include "train/ops/vectors.h"
@@ -17,11 +18,13 @@ void requireKnown(const EncoderModelConfig& config) {
   // Every option by name: with a new one, this does not compile until the forward pass below handles or refuses it.
   [[maybe_unused]] const auto& [vocab_size, embed_dim, embedding_dim, num_layers, num_heads, key_value_heads, head_dim,
                                 feed_forward_dim, max_positions, position_offset, type_vocab_size, activation, eps,
-                                positions, relative_buckets, relative_distance, relative_norm, rotary_dim, rotary_base,
+                                positions, relative_buckets, relative_distance, relative_norm, position_embeddings,
+                                position_projections, convolution, convolution_activation, rotary_dim, rotary_base,
                                 local_rotary_base, rotary_scale, window, local_layers, causal, attention_scale,
                                 embedding_scale, norm_first, embedding_norm, final_norm, bias, norm_bias, rms_norm,
-                                norm_weight_offset, qk_norm, output_norms, gated, gate_second, linear1_bias,
-                                first_attention_norm, shared_layers, precision, int4_table] = config;
+                                norm_weight_offset, qk_norm, joint_qk_norm, nested_norm, output_norms, gated,
+                                gate_second, linear1_bias, first_attention_norm, shared_layers, precision, int4_table] =
+      config;
   if (int4_table) refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
 }
 
@@ -95,7 +98,10 @@ const RowStorage* weightOf(const Linear& layer) { return &layer.weight(); }
 
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
-    : model_(model), embedding_dropout_({.p = dropout.embedding}), position_dropout_({.p = dropout.position}) {
+    : model_(model),
+      embedding_dropout_({.p = dropout.embedding}),
+      position_dropout_({.p = dropout.position}),
+      convolution_dropout_({.p = dropout.output}) {
   requireKnown(model.config());
   for (const auto& layer : model.layers_) {
     layer->selfAttention().dropout() = Dropout({.p = dropout.attention});
@@ -224,7 +230,15 @@ Variable TrainableEncoder::layer(Graph& graph, Index i, const Variable& x, const
   settings.positions.rows = positions.rows;
   if (positions.embeddings) settings.distance_embeddings = dropout(graph, position_dropout_, positions.embeddings);
   settings.head_mask = head_mask;
-  return encoderLayer(graph, model_.layer(i), x, sequences, settings, weights);
+  const Variable y = encoderLayer(graph, model_.layer(i), x, sequences, settings, weights);
+  return i == 0 && model_.convolution_ ? convolved(graph, x, y, sequences) : y;
+}
+
+Variable TrainableEncoder::convolved(Graph& graph, const Variable& x, const Variable& y, const Sequences& sequences) {
+  const EncoderModel::Convolution& layer = *model_.convolution_;
+  const Variable product = linear(graph, layer.linear(), gatherWindows(graph, x, sequences, layer.width()));
+  const Variable local = activate(graph, dropout(graph, convolution_dropout_, product), layer.activation());
+  return layerNorm(graph, layer.norm(), add(graph, y, local));
 }
 
 Variable TrainableEncoder::recomputedLayer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
@@ -257,7 +271,11 @@ Variable TrainableEncoder::recomputedLayer(Graph& graph, Index i, const Variable
 }
 
 bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
-  for (const Parameter& parameter : model_.layer(i).parameters()) {
+  std::vector<Parameter> all = model_.layer(i).parameters();
+  if (i == 0 && model_.convolution_) {
+    for (Parameter& parameter : model_.convolution_->parameters()) all.push_back(std::move(parameter));
+  }
+  for (const Parameter& parameter : all) {
     for (const Parameter::Part& part : parameter.parts) {
       const void* key = RowSlice::placeOf(part).key;
       if (graph.requiresGradient(key) || (graph.lora() && graph.lora()->trains(graph, key))) return true;
@@ -275,6 +293,7 @@ std::vector<Dropout*> TrainableEncoder::dropouts(Index i) {
   std::vector<Dropout*> all = {&layer.selfAttention().dropout(), &layer.dropout1(), &layer.feedForward().dropout(),
                                &layer.dropout2()};
   if (model_.config().positions == Positions::kDisentangled) all.push_back(&position_dropout_);
+  if (i == 0 && model_.convolution_) all.push_back(&convolution_dropout_);
   return all;
 }
 
@@ -287,7 +306,7 @@ std::vector<Dropout*> TrainableEncoder::dropouts() {
 }
 
 std::vector<Module::Child> TrainableEncoder::children() {
-  return {{"", &embedding_dropout_}, {"", &position_dropout_}};
+  return {{"", &embedding_dropout_}, {"", &position_dropout_}, {"", &convolution_dropout_}};
 }
 
 void TrainableEncoder::seedOwn(uint64_t seed) { model_.seed(seed); }

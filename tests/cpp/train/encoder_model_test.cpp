@@ -67,7 +67,12 @@ std::vector<EncoderModelConfig> architectures() {
   disentangled.relative_distance = 9;
   disentangled.relative_norm = true;
   disentangled.attention_scale = 0.3f;
-  return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled};
+  EncoderModelConfig convolved = disentangled;
+  convolved.position_embeddings = convolved.position_projections = true;
+  convolved.convolution = 3;
+  EncoderModelConfig nested = alibi;
+  nested.joint_qk_norm = nested.nested_norm = true;
+  return {tinyConfig(), rotary, relative, factored, alibi, grouped, disentangled, convolved, nested};
 }
 
 TokenBatch batch() {
@@ -140,6 +145,28 @@ TEST(TrainableEncoder, RecomputesTheSameGradients) {
       for (const auto& [name, gradient] : found.back()) EXPECT_GT(gradient.cwiseAbs().maxCoeff(), 0) << name;
     }
     expectSameGradients(found[1], found[0]);
+  }
+}
+
+TEST(TrainableEncoder, RecomputesWithTheRequirementsOfTheForwardPass) {
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  for (const bool recompute : {false, true}) {
+    EncoderModel model(tinyConfig());
+    fillRandomly(model, 7);
+    TrainableEncoder encoder(model, ownNames(model), {});
+    ParameterGradients gradients(encoder);
+    Context context;
+    Graph graph(context);
+    graph.add(gradients);
+    const auto require = [&](size_t rest) {
+      for (size_t i = 0; i < gradients.parameters().size(); ++i) gradients.setRequiresGradient(i, i % 3 != rest);
+    };
+    require(0);
+    const Variable rows = encoder.forward(graph, batch(), {false, recompute});
+    require(1);
+    train::Backward::run(graph, rows, window(cotangent));
+    for (size_t i = 0; i < gradients.parameters().size(); ++i)
+      EXPECT_EQ(gradients.hasGradient(i), i % 3 == 2) << gradients.parameters()[i].name << ", " << recompute;
   }
 }
 

@@ -15,7 +15,10 @@ const families = [
   'qwen3',
   'gemma3_text',
   'jina-bert-v2',
+  'jina-bert-v2-code',
   'deberta-v2',
+  'deberta-v2-unshared',
+  'deberta-v2-convolution',
   'new',
 ];
 /** Families whose fixtures have no heads. */
@@ -171,6 +174,18 @@ test('keys and values may have fewer heads than queries, of any width', async ()
   expect(projections.queries[0]!.shape).toEqual([1, 4, 3, 10]);
   expect(projections.keys[0]!.shape).toEqual([1, 2, 3, 10]);
   expect(projections.values[0]!.shape).toEqual([1, 2, 3, 10]);
+});
+
+test('position embeddings of DeBERTa v2 are those of the columns, as in the published code', async () => {
+  const heed = await load();
+  using model = await heed.fromPretrained(fixture('deberta-v2-unshared').folder);
+  const inputIds = [[0, 0, 5, 6, 7]];
+  const padded = await model.encode({ inputIds, attentionMask: [[0, 0, 1, 1, 1]] }, { outputHiddenStates: true });
+  const whole = await model.encode({ inputIds }, { outputHiddenStates: true });
+  // The embeddings see the columns; the attention sees only what is not padding.
+  const rows = (x: { data: Float32Array }) => x.data.slice(2 * 24, 5 * 24);
+  expect(rows(padded.hiddenStates[0]!)).toEqual(rows(whole.hiddenStates[0]!));
+  expect(rows(padded.lastHiddenState)).not.toEqual(rows(whole.lastHiddenState));
 });
 
 test.each(['mpnet', 'modernbert', 'qwen3', 'gemma3_text', 'jina-bert-v2', 'deberta-v2', 'new'])(

@@ -1,5 +1,6 @@
 /** The worker's side of the protocol. */
 import { readFileSync } from 'node:fs';
+import create from 'heed-glue/inference';
 import { expect, test, vi } from 'vitest';
 import { HeedError } from '../../../web/src/error.js';
 import { makeHandler } from '../../../web/src/worker/handler.js';
@@ -10,7 +11,7 @@ test('a result that cannot be sent is answered with an error', async () => {
   const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
   const answers: Message[] = [];
   let refuses = false;
-  const handle = makeHandler((answer) => {
+  const handle = makeHandler({ create, createThreaded: null }, (answer) => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
   });

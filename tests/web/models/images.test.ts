@@ -32,14 +32,18 @@ function withAlpha({ width, height, data }: { width: number; height: number; dat
 const names = [
   'clip',
   'clip-end',
+  'clip-text-gelu',
+  'clip-image-gelu',
   'siglip',
   'dinov2',
   'dinov2-same',
   'dinov2-swiglu',
   'dinov2-registers',
   'dinov2-registers-larger',
+  'dinov3',
+  'dinov3-gated',
 ];
-const withTexts = ['clip', 'clip-end', 'siglip'];
+const withTexts = ['clip', 'clip-end', 'clip-text-gelu', 'clip-image-gelu', 'siglip'];
 
 describe.each(names)('%s', (name) => {
   const { folder, expected } = fixture(name);
@@ -151,7 +155,8 @@ test.each(names)(
     const values = expected.get('pixels')!.data;
     for (const [n, { width, height, data, expected: out }] of inputOf(name).images.entries()) {
       const image = { width, height, data: bytes(data) };
-      expect([...preprocessing.pixels(image).data]).toEqual([...bytes(out)]);
+      // DINOv3's are not rounded to bytes.
+      if (!name.startsWith('dinov3')) expect([...preprocessing.pixels(image).data]).toEqual([...bytes(out)]);
       const { values: got } = preprocessing.apply(image);
       expectClose({ data: got, shape: [] }, { data: values.slice(n * got.length, (n + 1) * got.length), shape: [] });
     }

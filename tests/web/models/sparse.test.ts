@@ -8,7 +8,7 @@ import { tinyModel } from './tiny.js';
 const heed = await load();
 
 /** w_j over the tokens that are not padding, from logits [N,L,V]. */
-function expectedOf(name: string, sums: boolean): Float64Array[] {
+function expectedOf(name: string, sums: boolean, activation: string): Float64Array[] {
   const { expected, input } = fixture(name);
   const { data, shape } = expected.get('mask')!;
   const [count, length, words] = shape as [number, number, number];
@@ -17,7 +17,8 @@ function expectedOf(name: string, sums: boolean): Float64Array[] {
     for (let i = 0; i < length; i++) {
       if (input.attentionMask![n]![i] !== 1) continue;
       for (let j = 0; j < words; j++) {
-        const weight = Math.log1p(Math.max(0, data[(n * length + i) * words + j]!));
+        let weight = Math.log1p(Math.max(0, data[(n * length + i) * words + j]!));
+        if (activation === 'log1p_relu') weight = Math.log1p(weight);
         weights[j] = sums ? weights[j]! + weight : Math.max(weights[j]!, weight);
       }
     }
@@ -31,16 +32,21 @@ const modules = JSON.stringify([
 ]);
 
 describe.each(['bert', 'distilbert', 'roberta', 'modernbert'])('%s', (name) => {
-  test.each(['max', 'sum'])('%s', async (strategy) => {
+  test.each([
+    ['max', 'relu'],
+    ['sum', 'relu'],
+    ['max', 'log1p_relu'],
+    ['sum', 'log1p_relu'],
+  ])('%s of %s', async (strategy, activation) => {
     const { input } = fixture(name);
-    const pooling = JSON.stringify({ pooling_strategy: strategy, activation_function: 'relu' });
+    const pooling = JSON.stringify({ pooling_strategy: strategy, activation_function: activation });
     using model = await heed.fromPretrained({
       ...tinyModel(name),
       'modules.json': modules,
       '1_SpladePooling/config.json': pooling,
     });
     const vectors = await model.embedSparse(input);
-    expectedOf(name, strategy === 'sum').forEach((weights, n) => {
+    expectedOf(name, strategy === 'sum', activation).forEach((weights, n) => {
       const { indices, values } = vectors[n]!;
       const dense = new Float64Array(weights.length);
       indices.forEach((j, i) => {
@@ -106,7 +112,7 @@ test('says what is missing', async () => {
   const other = { ...tinyModel(), 'modules.json': modules };
   for (const [config, message] of [
     [{ pooling_strategy: 'mean' }, "pooling_strategy: expected 'max' or 'sum', got \"mean\""],
-    [{ activation_function: 'log1p_relu' }, "activation_function: expected 'relu', got 'log1p_relu'"],
+    [{ activation_function: 'tanh' }, "activation_function: expected 'relu' or 'log1p_relu', got \"tanh\""],
   ] as const)
     await expect(
       heed.fromPretrained({ ...other, '1_SpladePooling/config.json': JSON.stringify(config) }),

@@ -8,7 +8,8 @@ import { setLora } from './pretrained.js';
 
 const FAMILIES = [
   ...['bert', 'roberta', 'distilbert', 'mpnet', 'electra', 'albert', 'modernbert', 'nomic_bert'],
-  ...['jina-bert-v2', 'new', 'qwen3', 'gemma3_text', 'deberta-v2'],
+  ...['jina-bert-v2', 'jina-bert-v2-code', 'new', 'qwen3', 'gemma3_text'],
+  ...['deberta-v2', 'deberta-v2-unshared', 'deberta-v2-convolution'],
 ];
 
 let heed: TrainingHeed;

@@ -148,7 +148,10 @@ describe('save', () => {
     again.dispose();
   });
 
-  it.each(['jina-bert-v2', 'new', 'qwen3', 'embeddinggemma', 'deberta-v2'])('writes %s as published', async (name) => {
+  it.each([
+    ...['jina-bert-v2', 'jina-bert-v2-code', 'new', 'qwen3', 'embeddinggemma'],
+    ...['deberta-v2', 'deberta-v2-unshared', 'deberta-v2-convolution'],
+  ])('writes %s as published', async (name) => {
     const folder = bytesOf(join(fixtures, name));
     const model = await heed.fromPretrained(folder, { trainable: true });
     for (const parameter of model.parameters()) changeWeights(parameter, (v, i) => v + (i % 7) / 50);
@@ -168,6 +171,31 @@ describe('save', () => {
     expect(vectors).not.toEqual((await original.embed(input)).data);
     again.dispose();
     model.dispose();
+  });
+
+  it.each([true, false])('writes the bias of the word logits under both of its names, tied: %s', async (tied) => {
+    const bert = tinyModel() as Record<string, Uint8Array>;
+    const tensors = await tensorsOf(bert['model.safetensors']!);
+    const copied = (name: string, from: string) => {
+      const { bytes, ...rest } = tensors.get(from)!;
+      return { name, ...rest, data: bytes };
+    };
+    const names = ['cls.predictions.bias', 'cls.predictions.decoder.bias'] as const;
+    const decoder = copied('cls.predictions.decoder.weight', 'bert.embeddings.word_embeddings.weight');
+    const config = JSON.parse(textOf(bert as SavedFiles, 'config.json'));
+    const files = {
+      ...(await withTensors(bert, [copied(names[1], names[0]), ...(tied ? [] : [decoder])])),
+      'config.json': JSON.stringify({ ...config, tie_word_embeddings: tied }),
+    };
+    const model = await heed.fromPretrained(files, { trainable: true, dropout: 0 });
+    const bias = model.parameters().find(({ name }) => name === names[0])!;
+    changeWeights(bias, (value, i) => value + Math.sin(i));
+    const { data } = (await model.predict('fill-mask', 'the [MASK] fox')).logits;
+    const saved = await model.save();
+    const values = await tensorsOf(saved['model.safetensors']!);
+    for (const name of names) expect(Buffer.from(values.get(name)!.bytes)).toEqual(Buffer.from(bias.value.data.buffer));
+    const again = await heed.fromPretrained(saved);
+    expect((await again.predict('fill-mask', 'the [MASK] fox')).logits.data).toEqual(data);
   });
 
   it('keeps F16 and BF16', async () => {

@@ -1,6 +1,6 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
 import { describe, formatShape, HeedError, invalid } from '../error.js';
-import { normalized } from '../models/pretrained.js';
+import { normalized } from '../models/quantized.js';
 import { makeYield } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
 import type { SignalLike } from '../platform.js';
@@ -27,11 +27,11 @@ export interface EncodeImageOptions extends ImageCallOptions {
   outputHiddenStates?: boolean;
 }
 
-/** The outputs for each patch, L = patches, after the class's row in CLIP and DINOv2, and after DINOv2's registers. */
+/** The outputs for each patch, L = patches, after the class's row in CLIP, DINOv2 and DINOv3, and after the registers of the latter two. */
 export interface EncodeImageResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]. CLIP and DINOv2: the class's row after the last norm; SigLIP: the attention pooling's output. */
+  /** [N,E]. CLIP, DINOv2 and DINOv3: the class's row after the last norm; SigLIP: the attention pooling's output. */
   poolerOutput: Tensor;
   /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];

@@ -26,7 +26,7 @@ import type { SignalLike } from '../platform.js';
 import { AttentionPooling } from './attention-pooling.js';
 import { ImageCalls } from './calls.js';
 import type { ImageFamily } from './families.js';
-import { interpolated } from './positions.js';
+import { interpolated, patchAngles } from './positions.js';
 import { Preprocessing } from './preprocessing.js';
 
 /** Makes an encoder of images, and of texts by `makeText`. */
@@ -91,7 +91,8 @@ export class ImageTextEncoder implements RawEncoderModel {
   #pooling: AttentionPooling | null = null;
   #classRow: Float32Array | null = null;
   #registers: Float32Array | null = null;
-  #positions!: HeadTensor;
+  /** Null: rotary. */
+  #positions: HeadTensor | null = null;
   #vectorWidth = 0;
   #interpolated: { key: string; rows: Float32Array } | null = null;
   /** null: the folder has no preprocessor_config.json. */
@@ -249,7 +250,7 @@ export class ImageTextEncoder implements RawEncoderModel {
     this.#patch = dense(names.patch, 3 * patch * patch, embedDim);
     if (names.classRow) this.#classRow = take(names.classRow, [embedDim]).data;
     if (names.registers) this.#registers = take(names.registers.name, [names.registers.count, embedDim]).data;
-    this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
+    if (names.positions) this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
     if (names.firstNorm) this.#firstNorm = norm(names.firstNorm);
     this.#lastNorm = norm(names.lastNorm);
     if (names.projection) this.#projection = dense(names.projection, embedDim);
@@ -291,7 +292,7 @@ export class ImageTextEncoder implements RawEncoderModel {
 
   /** quick_gelu(x) = silu(1.702 x) / 1.702, and the factors on the outputs of blocks, as factors on rows of weights. */
   async #fold(take: (name: string, shape?: number[]) => HeadTensor, signal: SignalLike): Promise<void> {
-    const { vision, names } = this.about;
+    const { text, vision, names } = this.about;
     const yieldToEventLoop = makeYield(signal);
     const scale = async (module: RawModule, suffix: string, factorOf: (row: number) => number) => {
       for (const [index, { name, shape }] of module.parameters().entries()) {
@@ -307,11 +308,10 @@ export class ImageTextEncoder implements RawEncoderModel {
         module.writeParameter(index, 0, bytes, 'F32', null);
       }
     };
-    if (vision.quick) {
-      for (const module of [...(this.#text ? [this.#text] : []), ...this.#layers]) {
-        for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
-        await scale(module, 'linear2.weight', () => 1 / QUICK);
-      }
+    const quickModules = [...(this.#text && text?.quick ? [this.#text] : []), ...(vision.quick ? this.#layers : [])];
+    for (const module of quickModules) {
+      for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
+      await scale(module, 'linear2.weight', () => 1 / QUICK);
     }
     if (!names.layerScales) return;
     for (const [i, layer] of this.#layers.entries()) {
@@ -341,10 +341,11 @@ export class ImageTextEncoder implements RawEncoderModel {
     const positions = this.#positionsFor(rows, columns);
     const registers = this.#registers ?? [];
     const first = this.#classRow ? embedDim : 0;
-    const out = new Float32Array(positions.length + registers.length);
-    this.#classRow?.forEach((value, i) => (out[i] = value + positions[i]!));
+    const out = new Float32Array(first + registers.length + data.length);
+    this.#classRow?.forEach((value, i) => (out[i] = value + (positions?.[i] ?? 0)));
     out.set(registers, first);
-    for (let i = 0; i < data.length; i++) out[first + registers.length + i] = data[i]! + positions[first + i]!;
+    for (let i = 0; i < data.length; i++)
+      out[first + registers.length + i] = data[i]! + (positions ? positions[first + i]! : 0);
     return this.#firstNorm
       ? this.#firstNorm.forward({ data: out, shape: [out.length / embedDim, embedDim] }).data
       : out;
@@ -361,7 +362,8 @@ export class ImageTextEncoder implements RawEncoderModel {
   }
 
   /** The rows of positions for a grid of patches. */
-  #positionsFor(rows: number, columns: number): Float32Array {
+  #positionsFor(rows: number, columns: number): Float32Array | null {
+    if (!this.#positions) return null;
     const { names, vision } = this.about;
     const { data, shape } = this.#positions;
     const first = this.#classRow ? 1 : 0;
@@ -376,6 +378,17 @@ export class ImageTextEncoder implements RawEncoderModel {
     return this.#interpolated.rows;
   }
 
+  /** The angles of rotary positions for an image of `length` rows, the last of which are its patches; null: there are none. */
+  #anglesFor({ height, width }: Values, length: number): RawTensor | null {
+    const { names, vision } = this.about;
+    if (names.rotaryBase === undefined) return null;
+    const [rows, columns] = [Math.floor(height / vision.patch), Math.floor(width / vision.patch)];
+    const pairs = vision.embedDim / vision.numHeads / 2;
+    const data = new Float32Array(length * pairs); // the other rows are not rotated
+    data.set(patchAngles(rows, columns, pairs, names.rotaryBase), (length - rows * columns) * pairs);
+    return { data, shape: [length, pairs] };
+  }
+
   /** Runs one image: the last layer's rows [L,E] as the model returns them, the pooled row [E], and the vector. */
   async run(image: Values, { yieldToEventLoop, onLayer, returnWeights = false }: LayerHooks) {
     const { embedDim } = this.about.vision;
@@ -383,10 +396,11 @@ export class ImageTextEncoder implements RawEncoderModel {
     let rows = step(() => this.#embedded(image));
     onLayer?.(-1, rows, null);
     const shape = [rows.length / embedDim, embedDim];
+    const angles = this.#anglesFor(image, shape[0]!);
     for (const [i, layer] of this.#layers.entries()) {
       await yieldToEventLoop();
       const { output, weights }: RawAttended = step(() =>
-        layer.forward({ data: rows, shape }, { ...UNMASKED, returnWeights }),
+        layer.forward({ data: rows, shape }, { ...UNMASKED, returnWeights, angles }),
       );
       rows = output.data;
       if (i === this.#layers.length - 1 && !this.about.names.normsPooled)

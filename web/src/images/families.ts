@@ -1,6 +1,7 @@
 /**
  * The families that encode images: CLIP (Radford et al. 2021, arXiv:2103.00020) and SigLIP (Zhai et al. 2023, arXiv:2303.15343; SigLIP 2's checkpoints of fixed resolution have its
- * form), which encode texts, too, and DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588).
+ * form), which encode texts, too, DINOv2 (Oquab et al. 2023, arXiv:2304.07193), also with registers (Darcet et al. 2023, arXiv:2309.16588), and DINOv3's vision transformers
+ * (Siméoni et al. 2025, arXiv:2508.10104).
  * Notation: E width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
@@ -17,6 +18,7 @@ import {
   MAX_LAYERS,
   MAX_WIDTH,
   queryRows,
+  secondHalf,
   valueRows,
 } from '../models/family.js';
 import { ImageTextEncoder } from './encoder.js';
@@ -44,7 +46,10 @@ export interface VisionNames {
   classRow?: string;
   /** The rows between it and those of the patches, which have no positions. */
   registers?: { name: string; count: number };
-  positions: string;
+  /** Absent: rotary positions. */
+  positions?: string;
+  /** Rotary positions in two dimensions: the base of their angles. */
+  rotaryBase?: number;
   /** A norm of the embeddings. */
   firstNorm?: string;
   /** The norm after the last layer. */
@@ -57,7 +62,7 @@ export interface VisionNames {
   head?: string;
   /** Factors on the outputs of each layer's blocks. */
   layerScales?: (layer: number) => [string, string];
-  /** If images may have other sizes than the checkpoint's: whether its positions are interpolated with antialiasing. */
+  /** If images may have other sizes than the checkpoint's: whether its positions are interpolated with antialiasing, if they are a table. */
   interpolates?: { antialias: boolean };
 }
 
@@ -69,6 +74,8 @@ export interface TextPart {
   end?: number | null;
   /** SigLIP: the token that fills texts up to the model's length. */
   padId?: number;
+  /** As of VisionConfig. */
+  quick: boolean;
 }
 
 export interface ImageFamily {
@@ -105,6 +112,16 @@ const dinoLayerNames: Record<string, CoreName> = {
   'mlp.weights_in': 'linear1.',
   'mlp.weights_out': 'linear2.',
   norm2: 'norm2.',
+};
+
+const dinov3LayerNames: Record<string, CoreName> = {
+  'attention.q_proj': queryRows,
+  'attention.k_proj': keyRows,
+  'attention.v_proj': valueRows,
+  'attention.o_proj': 'self_attn.out_proj.',
+  norm1: 'norm1.',
+  norm2: 'norm2.',
+  'mlp.down_proj': 'linear2.',
 };
 
 /** More than any checkpoint has. */
@@ -188,10 +205,11 @@ function visionModules(
   layers: number,
   prefix: string,
   names: Record<string, CoreName>,
-  { embedDim, numHeads }: VisionConfig,
+  { embedDim, numHeads, feedForwardDim }: VisionConfig,
 ) {
   // Only these are read by the functions for queries, keys and values.
-  const config = { embedDim, numHeads, keyValueHeads: numHeads, headDim: embedDim / numHeads } as RawEncoderModelConfig;
+  const headDim = embedDim / numHeads;
+  const config = { embedDim, numHeads, keyValueHeads: numHeads, headDim, feedForwardDim } as RawEncoderModelConfig;
   const modules: Record<string, CoreName> = {};
   for (let i = 0; i < layers; i++) {
     for (const [name, core] of Object.entries(names)) {
@@ -211,11 +229,19 @@ const IMAGE_TENSORS =
 const DINO_TENSORS =
   /^(embeddings\.(cls_token|register_tokens|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
 
-export type ImageType = 'clip' | 'siglip' | 'dinov2' | 'dinov2_with_registers';
+const DINOV3_TENSORS =
+  /^(embeddings\.(cls_token|register_tokens|patch_embeddings\.)|layer\.\d+\.layer_scale[12]\.|norm\.)/;
+
+export type ImageType = 'clip' | 'siglip' | 'dinov2' | 'dinov2_with_registers' | 'dinov3_vit';
 
 /** The family of a config.json, and the core's options for its encoder of texts; of DINOv2, which has none, the sizes of its encoder of images. */
 export function imageFamily(type: ImageType, settings: Settings): FamilyConfig {
-  const described = type === 'clip' || type === 'siglip' ? imageText(type, settings) : dinov2(type, settings);
+  const described =
+    type === 'clip' || type === 'siglip'
+      ? imageText(type, settings)
+      : type === 'dinov3_vit'
+        ? dinov3(settings)
+        : dinov2(type, settings);
   const { family, config, about } = described;
   return {
     type,
@@ -246,8 +272,6 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
     gated: false,
   };
   const { quick, ...config } = { ...DEFAULTS, ...text, causal: isClip };
-  if (quick !== vision.quick)
-    throw visionSettings.unsupported('hidden_act', 'that of text_config', String(visionSettings.get('hidden_act')));
   const end = textSettings.count('eos_token_id', 2);
   return {
     config,
@@ -282,8 +306,75 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
       },
       pooling: 'last',
       text: isClip
-        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
-        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
+        ? { projection: 'text_projection', end: end === 2 ? null : end, quick } // 2 stands for the end of texts in old files, wrongly
+        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1), quick },
+    },
+  };
+}
+
+/** The sizes of a model that encodes images only. */
+function imageConfig(vision: VisionConfig, registers: number): RawEncoderModelConfig {
+  const { embedDim, numHeads, numLayers, feedForwardDim, image, patch } = vision;
+  return {
+    ...DEFAULTS,
+    embedDim,
+    numHeads,
+    keyValueHeads: numHeads,
+    headDim: embedDim / numHeads,
+    numLayers,
+    feedForwardDim,
+    vocabSize: 0,
+    maxPositions: Math.floor(image / patch) ** 2 + 1 + registers,
+  };
+}
+
+/** DINOv3's vision transformers: rotary positions of the patches, and by default keys without biases. */
+function dinov3(settings: Settings): Described {
+  const defaults = { num_channels: 3, layer_norm_eps: 1e-5, hidden_act: 'gelu', patch_size: 16, image_size: 224 };
+  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
+  const sizes = visionSizes(s);
+  const gated = s.flag('use_gated_mlp', false);
+  const feedForwardDim = s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
+  if (sizes.quick) throw s.unsupported('hidden_act', 'another activation', QUICK);
+  const headDim = sizes.embedDim / sizes.numHeads;
+  if (headDim % 4 !== 0)
+    throw s.wrong('num_attention_heads', 'heads whose width is a multiple of 4', s.get('num_attention_heads'));
+  const vision = { ...sizes, feedForwardDim, gated };
+  const registers = s.count('num_register_tokens', 0, 0, MAX_REGISTERS);
+  const config = imageConfig(vision, registers);
+  const up: Record<string, CoreName> = gated
+    ? { 'mlp.gate_proj': 'linear1.', 'mlp.up_proj': secondHalf }
+    : { 'mlp.up_proj': 'linear1.' };
+  const biased = { q: 'query_bias', k: 'key_bias', v: 'value_bias', o: 'proj_bias', up: 'mlp_bias' };
+  const without = Object.entries(biased).flatMap(([part, key]) => {
+    if (s.flag(key, key !== 'key_bias')) return [];
+    return part === 'up' ? ['mlp\\.(gate|up|down)_proj'] : [`attention\\.${part}_proj`];
+  });
+  return {
+    config,
+    family: {
+      prefix: 'dinov3_vit.',
+      config: () => config,
+      modules: visionModules(vision.numLayers, 'layer.{i}.', { ...dinov3LayerNames, ...up }, vision),
+      ...(without.length > 0 && { optionalBiases: new RegExp(`\\.(${without.join('|')})\\.bias$`) }),
+      layerPrefix: '',
+      layer: {},
+      imageTensors: DINOV3_TENSORS,
+    },
+    about: {
+      type: 'dinov3_vit',
+      vision,
+      names: {
+        patch: 'embeddings.patch_embeddings',
+        classRow: 'embeddings.cls_token',
+        ...(registers > 0 && { registers: { name: 'embeddings.register_tokens', count: registers } }),
+        rotaryBase: s.between('rope_theta', 0, Infinity, 100),
+        lastNorm: 'norm',
+        layerScales: (i) => [`layer.${i}.layer_scale1.lambda1`, `layer.${i}.layer_scale2.lambda1`],
+        interpolates: { antialias: false },
+      },
+      pooling: 'cls',
+      text: null,
     },
   };
 }
@@ -311,17 +402,7 @@ function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Settings): D
   if (feedForwardDim < 1 || sizes.quick) throw invalid(s.file, `the layout of ${type}`, 'another', 'UNSUPPORTED');
   const vision = { ...sizes, feedForwardDim, gated, activation: gated ? 'silu' : sizes.activation };
   const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
-  const config: RawEncoderModelConfig = {
-    ...DEFAULTS,
-    embedDim: vision.embedDim,
-    numHeads: vision.numHeads,
-    keyValueHeads: vision.numHeads,
-    headDim: vision.embedDim / vision.numHeads,
-    numLayers: vision.numLayers,
-    feedForwardDim,
-    vocabSize: 0,
-    maxPositions: Math.floor(vision.image / vision.patch) ** 2 + 1 + registers,
-  };
+  const config = imageConfig(vision, registers);
   return {
     config,
     family: {

@@ -1,4 +1,7 @@
-/** Positions of another grid of patches than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False` (torch.nn.functional.interpolate), with registers also `antialias=True`. */
+/**
+ * Positions of patches. Those of another grid than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False` (torch.nn.functional.interpolate), with registers
+ * also `antialias=True`. And DINOv3's rotary ones, which have no table.
+ */
 import { FILTERS, filterWeights } from './resize.js';
 
 /** The entries of an axis that one place of another axis is computed from, and their weights. */
@@ -64,5 +67,20 @@ export function interpolated(
       }
       at += width;
     }
+  return out;
+}
+
+/**
+ * Angles of rotary positions in two dimensions [rows * columns, pairs]: of the first half of a head's pairs by the vertical position of a patch's center, of the second half by the
+ * horizontal one, both from -1 to 1. Pair k of a half has the angle 2 pi position / base^(2 k / pairs).
+ */
+export function patchAngles(rows: number, columns: number, pairs: number, base: number): Float32Array {
+  const out = new Float32Array(rows * columns * pairs);
+  const half = pairs / 2;
+  const center = (i: number, count: number) => (2 * (i + 0.5)) / count - 1;
+  for (let row = 0, at = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++)
+      for (const position of [center(row, rows), center(column, columns)])
+        for (let k = 0; k < half; k++) out[at++] = (2 * Math.PI * position) / base ** (k / half);
   return out;
 }

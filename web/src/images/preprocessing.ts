@@ -1,11 +1,11 @@
 /**
- * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor and BitImageProcessor apply it. Notation: P side of
- * a patch.
+ * What a model's images go through before it: preprocessor_config.json, as Hugging Face's CLIPImageProcessor, SiglipImageProcessor, BitImageProcessor and DINOv3ViTImageProcessorFast
+ * apply it. Notation: P side of a patch.
  */
 import { invalid } from '../error.js';
 import type { Settings } from '../models/config.js';
 import { MAX_PIXELS } from './pixels.js';
-import { centerCrop, FILTERS, type Rgb, resize } from './resize.js';
+import { centerCrop, FILTERS, type Rgb, resize, resizeExactly } from './resize.js';
 
 /** Sizes beyond any published preprocessing. */
 const MAX_SIDE = 2 ** 13;
@@ -20,10 +20,16 @@ interface Steps {
   factor: number;
   mean: number[];
   std: number[];
+  /** Whether resized values are not rounded to bytes (DINOv3). */
+  exact: boolean;
 }
 
 const CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073];
 const CLIP_STD = [0.26862954, 0.26130258, 0.27577711];
+const IMAGENET_MEAN = [0.485, 0.456, 0.406];
+const IMAGENET_STD = [0.229, 0.224, 0.225];
+
+const PROCESSORS = 'CLIPImageProcessor, SiglipImageProcessor, BitImageProcessor or DINOv3ViTImageProcessorFast';
 
 export class Preprocessing {
   readonly #steps: Steps;
@@ -32,25 +38,36 @@ export class Preprocessing {
   constructor(settings: Settings, type: string) {
     const key = settings.keyOf(['image_processor_type', 'feature_extractor_type']);
     const name = settings.text(key, type);
-    const kind = ['clip', 'siglip', 'bit', 'dinov2'].find((each) =>
-      new RegExp(`^${each}(Image|Feature|_|$)`, 'i').test(name),
+    const kind = ['clip', 'siglip', 'bit', 'dinov2', 'dinov3'].find((each) =>
+      new RegExp(`^${each}(ViT)?(Image|Feature|_|$)`, 'i').test(name),
     );
-    if (!kind)
-      throw settings.unsupported(key, 'CLIPImageProcessor, SiglipImageProcessor or BitImageProcessor', `'${name}'`);
+    if (!kind) throw settings.unsupported(key, PROCESSORS, `'${name}'`);
     const isSiglip = kind === 'siglip';
-    const fallback = isSiglip ? { width: 224, height: 224 } : { shortest: 224 };
-    const resample = settings.count('resample', 3);
+    const exact = kind === 'dinov3';
+    const square = isSiglip || exact;
+    const fallback = square ? { width: 224, height: 224 } : { shortest: 224 };
+    const resample = settings.count('resample', exact ? 2 : 3);
     if (!Object.hasOwn(FILTERS, resample))
       throw settings.unsupported('resample', '2 (bilinear) or 3 (bicubic)', `${resample}`);
-    const crops = !isSiglip && settings.flag('do_center_crop', true);
+    const crops = !isSiglip && settings.flag('do_center_crop', !exact);
+    if (exact && crops) throw settings.unsupported('do_center_crop', 'false', 'true');
+    const [mean, std] = isSiglip
+      ? [
+          [0.5, 0.5, 0.5],
+          [0.5, 0.5, 0.5],
+        ]
+      : exact
+        ? [IMAGENET_MEAN, IMAGENET_STD]
+        : [CLIP_MEAN, CLIP_STD];
     const normalizes = settings.flag('do_normalize', true);
     this.#steps = {
-      size: settings.flag('do_resize', true) ? sizeIn(settings, 'size', fallback, isSiglip) : null,
+      size: settings.flag('do_resize', true) ? sizeIn(settings, 'size', fallback, square) : null,
       resample,
       crop: crops ? (sizeIn(settings, 'crop_size', { width: 224, height: 224 }, true) as Steps['crop']) : null,
       factor: settings.flag('do_rescale', true) ? settings.between('rescale_factor', 0, Infinity, 1 / 255) : 1,
-      mean: normalizes ? channels(settings, 'image_mean', isSiglip ? [0.5, 0.5, 0.5] : CLIP_MEAN) : [0, 0, 0],
-      std: normalizes ? channels(settings, 'image_std', isSiglip ? [0.5, 0.5, 0.5] : CLIP_STD, 0) : [1, 1, 1],
+      mean: normalizes ? channels(settings, 'image_mean', mean) : [0, 0, 0],
+      std: normalizes ? channels(settings, 'image_std', std, 0) : [1, 1, 1],
+      exact,
     };
   }
 
@@ -62,10 +79,18 @@ export class Preprocessing {
     return crop ? centerCrop(out, crop.width, crop.height) : out;
   }
 
+  /** Resized and cropped, as bytes or, if they are not rounded, as numbers. */
+  #numbers(image: Rgb): { data: ArrayLike<number>; width: number; height: number } {
+    const { size, resample, exact } = this.#steps;
+    if (!exact || !size) return this.pixels(image);
+    const [width, height] = sidesOf(image, size);
+    return { data: resizeExactly(image, width, height, FILTERS[resample]!), width, height };
+  }
+
   /** The values of a model's input, [3, height, width]. */
   apply(image: Rgb): { values: Float32Array; height: number; width: number } {
     const { factor, mean, std } = this.#steps;
-    const { data, width, height } = this.pixels(image);
+    const { data, width, height } = this.#numbers(image);
     const count = width * height;
     const values = new Float32Array(3 * count);
     for (let c = 0; c < 3; c++) {

@@ -75,6 +75,26 @@ export function resize(image: Rgb, width: number, height: number, filter: Filter
   return { data, width, height };
 }
 
+/** The same without rounding, as torch.nn.functional.interpolate with `antialias=True`: interleaved numbers [height, width, 3]. */
+export function resizeExactly(image: Rgb, width: number, height: number, filter: Filter): Float32Array {
+  const along = (data: ArrayLike<number>, outer: number, from: number, to: number, inner: number) => {
+    if (from === to) return data;
+    const out = new Float32Array(outer * to * inner);
+    filterWeights(from, to, filter).forEach(({ first, weights }, i) => {
+      for (let line = 0; line < outer; line++)
+        for (let c = 0; c < inner; c++) {
+          let sum = 0;
+          for (let x = 0, p = (line * from + first) * inner + c; x < weights.length; x++, p += inner)
+            sum += data[p]! * weights[x]!;
+          out[(line * to + i) * inner + c] = sum;
+        }
+    });
+    return out;
+  };
+  const wide = along(image.data, image.height, image.width, width, 3);
+  return Float32Array.from(along(wide, 1, image.height, height, 3 * width));
+}
+
 /** The part of the given size in the middle; what the image does not cover is black. As in Hugging Face's `center_crop`. */
 export function centerCrop(image: Rgb, width: number, height: number): Rgb {
   const offset = (have: number, want: number) => Math.floor((have - want) / 2); // negative where it does not cover

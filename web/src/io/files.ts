@@ -1,6 +1,7 @@
 /** The interface through which a model's files are read, whatever they come from, and what all its implementations need. */
 import { HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
+import type { Request } from './http.js';
 
 /** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {
@@ -40,6 +41,8 @@ export interface Source {
   open(path: string, signal?: SignalLike): Promise<Found>;
   /** @internal Where a file is, if the source reads URLs. */
   urlOf?(path: string): URL | null;
+  /** @internal Fetches such a URL. */
+  request?: Request;
   /** To be called when a load that used this source has failed. */
   failed?(error: unknown): Promise<void>;
 }
@@ -63,6 +66,8 @@ export interface ModelFolder {
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
   /** @internal As of a Source. */
   urlOf?(path: string): URL | null;
+  /** @internal As of a Source. */
+  request?: Request;
   /** To be called when the load that opened it has failed. */
   failed?(error: unknown): Promise<void>;
 }

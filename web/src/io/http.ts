@@ -10,7 +10,8 @@ export type UrlOf = (path: string) => URL | null;
  * The files of one folder. Status 404 or 410 means that a file is missing. So does 403, which hosts that do not list their files send for missing ones, and an HTML page
  * instead of the file, but only if other files of the folder are served: otherwise a host, or a network, denies access to all of them.
  */
-export function httpSource(urlOf: UrlOf): Source {
+export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source {
+  const { request, refusal } = fetcher;
   const responses: Promise<Response>[] = [];
   let served = false;
   let trial: Promise<unknown> | undefined;
@@ -42,7 +43,7 @@ export function httpSource(urlOf: UrlOf): Source {
         if (error instanceof HeedError) return { status: 'unreachable', error };
         throw error;
       }
-      if (isServed(response)) return openResponse(url, response, signal);
+      if (isServed(response)) return openResponse(url, response, request, signal);
       await discard(response);
       const { ok, status, statusText } = response;
       const isMissing =
@@ -51,27 +52,33 @@ export function httpSource(urlOf: UrlOf): Source {
         ? pageError(url)
         : isMissing
           ? invalid(url.href, 'the file', `status ${status}`, 'NOT_FOUND')
-          : invalid(url.href, 'status 200', `${status} ${statusText}`, 'NETWORK');
+          : (refusal?.(url, response) ?? invalid(url.href, 'status 200', `${status} ${statusText}`, 'NETWORK'));
       return { status: isMissing ? 'missing' : 'unreachable', error };
     },
   };
 }
 
+/** How files are fetched. */
+export interface Fetcher {
+  request: Request;
+  /** The error for a status that denies access; undefined for others. */
+  refusal?(url: URL, response: Response): HeedError | undefined;
+}
+
+export type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
+
 export async function request(
   url: URL,
   signal: SignalLike | undefined,
-  headers?: Record<string, string>,
+  headers: Record<string, string> = {},
+  redirect: 'follow' | 'manual' = 'follow',
 ): Promise<Response> {
   try {
-    return await fetchUrl(url, signal, headers);
+    return await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers, redirect });
   } catch (cause) {
     signal?.throwIfAborted();
     throw new HeedError('NETWORK', `${url.href}: cannot be fetched (${(cause as Error).message})`, { cause });
   }
-}
-
-function fetchUrl(url: URL, signal: SignalLike | undefined, headers: Record<string, string> = {}): Promise<Response> {
-  return fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers });
 }
 
 export async function discard({ body }: Response): Promise<void> {
@@ -96,12 +103,12 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
   return /^<(!doctype|html|\?xml|head|body)/i.test(start);
 }
 
-function openResponse(url: URL, response: Response, signal?: SignalLike): OpenFile {
+function openResponse(url: URL, response: Response, request: Request, signal?: SignalLike): OpenFile {
   const header = response.headers.get('content-length') ?? '';
   const length = /^\d+$/.test(header) && !isEncoded(response) ? Number(header) : null;
   // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as sent, which may be compressed.
   const size = response.type === 'cors' ? null : length;
-  return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, signal) };
+  return { name: url.href, size, expectedSize: length, chunks: () => chunksOf(url, response, size, request, signal) };
 }
 
 export function isEncoded({ headers }: Response): boolean {
@@ -125,6 +132,7 @@ async function* chunksOf(
   url: URL,
   first: Response,
   size: number | null,
+  request: Request,
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
   const tag = tagOf(first);
@@ -139,7 +147,7 @@ async function* chunksOf(
   async function reconnect(): Promise<Response> {
     let next: Response;
     try {
-      next = await fetchUrl(url, signal, ranged ? { Range: `bytes=${at}-` } : {});
+      next = await request(url, signal, ranged ? { Range: `bytes=${at}-` } : {});
     } catch (cause) {
       // Engines in which `Range` needs a preflight as well do not tell why a request failed.
       if (first.type === 'cors') ranged = !ranged;
@@ -147,7 +155,7 @@ async function* chunksOf(
     }
     if (next.status !== 206 || isRest(next)) return next;
     await discard(next);
-    return fetchUrl(url, signal);
+    return request(url, signal);
   }
   for (let attempt = 0; ; attempt++) {
     const failed = (why: string, cause?: unknown) =>
@@ -180,9 +188,10 @@ async function* chunksOf(
       if (known === 0 && (size === null || at === size)) return;
       broken = new Error('the connection ended early');
     } catch (cause) {
-      if (cause instanceof HeedError) throw cause;
+      // Without a cause: a wrong answer, rather than a connection that failed.
+      if (cause instanceof HeedError && !cause.cause) throw cause;
       signal?.throwIfAborted();
-      broken = cause as Error;
+      broken = (cause instanceof HeedError ? cause.cause : cause) as Error;
     }
     if (attempt === RETRIES || !tag) throw failed(broken.message, broken);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));

@@ -4,7 +4,8 @@ import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike
 import { isBlob } from './bytes.js';
 import { type CacheOption, cachedSource } from './cache.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
-import { httpSource, type UrlOf } from './http.js';
+import { type Fetcher, httpSource, request, type UrlOf } from './http.js';
+import { environmentToken, fetcherOf } from './hub-token.js';
 import { Integrity, type IntegrityOption } from './integrity.js';
 import { memoryFile } from './memory.js';
 import { fs, openPath, pathSource, statusOf } from './node.js';
@@ -26,6 +27,11 @@ export interface RemoteOptions {
   revision?: string;
   /** Keeps files from the network, see CacheOption. Default false. */
   cache?: CacheOption;
+  /**
+   * A token of the hub, for models that require a login. It is sent to the hub only (`remoteHost`, or the host of a folder's URL), not to hosts that it redirects to; no effect on
+   * other sources. Default: for models that are given by their hub id, in Node, the environment variable HF_TOKEN. false: none.
+   */
+  token?: string | false;
   /** Expected digests of files, from wherever they are read. A file that differs makes the load fail, and is not kept in the cache. */
   integrity?: IntegrityOption;
 }
@@ -74,25 +80,31 @@ export async function openFolder(
   {
     remoteHost,
     revision,
+    token,
     cache = false,
     signal,
     integrity = new Integrity(),
   }: Omit<RemoteOptions, 'integrity'> & { signal?: SignalLike; integrity?: Integrity } = {},
 ): Promise<ModelFolder> {
   /** Files by their URLs, in Node also file: URLs. */
-  async function remote(urlOf: UrlOf): Promise<Source> {
-    const http = httpSource(urlOf);
+  async function remote(urlOf: UrlOf, fetcher: Fetcher = { request }): Promise<Source> {
+    const http = httpSource(urlOf, fetcher);
     const open: Source['open'] = (path, signal) => {
       const url = urlOf(path)!;
       return url.protocol === 'file:' && fs ? openPath(pathOf(url), signal) : http.open(path, signal);
     };
-    return { ...(await cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity)), urlOf };
+    return {
+      ...(await cachedSource(integrity.checkedSource({ open }), urlOf, cache, integrity)),
+      urlOf,
+      request: fetcher.request,
+    };
   }
 
-  async function urlSource(url: URL): Promise<Source> {
+  async function urlSource(url: URL, ownToken: string | null = token || null): Promise<Source> {
+    const fetcher = fetcherOf(url.origin, ownToken);
     if (url.pathname.endsWith('.safetensors')) {
       const single = (path: string) => (path === 'model.safetensors' ? url : null);
-      return packedSource(await remote(single), integrity, signal);
+      return packedSource(await remote(single, fetcher), integrity, signal);
     }
     if (url.protocol === 'file:' && fs) {
       const local = await localSource(pathOf(url));
@@ -101,7 +113,7 @@ export async function openFolder(
     }
     const base = new URL(url.href);
     if (!base.pathname.endsWith('/')) base.pathname += '/';
-    return remote((path) => asUrl(path + base.search, base));
+    return remote((path) => asUrl(path + base.search, base), fetcher);
   }
 
   /** A folder or a packed file on disk; null if `path` is neither. */
@@ -135,7 +147,8 @@ export async function openFolder(
     const hubId = typeof source === 'string' && HUB_ID.test(source);
     if (hubId && host && !local) {
       const base = asUrl(host.endsWith('/') ? host : `${host}/`, undefined, 'remoteHost');
-      return urlSource(asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base));
+      const folder = asUrl(`${source}/resolve/${encodeURIComponent(revision ?? 'main')}/`, base);
+      return urlSource(folder, (token ?? environmentToken()) || null);
     }
     if (revision !== undefined)
       throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));

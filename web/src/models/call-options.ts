@@ -1,5 +1,6 @@
 /** The schemas of the options of `fromPretrained` and of a model's calls. */
 import { describe, invalid } from '../error.js';
+import { hubToken } from '../io/hub-token.js';
 import type { IntegrityOption } from '../io/integrity.js';
 import {
   callback,
@@ -71,6 +72,7 @@ export const loadSchema = {
   signal,
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
+  token: optional(hubToken, undefined),
   integrity: optional((value: unknown, name: string) => {
     if (typeof value !== 'object' || value === null)
       throw invalid(name, "{ 'model.safetensors': 'sha256-...' }", describe(value));

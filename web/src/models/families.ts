@@ -5,7 +5,7 @@
  */
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
-import { late } from '../late.js';
+import { imageFamily } from '../images/families.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -78,8 +78,6 @@ const bert: Family = {
 const jinaBert: Family = {
   ...bert,
   config: (s) => {
-    if (JSON.stringify([s.get('auto_map'), s.get('_name_or_path')]).includes('qk-post-norm'))
-      throw s.unsupported('auto_map', 'the code jina-bert-implementation', 'jina-bert-v2-qk-post-norm');
     const key = 'feed_forward_type';
     const gate = s.text(key, 'original');
     if (!Object.hasOwn(JINA_GATES, gate))
@@ -100,6 +98,25 @@ const jinaBert: Family = {
   },
 };
 
+/** Whether a JinaBERT v2 is one of jina-embeddings-v2-base-code's kind, which only the code that its configuration refers to tells. */
+const hasQkNorm = (s: Settings) => /qk-post-norm/.test(JSON.stringify([s.get('auto_map'), s.get('_name_or_path')]));
+
+/** The same with norms of queries and keys, and two norms after the attention. */
+const jinaBertCode: Family = {
+  ...jinaBert,
+  config: (s) => ({ ...jinaBert.config(s), gateSecond: true, jointQkNorm: true, nestedNorm: true }),
+  layer: {
+    ...bertLayer,
+    'attention.self.layer_norm_q': 'self_attn.q_norm.',
+    'attention.self.layer_norm_k': 'self_attn.k_norm.',
+    'attention.output.LayerNorm': 'nested_norm.',
+    layer_norm_1: 'norm1.',
+    'mlp.up_gated_layer': 'linear1.',
+    'mlp.down_layer': 'linear2.',
+    layer_norm_2: 'norm2.',
+  },
+};
+
 /** The activation of JinaBERT's gate. */
 const JINA_GATES: Record<string, string> = { geglu: 'gelu', reglu: 'relu' };
 
@@ -108,6 +125,9 @@ const robertaConfig = (s: Settings) => bertConfig(s, s.count('pad_token_id', 1) 
 
 const roberta: Family = { ...bert, prefix: 'roberta.', config: robertaConfig };
 
+/** The core's bound on the width of a convolution. */
+const MAX_KERNEL = 63;
+
 /** DeBERTa v2, and v3, which has the same model_type. */
 const deberta: Family = {
   prefix: 'deberta.',
@@ -115,15 +135,16 @@ const deberta: Family = {
     const key = 'pos_att_type';
     const given = s.get(key) ?? [];
     const terms = (typeof given === 'string' ? given.toLowerCase().split('|') : [given].flat()).map(String).sort();
+    const convolution = s.count('conv_kernel_size', 0, 0, MAX_KERNEL);
     const refused = [
       !s.flag('relative_attention', false) && 'relative_attention: false',
       String(terms) !== 'c2p,p2c' && `${key}: ${JSON.stringify(given)}`,
-      !s.flag('share_att_key', false) && 'share_att_key: false',
-      s.flag('position_biased_input', true) && 'position_biased_input: true',
-      s.count('conv_kernel_size', 0) > 0 && 'a convolution',
+      convolution > 0 && convolution % 2 === 0 && `conv_kernel_size: ${convolution}`,
+      convolution > 0 && s.count('conv_groups', 1) !== 1 && 'conv_groups',
       s.count('embedding_size', s.count('hidden_size')) !== s.count('hidden_size') && 'embedding_size',
     ].filter((each) => each !== false);
-    if (refused.length > 0) throw invalid(s.file, 'the layout of deberta-v3', refused.join(', '), 'UNSUPPORTED');
+    if (refused.length > 0)
+      throw invalid(s.file, 'the layout of deberta-v2-xlarge or of deberta-v3', refused.join(', '), 'UNSUPPORTED');
     const config = sharedBertConfig(s);
     // -1 stands for the default.
     const positive = (key: string, fallback: number) => (s.get(key) === -1 ? fallback : s.count(key, fallback, 2));
@@ -139,6 +160,10 @@ const deberta: Family = {
       relativeDistance,
       relativeBuckets,
       relativeNorm: s.text('norm_rel_ebd', 'none').includes('layer_norm'),
+      positionEmbeddings: s.flag('position_biased_input', true),
+      positionProjections: !s.flag('share_att_key', false),
+      convolution,
+      ...(convolution > 0 && { convolutionActivation: activation(s, 'conv_act', 'tanh') }),
       attentionScale: (3 * config.headDim) ** -0.5, // three terms
     };
   },
@@ -146,6 +171,8 @@ const deberta: Family = {
     ...bertModules,
     'encoder.rel_embeddings': 'relative_embeddings.',
     'encoder.LayerNorm': 'relative_norm.',
+    'encoder.conv.conv': 'convolution.',
+    'encoder.conv.LayerNorm': 'convolution.norm.',
   },
   layerPrefix: 'encoder.layer.{i}.',
   layer: {
@@ -153,6 +180,8 @@ const deberta: Family = {
     'attention.self.query_proj': queryRows,
     'attention.self.key_proj': keyRows,
     'attention.self.value_proj': valueRows,
+    'attention.self.pos_key_proj': 'self_attn.pos_key_proj.',
+    'attention.self.pos_query_proj': 'self_attn.pos_query_proj.',
   },
 };
 
@@ -289,8 +318,8 @@ const FAMILIES: Record<string, Family> = {
   gte,
 };
 
-/** Families that encode images. Their descriptions are loaded when they are used. */
-const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers'] as const;
+/** Families that encode images. */
+const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
 /** The families that encode texts only, as `model_type` names them. */
 export const textFamilies: readonly string[] = Object.keys(FAMILIES);
@@ -304,7 +333,7 @@ export interface FamilyConfig {
 /** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  return type ? (await late.images()).imageFamily(type, settings) : textFamilyOf(settings);
+  return type ? imageFamily(type, settings) : textFamilyOf(settings);
 }
 
 const TYPE = 'model_type';
@@ -317,7 +346,8 @@ export function textFamilyOf(settings: Settings): FamilyConfig {
     const hint = typeof type === 'string' ? ` (nearest: ${nearest(type, known)})` : '';
     throw settings.unsupported(TYPE, `one of ${known.join(', ')}${hint}`, JSON.stringify(type));
   }
-  const family = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
+  const jina = hasQkNorm(settings) ? jinaBertCode : jinaBert;
+  const family = isJinaBert(type, settings) ? jina : FAMILIES[type]!;
   return { type, family, config: { ...DEFAULTS, ...family.config(settings) } };
 }
 

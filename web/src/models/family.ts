@@ -42,6 +42,8 @@ export interface Family {
   config(settings: Settings): Config;
   /** Modules outside the layers, by their names in the checkpoint. */
   modules: Record<string, CoreName>;
+  /** Biases that a checkpoint may lack, by their names without the prefix; they are zeros. */
+  optionalBiases?: RegExp;
   /** The common prefix of the modules of layer {i}. */
   layerPrefix: string;
   /** The layer's modules: name in the checkpoint -> core name below `layers.{i}.` */

@@ -7,7 +7,7 @@ import { loadPretrained } from './pretrained.js';
 import { dot } from './quantized.js';
 
 /** Cosine similarity of vectors before and after. */
-export interface Loss {
+export interface VectorSimilarity {
   mean: number;
   worst: number;
   /** The text with the worst. */
@@ -36,7 +36,7 @@ export async function embedded(
 export type Vectors = Awaited<ReturnType<typeof embedded>>;
 
 /** The cosines of the vectors of texts before and after. */
-export function lossOf(texts: readonly string[], before: Vectors, after: Vectors): Loss {
+export function lossOf(texts: readonly string[], before: Vectors, after: Vectors): VectorSimilarity {
   const width = before.shape[1]!;
   const cosines = texts.map((_, n) => cosineOf(before.data, after.data, n, width));
   const worst = cosines.reduce((least, cosine, n) => (cosine < cosines[least]! ? n : least), 0);

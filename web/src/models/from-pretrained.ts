@@ -2,7 +2,7 @@
 import { invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
 import { oneOf, optional, readOptions, workerOption } from '../options.js';
-import type { Runtime } from '../owned.js';
+import type { PageRuntime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker } from '../worker/client.js';
@@ -26,14 +26,14 @@ export interface FromPretrainedOptions extends LoadModelOptions {
 }
 
 const schema = {
-  ...loadSchema,
-  embeddings: optional(oneOf(['whole', 'paged']), undefined),
   worker: optional(workerOption, null),
   workers: optional(poolSize, null),
+  ...loadSchema,
+  embeddings: optional(oneOf(['whole', 'paged']), undefined),
 };
 
 export async function fromPretrained(
-  runtime: Runtime,
+  runtime: PageRuntime,
   source: ModelSource = shippedModel(),
   options?: FromPretrainedOptions,
 ): Promise<PretrainedModel> {

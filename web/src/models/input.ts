@@ -166,7 +166,7 @@ function textRow(text: string, pair: string | undefined, n: number, context: Row
   const { tokenizer, config, limit, truncation, prompt } = context;
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
-  const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, limit);
+  const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, truncation ? limit : Infinity);
   requireFit(`texts[${n}]`, tokens.length, cut, limit, truncation);
   const ids = tokens.map((token) => token.id);
   return {
@@ -229,7 +229,7 @@ function idsRow(n: number, input: TokenIds, width: number, context: RowContext):
 
 /** Positions as in the published models, BERT: the column; RoBERTa and MPNet: the number of preceding tokens that are not padding, from padding_idx + 1. null: 0, 1, 2, ... from the offset. */
 function positionsOf(all: readonly number[], columns: number[], { config, padId }: InputContext): number[] | null {
-  if (config.positions !== 'absolute' && config.positions !== 'relative') return null;
+  if (!(['absolute', 'relative'].includes(config.positions) || config.positionEmbeddings)) return null;
   let positions = columns;
   if (config.positionOffset > 0) {
     let seen = 0;

@@ -1,6 +1,7 @@
 /** What a model's folder has, and what loading it would download, without its weights. Loaded when it is used. */
 import { HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
+import { hubToken } from '../io/hub-token.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -14,12 +15,12 @@ import { labelsIn } from './model-config.js';
 import { quantizedBytes } from './quantize.js';
 import { WEIGHTS } from './rewrite.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
-import { STATIC, tableSettings } from './static-embedding.js';
+import { STATIC, staticTensors, tableSettings } from './static-embedding.js';
 import { openConfig, peek } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
-export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision'> {
+export interface InspectOptions extends Pick<RemoteOptions, 'remoteHost' | 'revision' | 'token'> {
   signal?: SignalLike;
 }
 
@@ -48,6 +49,7 @@ export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 
 const schema = {
   remoteHost: optional(text, undefined),
   revision: optional(text, undefined),
+  token: optional(hubToken, undefined),
   signal,
 } satisfies Schema<InspectOptions>;
 
@@ -97,9 +99,10 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const names = new Set(entries.map(({ name }) => name));
   const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);
 
+  const found = isStatic ? staticTensors(entries) : null;
   if (isStatic) {
-    const { dtype, shape: [rows = 1, columns = 2] = [] } = entries.find((entry) => !isScale(entry)) ?? {};
-    const sizes = tableSettings(settings, rows, dtype === 'U8' ? int4Width(columns) : columns, '');
+    const { vocabSize = 1, width = 2 } = found ?? {};
+    const sizes = tableSettings(settings, vocabSize, width, '');
     settings = sizes;
     known = await attempt(() => familyOf(sizes), null);
   }
@@ -109,7 +112,10 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const prefix = known?.family.prefix ?? '';
   const parameterOf = (entry: TensorEntry) => rows?.get(bareName(entry.name, prefix))?.parameter;
   const isUsed = (entry: TensorEntry) =>
-    parameterOf(entry) !== undefined || isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
+    parameterOf(entry) !== undefined ||
+    entry === found?.mapping ||
+    entry === found?.weights ||
+    isHeadTensor(bareName(entry.name, prefix), tied, known?.family);
   const used = entries.filter((entry) => isUsed(entry) && !isScale(entry));
   const count = ({ dtype, shape }: TensorEntry) =>
     dtype === 'U8' && shape.length === 2 ? shape[0]! * int4Width(shape[1]!) : elementCount(shape);

@@ -1,6 +1,6 @@
 /**
  * Token vectors of late interaction (ColBERT: Khattab and Zaharia 2020, arXiv:2004.12832; ColBERTv2: Santhanam et al. 2022, arXiv:2112.01488), as PyLate's models/colbert.py and Stanford's
- * modeling/colbert.py encode queries and documents. Loaded when it is used.
+ * modeling/colbert.py encode queries and documents.
  */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
@@ -11,7 +11,8 @@ import type { Settings } from './config.js';
 import { positionLimit, type Row, requireFit } from './input.js';
 import { STANFORD } from './load.js';
 import type { EmbedTokensOptions } from './model.js';
-import { type LocalModel, normalized } from './pretrained.js';
+import type { LocalModel } from './pretrained.js';
+import { normalized } from './quantized.js';
 import type { VectorLayer } from './sentence-transformers.js';
 import { STATIC } from './static-embedding.js';
 import { Chain, makeDense } from './task-heads.js';

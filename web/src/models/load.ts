@@ -5,14 +5,13 @@ import type { ImageEncoder } from '../images/encoder.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
-import { late } from '../late.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf } from './families.js';
 import type { Family } from './family.js';
-import type { FetchRows } from './paged-embeddings.js';
+import { type FetchRows, pagedFolder } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
-import { MODEL2VEC_LENGTH, openTable, STATIC } from './static-embedding.js';
+import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { TextTokenizer } from './tokenizer.js';
 import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
@@ -78,7 +77,7 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
-    const paged = embeddings === 'paged' ? (await late.tools()).pagedFolder(folder, integrity) : null;
+    const paged = embeddings === 'paged' ? pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const filesIn = async (within: string) => {
       const open = (name: string) => folder!.open(within + name, { signal });
@@ -109,10 +108,12 @@ export async function loadModel(
       settings === null || settings.get('model_type') === STATIC || (await sentenceRead.catch(() => null))?.isStatic;
     if (settings && !isStatic) await familyOf(settings); // matters more than how the weights are stored
     if (weights instanceof Error) throw weights;
+    let table: StaticTable | null = null;
     if (isStatic) {
-      const table = await openTable(await weights.files[0]!(), settings);
+      const file = await weights.files[0]!();
+      table = await openTable(file, settings, progress.counter(file, true));
       settings = table.settings;
-      weights.files = [async () => table.file];
+      weights.files = [async () => table!.file];
     }
     const { type, family, config } = await familyOf(settings!);
     config.int8 = dtype === 'q8';
@@ -124,7 +125,7 @@ export async function loadModel(
       sentence.colbert = file ? Settings.parse(await readAll(file), file.name) : settings;
     }
     // model2vec leaves unknown tokens out; sentence-transformers has their row, too.
-    const special = !isStatic ? 'all' : sentence.isStatic ? 'unknown' : 'none';
+    const special = !table ? 'all' : sentence.isStatic && !table.isModel2vec ? 'unknown' : 'none';
     if (special === 'none') {
       sentence.maxLength = Math.min(sentence.maxLength, MODEL2VEC_LENGTH);
       sentence.normalize ||= settings!.flag('normalize', false);
@@ -143,7 +144,7 @@ export async function loadModel(
     for (const [i, openNext] of weights.files.entries()) {
       const file = await openNext();
       const isLast = i === weights.files.length - 1;
-      await loader.load(file, isLast, progress.counter(file, isLast));
+      await loader.load(file, isLast, table ? () => {} : progress.counter(file, isLast));
       signal.throwIfAborted();
     }
     const { dtypes: storage, ...rest } = loader.result();

@@ -4,7 +4,7 @@
  */
 import { HeedError, invalid } from '../error.js';
 import { concatenate, fromStream, type ModelFolder, type OpenFile, type OpenOptions } from '../io/files.js';
-import { discard, isEncoded, isTemporary, request, tagOf } from '../io/http.js';
+import { discard, isEncoded, isTemporary, type Request, request, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
@@ -39,7 +39,7 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
     }
     if (integrity.of(path) !== null)
       throw invalid('integrity', `no digest of '${path}', which 'paged' does not read whole`, 'one');
-    const file = await RemoteFile.open(url, options.signal);
+    const file = await RemoteFile.open(url, inner.request ?? request, options.signal);
     // The server sends whole files only, or none, which is reported as for every file.
     if (!file) return inner.open(path, options);
     const onTable = (found: Table) => {
@@ -55,6 +55,7 @@ export function pagedFolder(inner: ModelFolder, integrity: Integrity): PagedFold
 class RemoteFile {
   private constructor(
     readonly url: URL,
+    readonly request: Request,
     readonly tag: string | null,
     /** null if the server does not tell. */
     readonly size: number | null,
@@ -63,7 +64,7 @@ class RemoteFile {
   ) {}
 
   /** Null if the server does not answer with a range. */
-  static async open(url: URL, signal?: SignalLike): Promise<RemoteFile | null> {
+  static async open(url: URL, request: Request, signal?: SignalLike): Promise<RemoteFile | null> {
     const response = await request(url, signal, { Range: `bytes=0-${HEAD_BYTES - 1}` });
     const range = rangeOf(response);
     if (response.status !== 206 || isEncoded(response) || (range && range.begin !== 0)) {
@@ -71,7 +72,7 @@ class RemoteFile {
       return null;
     }
     const size = range?.size ?? null;
-    const file = new RemoteFile(url, tagOf(response), size, new Uint8Array());
+    const file = new RemoteFile(url, request, tagOf(response), size, new Uint8Array());
     const parts: Uint8Array[] = [];
     const end = Math.min(HEAD_BYTES, size ?? HEAD_BYTES);
     for await (const part of file.#body(response, 0, end, signal)) parts.push(part);
@@ -127,7 +128,7 @@ class RemoteFile {
     for (let attempt = 0; at < end; attempt++) {
       let broken: unknown = new Error('the connection ended early');
       try {
-        const response = await request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
+        const response = await this.request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
         if (isTemporary(response.status)) {
           await discard(response);
           throw new Error(`status ${response.status}`);

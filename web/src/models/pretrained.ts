@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, formatShape, invalid } from '../error.js';
+import { calling, describe, floatsOf, formatShape, invalid } from '../error.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -10,7 +10,6 @@ import type {
 } from '../images/calls.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { late } from '../late.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
@@ -27,6 +26,7 @@ import {
   readInput,
   rowsOf,
 } from './input.js';
+import { embedTokens } from './late-interaction.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedCall,
@@ -45,7 +45,7 @@ import { modelConfig } from './model-config.js';
 import { padHeads, padRows, padWeights } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
-import { quantized, type VectorOutput, type VectorsOf } from './quantized.js';
+import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
 import { makeYield, type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
@@ -135,14 +135,14 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const count = rows.length;
     const width = longest(rows);
 
-    const arrays = (requested: boolean, length: number) =>
-      Array.from({ length: requested ? numLayers : 0 }, () => new Float32Array(length));
-    const last = new Float32Array(count * width * embedDim);
-    const hidden = arrays(outputHiddenStates, last.length);
-    const attentions = arrays(outputAttentions, count * numHeads * width * width);
+    const arrays = (requested: boolean, shape: number[]) =>
+      Array.from({ length: requested ? numLayers : 0 }, () => floatsOf('encode', shape));
+    const last = floatsOf('encode', [count, width, embedDim]);
+    const hidden = arrays(outputHiddenStates, [count, width, embedDim]);
+    const attentions = arrays(outputAttentions, [count, numHeads, width, width]);
     const projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
       heads,
-      layers: arrays(outputProjections, count * width * heads * headDim),
+      layers: arrays(outputProjections, [count, heads, width, headDim]),
     }));
     await this.run(rows, count, read, pieceOptions, (piece, first) => {
       const copy = (encoding: RawEncoding, out: Float32Array) =>
@@ -182,7 +182,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     };
     const { pooler } = this.raw;
     if (pooler) {
-      const data = new Float32Array(count * embedDim); // of each text's first token
+      const data = floatsOf('encode', [count, embedDim]); // of each text's first token
       for (let n = 0; n < count; n++)
         data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
       const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
@@ -222,7 +222,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     requireTexts(given, read);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const total = countTexts(given);
-    const out = new Float32Array(total * width);
+    const out = floatsOf('embed', [total, width]);
     const rows = this.#rows(given, { ...read, prompt }, true);
     await this.run(rows, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
@@ -307,7 +307,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         const hidden = encoding.hidden();
         let at = 0;
         for (const { ids } of piece) {
-          const pooling = new SparsePooling(vocabSize, this.sentence.sparseSums);
+          const pooling = new SparsePooling(vocabSize, this.sentence.sparse);
           const rows = hidden.subarray(at, at + ids.length * embedDim);
           at += rows.length;
           pooling.addRows(rows, embedDim, head.isTied ? head.bias : undefined, (few) => this.#logits(head, few));
@@ -319,7 +319,6 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await late.tools();
     return embedTokens(this, texts, options);
   }
 
@@ -487,10 +486,4 @@ export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 
     offsets: rows.map((row) => row.offsets),
     truncated: rows.map((row) => row.cut),
   };
-}
-
-/** The vector divided by its length, as torch.nn.functional.normalize; a zero vector stays zero. */
-export function normalized(vector: Float32Array): Float32Array {
-  const norm = Math.max(Math.sqrt(vector.reduce((sum, v) => sum + v * v, 0)), 1e-12);
-  return vector.map((v) => v / norm);
 }

@@ -2,14 +2,14 @@
 import { invalid } from '../error.js';
 import { readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
-import { discard, listFiles } from '../io/list-files.js';
+import { listFiles } from '../io/list-files.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { callback, listOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf, textFamilyOf } from './families.js';
-import { type Loss, lossOf } from './folder-loss.js';
+import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
@@ -35,7 +35,7 @@ export interface PruneOptions {
 }
 
 /** What other texts lose. */
-export interface PruneLoss extends Loss {
+export interface PruneLoss extends VectorSimilarity {
   /** The share of unknown tokens among those of the texts, before and after. */
   unknown: { before: number; after: number };
 }
@@ -189,19 +189,24 @@ async function planOf(
   signal: PruneOptions['signal'],
 ) {
   let ownSettings = settings;
-  if (settings.get('model_type') === STATIC) {
+  const isStatic = settings.get('model_type') === STATIC;
+  if (isStatic) {
     const { files } = await openWeights(folder, signal);
     const table = await openTable(await files[0]!(), settings);
-    await discard(table.file);
+    await table.close();
     ownSettings = table.settings;
   }
   const { type, family, config } = textFamilyOf(ownSettings);
   const rows = parameterRowsOf(family, config);
   const { decoder = 'lm_head' } = Object.hasOwn(LAYOUTS, type) ? LAYOUTS[type]! : {};
   const decoders = [`${decoder}.weight`, `${decoder}.bias`, `${decoder.replace(/\.?decoder$/, '')}.bias`];
-  return planWeights(folder, signal, (entry): PlannedTensor => {
+  return planWeights(folder, signal, (entry, _, names): PlannedTensor => {
     const bare = bareName(entry.name.replace(/_scale$/, ''), family.prefix);
-    const isVocabulary = rows.get(bare)?.parameter === WORD_TABLE || decoders.includes(bare);
+    const isTable = rows.get(bare)?.parameter === WORD_TABLE;
+    // Of a quantized vocabulary, the tokens have entries here instead of rows of the table.
+    const isMapped = isStatic && names.has('mapping');
+    const isVocabulary =
+      (isTable && !isMapped) || decoders.includes(bare) || (isStatic && /^(mapping|weights)$/.test(entry.name));
     const isPruned = isVocabulary && entry.shape[0] === vocabSize;
     return { entry, form: 'copy', table: false, kept: isPruned ? kept : null };
   });

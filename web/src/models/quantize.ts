@@ -14,7 +14,7 @@ import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
-import { embedded, type Loss, lossOf } from './folder-loss.js';
+import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
 import {
   type Form,
   type Plan,
@@ -58,7 +58,7 @@ export interface QuantizeReport {
   /** Tensors that no encoder and no head reads, the pooler's if the folder pools otherwise and no classifier reads it, and weights of other programs: not written. */
   leftOut: string[];
   /** For the folder loaded as 'fp32', which is the loss of the weights, and as 'q8', to which int8 activations add. null without `texts`. */
-  loss: { fp32: Loss; q8: Loss } | null;
+  loss: { fp32: VectorSimilarity; q8: VectorSimilarity } | null;
 }
 
 export interface Quantized {
@@ -163,6 +163,8 @@ async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
   const tied = settings.flag('tie_word_embeddings', true);
   const formOf = (entry: TensorEntry, file: string, names: Set<string>): PlannedTensor => {
     const { name, shape, dtype } = entry;
+    if (isStatic && (name === 'mapping' || name === 'weights'))
+      return { entry, form: 'copy', table: false, kept: null };
     const tensor = tensorOf(file, name);
     const bare = bareName(name, family.prefix);
     const parameter = rows.get(bare)?.parameter;

@@ -145,3 +145,9 @@ export function vectorTensors({ rows, norms }: IndexState): Parameters<typeof wr
   const scales = norms.subarray(0, count).map(inverse);
   return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: scales }, vectors];
 }
+
+/** The vector divided by its length, as torch.nn.functional.normalize; a zero vector stays zero. */
+export function normalized(vector: Float32Array): Float32Array {
+  const norm = Math.max(Math.sqrt(vector.reduce((sum, v) => sum + v * v, 0)), 1e-12);
+  return vector.map((v) => v / norm);
+}

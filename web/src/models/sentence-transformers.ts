@@ -3,6 +3,7 @@ import { invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
+import type { SparseSettings } from './sparse.js';
 import type { HeadTensor } from './weights.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
@@ -48,8 +49,7 @@ export interface SentenceConfig {
   pools: boolean;
   /** config_sentence_transformers.json, which has PyLate's settings of a ColBERT, or Stanford's artifact.metadata. */
   colbert: Settings | null;
-  /** Whether sparse vectors are sums over the tokens instead of maxima. */
-  sparseSums: boolean;
+  sparse: SparseSettings;
 }
 
 /** In the order in which several are concatenated. */
@@ -87,7 +87,7 @@ export async function readSentenceConfig(folder: ModelFolder, signal?: SignalLik
     isStatic: false,
     pools: false,
     colbert: null,
-    sparseSums: false,
+    sparse: { strategy: 'max', activation: 'relu' },
   };
   const read = async (path: string) => {
     const file = await folder.open(path, { signal });
@@ -157,7 +157,7 @@ async function readModule(
   const settings = Settings.parse(await readAll(opened), opened.name);
   if (kind === 'Pooling') return readPooling(settings, config);
   if (kind === 'SpladePooling') {
-    config.sparseSums = readSparsePooling(settings);
+    config.sparse = readSparsePooling(settings);
     return;
   }
   const layer = { ...layerOf(kind, settings), weights: `${path}/model.safetensors` };
@@ -180,14 +180,16 @@ function readPooling(settings: Settings, config: SentenceConfig): void {
   config.poolsPrompt = settings.flag('include_prompt', true);
 }
 
-/** Whether it sums over the tokens. */
-function readSparsePooling(settings: Settings): boolean {
-  const [key, activation] = ['pooling_strategy', 'activation_function'];
-  const strategy = settings.text(key, 'max');
-  if (!['max', 'sum'].includes(strategy)) throw settings.wrong(key, "'max' or 'sum'", strategy);
-  const name = settings.text(activation, 'relu');
-  if (name !== 'relu') throw settings.unsupported(activation, "'relu'", `'${name}'`);
-  return strategy === 'sum';
+function readSparsePooling(settings: Settings): SparseSettings {
+  const read = <T extends string>(key: string, values: readonly [T, T]) => {
+    const value = settings.text(key, values[0]);
+    if (values.includes(value as T)) return value as T;
+    throw settings.wrong(key, values.map((each) => `'${each}'`).join(' or '), value);
+  };
+  return {
+    strategy: read('pooling_strategy', ['max', 'sum']),
+    activation: read('activation_function', ['relu', 'log1p_relu']),
+  };
 }
 
 function layerOf(kind: string, settings: Settings): Omit<VectorLayer, 'weights'> {

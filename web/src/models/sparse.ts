@@ -11,14 +11,30 @@ export interface SparseVector {
   values: Float32Array;
 }
 
-/** w_j = max_i log(1 + relu(logits_ij)) or, with `sums`, their sum over the tokens i. */
+/** sentence-transformers' settings of SpladePooling. */
+export interface SparseSettings {
+  /** Over the tokens of a text. */
+  strategy: 'max' | 'sum';
+  /** 'relu': f(x) = log(1 + relu(x)). 'log1p_relu': f(x) = log(1 + log(1 + relu(x))) (Shen et al. 2025, arXiv:2504.14839). */
+  activation: 'relu' | 'log1p_relu';
+}
+
+/** w_j = max_i f(logits_ij), or the sum over the tokens i, with f as in SparseSettings. */
 export class SparsePooling {
   readonly #weights: Float32Array;
   readonly #sums: boolean;
+  readonly #twice: boolean;
 
-  constructor(vocabSize: number, sums: boolean) {
+  constructor(vocabSize: number, { strategy, activation }: SparseSettings) {
     this.#weights = new Float32Array(vocabSize);
-    this.#sums = sums;
+    this.#sums = strategy === 'sum';
+    this.#twice = activation === 'log1p_relu';
+  }
+
+  /** f of a logit that is not negative. */
+  #weight(logit: number): number {
+    const weight = Math.log1p(logit);
+    return this.#twice ? Math.log1p(weight) : weight;
   }
 
   /** Adds the logits of some tokens, [tokens, V]. `bias` [V] is added to them. */
@@ -27,8 +43,8 @@ export class SparsePooling {
     for (let at = 0; at < logits.length; at += weights.length)
       for (let j = 0; j < weights.length; j++) {
         const logit = logits[at + j]! + (bias?.[j] ?? 0);
-        // log(1 + x) preserves the order, so that a maximum needs it once, below.
-        if (this.#sums) weights[j]! += Math.log1p(Math.max(0, logit));
+        // f preserves the order, so that a maximum needs it once, below.
+        if (this.#sums) weights[j]! += this.#weight(Math.max(0, logit));
         else if (!(logit <= weights[j]!)) weights[j] = logit; // also NaN
       }
   }
@@ -51,7 +67,7 @@ export class SparsePooling {
   }
 
   vector(): SparseVector {
-    const weights = this.#sums ? this.#weights : this.#weights.map((logit) => Math.log1p(logit));
+    const weights = this.#sums ? this.#weights : this.#weights.map((logit) => this.#weight(logit));
     const indices = Int32Array.from(weights.keys()).filter((j) => weights[j] !== 0);
     return { indices, values: Float32Array.from(indices, (j) => weights[j]!) };
   }

@@ -1,12 +1,15 @@
 /**
  * Folders without an encoder: a text's vector is the mean of its tokens' rows of a table, without special tokens. sentence-transformers' StaticEmbedding, with a tensor
  * `embedding.weight`, and model2vec (Tulkens, van Dongen 2024), with `embeddings`; to the core, an encoder without layers.
+ *
+ * model2vec's vocabulary quantization stores few rows for many tokens: `mapping` [V] has each token's row, and `weights` [V] a factor on it. The rows are expanded when they are read, see static-rows.ts.
  */
 import { invalid } from '../error.js';
 import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
-import { int4Width, parseHeader, readHeader } from '../io/safetensors.js';
+import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { Settings } from './config.js';
+import { expandedTable } from './static-rows.js';
 
 /** model2vec's name of its models in config.json. */
 export const STATIC = 'model2vec';
@@ -14,33 +17,85 @@ export const STATIC = 'model2vec';
 /** Tokens that model2vec cuts texts to. */
 export const MODEL2VEC_LENGTH = 512;
 
-/** The configuration of a table, whose sizes only its header tells, and the file to read from its start. */
-export async function openTable(
-  file: OpenFile,
-  config: Settings | null,
-): Promise<{ settings: Settings; file: OpenFile }> {
-  const reader = new ByteReader(file);
-  const [prefix, json] = await readHeader(reader);
-  const entries = parseHeader(json, file.name, file.size);
+/** The tensors of a static embedding. */
+export interface StaticTensors {
+  table: TensorEntry;
+  /** The scales of the table's rows. */
+  scale: TensorEntry | undefined;
+  mapping: TensorEntry | undefined;
+  weights: TensorEntry | undefined;
+  vocabSize: number;
+  width: number;
+}
+
+/** Of the tensors in a file; null if there is no table among them. */
+export function staticTensors(entries: readonly TensorEntry[]): StaticTensors | null {
+  const named = (name: string) => entries.find((entry) => entry.name === name);
   const table = entries.find(({ name }) => /^(embedding\.weight|embeddings)$/.test(name));
-  const others = entries.filter(({ name }) => name === 'mapping' || name === 'weights');
   const [rows, columns] = table?.shape ?? [];
-  if (!table || columns === undefined || others.length > 0) {
+  if (!table || columns === undefined) return null;
+  const isOwn = table.name === 'embeddings';
+  const [mapping, weights] = isOwn ? [named('mapping'), named('weights')] : [];
+  return {
+    table,
+    scale: named(`${table.name}_scale`),
+    mapping,
+    weights,
+    vocabSize: (mapping ?? weights ?? table).shape[0] ?? rows!,
+    width: table.dtype === 'U8' ? int4Width(columns) : columns,
+  };
+}
+
+export interface StaticTable {
+  /** The configuration, with the sizes that only the file's header tells. */
+  settings: Settings;
+  /** To be read from its start: a table with one row per token. */
+  file: OpenFile;
+  /** Whether it is in model2vec's own layout, and not in that of sentence-transformers. */
+  isModel2vec: boolean;
+  /** Ends the transfer of a file that is not read. */
+  close(): Promise<void>;
+}
+
+/** Opens the file with the table. `onBytes` is called with the length of each of its chunks. */
+export async function openTable(
+  given: OpenFile,
+  config: Settings | null,
+  onBytes?: (count: number) => void,
+): Promise<StaticTable> {
+  const reader = new ByteReader(given, onBytes);
+  const [prefix, json] = await readHeader(reader);
+  const entries = parseHeader(json, given.name, given.size);
+  const tensors = staticTensors(entries);
+  if (!tensors) {
     await reader.close();
     const got = entries.map(({ name }) => `'${name}'`).join(', ');
-    throw invalid(file.name, "a table 'embedding.weight' or 'embeddings' alone", got || 'none', 'UNSUPPORTED');
+    throw invalid(given.name, "a table 'embedding.weight' or 'embeddings'", got || 'none', 'UNSUPPORTED');
   }
   async function* chunks(): AsyncIterable<Uint8Array> {
     yield prefix;
     yield json;
     yield* reader.rest();
   }
-  const width = table.dtype === 'U8' ? int4Width(columns) : columns;
-  return { settings: tableSettings(config, rows!, width, file.name), file: { ...file, chunks } };
+  const { table, vocabSize, width } = tensors;
+  const isModel2vec = table.name === 'embeddings';
+  return {
+    settings: tableSettings(config, vocabSize, width, given.name),
+    file: isExpanded(tensors)
+      ? { name: given.name, size: null, chunks: () => expandedTable(reader, entries, tensors) }
+      : { ...given, chunks },
+    isModel2vec,
+    close: () => reader.close(),
+  };
 }
 
 /** A configuration with the sizes of a table. */
 export function tableSettings(config: Settings | null, rows: number, width: number, file: string): Settings {
   const sizes = { model_type: STATIC, vocab_size: rows, hidden_dim: width };
   return new Settings({ ...Object.fromEntries(config?.entries() ?? []), ...sizes }, config?.file ?? file, '', '');
+}
+
+/** Whether the table differs from one that every model has. model2vec's int8 tables have no scales, and its numbers may be float64. */
+function isExpanded({ table, scale, mapping, weights }: StaticTensors): boolean {
+  return Boolean(mapping ?? weights) || table.dtype === 'F64' || (table.dtype === 'I8' && !scale);
 }

@@ -61,6 +61,8 @@ export class TextTokenizer {
   readonly #cutsLeft: boolean;
   /** Left out of every text; -1: none. */
   readonly #skippedId: number = -1;
+  /** model2vec cuts texts to this number of characters per token before it splits them: the median length of the vocabulary's tokens. Infinity: other models. */
+  readonly #medianLength: number = Infinity;
   readonly #library: Library;
   /** Added tokens that are matched before and after normalization. */
   readonly #raw: Splitter;
@@ -111,7 +113,10 @@ export class TextTokenizer {
       this.#trims = this.#alphabet === 'bytes' ? trimOf(post) : 'none';
       if (typeof library.model?.tokens_to_ids?.get !== 'function') throw new Error('no model');
       const { unk_token: unknown } = model as { unk_token?: unknown };
-      if (special === 'none' && typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
+      if (special === 'none') {
+        if (typeof unknown === 'string') this.#skippedId = this.idOf(unknown) ?? -1;
+        this.#medianLength = medianLength(new Set([...library.model!.vocab, ...added.map(({ content }) => content)]));
+      }
     } catch (cause) {
       throw this.#failure('cannot be built', cause);
     }
@@ -169,6 +174,14 @@ export class TextTokenizer {
 
   #tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
     const first = this.#split(text, 0);
+    const most = limit * this.#medianLength;
+    if (text.length > most) {
+      const start = [...text].slice(0, most).join('');
+      if (start.length < text.length) {
+        const tokens = this.#split(start, 0).slice(0, limit);
+        return { ...this.#template(tokens, null), cut: first.length - tokens.length };
+      }
+    }
     const second = pair === undefined ? null : this.#split(pair, 1);
     const room = Math.max(0, limit - this.#template([], second && []).tokens.length);
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
@@ -274,6 +287,13 @@ export class TextTokenizer {
     const at = word.starts[from] ?? word.ends.at(-1) ?? 0;
     return [at, at];
   }
+}
+
+/** The median number of characters, rounded down. */
+function medianLength(tokens: Iterable<string | undefined>): number {
+  const lengths = Array.from(tokens, (token = '') => [...token].length).sort((a, b) => a - b);
+  const middle = lengths.length >> 1;
+  return lengths.length % 2 === 1 ? lengths[middle]! : Math.floor((lengths[middle - 1]! + lengths[middle]!) / 2);
 }
 
 /** Refuses a tokenizer without tokens and their ids; for Unigram, without a list of tokens and their scores. */

@@ -97,6 +97,7 @@ export class WeightLoader {
   readonly #model: RawEncoderModel;
   readonly #prefix: string;
   readonly #isHead: (name: string) => boolean;
+  readonly #optional: RegExp | undefined;
   readonly #rows: Map<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
   readonly #indices: Map<string, number>;
@@ -117,6 +118,7 @@ export class WeightLoader {
     this.#model = model;
     this.#prefix = family.prefix;
     this.#isHead = isHead;
+    this.#optional = family.optionalBiases;
     this.#rows = parameterRowsOf(family, config);
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
@@ -232,6 +234,14 @@ export class WeightLoader {
     };
   }
 
+  /** The rows from `at` on of a parameter that may be missing: those of an optional tensor, which are zeros from the start. The first row after them, or `at`. */
+  #endOfOptional(parameter: string, at: number, height: number): number {
+    const tensors = [...this.#rows].filter(([, rows]) => rows.parameter === parameter);
+    const here = tensors.filter(([, { firstRow }]) => firstRow === at);
+    if (!this.#optional || here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) return at;
+    return Math.min(height, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at));
+  }
+
   /** Every row of every parameter is filled exactly once. */
   #requireComplete(file: string): void {
     const missing: string[] = [];
@@ -239,10 +249,19 @@ export class WeightLoader {
       const tensors = () => [...this.#rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
       let at = 0;
       for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
+        while (begin > at) {
+          const next = this.#endOfOptional(name, at, begin);
+          if (next === at) break;
+          at = next;
+        }
         if (begin < at)
           throw invalidFile(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '));
         if (begin > at) break;
         at = end;
+      }
+      for (let next = -1; at < shape[0]! && next !== at; ) {
+        next = at;
+        at = this.#endOfOptional(name, at, shape[0]!);
       }
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });

@@ -7,7 +7,7 @@ import { invalid, invalidFile } from '../cli/error.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
 import { version } from '../version.js';
 import { statusOf } from './files.js';
-import type { Embedding, Manifest } from './manifest.js';
+import type { EmbeddingSettings, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
 
@@ -58,7 +58,10 @@ const PROBES = [
 ];
 
 /** The hash of the vectors of PROBES, and their width. */
-export async function probe(model: PretrainedModel, embedding: Embedding): Promise<{ width: number; probe: string }> {
+export async function probe(
+  model: PretrainedModel,
+  embedding: EmbeddingSettings,
+): Promise<{ width: number; probe: string }> {
   const { data, shape } = await model.embed(PROBES, embedding);
   return { width: shape[1]!, probe: sha256(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)) };
 }

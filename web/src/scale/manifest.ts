@@ -17,7 +17,7 @@ export type PartFormat = 'jsonl' | 'npy' | 'parquet';
 export type VectorType = 'fp32' | 'int8' | 'binary';
 
 /** How texts become vectors, as in `EmbedOptions`; what is missing is as in the model's folder. */
-export interface Embedding {
+export interface EmbeddingSettings {
   pooling?: Pooling | readonly Pooling[];
   dimensions?: number;
   prompt?: string;
@@ -48,7 +48,7 @@ export interface Manifest {
   /** The model's folder or file (null: the model in the package), and the hash of its files. */
   readonly model: { readonly source: string | null; readonly sha256: string };
   readonly dtype: 'fp32' | 'q8';
-  readonly embedding: Embedding;
+  readonly embedding: EmbeddingSettings;
   /** The number of entries of a vector. */
   readonly width: number;
   /** The hash of the vectors of a few fixed texts. A machine that computes others is refused. */

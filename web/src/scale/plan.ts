@@ -9,7 +9,7 @@ import { statusOf, unwritable, writeWhole } from './files.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import {
   type Chunk,
-  type Embedding,
+  type EmbeddingSettings,
   type Manifest,
   manifestPath,
   type PartFormat,
@@ -17,7 +17,7 @@ import {
 } from './manifest.js';
 import { checkOptions, integer, oneOf, type Signal, text } from './options.js';
 
-export interface PlanOptions extends Embedding {
+export interface PlanOptions extends EmbeddingSettings {
   /** The folder of the manifest and the parts, which all workers see. It is made if it is missing. */
   out: string;
   /** A model's folder or .safetensors file that all workers see. Default: the model in the package. */

@@ -76,24 +76,22 @@ export interface Adaptable {
   loadAdapter(source: ModelSource): Promise<void>;
 }
 
-/** How this script loads the code of fine-tuning. */
-let code: () => Promise<typeof import('./fine-tuning/index.js')>;
-
-/** @internal As `setLate`: `load()` gives a function that imports, and workers link the code. */
-export function setFineTuning(load: typeof code): void {
-  code = load;
-}
+/** How a script loads the code of fine-tuning: pages import it when it is first used, workers contain it. */
+type Code = () => Promise<typeof import('./fine-tuning/index.js')>;
 
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 
 /** `fromPretrained` whose models can be saved. */
-export function savable(load: Load): Load {
+export function savable(load: Load, code: Code): Load {
   return async (given, options) => {
     const model = await load(given, options);
     if (model instanceof LocalModel) {
-      const { remoteHost, revision, cache, integrity } = options ?? {};
+      const { remoteHost, revision, token, cache, integrity } = options ?? {};
       const source = sourceForWorker(given ?? shippedModel(), remoteHost); // a copy, with absolute URLs
-      const origin: Origin = { source, options: { remoteHost, revision, cache, integrity } as Origin['options'] };
+      const origin: Origin = {
+        source,
+        options: { remoteHost, revision, token, cache, integrity } as Origin['options'],
+      };
       const save: Savable['save'] = async (options) => (await code()).save(model, origin, options);
       Object.defineProperty(model, 'save', { value: save });
       const loadAdapter: Adaptable['loadAdapter'] = async (source) =>
@@ -104,7 +102,7 @@ export function savable(load: Load): Load {
   };
 }
 
-export function fineTuningOf(kit: Kit): FineTuning {
+export function fineTuningOf(kit: Kit, code: Code): FineTuning {
   return {
     trainClassifier: async (...args) => (await code()).trainClassifier(kit, ...args),
     trainEmbedding: async (...args) => (await code()).trainEmbedding(kit, ...args),

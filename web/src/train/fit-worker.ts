@@ -1,11 +1,10 @@
 /** `fit` in a worker, the page's side: the model is described, its state goes there and comes back as a checkpoint. */
 import { HeedError, invalid } from '../error.js';
 import { moduleOf } from '../module.js';
-import type { Runtime } from '../owned.js';
+import type { PageRuntime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
 import { Connection } from '../worker/connection.js';
 import { type PackedError, unpackError } from '../worker/protocol.js';
-import { startWorker } from '../worker/start.js';
 import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
@@ -71,7 +70,7 @@ class FitConnection extends Connection {
   readonly #isGiven: boolean;
 
   /** `isGiven`: whether the worker is the caller's, and goes on afterwards. */
-  constructor(worker: WorkerLike, owned: Runtime['owned'], isGiven: boolean) {
+  constructor(worker: WorkerLike, owned: PageRuntime['owned'], isGiven: boolean) {
     super(worker, owned, null);
     this.#isGiven = isGiven;
   }
@@ -92,7 +91,7 @@ class FitConnection extends Connection {
 /** Workers of callers in which a fit runs. */
 const busy = new WeakSet<WorkerLike>();
 
-export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
+export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
   return async (model, data, given, options) => {
     const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
@@ -147,7 +146,7 @@ export function remoteFit(runtime: Runtime, tape: Tape): RemoteFit {
     try {
       const wasm = moduleOf(runtime.core);
       for (const one of used) busy.add(one);
-      const workerAt = (i: number) => used[i] ?? startWorker();
+      const workerAt = (i: number) => used[i] ?? runtime.startWorker();
       const first = workerAt(0);
       const main = connect(first);
       const failures: Promise<never>[] = [];

@@ -1,5 +1,5 @@
 /** heed/train: all of heed, and training. Start with `load()`. */
-export * from '../index.js';
+export * from '../api.js';
 export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
@@ -45,7 +45,7 @@ export type {
   SGDOptions,
 } from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
-export { type DifferentiableFunctions, load, type TrainableLayers, type TrainingHeed } from './runtime.js';
+export { type DifferentiableFunctions, load, pipeline, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
 export type { Gradients } from './tape.js';
 export type {

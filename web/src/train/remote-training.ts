@@ -5,7 +5,7 @@ import { loadSchema } from '../models/call-options.js';
 import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { callback, plainOptions, readOptions, workerOption } from '../options.js';
-import type { Runtime } from '../owned.js';
+import type { PageRuntime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import { loadInWorker, WorkerModel } from '../worker/client.js';
@@ -56,7 +56,7 @@ const schema = { ...loadSchema, ...trainingSchema, worker: workerOption };
 
 /** Loads a model to train in a worker. */
 export function loadTrainableInWorker(
-  runtime: Runtime,
+  runtime: PageRuntime,
   source: ModelSource = shippedModel(),
   given: FromPretrainedOptions,
 ): Promise<PretrainedModel> {

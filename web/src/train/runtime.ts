@@ -25,13 +25,14 @@ import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
+import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from '../pipeline.js';
 import type { WorkerLike } from '../platform.js';
 import { bind, Heed, type LayerClass, type LoadOptions, runtimeOf, start } from '../runtime.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
-import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable, setFineTuning } from './fine-tuning.js';
+import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
@@ -57,6 +58,7 @@ import {
   trainable,
 } from './trainable.js';
 import type { TrainableModel, TrainableOptions } from './trainable-model.js';
+import { training } from './training.js';
 
 /** Functions that take `backward: true`, and their numbers of tensors. */
 const functions = { attention: 3, softmax: 1, linear: 1, layerNorm: 1, dropout: 1, rotary: 1 };
@@ -148,16 +150,18 @@ export type TrainingHeed = TrainableLayers &
     readonly Module: abstract new () => Module;
   } & Heed;
 
+const loadFineTuning = () => import('./fine-tuning/index.js');
+
 /** A `Heed` with what belongs to training. */
 function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
-  const runtime = runtimeOf(recordingCore(core, tape), onDispose, owned);
+  const runtime = runtimeOf(training, recordingCore(core, tape), onDispose, owned);
   const heed = new Heed(runtime, choice);
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
-    ...anywhere(fineTuningOf({ runtime, tape })),
+    ...anywhere(fineTuningOf({ runtime, tape }, loadFineTuning)),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
@@ -170,7 +174,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     // A chunk of its own: training layers does not need it.
     const { loadTrainable } = await import('./pretrained.js');
     return loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
-  });
+  }, loadFineTuning);
   members.fromPretrained = async (...args: Parameters<typeof load>) => {
     const model = await load(...args);
     remotelySavable(model);
@@ -213,6 +217,23 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
  * @throws HeedError `LOAD_FAILED`, `UNSUPPORTED`, `INVALID_ARGUMENT`
  */
 export function load(options?: LoadOptions): Promise<TrainingHeed> {
-  setFineTuning(() => import('./fine-tuning/index.js'));
-  return start(options, (core: Core, choice, onDispose) => withTraining(core as TrainCore, choice, onDispose));
+  return start(training, options, (core: Core, choice, onDispose) =>
+    withTraining(core as TrainCore, choice, onDispose),
+  );
+}
+
+/**
+ * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ *
+ * @example
+ * const extract = await pipeline('feature-extraction', source);
+ * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
+ * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ */
+export function pipeline<T extends PipelineTask>(
+  task: T,
+  source?: ModelSource,
+  options?: PipelineOptions,
+): Promise<Pipeline<T>> {
+  return makePipeline(load, task, source, options);
 }

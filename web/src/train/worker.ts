@@ -1,14 +1,10 @@
 /** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
-
+import create from 'heed-glue/training';
 import { HeedError } from '../error.js';
-import { imageFamily } from '../images/families.js';
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
-import { setLate } from '../late.js';
-import { embedTokens, withResidual } from '../models/late-interaction.js';
 import type { LoadModelOptions } from '../models/load.js';
 import type { PretrainedModel } from '../models/model.js';
-import { pagedFolder } from '../models/paged-embeddings.js';
 import { loadPretrained } from '../models/pretrained.js';
 import { instantiate, locate, type WasmModule } from '../module.js';
 import type { Runtime } from '../owned.js';
@@ -19,8 +15,8 @@ import { type Message, packError } from '../worker/protocol.js';
 import { checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { buildModel, type Description } from './description.js';
-import * as fineTuning from './fine-tuning/index.js';
-import { type FineTuning, fineTuningOf, type Savable, savable, setFineTuning } from './fine-tuning.js';
+import { evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding } from './fine-tuning/index.js';
+import { type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
 import { type FitProgress, measureWith, startFit } from './fit.js';
 import type { AssistantJob, FitJob, FitOutcome, PortLike, PortMessage } from './fit-worker.js';
 import { Optimizer } from './optimizer.js';
@@ -33,11 +29,9 @@ import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-setLate({
-  images: async () => ({ imageFamily }),
-  tools: async () => ({ embedTokens, withResidual, pagedFolder }),
-});
-setFineTuning(async () => fineTuning);
+const glue = { create, createThreaded: null };
+// As worker.ts, this script imports nothing at run time.
+const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
 /** Stops the fit that runs, between two steps. */
 let stop = new AbortController();
@@ -53,7 +47,7 @@ function startJob() {
 }
 
 async function begin(wasm: WasmModule, description: Description) {
-  const plain = (await instantiate('simd128', locate(wasm, 'wasm'))) as TrainCore; // the name of the build is not used if the module is given
+  const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
   const owned: Tape['owned'] = new Set();
   const tape = new Tape(plain, owned);
   const runtime = { core: recordingCore(plain, tape), owned };
@@ -144,8 +138,8 @@ async function loadModel(
       ? loadTrainable(runtime, tape, given, read as TrainableOptions)
       : loadPretrained(runtime, given!, read as LoadModelOptions, folder);
   // A pool's workers have no source of their own.
-  const model = (await (folder ? load : savable(load))(source, options)) as PretrainedModel & Savable;
-  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }) };
+  const model = (await (folder ? load : savable(load, loadFineTuning))(source, options)) as PretrainedModel & Savable;
+  pretrained = { model, fineTuning: fineTuningOf({ runtime, tape }, loadFineTuning) };
   return model;
 }
 
@@ -182,7 +176,7 @@ listen((post) => {
       for (const port of ports.splice(0)) port.close();
     },
   };
-  const handle = makeHandler(post, { fit, assist, ...control, ...training }, loadModel);
+  const handle = makeHandler(glue, post, { fit, assist, ...control, ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);

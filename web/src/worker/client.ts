@@ -5,14 +5,13 @@ import type { LoadModelOptions } from '../models/load.js';
 import type { CallOptions, ModelConfig } from '../models/model.js';
 import { moduleOf, threadsOf } from '../module.js';
 import { callback, plainOptions, signal } from '../options.js';
-import type { Runtime } from '../owned.js';
+import type { PageRuntime } from '../owned.js';
 import { registry, type WorkerLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { Connection } from './connection.js';
 import type { FileServer } from './files.js';
 import type { Method } from './protocol.js';
 import { RemoteModel } from './remote.js';
-import { startWorker } from './start.js';
 
 /** Ends the workers of models that were garbage-collected without dispose(). */
 const forgotten = registry<Connection>((connection) => connection.delete());
@@ -25,7 +24,7 @@ const taken = new WeakSet<WorkerLike>();
  * otherwise it reads the source itself.
  */
 export async function loadInWorker(
-  runtime: Runtime,
+  runtime: PageRuntime,
   given: ModelSource | null,
   { signal, onProgress, ...options }: LoadModelOptions,
   worker?: WorkerLike,
@@ -41,7 +40,7 @@ export async function loadInWorker(
       throw invalid('fromPretrained.worker', 'a Worker that runs no other model', 'one that was given before');
     taken.add(worker);
   }
-  const connection = new Connection(worker ?? startWorker(), runtime.owned, files);
+  const connection = new Connection(worker ?? runtime.startWorker(), runtime.owned, files);
   try {
     const config = await connection.call<ModelConfig>('load', [source, wasm, threads], options, signal, onProgress);
     return new WorkerModel(connection, config);

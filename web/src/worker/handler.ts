@@ -2,12 +2,13 @@
 import type { ModelFolder, OpenFile, OpenOptions } from '../io/files.js';
 import type { PretrainedModel } from '../models/model.js';
 import { loadPretrained } from '../models/pretrained.js';
-import { instantiate, locate, type WasmModule } from '../module.js';
+import { type Glue, instantiate, locate, type WasmModule } from '../module.js';
 import { Channel } from './channel.js';
 import type { FileRequest, Message } from './protocol.js';
 
-/** Returns the handler of the page's messages, which answers by `post`. `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
+/** @internal Returns the handler of the page's messages, which answers by `post`. `glue`: that of the page's module; `others`: methods in addition to those of a model; `loadModel`: how it is loaded. */
 export function makeHandler(
+  glue: Glue,
   post: (message: Message, transfer: ArrayBuffer[]) => void,
   others: Record<string, (...args: never[]) => Promise<unknown>> = {},
   loadModel = loadPretrained,
@@ -20,9 +21,8 @@ export function makeHandler(
     threads: number,
     options: object,
   ): Promise<unknown> {
-    // Without the runtime, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
-    // The name of the build is not used if the module is given.
-    const core = await instantiate('simd128', locate(wasm, 'wasm'), { count: threads, reason: '' });
+    // Not by `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
+    const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
     model = await loadModel({ core, owned: new Set() }, source ?? '', options, folder);
     return model.config;

@@ -10,7 +10,7 @@ import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
 import { countTexts, isTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
-import type { Runtime } from '../owned.js';
+import type { PageRuntime } from '../owned.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import { loadInWorker, readCall, type WorkerModel } from './client.js';
@@ -23,7 +23,7 @@ import { RemoteModel } from './remote.js';
 export const poolSize = countUpTo(64, 8);
 
 export async function loadPool(
-  runtime: Runtime,
+  runtime: PageRuntime,
   given: ModelSource,
   { onProgress, signal, ...options }: LoadModelOptions,
   workers: Workers,
@@ -43,7 +43,7 @@ export async function loadPool(
 
 /** Loads the model in `count` new workers. The files are read once, here. If one worker fails, all are stopped. */
 async function loadWorkers(
-  runtime: Runtime,
+  runtime: PageRuntime,
   source: ModelSource,
   { onProgress, signal, integrity: expected, ...options }: LoadModelOptions,
   count: number,

@@ -1,6 +1,7 @@
 /** A model that runs elsewhere: each method is a call there. */
 
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
+import { embedRemotely, encodeRemotely } from '../images/remote.js';
 import { outputOption } from '../models/call-options.js';
 import type { ModelInput } from '../models/input.js';
 import type {
@@ -24,8 +25,6 @@ import { plainOptions } from '../options.js';
 import { dispose } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';
-
-const imageCalls = () => import('../images/images.js');
 
 export abstract class RemoteModel implements PretrainedModel {
   abstract readonly config: ModelConfig;
@@ -72,7 +71,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    return (await imageCalls()).embedRemotely(this, images, options);
+    return embedRemotely(this, images, options);
   }
 
   embedImages(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
@@ -80,7 +79,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
-    return (await imageCalls()).encodeRemotely(this, images, options);
+    return encodeRemotely(this, images, options);
   }
 
   decode(ids: readonly number[]): Promise<string> {

@@ -39,28 +39,10 @@ export function keepAlive(worker: WorkerLike, keeps: boolean): void {
 }
 
 /** Without the options of the process: with `--input-type`, which goes with `--eval`, no script can be started. */
-const nodeOptions = { execArgv: [] };
+export const nodeOptions = { execArgv: [] };
 
-/** Starts a worker that runs heed's worker.js. */
-export function startWorker(): WorkerLike {
-  // Bundlers recognize exactly these expressions, and make each script a bundle of its own.
-  return start(
-    'worker.js',
-    ({ Worker }) => new Worker(new URL('./worker.js', import.meta.url), nodeOptions),
-    () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
-  );
-}
-
-/** Starts a worker that runs heed's thread.js. */
-export function startThread(): WorkerLike {
-  return start(
-    'thread.js',
-    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url), nodeOptions),
-    () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
-  );
-}
-
-function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
+/** Starts a worker that runs heed's script of that name, which the caller spells out for bundlers. */
+export function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
   const threads = nodeModule<NodeThreads>('worker_threads');
   if (!threads && typeof Worker !== 'function')
     throw invalid('worker', 'a page or Node', 'an environment without workers', 'UNSUPPORTED', {

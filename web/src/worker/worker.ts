@@ -1,13 +1,8 @@
 /** The script of a worker that runs a model. */
-import { imageFamily } from '../images/families.js';
-import { setLate } from '../late.js';
-import { embedTokens, withResidual } from '../models/late-interaction.js';
-import { pagedFolder } from '../models/paged-embeddings.js';
+import create from 'heed-glue/inference';
+import createThreaded from 'heed-glue/threads';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 
-setLate({
-  images: async () => ({ imageFamily }),
-  tools: async () => ({ embedTokens, withResidual, pagedFolder }),
-});
-listen((post) => makeHandler(post));
+// Imports nothing at run time: Vite before version 8 makes one script of a worker, and refuses to if it does.
+listen((post) => makeHandler({ create, createThreaded: async () => createThreaded }, post));

@@ -16,7 +16,7 @@ struct EncoderDropout {
   float attention = 0;         ///< of the attention weights
   float attention_output = 0;  ///< of the attention's output, before the residual connection
   float hidden = 0;            ///< of the feed-forward's hidden features
-  float output = 0;            ///< of the feed-forward's output, before the residual connection
+  float output = 0;            ///< of the feed-forward's output, before the residual connection; of the convolution's
   float position = 0;          ///< of the embeddings of distances (kDisentangled), in each layer anew
 };
 
@@ -76,6 +76,8 @@ class TrainableEncoder final : public Module {
   /// layer(), of which only the input is kept.
   Variable recomputedLayer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
                            const PassPositions& positions);
+  /// The first layer's output y with the convolution of its input x.
+  Variable convolved(Graph& graph, const Variable& x, const Variable& y, const Sequences& sequences);
   Variable relativeBias(Graph& graph) const;
   PassPositions distanceEmbeddings(Graph& graph, Index longest) const;
   void addParameter(const NamedRows& rows, const Parameter& whole);
@@ -84,7 +86,7 @@ class TrainableEncoder final : public Module {
   EncoderModel& model_;
   std::vector<Parameter> parameters_;
   std::vector<std::unique_ptr<RowSlice>> slices_;  // of the parts of the model's parameters that are divided
-  Dropout embedding_dropout_, position_dropout_;
+  Dropout embedding_dropout_, position_dropout_, convolution_dropout_;
 };
 
 }  // namespace heed::train

@@ -35,6 +35,8 @@ Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
 Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index first);
 /// Row i of x is row indices[i] of a matrix of `rows` rows; its other rows are zeros. No index occurs twice.
 Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows);
+/// The windows of a convolution along each sequence (T, E width), see ops/windows.h.
+Variable gatherWindows(Graph& graph, const Variable& x, const Sequences& sequences, Index width);
 /// Pooling of each sequence of x (T, E) to one row (N, E), see heed/pooling.h.
 Variable pool(Graph& graph, const Variable& x, const Sequences& sequences, std::vector<Index> skipped, Pooling pooling);
 /// Each row divided by its length, or by 1e-12 if it is shorter (torch.nn.functional.normalize).

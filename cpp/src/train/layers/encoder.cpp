@@ -13,8 +13,14 @@ Variable encoderLayer(Graph& graph, EncoderLayer& layer, const Variable& x, cons
   };
   const auto feed_forward = [&](const Variable& in) { return feedForward(graph, layer.feedForward(), in); };
   const bool pre = layer.options().norm_first;
-  const Variable attended =
-      residualBlock(graph, layer.norm1(), layer.outputNorm1(), pre, layer.dropout1(), x, self_attention);
+  const auto attend = [&] {
+    if (!layer.nestedNorm())
+      return residualBlock(graph, layer.norm1(), layer.outputNorm1(), pre, layer.dropout1(), x, self_attention);
+    const Variable inner =
+        residualBlock(graph, layer.nestedNorm(), nullptr, false, layer.dropout1(), x, self_attention);
+    return layerNorm(graph, *layer.norm1(), add(graph, x, inner));
+  };
+  const Variable attended = attend();
   return residualBlock(graph, layer.norm2(), layer.outputNorm2(), pre, layer.dropout2(), attended, feed_forward);
 }
 

@@ -59,8 +59,8 @@ Variable multiHeadAttention(Graph& graph, MultiHeadAttention& layer, const Varia
   AttentionSettings call = settings;
   call.key_heads = o.key_value_heads;
   if (settings.distance_embeddings) {
-    call.positions.key = linear(graph, layer.keyProjection(), settings.distance_embeddings);
-    call.positions.query = linear(graph, layer.queryProjection(), settings.distance_embeddings);
+    call.positions.key = linear(graph, layer.positionKeyProjection(), settings.distance_embeddings);
+    call.positions.query = linear(graph, layer.positionQueryProjection(), settings.distance_embeddings);
   }
   if (layer.dropout().active()) {
     call.dropout = layer.dropout().options().p;

@@ -1,6 +1,6 @@
 /** `heed quantize`: a model's folder with matrices and tables in int8 or 4 bits. */
 import type { Command } from 'commander';
-import { type Heed, type Loss, load, type QuantizeOptions } from '../../index.js';
+import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
 import { addExamples, addJson, choice } from '../options.js';
 import { Progress } from '../progress.js';
 import { allTexts } from '../records.js';
@@ -46,7 +46,7 @@ async function quantize(
   const report = await quantized(heed, folder, { out, tables, matrices, texts, signal });
   if (json) return printJson(report);
   const bytes = (count: number) => `${count.toLocaleString('en')} bytes`;
-  const cosines = ({ mean, worst, text }: Loss) =>
+  const cosines = ({ mean, worst, text }: VectorSimilarity) =>
     `mean ${mean.toFixed(5)}, worst ${worst.toFixed(5)} (${text.slice(0, 60)})`;
   const { loss, leftOut } = report;
   printTable([

@@ -18,7 +18,9 @@ import { type ModelSource, openFolder, type RemoteOptions } from '../../io/sourc
 import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
+import { openTable, STATIC } from '../../models/static-embedding.js';
 import { notAtRoot } from '../../models/static-folder.js';
+import { wordBiasNames } from '../../models/task-heads.js';
 import type { HeadTensor } from '../../models/weights.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
@@ -101,7 +103,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
       if (path !== '' && path !== '.')
         await Promise.all(['config.json', 'model.safetensors'].map((file) => copy(`${path}/${file}`)));
     }
-    const stored = await readStored(folder, signal);
+    const stored = await readStored(folder, model.config.family === STATIC, signal);
     // From here on nothing is awaited: the weights are those of one moment.
     requireIdle('save', model);
     const writer = new WeightWriter(model, stored, dtype);
@@ -125,10 +127,15 @@ interface Stored {
 }
 
 /** The tensors of all files with weights, by name. */
-async function readStored(folder: ModelFolder, signal: SignalLike | undefined): Promise<Map<string, Stored>> {
+async function readStored(
+  folder: ModelFolder,
+  isStatic: boolean,
+  signal: SignalLike | undefined,
+): Promise<Map<string, Stored>> {
   const all = new Map<string, Stored>();
   for (const open of (await openWeights(folder, signal)).files) {
-    const file = await open();
+    const opened = await open();
+    const file = isStatic ? (await openTable(opened, null)).file : opened;
     for (const [name, tensor] of await readTensors(file)) all.set(name, tensor);
     signal?.throwIfAborted();
   }
@@ -161,7 +168,7 @@ class WeightWriter {
   /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** Values that are not those of the file. */
-  readonly #changed: ReadonlyMap<string, HeadTensor>;
+  readonly #changed: Map<string, HeadTensor>;
   #tensors: Written[] | null = null;
 
   constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
@@ -183,6 +190,12 @@ class WeightWriter {
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
     this.#changed = new Map(changed.filter((entry): entry is [string, HeadTensor] => entry[1] !== null));
+    // A bias that has two names was read by the first.
+    const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
+      [...stored.keys()].filter((name) => bareOf(name) === bias),
+    );
+    const bias = this.#changed.get(read ?? '');
+    if (bias) for (const name of others) this.#changed.set(name, bias);
   }
 
   /** Whether the matrices are stored in int8. */

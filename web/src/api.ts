@@ -1,0 +1,152 @@
+/** What heed and heed/train both export. */
+export { HeedError, type HeedErrorCode } from './error.js';
+export type {
+  Activation,
+  Attended,
+  AttentionOptions,
+  DropoutFunctionOptions,
+  DropoutScaling,
+  LayerNormFunctionOptions,
+  LinearFunctionOptions,
+  PositionalEncodingFunctionOptions,
+  RotaryFunctionOptions,
+  RotaryOptions,
+  RotaryPairing,
+} from './functions.js';
+export type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCallOptions,
+} from './images/calls.js';
+export type { Drawable, ImageInput, ImagesInput, Pixels } from './images/pixels.js';
+export type { FileBytes, ModelSource } from './io/source.js';
+export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
+export type {
+  Decoded,
+  DecodedByLayer,
+  Decoder,
+  DecoderCache,
+  DecoderCacheOptions,
+  DecoderCall,
+  DecoderLayer,
+  DecoderLayerOptions,
+  DecoderOptions,
+  DecoderWeights,
+} from './layers/decoder.js';
+export type { Dropout, DropoutOptions } from './layers/dropout.js';
+export type {
+  Encoded,
+  Encoder,
+  EncoderCall,
+  EncoderLayer,
+  EncoderLayerOptions,
+  EncoderOptions,
+} from './layers/encoder.js';
+export type { FeedForward, FeedForwardOptions } from './layers/feed-forward.js';
+export { type HeadImportance, headImportance, type Measured } from './layers/heads.js';
+export type { Layer, LayerOptions } from './layers/layer.js';
+export type { Linear, LinearOptions } from './layers/linear.js';
+export type {
+  MultiHeadAttention,
+  MultiHeadAttentionCall,
+  MultiHeadAttentionOptions,
+  SelfAttentionCall,
+} from './layers/multi-head-attention.js';
+export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
+export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from './layers/safetensors.js';
+export type { StateDict } from './layers/state-dict.js';
+export type {
+  Transformed,
+  Transformer,
+  TransformerCall,
+  TransformerOptions,
+  TransformerWeights,
+} from './layers/transformer.js';
+export {
+  type BooleanMask,
+  type BooleanMaskInput,
+  type BooleanMasks,
+  type Masks,
+  masks,
+  type RelativeBiasOptions,
+} from './masks.js';
+export type { VectorSimilarity } from './models/folder-loss.js';
+export type { FromPretrainedOptions } from './models/from-pretrained.js';
+export type { ModelInput, TokenIds } from './models/input.js';
+export type { Inspection, InspectOptions } from './models/inspect.js';
+export type { LoadProgress } from './models/load.js';
+export { maxSim } from './models/max-sim.js';
+export type {
+  CallOptions,
+  EmbedCall,
+  EmbedOptions,
+  EmbedTokensOptions,
+  EncodeCall,
+  EncodeOptions,
+  EncodeResult,
+  EncodeResultFor,
+  ModelConfig,
+  Prediction,
+  PredictOptions,
+  PretrainedModel,
+  Projections,
+  TokenizeOptions,
+  TokenizeResult,
+  Workers,
+} from './models/model.js';
+export type { Pruned, PruneLoss, PruneOptions, PruneReport } from './models/prune.js';
+export type { Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
+export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
+export type { Pooling } from './models/sentence-transformers.js';
+export { type SparseVector, sparseDot } from './models/sparse.js';
+export type { HeadName } from './models/task-heads.js';
+export {
+  type Aggregation,
+  type Answer,
+  answerQuestion,
+  attentionRollout,
+  type Corpus,
+  classify,
+  classifyTokens,
+  type Entity,
+  type Filling,
+  fillMask,
+  type Hit,
+  type Label,
+  rerank,
+  type SearchOptions,
+  semanticSearch,
+  similarity,
+  type TaskOptions,
+  type ZeroShotOptions,
+  zeroShotClassify,
+} from './models/tasks.js';
+export { type AddOptions, type TextHit, TextIndex, type TextIndexOptions } from './models/text-index.js';
+export type { Build, WasmModule, WasmSource } from './module.js';
+export type {
+  ClassificationScore,
+  FeatureExtractionOptions,
+  MaskFilling,
+  Pipeline,
+  PipelineOptions,
+  PipelineProgress,
+  Pipelines,
+  PipelineTask,
+  PipelineTensor,
+  QuestionAnswer,
+  TokenEntity,
+  ZeroShotResult,
+} from './pipeline.js';
+export type { Heed, Info, LayerClass, LoadOptions } from './runtime.js';
+export {
+  type MaskInput,
+  type NestedInput,
+  type NestedMask,
+  type NestedNumbers,
+  Tensor,
+  type TensorData,
+  type TensorInput,
+  type TensorLike,
+} from './tensor.js';

@@ -1,0 +1,38 @@
+/** `load()` and `pipeline()`, on the module for inference. */
+import { inference } from './inference.js';
+import type { ModelSource } from './io/source.js';
+import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from './pipeline.js';
+import { Heed, type LoadOptions, runtimeOf, start } from './runtime.js';
+
+/**
+ * Loads the WebAssembly module. Calls with the same options share one instance of it, which is freed when every caller has disposed of the object that it got; a call that
+ * fails leaves nothing behind.
+ *
+ * @example
+ * const heed = await load();
+ * heed.softmax([0, 0]).toArray(); // [0.5, 0.5]
+ * @throws HeedError `LOAD_FAILED` if the module cannot be loaded, `UNSUPPORTED` if the engine lacks WebAssembly SIMD, `INVALID_ARGUMENT` for illegal options
+ */
+export function load(options?: LoadOptions): Promise<Heed> {
+  return start(
+    inference,
+    options,
+    (core, choice, onDispose) => new Heed(runtimeOf(inference, core, onDispose), choice),
+  );
+}
+
+/**
+ * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ *
+ * @example
+ * const extract = await pipeline('feature-extraction', source);
+ * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
+ * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ */
+export function pipeline<T extends PipelineTask>(
+  task: T,
+  source?: ModelSource,
+  options?: PipelineOptions,
+): Promise<Pipeline<T>> {
+  return makePipeline(load, task, source, options);
+}

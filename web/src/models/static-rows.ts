@@ -1,0 +1,81 @@
+/** Tables of model2vec that differ from those of other models, as a file with a row per token. */
+import { invalidFile } from '../error.js';
+import type { ByteReader } from '../io/reader.js';
+import { readableDtype, safetensorsHeader, type TensorEntry, tensorOf, widen } from '../io/safetensors.js';
+import type { StaticTensors } from './static-embedding.js';
+
+/** Bytes of a chunk. */
+const CHUNK = 1 << 20;
+
+/** The file after its header has been read, with a row per token: rows in 8 and 4 bits with the token's scale, others in fp32. */
+export async function* expandedTable(
+  reader: ByteReader,
+  entries: readonly TensorEntry[],
+  { table, scale, mapping, weights, vocabSize, width }: StaticTensors,
+): AsyncIterable<Uint8Array> {
+  const { name: file } = reader.file;
+  const bytes = new Map<TensorEntry, Uint8Array>();
+  for (const entry of entries) {
+    const size = entry.end - entry.begin;
+    if ([table, scale, mapping, weights].includes(entry)) bytes.set(entry, await reader.take(size, entry));
+    else await reader.skip(size);
+  }
+  await reader.expectEnd();
+  const numbers = (entry: TensorEntry | undefined, length: number) => {
+    if (!entry) return null;
+    const values = widenNumbers(bytes.get(entry)!, entry.dtype, tensorOf(file, entry.name));
+    if (values.length === length) return values;
+    throw invalidFile(tensorOf(file, entry.name), `${length} numbers`, `${values.length}`);
+  };
+  const rows = table.shape[0]!;
+  const rowOf = numbers(mapping, vocabSize);
+  const wrong = rowOf?.find((row) => !(Number.isInteger(row) && row >= 0 && row < rows));
+  if (wrong !== undefined)
+    throw invalidFile(tensorOf(file, 'mapping'), `rows of the table, from 0 to ${rows - 1}`, `${wrong}`);
+  if (!rowOf && rows !== vocabSize)
+    throw invalidFile(tensorOf(file, 'weights'), `${rows} numbers, one per row of the table`, `${vocabSize}`);
+  const factors = numbers(weights, vocabSize);
+  const scales = numbers(scale, rows);
+  const stored = bytes.get(table)!;
+  const row = (token: number) => rowOf?.[token] ?? token;
+
+  const isQuantized = table.dtype === 'I8' || table.dtype === 'U8';
+  const columns = isQuantized ? table.shape[1]! : width;
+  const rowBytes = isQuantized ? columns : 4 * width;
+  const { name } = table;
+  const shape = [vocabSize, columns];
+  const scaleHeader = { name: `${name}_scale`, dtype: 'F32', shape: [vocabSize, 1], byteLength: 4 * vocabSize };
+  const header = { name, dtype: isQuantized ? table.dtype : 'F32', shape, byteLength: vocabSize * rowBytes };
+  yield safetensorsHeader(isQuantized ? [scaleHeader, header] : [header]);
+  if (isQuantized) {
+    const all = Float32Array.from({ length: vocabSize }, (_, t) => (scales?.[row(t)] ?? 1) * (factors?.[t] ?? 1));
+    yield new Uint8Array(all.buffer);
+  }
+  const values = isQuantized ? null : widenNumbers(stored, table.dtype, tensorOf(file, name));
+  const block = Math.max(1, Math.floor(CHUNK / rowBytes));
+  for (let first = 0; first < vocabSize; first += block) {
+    const count = Math.min(block, vocabSize - first);
+    const out = new Uint8Array(count * rowBytes);
+    const floats = values ? new Float32Array(out.buffer) : new Float32Array();
+    for (let i = 0; i < count; i++) {
+      const from = row(first + i) * columns;
+      const factor = factors?.[first + i] ?? 1;
+      if (values) for (let e = 0; e < width; e++) floats[i * width + e] = values[from + e]! * factor;
+      else out.set(stored.subarray(from, from + columns), i * columns);
+    }
+    yield out;
+  }
+}
+
+/** Values of a tensor of small numbers, of these types or of float64 and integers. `tensor`: its name, as in messages. */
+function widenNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
+  const readers: Record<string, [number, (view: DataView, at: number) => number]> = {
+    F64: [8, (view, at) => view.getFloat64(at, true)],
+    I64: [8, (view, at) => Number(view.getBigInt64(at, true))],
+    I32: [4, (view, at) => view.getInt32(at, true)],
+  };
+  if (!Object.hasOwn(readers, dtype)) return widen(bytes, readableDtype(dtype, tensor));
+  const [width, read] = readers[dtype]!;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(view, i * width));
+}

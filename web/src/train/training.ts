@@ -1,0 +1,22 @@
+/** The module with training. */
+import create from 'heed-glue/training';
+import type { Variant } from '../module.js';
+import { nodeOptions, start } from '../worker/start.js';
+
+/** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
+export const training: Variant = {
+  name: 'training',
+  create,
+  createThreaded: null,
+  files: {
+    'relaxed-simd': () => new URL('./heed-train-relaxed-simd.wasm', import.meta.url),
+    simd128: () => new URL('./heed-train-simd128.wasm', import.meta.url),
+  },
+  threadFiles: null,
+  startWorker: () =>
+    start(
+      'train-worker.js',
+      ({ Worker }) => new Worker(new URL('./train-worker.js', import.meta.url), nodeOptions),
+      () => new Worker(new URL('./train-worker.js', import.meta.url), { type: 'module' }),
+    ),
+};
