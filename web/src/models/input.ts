@@ -151,10 +151,18 @@ function lengthLimit(maxLength: number | undefined, context: InputContext, fallb
   return maxLength;
 }
 
-/** `kept` tokens, the special ones included, are left of a text whose others were cut. */
-export function requireFit(name: string, kept: number, cut: number, limit: number, truncation: boolean): void {
-  if (kept > limit) throw invalid('maxLength', `at least ${kept}, the number of special tokens`, `${limit}`);
-  if (!truncation && kept + cut > limit) throw tooLong(name, kept + cut, limit);
+/** Requires that a text of `length` tokens, before any were cut, fits the limit or may be cut. `special`: the number of its special tokens, which are never cut. */
+export function requireFit(
+  name: string,
+  length: number,
+  limit: number,
+  truncation: boolean,
+  special: () => number,
+): void {
+  if (length <= limit) return;
+  const least = special();
+  if (least > limit) throw invalid('maxLength', `at least ${least}, the number of special tokens`, `${limit}`);
+  if (!truncation) throw tooLong(name, length, limit);
 }
 
 function tooLong(name: string, length: number, limit: number): HeedError {
@@ -167,7 +175,8 @@ function textRow(text: string, pair: string | undefined, n: number, context: Row
   if (!tokenizer)
     throw invalid(`texts[${n}]`, '{ inputIds }, as the model folder has no tokenizer.json', 'a text', 'UNSUPPORTED');
   const { tokens, typeIds, cut } = tokenizer.tokenize(prompt + text, pair, truncation ? limit : Infinity);
-  requireFit(`texts[${n}]`, tokens.length, cut, limit, truncation);
+  const special = () => tokenizer.specialCount(pair !== undefined);
+  requireFit(`texts[${n}]`, tokens.length + cut, limit, truncation, special);
   const ids = tokens.map((token) => token.id);
   return {
     ids,

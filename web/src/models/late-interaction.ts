@@ -96,7 +96,8 @@ function* rowsOf(
     const { tokens, cut } = tokenizer.tokenize(text, undefined, length - added.length);
     const ids = tokens.map(({ id }) => id);
     ids.splice(1, 0, ...added);
-    requireFit(`texts[${n}]`, ids.length, cut, length, truncation);
+    const special = () => tokenizer.specialCount(false) + added.length;
+    requireFit(`texts[${n}]`, ids.length + cut, length, truncation, special);
     const own = ids.length;
     while (expands && ids.length < length) ids.push(idOf(config.maskToken!));
     const lists = { tokens: [], offsets: [], parts: [], columns: [] };

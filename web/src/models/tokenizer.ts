@@ -163,6 +163,11 @@ export class TextTokenizer {
     return this.#using(() => this.#tokenized(text, pair, limit));
   }
 
+  /** The number of special tokens of a text, or of a pair. */
+  specialCount(isPair: boolean): number {
+    return this.#using(() => this.#template([], isPair ? [] : null).tokens.length);
+  }
+
   /** Runs `body` on a text, which may reveal defects of the file. */
   #using<T>(body: () => T): T {
     try {
@@ -183,7 +188,7 @@ export class TextTokenizer {
       }
     }
     const second = pair === undefined ? null : this.#split(pair, 1);
-    const room = Math.max(0, limit - this.#template([], second && []).tokens.length);
+    const room = Math.max(0, limit - this.specialCount(second !== null));
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
     const cut = first.length - n + (second ? second.length - m : 0);
     return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m)), cut };
