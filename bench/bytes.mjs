@@ -1,18 +1,13 @@
-/** The bytes that a page downloads for one encoder on one thread, without the model: uncompressed, and as brotli (quality 11). */
+/** The bytes of other libraries' scripts and WebAssembly that a page downloads for one encoder, without the model: uncompressed, and as brotli (quality 11). tools/size.mjs measures heed's. */
 
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
-import { linkedScripts } from '../tools/linked-scripts.mjs';
 
 const peers = new URL('node_modules/', import.meta.url);
-const dist = new URL('../dist/', import.meta.url);
 
 /** @returns {Promise<{ name: string, raw: number, brotli: number }[]>} */
-export async function shippedBytes() {
-  const chunks = linkedScripts(fileURLToPath(dist));
+export async function peerBytes() {
   const sets = {
-    heed: [...chunks, 'heed-relaxed-simd.wasm'].map((name) => new URL(name, dist)),
     'onnxruntime-web': ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'].map(
       (name) => new URL(`onnxruntime-web/dist/${name}`, peers),
     ),

@@ -24,6 +24,7 @@ const place = {
   ort,
   ortNative: require('onnxruntime-node'),
   tf,
+  jax: Number(process.versions.node.split('.')[0]) >= 22 ? await import('@jax-js/jax') : undefined,
   transformers: await import('@huggingface/transformers'),
   modelsRoot: root.pathname,
   read: async (path) => new Uint8Array(await readFile(new URL(`minilm/${path}`, root))),

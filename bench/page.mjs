@@ -1,6 +1,7 @@
 /** Runs the suite in a browser tab, on one thread. chromium.mjs opens the page and reads `window.result`. */
 
 import * as transformers from '@huggingface/transformers';
+import * as jax from '@jax-js/jax';
 import { setWasmPaths } from '@tensorflow/tfjs-backend-wasm';
 import * as tf from '@tensorflow/tfjs-core';
 import * as ort from 'onnxruntime-web/wasm';
@@ -34,6 +35,7 @@ try {
     heed: await import(/* @vite-ignore */ heedUrl),
     ort,
     tf,
+    jax,
     transformers,
     transformersDevice: 'wasm',
     modelsRoot: models.pathname,

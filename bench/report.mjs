@@ -33,7 +33,7 @@ function speedupTable({ latency }) {
     ['q8', true],
   ]) {
     for (const build of ['relaxed-simd', 'simd128']) {
-      for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'onnxruntime-node', 'heed fp32']) {
+      for (const peer of ['onnxruntime-web', 'tfjs-wasm', 'jax-js', 'onnxruntime-node', 'heed fp32']) {
         const cells = latency.map(({ timings }) => {
           const mine = ours(timings, dtype, build);
           const candidates = timings.filter((t) =>
@@ -136,17 +136,11 @@ library; in Chromium, its WebAssembly build.`,
       `heed starts ${ratios.fp32.toFixed(1)} times as fast in fp32 and ${ratios.int8.toFixed(1)} times as fast in int8.`,
     );
   }
-  if (results.bytes) {
-    const kb = (n) => Math.round(n / 1024).toString();
-    parts.push(
-      '## Download size',
-      'JavaScript and WebAssembly that a page downloads for one encoder, without the model.',
-      table(
-        ['', 'KB', 'KB brotli'],
-        results.bytes.map((r) => [r.name, kb(r.raw), kb(r.brotli)]),
-      ),
-    );
-  }
+  parts.push(
+    '## Download size',
+    'JavaScript and WebAssembly that a page downloads for one encoder, without the model, compressed with Brotli, in KB of 1000 bytes. heed and transformers.js include their tokenizers.',
+    '<!-- figure:downloads --><!-- /figure -->', // `npm run record` writes the table
+  );
   if (results.training) parts.push(trainingReport(results.training));
   if (results.page) parts.push(pageReport(results.page));
   if (results.load) parts.push(pageLoadReport(results.load));

@@ -7,7 +7,7 @@
  *     node bench/run.mjs --only families   DeBERTa's and EmbeddingGemma's shapes, in Node 24 and in Chromium
  *     node bench/run.mjs --only engines [--engines node22,node24,node26,chromium,firefox,webkit] [--threads 1,2] [--shapes 1x16,1x128,8x128,1x512] [--note 'a busy machine']
  *
- * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx, which makes
+ * Updates build/bench/results.json after each part and writes bench/RESULTS.md at the end; the part `engines` updates bench/ENGINES.md. The first run needs a Python with numpy and onnx (`npm run bench` installs them on Debian), which makes
  * the other libraries' graphs.
  */
 
@@ -16,7 +16,6 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { shippedBytes } from './bytes.mjs';
 import { ENGINE_NAMES, measureEngines } from './engines.mjs';
 import { median } from './harness.mjs';
 import { report } from './report.mjs';
@@ -132,7 +131,7 @@ if (partsIn('chromium').length > 0) {
 if (wanted.has('start')) {
   console.log('cold starts');
   await save('start', coldStarts(existsSync(node24) ? node24 : process.execPath));
-  await save('bytes', await shippedBytes());
+  run(process.execPath, [here('../demo/peers.mjs')]);
 }
 if (wanted.has('training')) {
   console.log('training');
@@ -160,4 +159,4 @@ if (wanted.has('engines')) {
 if (wanted.size === 0) process.exit(0);
 await save('date', new Date().toISOString().slice(0, 10));
 await writeFile(here('RESULTS.md'), report(results));
-console.log('wrote bench/RESULTS.md');
+console.log('wrote bench/RESULTS.md; `npm run record` writes its figures into the documents');

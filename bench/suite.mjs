@@ -7,6 +7,7 @@
  * @property {any} ort onnxruntime-web
  * @property {any} [ortNative] onnxruntime-node
  * @property {any} [tf] @tensorflow/tfjs-core, on wasm
+ * @property {any} [jax] @jax-js/jax, which needs Node 22
  * @property {any} [transformers] @huggingface/transformers
  * @property {string} [transformersDevice] the device that transformers.js runs on; its default in Node is onnxruntime's native library
  * @property {(path: string) => Promise<Uint8Array>} read a file of the model folder
@@ -15,6 +16,7 @@
  */
 
 import { heedContestant } from './contestants/heed.mjs';
+import { jaxContestant } from './contestants/jax.mjs';
 import { onnxContestant } from './contestants/onnxruntime.mjs';
 import { tfjsContestant } from './contestants/tfjs.mjs';
 import { corpus } from './corpus.mjs';
@@ -71,10 +73,17 @@ async function peers(place, files) {
     }
   }
   if (place.tf) list.push(await tfjsContestant({ tf: place.tf, files }));
+  if (place.jax) list.push(await jaxContestant({ jax: place.jax, files }));
   return list;
 }
 
-/** Latency at the four shapes, with all libraries interleaved. Also compares their outputs. */
+/** The least cosine between the outputs of two libraries that compute in fp32. */
+const SAME = 0.99999;
+
+/**
+ * Latency at the four shapes, with all libraries interleaved. Also compares their outputs.
+ * @throws Error if a library computes something else in fp32
+ */
 async function latency(place, { seconds = 10 } = {}) {
   const files = await encoderFiles(place);
   const contestants = [...(await heeds(place, files)), ...(await peers(place, files))];
@@ -83,7 +92,12 @@ async function latency(place, { seconds = 10 } = {}) {
     const batch = makeBatch(shape);
     const reference = (await contestants[0].run(batch)).slice();
     const agreements = [];
-    for (const c of contestants) agreements.push(agreement(reference, await c.run(batch)));
+    for (const { name, run } of contestants) {
+      agreements.push(agreement(reference, await run(batch)));
+      const { cosine } = agreements.at(-1);
+      if (name.includes('fp32') && !(cosine >= SAME))
+        throw new Error(`bench: ${shape.join(' x ')}: the output of ${name} has cosine ${cosine}`);
+    }
     const timings = await race(contestants, batch, { seconds });
     rows.push({ shape, timings: timings.map((t, k) => ({ ...t, agreement: agreements[k] })) });
     const line = timings.map((t) => `${t.name} ${median(t.ms).toFixed(1)}`).join(' | ');

@@ -159,7 +159,7 @@ libopenblas0 is installed. The peak is the resident memory of the process.`,
     if (forward?.ms && same?.ms)
       parts.push(`A step takes ${(same.ms / forward.ms).toFixed(2)} times as long as heed's forward pass.`);
   }
-  const kb = (n) => Math.round(n / 1024).toString();
+  const kb = (n) => Math.round(n / 1000).toString();
   parts.push(
     '### Download for training',
     table(

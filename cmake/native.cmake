@@ -4,7 +4,6 @@
 
 find_package(GTest REQUIRED)
 enable_testing()
-target_compile_definitions(heed-flags INTERFACE HEED_THREADS) # as in the builds with threads, for the tests of the pool
 
 if(HEED_SANITIZE)
   # Leak checking is part of the address sanitizer on Linux.
@@ -22,24 +21,25 @@ if(HEED_COVERAGE)
   target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
-file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp cpp/src/ops/*.cpp
-  cpp/src/train/ops/*.cpp)
-list(APPEND core_sources ${train_sources})
-list(REMOVE_ITEM core_sources ${kernel_sources})
+list(APPEND core_sources cpp/src/core/thread_pool.cpp) # as in the modules with threads, for the tests of the pool
+list(APPEND kernel_sources ${train_kernel_sources})
 
 add_library(heed-core OBJECT ${core_sources})
 target_link_libraries(heed-core PUBLIC heed-flags)
+target_precompile_headers(heed-core PRIVATE ${core_headers})
 if(test_sources)
   add_library(heed-test-cases OBJECT ${test_sources})
   target_include_directories(heed-test-cases PRIVATE tests/cpp)
-  target_compile_definitions(heed-test-cases PRIVATE HEED_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
+  target_compile_definitions(heed-test-cases PRIVATE HEED_FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures" HEED_KERNEL)
   target_link_libraries(heed-test-cases PUBLIC heed-flags GTest::gtest)
+  target_precompile_headers(heed-test-cases PRIVATE ${core_headers} <gtest/gtest.h> <Eigen/Geometry> <functional> <map>)
 endif()
 
 function(heed_kernels name)
   add_library(heed-kernels-${name} OBJECT ${kernel_sources})
   target_link_libraries(heed-kernels-${name} PUBLIC heed-flags)
-  target_compile_definitions(heed-kernels-${name} PRIVATE ${ARGN})
+  target_compile_definitions(heed-kernels-${name} PRIVATE HEED_KERNEL ${ARGN})
+  target_precompile_headers(heed-kernels-${name} PRIVATE ${core_headers})
   if(test_sources)
     add_executable(heed-tests-${name})
     target_link_libraries(heed-tests-${name} PRIVATE heed-test-cases heed-core heed-kernels-${name} GTest::gtest_main)
@@ -49,7 +49,7 @@ function(heed_kernels name)
 endfunction()
 
 heed_kernels(simd128)
-heed_kernels(relaxed-simd HEED_RELAXED_SIMD=1)
+heed_kernels(relaxed-simd HEED_RELAXED_SIMD)
 
 if(HEED_FUZZ)
   add_executable(heed-fuzz tests/cpp/fuzz/core_fuzz.cpp tests/cpp/fuzz/model_fuzz.cpp)

@@ -3,7 +3,9 @@
 # a pair is identical and is shipped once.
 
 target_compile_options(heed-flags INTERFACE
-  -msimd128
+  # The same for all sources, since functions are inlined only into functions with the same features. Relaxed instructions
+  # are used under HEED_RELAXED_SIMD alone; the links below check that modules without it have none.
+  -msimd128 -mrelaxed-simd
   # Every engine with SIMD also supports bulk memory and saturating float conversions.
   -mbulk-memory -mnontrapping-fptoint
   # No run-time type information: embind can identify types by address, and the mangled names take 2 KB of the download.
@@ -40,15 +42,10 @@ target_link_options(heed-flags INTERFACE
 if(CMAKE_BUILD_TYPE STREQUAL Debug)
   target_link_options(heed-flags INTERFACE -sASSERTIONS=2 -sSAFE_HEAP=1 -sSTACK_OVERFLOW_CHECK=2)
 else()
-  # Code outside the kernels is optimized for size, kernels for speed: -O2 is 3 % faster in int8 than -Os and 2 KB larger.
-  # Loops that must be unrolled are marked with HEED_UNROLL, independent of the level.
+  # Products and the operations with the most arithmetic are optimized for speed, everything else for size: -O2 is 3 %
+  # faster in int8 than -Os and 2 KB larger. Loops that must be unrolled are marked with HEED_UNROLL, independent of the level.
   set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
-  file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS cpp/src/gemm/*.cpp)
-  list(APPEND kernel_sources cpp/src/ops/activation.cpp cpp/src/ops/layer_norm.cpp cpp/src/ops/mask.cpp cpp/src/ops/softmax.cpp)
-  foreach(kernel panel_products vectors)
-    list(APPEND kernel_sources cpp/src/train/ops/${kernel}.cpp)
-  endforeach()
-  set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS -O2)
+  set(for_speed -O2)
   target_compile_options(heed-flags INTERFACE -flto) # 5 % smaller, and inlines small functions across files
   target_link_options(heed-flags INTERFACE -flto -sASSERTIONS=0)
 endif()
@@ -84,37 +81,88 @@ if(node_version MATCHES "^v20\\.")
 endif()
 
 # Of Emscripten's support for threads only the libraries are used; web/src/worker/thread.ts starts the threads.
-set(threads -sWASM_WORKERS -DHEED_THREADS)
+set(threads -sWASM_WORKERS)
 heed_malloc(heed-malloc)
 heed_malloc(heed-malloc-threads ${threads})
 
-# An object library heed-core-<name> of the core and its bindings, compiled with the flags `ARGN`.
-function(heed_core name)
-  add_library(heed-core-${name} OBJECT ${core_sources} ${binding_sources})
-  target_link_libraries(heed-core-${name} PRIVATE heed-flags)
-  target_compile_options(heed-core-${name} PRIVATE ${ARGN})
+# An object library of sources with a precompiled header: that of the library `headers`, which has the same flags, or its own
+# of the headers after HEADERS.
+function(heed_objects name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARE" "SOURCES;HEADERS;FLAGS")
+  add_library(heed-${name} OBJECT ${arg_SOURCES})
+  target_link_libraries(heed-${name} PRIVATE heed-flags)
+  target_compile_options(heed-${name} PRIVATE ${arg_FLAGS})
+  if(arg_SHARE)
+    target_precompile_headers(heed-${name} REUSE_FROM heed-${arg_SHARE})
+  else()
+    target_precompile_headers(heed-${name} PRIVATE ${arg_HEADERS})
+  endif()
 endfunction()
 
-# A module of the objects of the libraries `malloc` and `core`, linked with the flags `ARGN`.
-function(heed_module name malloc core)
-  add_executable(heed-${name} $<TARGET_OBJECTS:${malloc}> $<TARGET_OBJECTS:${core}>)
+# What all modules share.
+set(binding_headers ${core_headers} <emscripten/bind.h> <emscripten/val.h>)
+heed_objects(core SOURCES ${core_sources} HEADERS ${core_headers})
+heed_objects(one-thread SOURCES ${one_thread_sources} SHARE core)
+heed_objects(bindings SOURCES ${binding_sources} HEADERS ${binding_headers})
+heed_objects(train-bindings SOURCES ${train_binding_sources} SHARE bindings)
+# Only these need atomic instructions: link-time optimization gives all code of a module the features of any part of it.
+heed_objects(threads SOURCES ${thread_sources} HEADERS ${binding_headers} FLAGS ${threads})
+
+# A module of the objects of `libraries`, linked with the flags after FLAGS.
+function(heed_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "OBJECTS;FLAGS")
+  list(TRANSFORM arg_OBJECTS REPLACE "(.+)" "$<TARGET_OBJECTS:heed-\\1>")
+  add_executable(heed-${name} ${arg_OBJECTS})
   target_link_libraries(heed-${name} PRIVATE heed-flags)
-  target_link_options(heed-${name} PRIVATE ${ARGN})
+  target_link_options(heed-${name} PRIVATE ${arg_FLAGS})
   set_target_properties(heed-${name} PROPERTIES LINKER_LANGUAGE CXX
     OUTPUT_NAME heed SUFFIX .mjs RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${name})
 endfunction()
 
 # The modules with the same SIMD instructions: <name> for inference; train-<name>, which adds training to the same objects;
-# and threads-<name>, whose objects are compiled for shared memory.
+# and threads-<name>. Kernels are compiled with the flags after COMPILE, modules linked with those after LINK.
+set(fast_sources ${kernel_sources} ${train_kernel_sources})
+list(FILTER fast_sources INCLUDE REGEX
+  "/src/gemm/|/ops/(activation|layer_norm|mask|softmax)\\.cpp$|/train/ops/(panel_products|vectors)\\.cpp$")
+list(FILTER fast_sources EXCLUDE REGEX "/train/ops/(activation|layer_norm|softmax)\\.cpp$")
 function(heed_modules name)
-  heed_core(${name} ${ARGN})
-  heed_module(${name} heed-malloc heed-core-${name} ${ARGN})
-  heed_module(train-${name} heed-malloc heed-core-${name} ${ARGN})
-  target_sources(heed-train-${name} PRIVATE ${train_sources} ${train_binding_sources})
-  target_compile_options(heed-train-${name} PRIVATE ${ARGN})
-  heed_core(threads-${name} ${ARGN} ${threads})
-  heed_module(threads-${name} heed-malloc-threads heed-core-threads-${name} ${ARGN} ${threads})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMPILE;LINK;VALIDATE")
+  set(flags -DHEED_KERNEL ${arg_COMPILE})
+  foreach(part kernel train_kernel)
+    set(${part}_fast ${${part}_sources})
+    list(REMOVE_ITEM ${part}_sources ${fast_sources})
+    list(REMOVE_ITEM ${part}_fast ${${part}_sources})
+  endforeach()
+  heed_objects(fast-${name} SOURCES ${kernel_fast} HEADERS ${core_headers} FLAGS ${flags} ${for_speed})
+  heed_objects(kernels-${name} SOURCES ${kernel_sources} HEADERS ${core_headers} FLAGS ${flags})
+  heed_objects(train-fast-${name} SOURCES ${train_kernel_fast} SHARE fast-${name} FLAGS ${flags} ${for_speed})
+  heed_objects(train-kernels-${name} SOURCES ${train_kernel_sources} SHARE kernels-${name} FLAGS ${flags})
+
+  set(inference core bindings kernels-${name} fast-${name})
+  heed_module(${name} OBJECTS malloc one-thread ${inference} FLAGS ${arg_LINK})
+  heed_module(train-${name} OBJECTS malloc one-thread ${inference} train-kernels-${name} train-fast-${name} train-bindings
+    FLAGS ${arg_LINK})
+  heed_module(threads-${name} OBJECTS malloc-threads threads ${inference} FLAGS ${arg_LINK} ${threads})
+  foreach(module ${name} train-${name} threads-${name})
+    add_custom_command(TARGET heed-${module} POST_BUILD VERBATIM
+      COMMAND ${wasm_opt} --mvp-features ${features} ${arg_VALIDATE} ${CMAKE_BINARY_DIR}/${module}/heed.wasm)
+  endforeach()
 endfunction()
 
-heed_modules(simd128 -msimd128)
-heed_modules(relaxed-simd -msimd128 -mrelaxed-simd)
+# Binaryen reads a module without an output to validate it: it fails on instructions of other features.
+execute_process(COMMAND ${EMSCRIPTEN_ROOT_PATH}/em-config BINARYEN_ROOT OUTPUT_VARIABLE binaryen OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(wasm_opt ${binaryen}/bin/wasm-opt)
+set(features --enable-simd --enable-bulk-memory --enable-nontrapping-float-to-int --enable-exception-handling
+  --enable-sign-ext --enable-mutable-globals --enable-multivalue --enable-reference-types --enable-threads)
+heed_modules(simd128 LINK -msimd128)
+heed_modules(relaxed-simd COMPILE -DHEED_RELAXED_SIMD LINK -msimd128 -mrelaxed-simd VALIDATE --enable-relaxed-simd)
+
+# All objects without the links, so that the build reports the seconds of each.
+get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+add_custom_target(objects)
+foreach(target ${targets})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL OBJECT_LIBRARY)
+    add_dependencies(objects ${target})
+  endif()
+endforeach()

@@ -17,7 +17,10 @@ async function configureAndBuild(preset, targets) {
   }
   const command = ['cmake', '--build', '--preset', preset, '-j', String(jobs)];
   if (targets.length > 0) command.push('--target', ...targets);
-  await withProgress(`building ${preset}`, run(command, { quiet: true }));
+  let done = ''; // Ninja's count of finished steps, such as [12/116]
+  const onOutput = (piece) => (done = piece.match(/\[\d+\/\d+\](?!.*\[\d+\/\d+\])/s)?.[0] ?? done);
+  const label = `building ${[preset, ...targets].join(' ')}`;
+  await withProgress(label, run(command, { quiet: true, onOutput }), () => done);
 }
 
 export const ctest = (preset) => run(['ctest', '--preset', preset, '--parallel', String(jobs)]);

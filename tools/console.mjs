@@ -27,14 +27,28 @@ export async function runMain(main) {
   }
 }
 
+/** The result of `task` and the seconds that it took. */
+export async function timed(task) {
+  const start = performance.now();
+  const result = await task();
+  return { result, seconds: (performance.now() - start) / 1000 };
+}
+
+/** `{ links: 22.4 }` as 'links 22 s', for the steps that took a second or more. */
+export const listSeconds = (seconds) =>
+  Object.entries(seconds)
+    .filter(([, value]) => value >= 1)
+    .map(([step, value]) => `${step} ${Math.round(value)} s`)
+    .join(', ');
+
 /**
  * Runs a program and waits for it to exit.
  * @param {string[]} command program and arguments
- * @param {{ cwd?: string, env?: object, quiet?: boolean, allowFailure?: boolean }} options
- *   quiet: return the output instead of passing it through, and print it only on failure
+ * @param {{ cwd?: string, env?: object, quiet?: boolean, allowFailure?: boolean, onOutput?: (piece: string) => void }} options
+ *   quiet: return the output instead of passing it through, and print it only on failure; onOutput: called with each piece
  * @returns {Promise<{ status: number, output: string }>}
  */
-export function run(command, { cwd = root, env = {}, quiet = false, allowFailure = false } = {}) {
+export function run(command, { cwd = root, env = {}, quiet = false, allowFailure = false, onOutput = () => {} } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command[0], command.slice(1), {
       cwd,
@@ -42,7 +56,10 @@ export function run(command, { cwd = root, env = {}, quiet = false, allowFailure
       stdio: quiet ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
     });
     let output = '';
-    child.stdout?.on('data', (chunk) => (output += chunk));
+    child.stdout?.on('data', (chunk) => {
+      output += chunk;
+      onOutput(String(chunk));
+    });
     child.stderr?.on('data', (chunk) => (output += chunk));
     child.on('error', (error) => {
       if (error.code !== 'ENOENT') reject(error);

@@ -67,7 +67,7 @@ async function coverApi() {
 const kParts = { cpp: coverCore, web: coverApi };
 
 await runMain(async () => {
-  await setup();
+  await setup('test');
   const found = [];
   for (const part of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(kParts))
     found.push([part, await kParts[part]()]);

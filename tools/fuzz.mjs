@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake } from './cmake.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
+import { setup } from './setup.mjs';
 
 const folder = join(root, 'build/fuzz');
 const presets = ['native-fuzz', 'native-fuzz-index32']; // 64-bit indices, and 32-bit ones as in WebAssembly
@@ -12,6 +13,7 @@ const presets = ['native-fuzz', 'native-fuzz-index32']; // 64-bit indices, and 3
 await runMain(async () => {
   const seconds = Number(process.argv[2] ?? 60);
   if (!(seconds >= 1)) throw new PlainError(`seconds: expected a number of at least 1, got '${process.argv[2]}'`);
+  await setup('test');
   await build();
   fs.mkdirSync(join(folder, 'corpus'), { recursive: true });
   const options = [

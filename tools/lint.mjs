@@ -1,10 +1,11 @@
-// `npm run lint`: formatters and linters of both languages, the type check, and whether the report of the public API is up to
-// date. `npm run format` (--fix) formats the files and updates the report. Paths as arguments limit it to those.
+// `npm run lint`: formatters and linters of both languages, the type check, and whether the report of the public API and the
+// documents' figures are up to date. `npm run format` (--fix) formats the files and updates both. Paths as arguments limit it to those.
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { extname, join, resolve } from 'node:path';
 import { apiReference, apiReport } from './api.mjs';
 import { PlainError, root, run, runMain, say } from './console.mjs';
+import { checkFigures } from './figures.mjs';
 import { filesBelow } from './files.mjs';
 import { setup } from './setup.mjs';
 
@@ -29,6 +30,7 @@ const kChecks = {
   biome: () => (fix ? biome('check', '--write') : biome('ci', '--error-on-warnings')),
 };
 
+if (paths.length === 0) kChecks.figures = () => checkFigures({ fix });
 if (fix && paths.length === 0) kChecks['public API'] = () => apiReport({ write: true });
 if (!fix) {
   kChecks.types = () => run([process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json']);
@@ -54,7 +56,7 @@ if (!fix) {
 }
 
 await runMain(async () => {
-  await setup();
+  await setup('lint');
   const failed = [];
   for (const [name, check] of Object.entries(kChecks)) {
     try {

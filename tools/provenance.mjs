@@ -9,7 +9,7 @@ const isFlag = (word) => /^-(?!o$|c$|I|isystem)/.test(word);
 
 function flagsOf(name, folder) {
   const commands = JSON.parse(fs.readFileSync(join(folder, 'compile_commands.json'), 'utf8'));
-  const objects = `heed-core-${name.replace('train-', '')}.dir`; // which the modules with and without training share
+  const objects = `heed-fast-${name.replace(/^(train|threads)-/, '')}.dir`; // the matrix products
   const compile = commands.find(({ output, command }) => (output ?? command).includes(objects)).command;
   const ninja = fs.readFileSync(join(folder, 'build.ninja'), 'utf8');
   const link = ninja.match(new RegExp(`build ${name}/heed\\.mjs:[\\s\\S]*?LINK_FLAGS = (.*)`))[1];

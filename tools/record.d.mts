@@ -3,6 +3,8 @@ type Speed = Record<string, Record<string, Record<string, number>>>;
 interface Entry {
   compiler: { emscripten: string; clang: string };
   sizes: Record<string, number>;
+  /** Peaks of WebAssembly memory in training, in bytes. */
+  memory?: Record<string, number>;
   speed: Speed;
   slower?: string;
 }

@@ -1,14 +1,16 @@
-// bench/record.json holds each release's sizes, and its speed as ratios to other libraries. Sizes are compared with those of the
-// working tree, speeds only with recorded ones: a test that measured time would depend on the load of the machine.
-//   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md
+// bench/record.json holds each release's sizes, the memory that training takes, and its speed as ratios to other libraries. Sizes
+// are compared with those of the working tree, speeds only with recorded ones: a test that measured time would depend on the load
+// of the machine.
+//   `npm run record`          writes the entry of package.json's version, from dist/ and bench/RESULTS.md, and the documents' figures
 //   `npm run record check`    for CI: the entry exists and is current, no ratio fell without a reason, int8 is faster than fp32
 //   `npm run record release`  for a release: sizes are also equal to the byte, and the changelog is complete
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { measureTrainingMemory } from '../bench/training/memory.mjs';
 import { build } from './build.mjs';
-import { PlainError, root, runMain, say } from './console.mjs';
+import { PlainError, root, run, runMain, say } from './console.mjs';
 import { measureSizes } from './size.mjs';
 
 const file = join(root, 'bench/record.json');
@@ -126,10 +128,11 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
     if (command === 'write') {
       const { slower } = record[version] ?? {};
       delete record[version]; // so that the entry moves to the end
-      record[version] = { ...rest, ...(slower && { slower }) };
+      record[version] = { ...rest, memory: await measureTrainingMemory(), ...(slower && { slower }) };
       fs.writeFileSync(file, `${JSON.stringify(record, null, 2)}\n`);
       execFileSync(join(root, 'node_modules/.bin/biome'), ['format', '--write', file]);
-      return say(`recorded ${version} in bench/record.json`);
+      say(`recorded ${version} in bench/record.json`);
+      return run([process.execPath, 'tools/figures.mjs', '--fix']);
     }
     const exact = command === 'release';
     const wrong = faults(record, now, { exact });

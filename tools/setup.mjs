@@ -4,27 +4,34 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
+import { isDebian, PlainError, root, run, runMain, say, timed, withProgress } from './console.mjs';
 import { ensureEmscripten } from './emscripten.mjs';
 
-// The names are the same in Debian 12 and 13.
-const kDebianPackages = [
-  'clang-19', // compiles the core, to WebAssembly through Emscripten and natively for the tests
-  'lld-19', // wasm-ld, the linker Emscripten calls
-  'llvm-19', // the archiver Emscripten calls; symbolizer and coverage for the native tests
-  'libclang-rt-19-dev', // the sanitizers' runtimes
-  'clang-format-19',
-  'clang-tidy-19',
-  'cmake',
-  'ninja-build',
-  'python3', // runs Emscripten
-  'libeigen3-dev',
-  'libgtest-dev',
-  'libsimde-dev', // WebAssembly's SIMD intrinsics on other processors, to run the kernels under sanitizers
-  'chromium', // for the browser tests
-];
+// Debian packages by purpose, so that `npm start` installs no more than it needs. The names are the same in Debian 12 and 13.
+const kDebianPackages = {
+  build: [
+    'clang-19', // compiles the core, to WebAssembly through Emscripten and natively for the tests
+    'lld-19', // wasm-ld, the linker Emscripten calls
+    'llvm-19', // the archiver Emscripten calls; symbolizer and coverage for the native tests
+    'cmake',
+    'ninja-build',
+    'python3', // runs Emscripten
+    'libeigen3-dev',
+  ],
+  test: [
+    'libclang-rt-19-dev', // the sanitizers' runtimes
+    'libgtest-dev',
+    'libsimde-dev', // WebAssembly's SIMD intrinsics on other processors, to run the kernels under sanitizers
+    'chromium', // for the browser tests
+  ],
+  lint: ['clang-format-19', 'clang-tidy-19', 'libgtest-dev', 'libsimde-dev'],
+};
 
-const kOtherPrograms = ['clang++', 'clang-format', 'clang-tidy', 'cmake', 'ninja', 'python3'];
+const kOtherPrograms = {
+  build: ['clang++', 'cmake', 'ninja', 'python3'],
+  test: [],
+  lint: ['clang-format', 'clang-tidy'],
+};
 
 function checkNode() {
   const minimum = 20;
@@ -69,8 +76,8 @@ export async function ensureDebianPackages(names) {
   }
 }
 
-async function checkPrograms() {
-  for (const program of kOtherPrograms) {
+async function checkPrograms(programs) {
+  for (const program of programs) {
     const { status } = await run([program, '--version'], { quiet: true, allowFailure: true });
     if (status === 127)
       throw new PlainError(`${program} is missing; install it (CONTRIBUTING.md lists what the build needs)`);
@@ -109,16 +116,24 @@ export async function ensurePackages(name = '.') {
   }
 }
 
-/** Installs what is missing. Returns the version of Emscripten. */
-export async function setup() {
+/**
+ * Installs what is missing for these purposes ('build', 'test', 'lint'). Returns the version of Emscripten and the seconds that
+ * each step took.
+ */
+export async function setup(...purposes) {
   checkNode();
-  if (isDebian()) await ensureDebianPackages(kDebianPackages);
-  else await checkPrograms();
-  const version = await ensureEmscripten();
-  await ensurePackages();
-  return version;
+  const needed = (table) => [...new Set(['build', ...purposes].flatMap((purpose) => table[purpose]))];
+  const packages = await timed(() =>
+    isDebian() ? ensureDebianPackages(needed(kDebianPackages)) : checkPrograms(needed(kOtherPrograms)),
+  );
+  const npm = await timed(() => ensurePackages());
+  const toolchain = await timed(ensureEmscripten);
+  return {
+    emscripten: toolchain.result,
+    seconds: { 'Debian packages': packages.seconds, 'npm packages': npm.seconds, Emscripten: toolchain.seconds },
+  };
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  await runMain(async () => say(`ready (Emscripten ${await setup()})`));
+  await runMain(async () => say(`ready (Emscripten ${(await setup('test', 'lint')).emscripten})`));
 }

@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { PlainError, root, runMain } from './console.mjs';
 import { filesBelow } from './files.mjs';
+import { linkedScripts } from './linked-scripts.mjs';
 
 // What a page downloads: one WebAssembly module, its glue and the scripts of the API, worker included. Not in it is
 // @huggingface/tokenizers, a separate chunk that the package bundles to have no dependencies.
@@ -68,6 +69,10 @@ export function measureSizes() {
   const [api, trainApi] = split(scripts, isTraining).map(total);
   const [lateApi, lateTrainApi] = split(late, isTraining).map(total);
   const [wasm, trainWasm] = split(modules, isTraining).map(largest);
+  const loaded = new Set(linkedScripts(dist));
+  const drawing = linkedScripts(dist, 'draw.js')
+    .filter((name) => !loaded.has(name))
+    .map((name) => ({ file: join(dist, name) }));
   const shipped = files.filter(({ name }) => !name.startsWith('model/'));
   return {
     'wasm (the larger module), brotli': wasm,
@@ -76,10 +81,12 @@ export function measureSizes() {
     'threads: wasm (the larger module) + script, brotli': largest(threadModules) + brotli(join(dist, 'thread.js')),
     'loaded when used (inspect, quantize), brotli': lateApi,
     '@huggingface/tokenizers on top, brotli': brotli(tokenizers[0].file),
+    'wasm + API + glue + tokenizers, brotli': wasm + api + brotli(tokenizers[0].file),
     'heed/train: wasm (the larger module), brotli': trainWasm,
     'heed/train: API and glue, brotli': trainApi,
     'heed/train: wasm + API + glue, brotli': trainWasm + trainApi,
     'heed/train: loaded when used (fine-tuning, inspect, quantize), brotli': lateTrainApi,
+    'heed/draw on top, brotli': total(drawing),
     'unpacked without the model': sum(shipped.map(({ file }) => fs.statSync(file).size)),
   };
 }

@@ -2,15 +2,19 @@
 // `npm run build:demo`: builds the demo's static folder and stops.
 import { join } from 'node:path';
 import { build } from './build.mjs';
-import { root, run, runMain, say, withProgress } from './console.mjs';
+import { listSeconds, root, run, runMain, say, timed, withProgress } from './console.mjs';
 
 const [part = 'all'] = process.argv.slice(2);
 
 await runMain(async () => {
-  await build();
+  const start = performance.now();
+  const seconds = await build();
   if (part === 'all') {
-    await run([process.execPath, 'examples/nearest.mjs']);
-    await run([process.execPath, 'examples/reverse-dictionary.mjs']);
+    const examples = await timed(async () => {
+      await run([process.execPath, 'examples/nearest.mjs']);
+      await run([process.execPath, 'examples/reverse-dictionary.mjs']);
+    });
+    seconds.examples = examples.seconds;
   }
   const vite = (...args) => [
     process.execPath,
@@ -19,7 +23,9 @@ await runMain(async () => {
     '--config',
     'demo/vite.config.ts',
   ];
-  await withProgress('building the demo', run(vite('build'), { quiet: true }));
+  const demo = await timed(() => withProgress('building the demo', run(vite('build'), { quiet: true })));
+  seconds.demo = demo.seconds;
+  say(`ready after ${Math.round((performance.now() - start) / 1000)} s: ${listSeconds(seconds)}`);
   if (part === 'build') {
     say('built build/demo, which any static host can serve under any path');
     return;

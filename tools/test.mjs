@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
-import { ensureDebianPackages, ensurePackages } from './setup.mjs';
+import { ensureDebianPackages, ensurePackages, setup } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
 const vitest = (...projects) =>
@@ -120,6 +120,7 @@ await runMain(async () => {
   const unknown = named.find((name) => !(name in kParts));
   if (unknown) throw new PlainError(`part: expected one of ${Object.keys(kParts).join(', ')}, got '${unknown}'`);
   const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
+  await setup('test');
   await build();
   const failed = [];
   for (const [name, test] of parts) {

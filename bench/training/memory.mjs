@@ -10,17 +10,14 @@ import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { encoderFiles } from '../random-encoder.mjs';
 
-const dist = process.argv[2] ? resolve(process.argv[2]) : fileURLToPath(new URL('../../dist', import.meta.url));
-const { load } = await import(pathToFileURL(`${dist}/train.js`).href);
-const [TEXTS, TOKENS, STEPS] = [16, 64, 3];
-const { files, vocab } = encoderFiles(6, 30_522);
-const inputIds = Array.from({ length: TEXTS }, (_, n) =>
-  Array.from({ length: TOKENS }, (_, i) => (7919 * (TOKENS * n + i) + 1000) % vocab),
-);
-const labels = inputIds.map((_, n) => n % 2);
+const [TEXTS, TOKENS] = [16, 64];
 
 /** What each step leaves, in bytes. */
-async function measure({ lora, ...options }) {
+async function measure(load, { files, vocab }, steps, { lora, ...options }) {
+  const inputIds = Array.from({ length: TEXTS }, (_, n) =>
+    Array.from({ length: TOKENS }, (_, i) => (7919 * (TOKENS * n + i) + 1000) % vocab),
+  );
+  const labels = inputIds.map((_, n) => n % 2);
   const heed = await load({ build: 'simd128' });
   const model = await heed.fromPretrained(files, { trainable: true, dropout: 0, seed: 1, ...options });
   const loaded = heed.info.memoryBytes;
@@ -28,32 +25,53 @@ async function measure({ lora, ...options }) {
   const classifier = new heed.Linear({ inFeatures: 384, outFeatures: 2, seed: 1 }).train();
   const optimizer = new heed.optim.AdamW([...model.parameters(), ...classifier.parameters()], { lr: 1e-4 });
   model.train();
-  const steps = [];
+  const sizes = [];
   const losses = [];
-  for (let step = 0; step < STEPS; step++) {
+  for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
     const loss = heed.losses.crossEntropy(classifier.forward(model.sentenceVectors({ inputIds })), labels);
     const forward = heed.info.memoryBytes;
     loss.backward();
     const backward = heed.info.memoryBytes;
     optimizer.step();
-    steps.push([forward, backward, heed.info.memoryBytes]);
+    sizes.push([forward, backward, heed.info.memoryBytes]);
     losses.push(loss.item());
   }
   heed.dispose();
-  return { loaded, steps, losses };
+  return { loaded, sizes, losses };
 }
 
 const MODES = {
   'all weights': {},
   'all weights, recompute': { recompute: true },
-  LoRA: { lora: true },
-  'LoRA, recompute': { lora: true, recompute: true },
+  'low-rank updates of queries and values': { lora: true },
+  'low-rank updates of queries and values, recompute': { lora: true, recompute: true },
 };
-const text = (bytes) => (bytes / 1e6).toFixed(1).padStart(6);
-console.log(`${''.padEnd(24)}loaded  forward backward step, of each of ${STEPS} steps`);
-for (const [mode, options] of Object.entries(MODES)) {
-  const { loaded, steps, losses } = await measure(options);
-  const columns = steps.map((step) => step.map(text).join(' ')).join('  |');
-  console.log(`${mode.padEnd(24)}${text(loaded)}  ${columns}   losses ${losses.join(' ')}`);
+
+/**
+ * @param {{ dist?: string, steps?: number, onMode?: (mode: string, measured: Awaited<ReturnType<typeof measure>>) => void }} [options]
+ * @returns {Promise<Record<string, number>>} the peak of each mode, in bytes. The second step reaches it, when moments exist
+ */
+export async function measureTrainingMemory({ dist, steps = 2, onMode = () => {} } = {}) {
+  const folder = dist ? resolve(dist) : fileURLToPath(new URL('../../dist', import.meta.url));
+  const { load } = await import(pathToFileURL(`${folder}/train.js`).href);
+  const model = encoderFiles(6, 30_522);
+  const peaks = {};
+  for (const [mode, options] of Object.entries(MODES)) {
+    const measured = await measure(load, model, steps, options);
+    onMode(mode, measured);
+    peaks[mode] = Math.max(...measured.sizes.flat());
+  }
+  return peaks;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [dist, steps] = [process.argv[2], 3];
+  const text = (bytes) => (bytes / 1e6).toFixed(1).padStart(6);
+  console.log(`${''.padEnd(50)}loaded  forward backward step, of each of ${steps} steps`);
+  const onMode = (mode, { loaded, sizes, losses }) => {
+    const columns = sizes.map((step) => step.map(text).join(' ')).join('  |');
+    console.log(`${mode.padEnd(50)}${text(loaded)}  ${columns}   losses ${losses.join(' ')}`);
+  };
+  await measureTrainingMemory({ dist, steps, onMode });
 }

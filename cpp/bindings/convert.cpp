@@ -238,14 +238,16 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
 
 const Rotary* RotaryOption::tables(Index length, Index first) {
   if (!given_) return nullptr;
-  if (!tables_ || tables_->maxLength() - length < first) {
-    // Rounded up, so that slightly longer texts do not need new tables.
-    const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
-    const Index rounded =
-        static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
-    tables_.emplace(dim_, rounded, base_, pairing_);
-  }
+  if (!tables_ || tables_->maxLength() - length < first) tables_ = make(length, first);
   return &*tables_;
+}
+
+Rotary RotaryOption::make(Index length, Index first) const {
+  // Rounded up, so that slightly longer texts do not need new tables.
+  const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
+  const Index rounded =
+      static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
+  return Rotary(dim_, rounded, base_, pairing_);
 }
 
 }  // namespace heed::bindings

@@ -124,10 +124,13 @@ class RotaryOption {
   RotaryOption(const val& options, Index head_dim);
   /// Tables for `length` positions from `first`; null if the option is null.
   const Rotary* tables(Index length, Index first = 0);
+  /// New tables, as tables() makes them.
+  Rotary make(Index length, Index first) const;
   bool given() const { return given_; }
-  Index dim() const { return dim_; }
-  double base() const { return base_; }
-  Rotary::Pairing pairing() const { return pairing_; }
+  /// Whether both make the same tables.
+  bool operator==(const RotaryOption& other) const {
+    return dim_ == other.dim_ && base_ == other.base_ && pairing_ == other.pairing_;
+  }
 
  private:
   bool given_ = false;

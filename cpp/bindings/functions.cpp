@@ -5,7 +5,7 @@
 
 #include "convert.h"
 #include "core/check.h"
-#include "gemm/tile.h"
+#include "gemm/gemm.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "ops/softmax.h"
@@ -110,7 +110,7 @@ val rotaryOf(const val& tensor, const val& options) {
     const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
     RotaryOption rotary(options, width);
     const Rotary* tables = rotary.tables(length, first);
-    const Index count = length * width == 0 ? 0 : x.shape.size() / (length * width);
+    const Index count = x.shape.size() == 0 ? 0 : x.shape.size() / (length * width);
     for (Index b = 0; b < count; ++b) tables->rotate(view(x.data + b * length * width, length, width), 1, first);
     return writeTensor(x.shape, x.data);
   });
@@ -151,8 +151,6 @@ std::string compiler() {
 }
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
-
-void useTallRowBlocks() { block_rows = kBlockRows; }
 
 }  // namespace
 

@@ -93,7 +93,7 @@ class BoundEncoding {
       : model_(std::move(model)),
         sequences_(batch.sequences),
         key_mask_(std::move(key_mask)),
-        hidden_(static_cast<size_t>(batch.sequences.totalRows() * width())) {
+        hidden_(model_->hiddenStates(batch.sequences)) {
     model_->embed(batch, rows(), context());
   }
 
@@ -112,11 +112,12 @@ class BoundEncoding {
   val project(int i) {
     return guarded([&] {
       const Index count = sequences_.totalRows(), wide = model_->queryWidth(), narrow = model_->keyWidth();
-      float* all = arena().take(count * (wide + 2 * narrow));
+      const Index size = Shape{count, wide + 2 * narrow}.size();
+      float* all = arena().take(size);
       float* keys = all + count * wide;
       model_->project(i, sequences_, readOnly(rows()), view(all, count, wide), view(keys, count, narrow),
                       view(keys + count * narrow, count, narrow), context());
-      return writeFloats(all, count * (wide + 2 * narrow));
+      return writeFloats(all, size);
     });
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "core/check.h"
 #include "core/int4.h"
@@ -26,9 +27,10 @@ float widenHalf(uint16_t half) {
 float widenBrainFloat(uint16_t brain) { return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16); }
 
 /// Copies bytes [begin, begin + count) of a Uint8Array to `out`.
-void copyBytes(const val& bytes, Index begin, Index count, void* out) {
+void copyBytes(const val& bytes, int64_t begin, Index count, void* out) {
   val(emscripten::typed_memory_view(static_cast<size_t>(count), static_cast<uint8_t*>(out)))
-      .call<void>("set", bytes.call<val>("subarray", static_cast<double>(begin), static_cast<double>(begin + count)));
+      .call<void>("set",
+                  bytes.call<val>("subarray", static_cast<double>(begin), static_cast<double>(begin + int64_t{count})));
 }
 
 }  // namespace
@@ -72,14 +74,16 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
     const Parameter& p = parameter(index);
     const Index width = p.rowSize();
     const bool int8 = dtype == "I8", int4 = dtype == "U8";
-    const Index row_bytes = int4 ? int4RowBytes(width) : width * (dtype == "F32" ? 4 : int8 ? 1 : 2);
-    const auto length = static_cast<Index>(bytes["length"].as<double>());
-    const auto first = static_cast<Index>(first_row);
-    const Index rows = length / row_bytes;
-    if (length % row_bytes != 0 || first < 0 || first + rows > p.shape[0]) {
+    // In 64 bits: the array may be larger than this memory.
+    const int64_t row_size = int4 ? int4RowBytes(width) : int64_t{width} * (dtype == "F32" ? 4 : int8 ? 1 : 2);
+    const auto length = static_cast<int64_t>(bytes["length"].as<double>()), from = static_cast<int64_t>(first_row);
+    if (length % row_size != 0 || from < 0 || from > p.shape[0] || length / row_size > p.shape[0] - from) {
       refuse(ErrorCode::kShapeMismatch, p.name, "whole rows of shape " + p.shape.toString(),
-             std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(first));
+             std::to_string(length) + " bytes of " + dtype + " from row " + std::to_string(from));
     }
+    if (row_size > std::numeric_limits<Index>::max()) refuseMemory(p.name, p.shape, static_cast<double>(length));
+    const auto row_bytes = static_cast<Index>(row_size), rows = static_cast<Index>(length / row_size),
+               first = static_cast<Index>(from);
     const bool scaled = int8 || int4;
     float* row_scales = arena().take<float>(scaled ? rows : 0);
     if (scaled) val(emscripten::typed_memory_view(static_cast<size_t>(rows), row_scales)).call<void>("set", scales);
@@ -88,7 +92,7 @@ void BoundModule::writeParameter(unsigned index, double first_row, const val& by
       const Arena::Scope scope(arena());
       const Index count = std::min(chunk, rows - row), values = count * width;
       auto* raw = arena().take<std::byte>(count * row_bytes);
-      copyBytes(bytes, row * row_bytes, count * row_bytes, raw);
+      copyBytes(bytes, row * row_size, count * row_bytes, raw);
       if (dtype == "F32") {
         p.write(first + row, count, reinterpret_cast<const float*>(raw));
         continue;

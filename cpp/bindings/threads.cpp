@@ -1,7 +1,6 @@
 /// Shared-memory threads, in the builds for them. JavaScript starts the threads (web/src/threads.ts): it instantiates
 /// the module again with the same memory, and calls the functions that startThreads() names by their indices in the
 /// function table, which are the same in all instances.
-#if defined(HEED_THREADS)
 #include <emscripten/bind.h>
 
 #include <memory>
@@ -68,4 +67,3 @@ EMSCRIPTEN_BINDINGS(heed_threads) {
 }
 
 }  // namespace heed::bindings
-#endif

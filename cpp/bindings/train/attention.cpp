@@ -3,9 +3,6 @@
 #include <emscripten/bind.h>
 
 #include <algorithm>
-#include <bit>
-#include <map>
-#include <tuple>
 
 #include "core/check.h"
 #include "heed/train/ops.h"
@@ -14,16 +11,26 @@
 /// Attention and rotary positions of tensors with any leading axes.
 namespace heed::bindings {
 
-std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length) {
+std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length, Index first) {
   const RotaryOption rotary(option, head_dim);
   if (!rotary.given()) return nullptr;
-  static std::map<std::tuple<Index, double, Rotary::Pairing>, std::shared_ptr<const Rotary>> kept;
-  auto& tables = kept[{rotary.dim(), rotary.base(), rotary.pairing()}];
-  if (!tables || tables->maxLength() < length) {
-    const auto rounded = static_cast<Index>(std::bit_ceil(static_cast<uint32_t>(std::max<Index>(length, 64))));
-    tables = std::make_shared<Rotary>(rotary.dim(), rounded, rotary.base(), rotary.pairing());
+  struct Kept {
+    RotaryOption option;
+    std::shared_ptr<const Rotary> tables;
+  };
+  static std::vector<Kept> kept;  // the most recently used first
+  constexpr size_t kMost = 4;     // a model has few
+  auto found = std::ranges::find(kept, rotary, &Kept::option);
+  if (found == kept.end() || found->tables->maxLength() - length < first) {
+    auto tables = std::make_shared<const Rotary>(rotary.make(length, first));
+    if (found == kept.end()) {
+      if (kept.size() == kMost) kept.pop_back();
+      found = kept.insert(kept.end(), {rotary, nullptr});
+    }
+    found->tables = std::move(tables);
   }
-  return tables;
+  std::rotate(kept.begin(), found, found + 1);
+  return kept.front().tables;
 }
 
 std::optional<train::AttentionMask> readAttentionMask(BoundGraph& graph, const char* argument, const val& mask) {
@@ -134,7 +141,7 @@ BoundVariable* rotaryOf(BoundGraph& graph, const BoundVariable& x, const val& op
     if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
     const Index length = shape[-2], first = readIndex(options, "firstPosition");
     const Sequences sequences = Sequences::uniform(length == 0 ? 0 : shape.rows() / length, length);
-    return made(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], first + length), x.variable(),
+    return made(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], length, first), x.variable(),
                                      sequences, 1, first));
   });
 }

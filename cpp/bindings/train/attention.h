@@ -6,9 +6,9 @@
 /// Shared by the attention of functions and layers.
 namespace heed::bindings {
 
-/// The tables of a rotary option for positions below `length`, kept between calls; null if the option is null. Graphs
-/// share them, so that they outlive their replacement by longer ones.
-std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length);
+/// The tables of a rotary option for `length` positions from `first`; null if the option is null. Those of the last few
+/// options are kept between calls. Graphs share them, so that they outlive their replacement.
+std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length, Index first = 0);
 
 /// Reads a mask: null, a RawMask of bytes, or the handle of an additive mask.
 std::optional<train::AttentionMask> readAttentionMask(BoundGraph& graph, const char* argument, const val& mask);

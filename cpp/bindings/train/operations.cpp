@@ -1,6 +1,7 @@
 #include <emscripten/bind.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.h"
 #include "graph.h"
@@ -104,6 +105,8 @@ BoundVariable* concatenateOf(BoundGraph& graph, const val& tensors, double given
         refuseShape("tensors[" + std::to_string(i) + "]",
                     shape.toString() + " up to the extent of axis " + std::to_string(axis), other);
       }
+      if (other[axis] > std::numeric_limits<Index>::max() - extent)  // of tensors without elements
+        refuseShape("tensors[" + std::to_string(i) + "]", "an extent that can be added to those before it", other);
       extent += other[axis];
       parts.push_back(splitAt(g, part, axis));
     }

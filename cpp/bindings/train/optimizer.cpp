@@ -60,20 +60,19 @@ class BoundOptimizer {
   /// Restores the states of all parameters, or throws and leaves them as they are.
   void restore(const val& states) {
     guarded([&] {
-      train::Optimizer restored = optimizer_;
-      const auto count = states["length"].as<unsigned>();
-      for (unsigned i = 0; i < count; ++i) {
+      std::vector<train::Optimizer::Saved> all(states["length"].as<unsigned>());
+      for (unsigned i = 0; i < all.size(); ++i) {
         const val moments = states[i]["moments"];
-        std::vector<train::Optimizer::State> all(moments["length"].as<unsigned>());
-        for (unsigned j = 0; j < all.size(); ++j) {
-          all[j].name = readString(moments[j], "name");
+        const auto count = moments["length"].as<unsigned>();
+        all[i].steps = static_cast<int64_t>(states[i]["steps"].as<double>());
+        for (unsigned j = 0; j < count; ++j)
+          all[i].moments.push_back({readString(moments[j], "name"), readIndex(moments[j]["values"], "length")});
+        all[i].copy = [moments](size_t j, float* to) {
           const val values = moments[j]["values"];
-          all[j].values.resize(values["length"].as<size_t>());
-          val(emscripten::typed_memory_view(all[j].values.size(), all[j].values.data())).call<void>("set", values);
-        }
-        restored.restore(static_cast<Index>(i), static_cast<int64_t>(states[i]["steps"].as<double>()), all);
+          val(emscripten::typed_memory_view(values["length"].as<size_t>(), to)).call<void>("set", values);
+        };
       }
-      optimizer_ = std::move(restored);
+      optimizer_.restore(all);
     });
   }
 

@@ -7,13 +7,6 @@ namespace heed {
 struct Context;
 class ThreadPool;
 
-/// Whether this build can run tasks on several threads.
-#if defined(HEED_THREADS)
-inline constexpr bool kHasThreads = true;
-#else
-inline constexpr bool kHasThreads = false;
-#endif
-
 /// Runs the independent tasks of an operation: on the threads of a pool, or one after the other on the calling thread.
 class Executor {
  public:
@@ -25,24 +18,20 @@ class Executor {
   /// task takes scratch memory only from the context that it receives. If tasks throw, the Error of one is rethrown.
   template <class Task>
   void run(Index count, Context& context, const Task& task) const {
-    if constexpr (kHasThreads) {
-      if (pool_ && count > 1) {
-        const auto call = [](const void* called, Index i, Context& own) {
-          (*static_cast<const Task*>(called))(i, own);
-        };
-        return runOnThreads(count, context, call, &task);
-      }
+    if (count > 1 && hasPool()) {
+      const auto call = [](const void* called, Index i, Context& own) { (*static_cast<const Task*>(called))(i, own); };
+      return runOnThreads(count, context, call, &task);
     }
     for (Index i = 0; i < count; ++i) task(i, context);
   }
 
   /// For how many threads work should be cut into tasks. Results must not depend on it.
-  Index threads() const {
-    if constexpr (kHasThreads) return pool_ ? poolThreads() : 1;
-    return 1;
-  }
+  Index threads() const { return hasPool() ? poolThreads() : 1; }
 
  private:
+  // Modules with threads link core/thread_pool.cpp; the others link core/one_thread.cpp, where hasPool() is false, and
+  // link-time optimization drops what depends on it.
+  bool hasPool() const;
   void runOnThreads(Index count, Context& context, void (*call)(const void* task, Index i, Context& context),
                     const void* task) const;
   Index poolThreads() const;

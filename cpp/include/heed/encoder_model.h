@@ -101,6 +101,8 @@ class EncoderModel : public Module {
   explicit EncoderModel(const EncoderModelConfig& given);
   ~EncoderModel() override;
 
+  /// Memory for hidden (T, E). Throws kOutOfMemory.
+  std::vector<float> hiddenStates(const Sequences& sequences) const;
   /// Writes the embeddings to hidden (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with
   /// more tokens than the model has positions.
   void embed(const TokenBatch& batch, MatrixView hidden, Context& context) const;

@@ -11,7 +11,8 @@ namespace heed {
 void layerNorm(ConstMatrixView x, const float* weight, const float* bias, float eps, MatrixView output);
 
 /// Divides each row by its root mean square: (gamma + weight_offset) x / sqrt(mean(x^2) + eps) (Zhang, Sennrich 2019,
-/// arXiv:1910.07467). `weight` (gamma) is (E). x and output (T, E) may be the same; otherwise as layerNorm().
+/// arXiv:1910.07467). `weight` (gamma) is (E) or null, without the factor. x and output (T, E) may be the same;
+/// otherwise as layerNorm().
 void rmsNorm(ConstMatrixView x, const float* weight, float weight_offset, float eps, MatrixView output);
 
 struct LayerNormOptions {

@@ -63,7 +63,8 @@ inline Index evenPart(Index rows, Index parts, Index i) { return rows / parts * 
 /// is no padding; a batch [N, L, E] is the special case in which all sequences have L rows.
 class Sequences {
  public:
-  /// N sequences of `length` rows each.
+  /// N sequences of `length` rows each. Throws kInvalidArgument for negative numbers, kOutOfMemory if that many rows
+  /// cannot be addressed.
   static Sequences uniform(Index count, Index length);
   /// One sequence per entry of `lengths`. Throws kInvalidArgument for negative lengths, kOutOfMemory if the number of
   /// rows overflows Index.

@@ -1,6 +1,7 @@
 #include "core/int4.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.h"
 
@@ -41,6 +42,7 @@ Int4Table::Int4Table(Index rows, Index width) : rows_(rows), width_(width) {
   if (width % 2 != 0)
     refuse(ErrorCode::kInvalidArgument, "embeddingDim", "an even width in 4 bits", std::to_string(width));
   const double bytes = static_cast<double>(rows) * static_cast<double>(int4RowBytes(width) + 4);
+  if (bytes > static_cast<double>(std::numeric_limits<Index>::max())) refuseMemory("weight", {rows, width}, bytes);
   allocating("weight", Shape{rows, width}, bytes, [&] {
     values_.resize(static_cast<size_t>(rows * int4RowBytes(width)));
     scales_.resize(static_cast<size_t>(rows));

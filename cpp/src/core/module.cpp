@@ -64,6 +64,7 @@ void Parameter::writeInt8(Index first, Index count, const signed char* in, const
   forEachPart(parts, first, count, [&](const Part& part, Index low, Index rows, Index before) {
     part.storage->writeInt8(low, rows, in + before * row, scales + before);
   });
+  if (on_write) on_write();
 }
 
 void Parameter::writeInt4(Index first, Index count, const uint8_t* in, const float* scales) const {

@@ -1,8 +1,8 @@
-#if defined(HEED_THREADS)
 #include "core/thread_pool.h"
 
 #include <algorithm>
 #include <new>
+#include <stdexcept>
 
 namespace heed {
 namespace {
@@ -11,10 +11,6 @@ namespace {
 constexpr int kSpins = 30'000;
 /// Batches for each thread: the more, the better they even out, and the more often threads meet at the counter.
 constexpr Index kBatches = 8;
-/// A thread whose task takes longer than this many seconds is taken for dead.
-constexpr int kPatience = 60;
-/// About as many loads as a caller makes in that time that may not sleep.
-constexpr int64_t kPatientSpins = 60'000'000'000;
 
 constexpr size_t kKeptBytes = 16 << 20;
 
@@ -36,6 +32,8 @@ void wakeOne(std::atomic<uint32_t>& word) {
 }
 
 }  // namespace
+
+bool Executor::hasPool() const { return pool_ != nullptr; }
 
 void Executor::runOnThreads(Index count, Context& context, ThreadPool::Call call, const void* task) const {
   pool_->run(count, context, call, task);
@@ -90,6 +88,8 @@ void ThreadPool::runBatch(uint32_t left, Context& context) {
       keepError(error.code(), error.what());
     } catch (const std::bad_alloc&) {
       keepError(ErrorCode::kOutOfMemory, "memory: expected enough for the requested sizes, got a failed allocation");
+    } catch (const std::length_error&) {  // thrown by std::vector for sizes beyond the address space
+      keepError(ErrorCode::kOutOfMemory, "memory: expected sizes that fit into memory, got a size beyond it");
     }
   }
   finishBatch(batches);
@@ -107,21 +107,13 @@ void ThreadPool::keepError(ErrorCode code, const char* message) {
 
 void ThreadPool::waitForThreads() {
   const uint32_t batches = region_.batches;
-  for (int64_t spins = 0; spins < (may_wait_ ? kSpins : kPatientSpins); ++spins)
+  for (int spins = 0; spins < kSpins; ++spins)
+    if (done_ == batches) return;
+  while (!may_wait_)
     if (done_ == batches) return;
   caller_sleeps_ = 1;
-  uint32_t before = 0;
-  for (int waits = 0; may_wait_ && waits < kPatience; ++waits) {
-    const uint32_t done = done_;
-    if (done == batches) break;
-    if (done != before) waits = 0;
-    before = done;
-    sleepWhile(done_, done);
-  }
+  for (uint32_t done; (done = done_) != batches;) sleepWhile(done_, done);
   caller_sleeps_ = 0;
-  if (done_ == batches) return;
-  // running_ remains true, so that no region begins before add(): the thread may still be writing.
-  throw Error(ErrorCode::kWorkerFailed, "threads: expected a thread to end its task, got none for a minute");
 }
 
 void ThreadPool::wake(uint32_t count) {
@@ -172,4 +164,3 @@ void ThreadPool::stop(Thread* thread) {
 }
 
 }  // namespace heed
-#endif

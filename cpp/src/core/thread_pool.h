@@ -13,7 +13,9 @@ namespace heed {
 
 /// Threads that share the tasks of one caller. A region is one call of run(). Its tasks are taken one batch at a time,
 /// by the caller and by the threads that are awake, so the caller waits for batches that were begun and never for a
-/// thread: one that does not run, because the machine is busy or it has ended, takes nothing and delays nothing.
+/// thread: one that does not run, because the machine is busy or it has ended, takes nothing and delays nothing. A
+/// batch may take any time: one head of a long text takes minutes on a slow device. A thread that fails in a batch
+/// calls fail(). Nothing else ends a thread in a batch: the host that could terminate it is the caller, which waits.
 ///
 /// Between the regions of a call threads spin for some tens of microseconds, then they sleep. The host creates the
 /// threads; each of them calls work(). It replaces those that end, or all of them after a region that did not end.

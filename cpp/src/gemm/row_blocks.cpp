@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "gemm/gemm.h"
+
 namespace heed {
 
 #if defined(HEED_RELAXED_SIMD)
@@ -9,6 +11,8 @@ Index block_rows = kBlockRows;
 #else
 Index block_rows = 5;
 #endif
+
+void useTallRowBlocks() { block_rows = kBlockRows; }
 
 namespace {
 

@@ -4,13 +4,16 @@
 // the host's instructions, so that the same kernels run under the sanitizers. The two wasm builds differ only here, in
 // tile.h and in weights/int8_steps.h.
 //
-// HEED_RELAXED_SIMD is defined if the compiler targets relaxed SIMD; a native build may define it to run that
-// build's data layout.
+// The build compiles sources that include this header once per instruction set and all others once, so an inline
+// function of it must not be compiled elsewhere: the linker would keep one of two versions.
+#if !defined(HEED_KERNEL)
+#error "gemm/simd.h is included by a source that the build compiles only once (see kernel sources in CMakeLists.txt)"
+#endif
+//
+// The build for relaxed SIMD defines HEED_RELAXED_SIMD; a native build may define it, too, to run that build's data
+// layout.
 #if defined(__wasm_simd128__)
 #include <wasm_simd128.h>
-#if defined(__wasm_relaxed_simd__)
-#define HEED_RELAXED_SIMD 1
-#endif
 #else
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/wasm/simd128.h>
@@ -41,7 +44,7 @@ inline v128_t loadSplat(const void* from) {
 
 /// a b + c: one rounding in the relaxed build if the CPU has FMA, two otherwise.
 inline v128_t multiplyAdd(v128_t a, v128_t b, v128_t c) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_f32x4_relaxed_madd(a, b, c);
 #else
   return wasm_f32x4_add(wasm_f32x4_mul(a, b), c);
@@ -50,7 +53,7 @@ inline v128_t multiplyAdd(v128_t a, v128_t b, v128_t c) {
 
 /// c - a b, rounded as multiplyAdd.
 inline v128_t multiplySubtract(v128_t a, v128_t b, v128_t c) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_f32x4_relaxed_nmadd(a, b, c);
 #else
   return wasm_f32x4_sub(c, wasm_f32x4_mul(a, b));
@@ -63,7 +66,7 @@ inline v128_t maximum(v128_t a, v128_t b) { return wasm_f32x4_pmax(a, b); }
 
 /// mask ? a : b, bit by bit; every lane of `mask` is all ones or all zeros.
 inline v128_t select(v128_t mask, v128_t a, v128_t b) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_i32x4_relaxed_laneselect(a, b, mask);
 #else
   return wasm_v128_bitselect(a, b, mask);
@@ -80,7 +83,7 @@ inline v128_t opaqueSplat(int32_t x) {
 #if defined(HEED_RELAXED_SIMD)
 /// Eight 16-bit sums of two products each: signed bytes of a times bytes of b in 0..127.
 inline v128_t dot2(v128_t a, v128_t b) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_i16x8_relaxed_dot_i8x16_i7x16(a, b);
 #else
   const v128_t low = wasm_i16x8_extmul_low_i8x16(a, b), high = wasm_i16x8_extmul_high_i8x16(a, b);
@@ -91,7 +94,7 @@ inline v128_t dot2(v128_t a, v128_t b) {
 
 /// sums + the sums of four such products.
 inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   return wasm_i32x4_relaxed_dot_i8x16_i7x16_add(a, b, sums);
 #else
   return wasm_i32x4_add(sums, wasm_i32x4_extadd_pairwise_i16x8(dot2(a, b)));

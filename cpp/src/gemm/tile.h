@@ -31,7 +31,7 @@ inline constexpr int kBlockRows = 6;
 
 /// Rows that row blocks have at most: kBlockRows, or 5. Without fused multiply-add each product needs a register of its
 /// own, and 5 rows are faster in V8 (49 instead of 29 GFLOP/s): the default of the SIMD128 build. JavaScriptCore uses
-/// all registers, and 6 are faster there. Not to be changed while something is computed.
+/// all registers, and 6 are faster there (useTallRowBlocks() in gemm.h).
 extern Index block_rows;
 
 /// The k-step of a format. loadHalf() loads 4 of a panel's 8 columns; add() adds the products of a broadcast word with

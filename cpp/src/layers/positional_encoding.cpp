@@ -23,7 +23,10 @@ PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options)
 }
 
 Index PositionalEncoding::outputWidth(Index width) const {
-  if (options_.mode == PositionalEncodingOptions::Mode::kConcat) return width + options_.embed_dim;
+  if (options_.mode == PositionalEncodingOptions::Mode::kConcat) {
+    (void)requireRoom("x", {width});  // so that the sum does not overflow
+    return width + options_.embed_dim;
+  }
   if (width != options_.embed_dim) {
     refuse(ErrorCode::kShapeMismatch, "x", "width " + std::to_string(options_.embed_dim) + " (embedDim)",
            "width " + std::to_string(width));

@@ -38,6 +38,7 @@ EncoderModelConfig completed(EncoderModelConfig c) {
     }
     c.head_dim = c.embed_dim / c.num_heads;
   }
+  require_range("headDim", c.head_dim, 1, kMaxRows / c.num_heads);  // bounds the width of all heads
   require_range("feedForwardDim", c.feed_forward_dim, 1,
                 c.precision == Precision::kInt8 ? kMaxInt8Inputs : 4 * kMaxWidth);
   require_range("positionOffset", c.position_offset, 0, kMaxRows);
@@ -181,6 +182,12 @@ void EncoderModel::updateRelativeBias() {
       view(static_cast<const float*>(positions_->relative_table.data()), config_.relative_buckets, config_.num_heads);
   // Distances from relative_distance on share the last bucket, and PositionBias clamps larger ones.
   positions_->bias = heed::relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
+}
+
+std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const {
+  std::vector<float> hidden;
+  allocate("hidden states", {sequences.totalRows(), config_.embed_dim}, hidden);
+  return hidden;
 }
 
 void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& context) const {

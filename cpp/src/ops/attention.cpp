@@ -145,7 +145,7 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
     requireShape("positions", {key_heads}, {num_heads});
   }
   const auto head_mask = static_cast<Index>(options.head_mask.size());
-  if (head_mask != 0 && head_mask != num_heads && head_mask != queries.count() * num_heads)
+  if (head_mask != 0 && head_mask != num_heads && head_mask != Shape{queries.count(), num_heads}.size())
     requireShape("headMask", {head_mask}, {queries.count(), num_heads});
   requireRate("dropout", options.dropout);
 }
@@ -174,7 +174,8 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   };
 
   // One task for each head of each sequence, and for each part of its queries where heads are fewer than threads.
-  const Index count = input.queries.count(), heads = count * num_heads, threads = context.executor.threads();
+  const Index count = input.queries.count(), heads = Shape{count, num_heads}.size(),
+              threads = context.executor.threads();
   const Index parts = threads == 1 || heads == 0 ? 1 : (threads + heads - 1) / heads;
   const Arena::Scope scope(context.arena);
   float** all_weights = context.arena.take<float*>(result.weights ? count : 0);  // of each sequence, (H, L_n, S_n)

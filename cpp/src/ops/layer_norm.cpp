@@ -1,5 +1,6 @@
 /// Layer norm of each row: y_j = weight_j (x_j - mean) / sqrt(variance + eps) + bias_j.
 /// RMSNorm of each row: y_j = (weight_j + offset) x_j / sqrt(mean of x^2 + eps).
+/// Without weights, both only normalize.
 #include <cmath>
 
 #include "gemm/simd.h"
@@ -63,10 +64,15 @@ void scaleRow(const float* x, Index width, const float* weight, float offset, fl
   const v128_t scales = simd::splat(scale), offsets = simd::splat(offset);
   Index i = 0;
   for (; i + 4 <= width; i += 4) {
-    const v128_t gamma = wasm_f32x4_add(simd::load(weight + i), offsets);
-    simd::store(output + i, wasm_f32x4_mul(wasm_f32x4_mul(simd::load(x + i), scales), gamma));
+    v128_t y = wasm_f32x4_mul(simd::load(x + i), scales);
+    if (weight) y = wasm_f32x4_mul(y, wasm_f32x4_add(simd::load(weight + i), offsets));
+    simd::store(output + i, y);
   }
-  for (; i < width; ++i) output[i] = x[i] * scale * (weight[i] + offset);
+  for (; i < width; ++i) {
+    float y = x[i] * scale;
+    if (weight) y *= weight[i] + offset;
+    output[i] = y;
+  }
 }
 
 }  // namespace

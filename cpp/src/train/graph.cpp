@@ -20,6 +20,12 @@ Matrix::Matrix(ConstMatrixView values) : Matrix(values.rows(), values.cols()) { 
 
 namespace {
 
+/// Numbers nodes, and changes of what requires a gradient between them.
+uint64_t nextOrder() {
+  static uint64_t next = 0;
+  return next++;
+}
+
 /// All slices: without run-time type information, the only way to know that a part is one.
 std::vector<const RowSlice*>& slices() {
   static std::vector<const RowSlice*> all;
@@ -44,7 +50,9 @@ void RowSlice::write(Index first, Index count, const float* rows) {
 }
 
 void RowSlice::writeInt8(Index first, Index count, const signed char* rows, const float* scales) {
-  whole_.storage->writeInt8(first_ + first, count, rows, scales);
+  if (!whole_.plain) return whole_.storage->writeInt8(first_ + first, count, rows, scales);
+  float* to = whole_.plain + (first_ + first) * row_size_;
+  for (Index i = 0; i < count * row_size_; ++i) to[i] = scales[i / row_size_] * static_cast<float>(rows[i]);
 }
 
 void RowSlice::read(Index first, Index count, float* rows) const {
@@ -58,7 +66,9 @@ void RowSlice::read(Index first, Index count, float* rows) const {
 RowSlice::Place RowSlice::placeOf(const Parameter::Part& part) {
   if (part.plain) return {part.plain, 0};
   for (const RowSlice* slice : slices()) {
-    if (slice == part.storage) return {placeOf(slice->whole_).key, slice->first_};
+    if (slice != part.storage) continue;
+    const Place whole = placeOf(slice->whole_);
+    return {whole.key, whole.first + slice->first_};
   }
   return {part.storage, 0};
 }
@@ -80,8 +90,20 @@ ParameterGradients::ParameterGradients(Module& module)
 }
 
 void ParameterGradients::setRequiresGradient(size_t parameter, bool required) {
-  if (parameters_[parameter].kind == ParameterKind::kBuffer) return;
-  entries_[parameter].required = required;
+  Entry& entry = entries_[parameter];
+  if (parameters_[parameter].kind == ParameterKind::kBuffer || entry.required == required) return;
+  entry.changes.push_back(nextOrder());
+  entry.required = required;
+}
+
+bool ParameterGradients::requiredGradientAt(size_t parameter, uint64_t order) const {
+  const Entry& entry = entries_[parameter];
+  const auto later = std::ranges::count_if(entry.changes, [order](uint64_t change) { return change > order; });
+  return entry.required == (later % 2 == 0);
+}
+
+void ParameterGradients::forgetRequirements() {
+  for (Entry& entry : entries_) entry.changes.clear();
 }
 
 std::span<const ParameterGradients::Location> ParameterGradients::find(const void* key) const {
@@ -213,6 +235,11 @@ Node::~Node() {
 
 void Graph::forget(const ParameterGradients& gradients) { std::erase(gradients_, &gradients); }
 
+void Graph::invalidate() {
+  ++generation_;
+  for (ParameterGradients* gradients : gradients_) gradients->forgetRequirements();
+}
+
 bool Graph::requiresGradient(const void* key) const {
   bool required = false;
   forEachPart(key, [&](const ParameterGradients&, const ParameterGradients::Location&) { required = true; });
@@ -223,7 +250,7 @@ Variable Graph::leaf(Matrix&& value, bool needs_gradient) {
   auto shared = std::make_shared<const Matrix>(std::move(value));
   if (!needs_gradient) return {std::move(shared), nullptr};
   auto node = std::make_shared<Node>();
-  node->order = next_order_++;
+  node->order = nextOrder();
   node->generation = generation_;
   node->rows = shared->rows();
   node->columns = shared->cols();
@@ -276,6 +303,23 @@ Backward::Backward(Graph& graph, const Variable& output, Matrix&& seed) : graph_
   waiting_.push(output.node());
 }
 
+namespace {
+
+/// Sets a value in a scope.
+class Assigned {
+ public:
+  Assigned(uint64_t& to, uint64_t value) : to_(to), before_(std::exchange(to, value)) {}
+  ~Assigned() { to_ = before_; }
+  Assigned(const Assigned&) = delete;
+  Assigned& operator=(const Assigned&) = delete;
+
+ private:
+  uint64_t& to_;
+  const uint64_t before_;
+};
+
+}  // namespace
+
 Backward::~Backward() {
   for (; !waiting_.empty(); waiting_.pop()) {
     if (!waiting_.top()->leaf) waiting_.top()->gradient = Matrix();
@@ -295,6 +339,8 @@ std::shared_ptr<Node> Backward::proceed(Matrix& gradient) {
     gradient = std::move(node->gradient);
     node->gradient = Matrix();
     if (node->external) return node;
+    // In a pass within a backward function, which recomputes, the order of the outer node counts.
+    const Assigned scope(graph_.differentiated_, std::min(graph_.differentiated_, node->order));
     node->backward(gradient, *this);
     // Here the node, and what it keeps, is freed, unless something else refers to it.
   }

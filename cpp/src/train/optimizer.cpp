@@ -296,30 +296,61 @@ std::vector<Optimizer::State> Optimizer::state(Index parameter) const {
   return all;
 }
 
-void Optimizer::restore(Index parameter, int64_t steps, std::span<const State> state) {
-  Slot& slot = slots_[static_cast<size_t>(parameter)];
+void Optimizer::requireFits(const Slot& slot, const Saved& saved) const {
+  const Parameter& parameter = slot.value();
   const std::vector<const char*> names = momentNames(groups_[static_cast<size_t>(slot.group)]);
-  if (steps < 0) refuse(ErrorCode::kInvalidArgument, slot.value().name, "at least 0", std::to_string(steps) + " steps");
-  if (!state.empty() && state.size() != names.size()) {
-    refuse(ErrorCode::kInvalidArgument, slot.value().name, std::to_string(names.size()) + " moments",
-           std::to_string(state.size()));
+  const auto& [steps, moments, copy] = saved;
+  if (steps < 0) refuse(ErrorCode::kInvalidArgument, parameter.name, "at least 0", std::to_string(steps) + " steps");
+  if (!moments.empty() && moments.size() != names.size()) {
+    refuse(ErrorCode::kInvalidArgument, parameter.name, std::to_string(names.size()) + " moments",
+           std::to_string(moments.size()));
   }
-  Slot restored;
-  restored.group = slot.group;
-  restored.gradients = slot.gradients;
-  restored.parameter = slot.parameter;
-  restored.steps = steps;
-  for (size_t i = 0; i < state.size(); ++i) {
-    if (state[i].name != names[i])
-      refuse(ErrorCode::kInvalidArgument, slot.value().name, "the moment '" + std::string(names[i]) + "'",
-             "'" + state[i].name + "'");
-    requireShape(slot.value().name + " " + names[i], Shape{static_cast<Index>(state[i].values.size())},
-                 Shape{slot.value().shape.size()});
-    (i == 0 ? restored.first : restored.second) = state[i].values;
+  for (size_t i = 0; i < moments.size(); ++i) {
+    if (moments[i].name != names[i])
+      refuse(ErrorCode::kInvalidArgument, parameter.name, "the moment '" + std::string(names[i]) + "'",
+             "'" + moments[i].name + "'");
+    requireShape(parameter.name + " " + names[i], Shape{moments[i].size}, Shape{parameter.shape.size()});
+  }
+}
+
+/// The slot with the saved state, in new memory.
+Optimizer::Slot Optimizer::restored(const Slot& slot, const Saved& saved) {
+  Slot made;
+  made.group = slot.group;
+  made.gradients = slot.gradients;
+  made.parameter = slot.parameter;
+  made.steps = saved.steps;
+  for (size_t i = 0; i < saved.moments.size(); ++i) {
+    std::vector<float>& values = i == 0 ? made.first : made.second;
+    allocate(slot.value().name.c_str(), slot.value().shape, values);
+    saved.copy(i, values.data());
   }
   // Of a table, only the rows that ever had a gradient are kept.
-  if (!state.empty() && slot.value().shape.rank() > 1) makeSparse(restored);
-  slot = std::move(restored);
+  if (!saved.moments.empty() && slot.value().shape.rank() > 1) makeSparse(made);
+  return made;
+}
+
+void Optimizer::restore(std::span<const Saved> states) {
+  requireShape("states", {static_cast<Index>(states.size())}, {static_cast<Index>(slots_.size())});
+  for (size_t i = 0; i < states.size(); ++i) requireFits(slots_[i], states[i]);
+  const auto is_in_place = [&](size_t i) {
+    const Slot& slot = slots_[i];
+    return !slot.by_rows && !slot.first.empty() && !states[i].moments.empty();
+  };
+  // All memory before the first change.
+  std::vector<Slot> made(states.size());
+  for (size_t i = 0; i < states.size(); ++i)
+    if (!is_in_place(i)) made[i] = restored(slots_[i], states[i]);
+  for (size_t i = 0; i < states.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!is_in_place(i)) {
+      slot = std::move(made[i]);
+      continue;
+    }
+    slot.steps = states[i].steps;
+    for (size_t k = 0; k < states[i].moments.size(); ++k)
+      states[i].copy(k, k == 0 ? slot.first.data() : slot.second.data());
+  }
 }
 
 double clipGradNorm(std::span<ParameterGradients* const> gradients, double max_norm) {

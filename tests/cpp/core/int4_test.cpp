@@ -6,6 +6,7 @@
 
 #include "heed/error.h"
 #include "heed/linear.h"
+#include "support.h"
 
 namespace heed {
 namespace {
@@ -117,6 +118,11 @@ TEST(Int4, IsWrittenToPlainParametersAndParts) {
   expected.insert(expected.end(), third.begin(), third.end());
   expected.resize(rest.size());
   EXPECT_EQ(rest, expected);
+}
+
+TEST(Int4Table, RefusesBytesBeyond32Bits) {
+  if constexpr (sizeof(Index) == 4)
+    test::expectError(ErrorCode::kOutOfMemory, "weight:", [] { Int4Table table(1 << 24, 256); });
 }
 
 TEST(Int4Table, ReadsWhatWasWrittenInAnyOrder) {

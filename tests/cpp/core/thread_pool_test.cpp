@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -83,6 +84,29 @@ TEST(ThreadPool, RethrowsTheErrorOfATask) {
   std::atomic<int> runs = 0;
   context.executor.run(9, threaded.context, [&](Index, Context&) { ++runs; });
   EXPECT_EQ(runs, 9);
+}
+
+// Whoever runs the task that fails: the caller, or a thread.
+TEST(ThreadPool, EndsTheRegionIfATaskAsksForTooMuchMemory) {
+  static int regions;
+  regions = 0;
+  ThreadPool pool(1, 2, true, [] { ++regions; });
+  Context context;
+  context.executor = Executor(&pool);
+  pool.add(0);
+  std::thread thread([&] { pool.work(0); });
+  for (int round = 1; round <= 20; ++round) {
+    std::atomic<int> arrived = 0;
+    const auto allocates = [&](Index, Context&) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+      std::vector<float>().reserve(std::numeric_limits<size_t>::max());
+    };
+    test::expectError(ErrorCode::kOutOfMemory, "memory", [&] { context.executor.run(2, context, allocates); });
+    EXPECT_EQ(regions, round);
+  }
+  pool.stop();
+  thread.join();
 }
 
 TEST(ThreadPool, RunsTasksOfTasksOnTheSameThread) {

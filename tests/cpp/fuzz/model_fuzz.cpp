@@ -170,9 +170,30 @@ void poolAll(Choices& choose, const RowMajorMatrix& hidden, const Sequences& seq
   }
 }
 
+/// Widths, heads and rows whose products exceed 32 bits. Memory that would fit is asked for only if it is little.
+void fuzzSizes(Choices& choose) {
+  const auto power = [&](int most) { return Index{1} << choose.byte() % (most + 1); };
+  EncoderModelConfig c{};
+  c.vocab_size = 1 + choose.length(8);
+  c.embed_dim = power(16);
+  c.num_heads = power(16);
+  c.head_dim = power(16);
+  c.feed_forward_dim = c.max_positions = 1;
+  const EncoderModel model(c);
+  const auto product = [](Index a, Index b) { return static_cast<double>(a) * static_cast<double>(b); };
+  if (static_cast<double>(model.queryWidth()) != product(c.num_heads, c.head_dim))
+    broken("the width of all heads is their product");
+  const Index rows = power(30) - choose.byte() % 2;
+  const double size = product(rows, c.embed_dim);
+  if (size > (1 << 20) && size < (1 << 30)) return;
+  const std::vector<float> hidden = model.hiddenStates(Sequences::uniform(1, rows));
+  if (static_cast<double>(hidden.size()) != size) broken("hidden states for all rows");
+}
+
 }  // namespace
 
 void fuzzModel(Choices& choose, Context& context) {
+  if (choose.byte() < 8) return fuzzSizes(choose);
   const EncoderModelConfig config = configOf(choose);
   EncoderModel model(config);
   // A norm that divides by a tiny number can turn finite numbers into infinities.

@@ -294,6 +294,26 @@ TEST(Int8Matmul, HandlesConstantRowsAndShowsWhatIsNotFinite) {
   }
 }
 
+TEST(Int8Matmul, TakesFiniteRowsWhoseSumIsNot) {
+  Context context;
+  for (const Index depth : {5, 32, 37}) {
+    RowMajorMatrix a = RowMajorMatrix::Constant(3, depth, 2e38f), out(3, 1);
+    a(1, depth - 1) = 1.5e38f;
+    a.row(2).setConstant(-3e38f);
+    a(2, 1) = 3e38f;  // a range beyond that of fp32, which no scale represents
+    std::vector<signed char> w(static_cast<size_t>(depth));
+    w[0] = 1;
+    w[static_cast<size_t>(depth) - 1] = -1;
+    const float half = 0.5f;
+    Int8Weight weight(1, depth);
+    weight.writeInt8(0, 1, w.data(), &half);
+    matmul(view(static_cast<const float*>(a.data()), 3, depth), weight, {}, view(out.data(), 3, 1), context);
+    EXPECT_EQ(out(0, 0), 0);
+    EXPECT_NEAR(out(1, 0), 0.25e38f, 1e32f);
+    EXPECT_TRUE(std::isnan(out(2, 0)));
+  }
+}
+
 TEST(Matmul, TakesEmptyOperands) {
   Context context;
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {

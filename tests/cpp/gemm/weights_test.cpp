@@ -137,6 +137,12 @@ TEST(Int8Weight, GivesRowsThatAreNotFiniteTheScaleNaN) {
   }
 }
 
+TEST(PackedWeight, CountsThePanelsOfAnyNumberOfRows) {
+  constexpr Index kMost = std::numeric_limits<Index>::max();
+  EXPECT_EQ(Float32Weight(kMost, 0).panels(), kMost / 8 + 1);
+  EXPECT_EQ(Float32Weight(16, 3).panels(), 2);
+}
+
 TEST(PackedWeight, IsZeroUntilItIsWritten) {
   for (const Precision precision : {Precision::kFloat32, Precision::kInt8}) {
     const auto weight = PackedWeight::create(9, 5, precision);

@@ -86,6 +86,17 @@ TEST(RmsNorm, MatchesTheFormulaAtEveryWidth) {
   }
 }
 
+TEST(RmsNorm, OnlyNormalizesWithoutWeights) {
+  for (const Index width : {1, 4, 7, 16}) {
+    const RowMajorMatrix x = 10 * randomMatrix(3, width, 1);
+    LayerNorm norm({.normalized_shape = width, .elementwise_affine = false, .rms = true, .weight_offset = 1});
+    EXPECT_EQ(norm.parameterCount(), 0);
+    RowMajorMatrix y(3, width);
+    norm.forward(window(x), window(y));
+    expectNear(y, reference::rmsNorm(x.cast<double>(), reference::RowVector::Ones(width), 1e-5).cast<float>());
+  }
+}
+
 TEST(BatchNorm, MatchesHandComputedValues) {
   BatchNorm norm({.num_features = 2, .eps = 0});
   write(norm, "running_mean", matrix({{1, 2}}));

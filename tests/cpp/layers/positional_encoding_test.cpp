@@ -105,6 +105,11 @@ TEST(PositionalEncoding, RejectsInvalidArguments) {
               [&] { layer.forward(window(x), Sequences::uniform(1, 4), window(y)); });
   expectError(kShapeMismatch, "x: expected [3, 4], got shape [4, 4]",
               [&] { layer.forward(window(x), Sequences::uniform(1, 3), window(y)); });
+  expectError(kOutOfMemory, "x: expected a size that fits into 4 GB", [] {
+    const PositionalEncoding append(
+        {.embed_dim = 4, .max_length = 3, .mode = PositionalEncodingOptions::Mode::kConcat});
+    (void)append.outputWidth(std::numeric_limits<Index>::max());
+  });
   expectError(kShapeMismatch, "x: expected width 4 (embedDim), got width 3",
               [&] { layer.forward(window(narrow), Sequences::uniform(1, 3), window(y)); });
 }

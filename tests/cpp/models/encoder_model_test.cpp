@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "heed/pooling.h"
+#include "support.h"
 
 namespace heed {
 namespace {
@@ -120,6 +122,48 @@ TEST(EncoderModel, ResultDoesNotDependOnOtherTexts) {
   }
 }
 
+/// The hidden states of texts that are padded to one length, with a mask of the padding.
+RowMajorMatrix runPadded(EncoderModel& model, const std::vector<std::vector<int32_t>>& texts, Index length,
+                         Mask::Kind kind) {
+  std::vector<std::vector<int32_t>> padded = texts;
+  for (auto& text : padded) text.resize(static_cast<size_t>(length), 9);
+  const TokenBatch batch = batchOf(padded);
+  const auto size = static_cast<size_t>(batch.sequences.totalRows());
+  std::vector<uint8_t> allowed(size);
+  std::vector<float> added(size, -std::numeric_limits<float>::infinity());
+  for (size_t n = 0; n < texts.size(); ++n) {
+    const auto first = static_cast<Index>(n) * length, count = static_cast<Index>(texts[n].size());
+    std::fill_n(allowed.begin() + first, count, uint8_t{1});
+    std::fill_n(added.begin() + first, count, 0.0f);
+  }
+  const void* data = kind == Mask::Kind::kBoolean ? static_cast<const void*>(allowed.data()) : added.data();
+  const Mask mask{kind, data, {length, 0, 0, 1}};
+  Context context;
+  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
+  const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
+  model.embed(batch, rows, context);
+  for (Index i = 0; i < model.numLayers(); ++i)
+    model.runLayer(i, batch.sequences, {}, rows, nullptr, context, {&mask, 1});
+  model.applyFinalNorm(rows);
+  return hidden;
+}
+
+TEST(EncoderModel, MasksOfKeysHidePadding) {
+  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11}};
+  for (const EncoderModelConfig& config : architectures()) {
+    EncoderModel model(config);
+    fillRandomly(model, 7);
+    for (const Mask::Kind kind : {Mask::Kind::kBoolean, Mask::Kind::kAdditive}) {
+      const Index length = 11;
+      const RowMajorMatrix padded = runPadded(model, texts, length, kind);
+      for (size_t n = 0; n < texts.size(); ++n) {
+        const RowMajorMatrix alone = run(model, batchOf({texts[n]}));
+        test::expectSame(padded.middleRows(static_cast<Index>(n) * length, alone.rows()), alone);
+      }
+    }
+  }
+}
+
 // What a model keeps between calls, as the projections of relative positions, must not show.
 TEST(EncoderModel, ResultDoesNotDependOnEarlierCalls) {
   const TokenBatch texts[] = {batchOf({{1, 2, 3, 4}}), batchOf({{5, 6, 7, 8, 9, 10, 11, 12, 13}, {4, 3}}),
@@ -227,6 +271,8 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kRotary; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.key_value_heads = 2; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.head_dim = 1 << 20; }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codeWith([](auto& c) { c.embed_dim = c.num_heads = c.head_dim = 1 << 16, c.num_layers = 0; }),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.attention_scale = std::nanf(""); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.positions = Positions::kDisentangled; }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) {
@@ -244,6 +290,24 @@ TEST(EncoderModel, RejectsInvalidConfigs) {
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codeWith([](auto& c) { c.num_layers = 1024, c.feed_forward_dim = 1 << 18, c.embed_dim = 3 << 12; }),
             ErrorCode::kOutOfMemory);
+}
+
+// A product of rows and width beyond 32 bits is refused, instead of memory for its lower half.
+TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
+  EncoderModelConfig config{};
+  config.vocab_size = config.num_heads = config.feed_forward_dim = 1;
+  config.embed_dim = 1 << 16;
+  config.num_layers = 0;
+  config.max_positions = 8;
+  config.positions = Positions::kRotary;
+  config.rotary_dim = config.head_dim = 2;
+  EncoderModel model(config);
+  EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
+  test::expectError(ErrorCode::kOutOfMemory,
+                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]",
+                    [&] { (void)model.hiddenStates(Sequences::ofLengths({65'536, 1})); });
+  test::expectError(ErrorCode::kOutOfMemory,
+                    "hidden states:", [&] { (void)model.hiddenStates(Sequences::ofLengths({1 << 24})); });
 }
 
 TEST(EncoderModel, RejectsTokensOutsideItsTables) {

@@ -189,6 +189,20 @@ TEST(Attention, PropagatesNaN) {
   EXPECT_FALSE(std::isnan(a.output(1, 0)));
 }
 
+TEST(Attention, RefusesMoreHeadsThanIndicesCount) {
+  if constexpr (sizeof(Index) == 4) {
+    std::vector<Index> lengths(1 << 16);
+    lengths[5] = 1;
+    const Sequences sequences = Sequences::ofLengths(lengths);
+    const RowMajorMatrix x = randomMatrix(1, 1 << 16, 1);
+    RowMajorMatrix y(1, 1 << 16);
+    Context context;
+    expectError(ErrorCode::kOutOfMemory, "shape:", [&] {
+      attention({window(x), window(x), window(x), sequences, sequences}, 1 << 16, {}, {window(y), nullptr}, context);
+    });
+  }
+}
+
 TEST(Attention, ResultDoesNotDependOnOtherSequences) {
   // Bit-identical, for lengths that are not multiples of a tile and rows at unaligned addresses.
   const Index heads = 3;

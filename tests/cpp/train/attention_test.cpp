@@ -214,6 +214,19 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
   }
 }
 
+TEST(TrainAttention, GradientsEqualCentralDifferencesWithManyRowsOfDistances) {
+  // Several column panels of rows, and distances on both sides that share the last row.
+  const Index far = 12, most = 9;
+  std::vector<Index> rows;
+  for (Index distance = -far; distance <= far; ++distance) rows.push_back(1 + most + std::clamp(distance, -most, most));
+  Call call{Sequences::uniform(1, 13), Sequences::uniform(1, 11), 1, nullptr};
+  call.rows = std::make_shared<const std::vector<Index>>(rows);
+  Inputs<RowMajorMatrix> in = randomInputs(call, 3, 2);
+  in.position_key = randomMatrix(2 * most + 3, 3, 10);
+  in.position_query = randomMatrix(2 * most + 3, 3, 11);
+  expectGradients(call, in);
+}
+
 TEST(TrainAttention, GradientsOfLongSequencesEqualTheFormulas) {
   // More row blocks of queries than are computed at a time, and more keys than one part of the transposed products.
   for (const bool causal : {false, true}) {

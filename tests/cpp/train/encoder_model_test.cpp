@@ -143,6 +143,28 @@ TEST(TrainableEncoder, RecomputesTheSameGradients) {
   }
 }
 
+TEST(TrainableEncoder, RecomputesWithTheRequirementsOfTheForwardPass) {
+  const RowMajorMatrix cotangent = randomMatrix(9, 12, 3);
+  for (const bool recompute : {false, true}) {
+    EncoderModel model(tinyConfig());
+    fillRandomly(model, 7);
+    TrainableEncoder encoder(model, ownNames(model), {});
+    ParameterGradients gradients(encoder);
+    Context context;
+    Graph graph(context);
+    graph.add(gradients);
+    const auto require = [&](size_t rest) {
+      for (size_t i = 0; i < gradients.parameters().size(); ++i) gradients.setRequiresGradient(i, i % 3 != rest);
+    };
+    require(0);
+    const Variable rows = encoder.forward(graph, batch(), {false, recompute});
+    require(1);
+    train::Backward::run(graph, rows, window(cotangent));
+    for (size_t i = 0; i < gradients.parameters().size(); ++i)
+      EXPECT_EQ(gradients.hasGradient(i), i % 3 == 2) << gradients.parameters()[i].name << ", " << recompute;
+  }
+}
+
 TEST(TrainableEncoder, PartsOfAParameterHaveItsGradient) {
   EncoderModelConfig config = tinyConfig();
   config.gated = true;

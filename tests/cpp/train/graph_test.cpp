@@ -1,3 +1,4 @@
+#include "gemm/weights/float32.h"
 #include "gradients.h"
 #include "heed/train/losses.h"
 #include "heed/train/ops.h"
@@ -45,6 +46,66 @@ TEST(TrainGraph, LossesThatShareANodeAddUp) {
     backward(graph, swapped ? a : b);
     expectNear(gradientOf(gradients, "weight"), weight);
     expectNear(gradientOf(gradients, "bias"), bias);
+  }
+}
+
+// As in PyTorch, where a tensor that requires no gradient is no part of the graph, and none is accumulated for a tensor
+// that was frozen since.
+TEST(TrainGraph, GradientsAreThoseRequiredInBothPasses) {
+  const RowMajorMatrix x = randomMatrix(3, 5, 1), ones = RowMajorMatrix::Ones(3, 5);
+  for (unsigned choice = 0; choice < 64; ++choice) {
+    SCOPED_TRACE(choice);
+    const auto chosen = [choice](size_t parameter, unsigned time) {
+      return (choice >> (2 * time + parameter) & 1) == 1;
+    };
+    Linear layer({.in_features = 5, .out_features = 5});
+    LayerNorm norm({.normalized_shape = 5});
+    ParameterGradients of_layer(layer), of_norm(norm);
+    Context context;
+    Graph graph(context);
+    const auto require = [&](unsigned time) {
+      for (ParameterGradients* gradients : {&of_layer, &of_norm}) {
+        for (const size_t parameter : {0, 1}) gradients->setRequiresGradient(parameter, chosen(parameter, time));
+      }
+    };
+    for (ParameterGradients* gradients : {&of_layer, &of_norm}) graph.add(*gradients);
+    require(0);
+    const Variable y = layerNorm(graph, norm, linear(graph, layer, leaf(graph, x)));
+    require(1);  // what it was in between does not count
+    require(2);
+    Backward::run(graph, y, window(ones));
+    for (const size_t parameter : {0, 1}) {
+      const bool expected = chosen(parameter, 0) && chosen(parameter, 2);
+      EXPECT_EQ(of_layer.hasGradient(parameter), expected) << parameter;
+      EXPECT_EQ(of_norm.hasGradient(parameter), expected) << parameter;
+    }
+    // A new forward pass has what is required now.
+    graph.invalidate();
+    Backward::run(graph, linear(graph, layer, leaf(graph, x)), window(ones));
+    for (const size_t parameter : {0, 1}) EXPECT_EQ(of_layer.hasGradient(parameter), chosen(parameter, 2)) << parameter;
+  }
+}
+
+TEST(RowSlice, KnowsItsPlaceInTheWhole) {
+  Float32Weight weight(9, 2);
+  std::vector<float> plain(18);
+  for (const Parameter::Part& whole : {Parameter::Part{9, nullptr, &weight}, Parameter::Part{9, plain.data()}}) {
+    train::RowSlice outer(whole, 2, 2);
+    train::RowSlice inner({6, nullptr, &outer}, 3, 2);
+    const Parameter::Part part{2, nullptr, &inner};
+    const void* key = whole.plain ? static_cast<const void*>(plain.data()) : &weight;
+    EXPECT_EQ(train::RowSlice::placeOf(part).key, key);
+    EXPECT_EQ(train::RowSlice::placeOf(part).first, 5);
+    const signed char rows[] = {4, -2, 3, 1};
+    const float scales[] = {0.5f, 2};
+    inner.writeInt8(0, 2, rows, scales);
+    float read[4], moved[4];
+    inner.read(0, 2, read);
+    outer.read(3, 2, moved);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(read[i], scales[i / 2] * static_cast<float>(rows[i]));
+      EXPECT_EQ(moved[i], read[i]);
+    }
   }
 }
 

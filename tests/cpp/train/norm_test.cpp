@@ -102,6 +102,15 @@ TEST(TrainRmsNorm, GradientsEqualCentralDifferences) {
   }
 }
 
+TEST(TrainRmsNorm, GradientsWithoutWeightsEqualCentralDifferences) {
+  LayerNorm layer({.normalized_shape = 7, .elementwise_affine = false, .rms = true, .weight_offset = 1});
+  expectGradients(
+      {randomMatrix(3, 7, 1)}, [&](Graph& graph, const auto& x) { return layerNorm(graph, layer, x[0]); },
+      [](const auto& x) -> DoubleMatrix {
+        return reference::rmsNorm(x[0], reference::RowVector::Ones(x[0].cols()), 1e-5);
+      });
+}
+
 TEST(TrainLayerNorm, GradientsAreOrthogonalToOnesAndToTheNormalizedRow) {
   // Neither a shift nor a scale of the row changes its norm.
   const Index width = 130;

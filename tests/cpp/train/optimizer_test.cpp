@@ -76,6 +76,19 @@ void setGradient(ParameterGradients& gradients, size_t i, const RowMajorMatrix& 
   gradients.add(i, 0, values.rows(), values.data());
 }
 
+/// The states of an optimizer's first `count` parameters, to be restored.
+std::vector<Optimizer::Saved> savedOf(const Optimizer& optimizer, size_t count) {
+  std::vector<Optimizer::Saved> all(count);
+  for (size_t i = 0; i < count; ++i) {
+    all[i].steps = optimizer.steps(static_cast<Index>(i));
+    const auto state = optimizer.state(static_cast<Index>(i));
+    for (const Optimizer::State& moment : state)
+      all[i].moments.push_back({moment.name, static_cast<Index>(moment.values.size())});
+    all[i].copy = [state](size_t j, float* to) { std::ranges::copy(state[j].values, to); };
+  }
+  return all;
+}
+
 TEST(TrainOptimizer, StepsFollowPyTorchsFormulas) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(&c - cases().data());
@@ -228,7 +241,8 @@ TEST(TrainOptimizer, ARestoredRunEqualsAnUninterruptedOne) {
       }
       EXPECT_TRUE(optimizer.step());
     };
-    const auto check = [&](Module& whole, Module& interrupted, Module& resumed) {
+    // `used`: the optimizer that is restored has moments of its own.
+    const auto check = [&](Module& whole, Module& interrupted, Module& resumed, bool used) {
       for (Module* module : {&whole, &interrupted}) fillRandomly(*module, 3);
       ParameterGradients of_whole(whole), of_interrupted(interrupted), of_resumed(resumed);
       Optimizer first(c.kind), second(c.kind), third(c.kind);
@@ -237,21 +251,24 @@ TEST(TrainOptimizer, ARestoredRunEqualsAnUninterruptedOne) {
       addAll(third, c.options, of_resumed);
       for (uint64_t n = 0; n < 8; ++n) step(whole, of_whole, first, n);
       for (uint64_t n = 0; n < 4; ++n) step(interrupted, of_interrupted, second, n);
+      for (uint64_t n = 5; used && n < 7; ++n) step(resumed, of_resumed, third, n);
       const std::vector<Parameter> from = interrupted.parameters(), to = resumed.parameters();
       for (size_t i = 0; i < from.size(); ++i) {
         RowMajorMatrix values(from[i].shape[0], from[i].rowSize());
         from[i].read(0, values.rows(), values.data());
         to[i].write(0, values.rows(), values.data());
-        third.restore(static_cast<Index>(i), second.steps(static_cast<Index>(i)), second.state(static_cast<Index>(i)));
       }
+      third.restore(savedOf(second, from.size()));
       for (uint64_t n = 4; n < 8; ++n) step(resumed, of_resumed, third, n);
       for (const Parameter& p : from) expectSame(read(resumed, p.name), read(whole, p.name));
     };
     Linear a({.in_features = width, .out_features = 9}), b({.in_features = width, .out_features = 9}),
         d({.in_features = width, .out_features = 9});
-    check(a, b, d);
     Embedding x(rows, width), y(rows, width), z(rows, width);
-    check(x, y, z);
+    for (const bool used : {false, true}) {
+      check(a, b, d, used);
+      check(x, y, z, used);
+    }
   }
 }
 
@@ -277,15 +294,23 @@ TEST(TrainOptimizer, BadArgumentsAreNamed) {
 
   setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
   EXPECT_TRUE(optimizer.step());
-  std::vector<Optimizer::State> state = optimizer.state(0);
-  const auto original = state;
-  invalid("weight:", [&] { optimizer.restore(0, -1, state); });
-  invalid("weight:", [&] { optimizer.restore(0, 1, std::span(state).first(1)); });
-  state[1].values.pop_back();
-  expectError(ErrorCode::kShapeMismatch, "weight exp_avg_sq:", [&] { optimizer.restore(0, 1, state); });
-  state[0].name = "momentum_buffer";
-  invalid("weight:", [&] { optimizer.restore(0, 1, state); });
-  EXPECT_EQ(optimizer.state(0)[1].values, original[1].values);
+  const std::vector<float> original = optimizer.state(0)[1].values;
+  const auto restore = [&](const auto& change) {
+    std::vector<Optimizer::Saved> saved = savedOf(optimizer, 1);
+    saved[0].copy = [](size_t, float* to) { *to = 7; };
+    change(saved);
+    optimizer.restore(saved);
+  };
+  invalid("weight:", [&] { restore([](auto& saved) { saved[0].steps = -1; }); });
+  invalid("weight:", [&] { restore([](auto& saved) { saved[0].moments.pop_back(); }); });
+  invalid("weight:", [&] { restore([](auto& saved) { saved[0].moments[0].name = "momentum_buffer"; }); });
+  const auto mismatch = [&](const char* start, const auto& change) {
+    expectError(ErrorCode::kShapeMismatch, start, [&] { restore(change); });
+  };
+  mismatch("weight exp_avg_sq:", [](auto& saved) { --saved[0].moments[1].size; });
+  mismatch("states:", [](auto& saved) { saved.push_back(saved[0]); });
+  EXPECT_EQ(optimizer.state(0)[1].values, original);
+  EXPECT_EQ(optimizer.steps(0), 1);
 }
 
 TEST(TrainOptimizer, WritesCallTheHooksOfParameters) {

@@ -203,6 +203,52 @@ describe('config.json', () => {
     await expectStillWorks();
   });
 
+  test('with a width whose product with the tokens exceeds 32 bits', async () => {
+    const [width, tokens] = [65536, 65537];
+    const shapes: Record<string, number[]> = {
+      'embed_tokens.weight': [2, width],
+      'norm.weight': [width],
+      'layers.0.input_layernorm.weight': [width],
+      'layers.0.post_attention_layernorm.weight': [width],
+      'layers.0.self_attn.q_norm.weight': [2],
+      'layers.0.self_attn.k_norm.weight': [2],
+      ...Object.fromEntries(['q', 'k', 'v'].map((one) => [`layers.0.self_attn.${one}_proj.weight`, [2, width]])),
+      'layers.0.self_attn.o_proj.weight': [width, 2],
+      'layers.0.mlp.gate_proj.weight': [1, width],
+      'layers.0.mlp.up_proj.weight': [1, width],
+      'layers.0.mlp.down_proj.weight': [width, 1],
+    };
+    let end = 0;
+    const entries = Object.entries(shapes).map(([name, shape]) => {
+      const begin = end;
+      end += 4 * shape.reduce((a, b) => a * b);
+      return [`model.${name}`, { dtype: 'F32', shape, data_offsets: [begin, end] }];
+    });
+    const wide = {
+      model_type: 'qwen3',
+      vocab_size: 2,
+      hidden_size: width,
+      num_hidden_layers: 1,
+      intermediate_size: 1,
+      max_position_embeddings: tokens,
+      num_attention_heads: 1,
+      num_key_value_heads: 1,
+      head_dim: 2,
+      hidden_act: 'silu',
+      rms_norm_eps: 1e-6,
+    };
+    using model = await heed.fromPretrained({
+      'config.json': JSON.stringify(wide),
+      'model.safetensors': safetensors(Object.fromEntries(entries), end),
+    });
+    expect((await model.encode({ inputIds: [[0, 1]] })).lastHiddenState.shape).toEqual([1, 2, width]);
+    await expect(model.encode({ inputIds: [new Array(tokens).fill(1)] })).rejects.toMatchObject({
+      name: 'HeedError',
+      code: 'OUT_OF_MEMORY',
+    });
+    await expectStillWorks();
+  });
+
   test('any JSON gives a model or a HeedError', async () => {
     const value = fc.oneof(
       fc.integer(),

@@ -64,6 +64,17 @@ describe('memory', () => {
     expect((await heap()) - before).toBeLessThan(1e6);
   });
 
+  it('does not grow with the rotary options that have occurred', async () => {
+    using heed = await own();
+    const layer = new heed.Linear({ inFeatures: 64, outFeatures: 64, seed: 1 }).train();
+    const x = draw(1, 1000, 64);
+    const rotate = (base: number) => heed.losses.mse(heed.rotary(layer.forward(x), { base }), x).backward();
+    for (let i = 0; i < 10; i++) rotate(100 + i);
+    const warm = heed.info.memoryBytes;
+    for (let i = 0; i < 200; i++) rotate(1000 + i); // the tables of all take 52 MB
+    expect(heed.info.memoryBytes - warm).toBeLessThan(5e6);
+  });
+
   it('does not grow by passes that are never backed, once their tensors are collected', async () => {
     using heed = await own();
     const model = makeModel(heed);

@@ -49,8 +49,30 @@ function makeStep(heed: TrainingHeed, count: number) {
     backward: () => loss.backward(),
     step: () => optimizer.step(),
   };
-  return { optimizer, state, parts };
+  const restore = (saved: Uint8Array) => heed.loadCheckpoint(saved, { model, optimizer });
+  return { optimizer, state, restore, parts };
 }
+
+test('a run resumes in the memory that it ran in', async () => {
+  const run = (heed: TrainingHeed) => {
+    const made = makeStep(heed, 1);
+    for (const part of Object.values(made.parts)) part();
+    return made;
+  };
+  const start = async (module: Uint8Array<ArrayBuffer>) => load({ build: 'simd128', wasm: module });
+  const free = await start(new Uint8Array(bytes));
+  const saved = run(free).state();
+  const pages = free.info.memoryBytes / PAGE;
+  free.dispose();
+
+  using heed = await start(limited(pages));
+  const fresh = makeStep(heed, 1); // in a process of its own
+  fresh.restore(saved);
+  expect(Buffer.compare(fresh.state(), saved)).toBe(0);
+  for (const part of Object.values(fresh.parts)) part();
+  fresh.restore(saved); // with moments of its own
+  expect(Buffer.compare(fresh.state(), saved)).toBe(0);
+});
 
 test.each(['forward', 'backward', 'step'] as const)('in %s', async (where) => {
   const count = where === 'forward' ? 3000 : 1;

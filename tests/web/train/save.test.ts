@@ -170,6 +170,31 @@ describe('save', () => {
     model.dispose();
   });
 
+  it.each([true, false])('writes the bias of the word logits under both of its names, tied: %s', async (tied) => {
+    const bert = tinyModel() as Record<string, Uint8Array>;
+    const tensors = await tensorsOf(bert['model.safetensors']!);
+    const copied = (name: string, from: string) => {
+      const { bytes, ...rest } = tensors.get(from)!;
+      return { name, ...rest, data: bytes };
+    };
+    const names = ['cls.predictions.bias', 'cls.predictions.decoder.bias'] as const;
+    const decoder = copied('cls.predictions.decoder.weight', 'bert.embeddings.word_embeddings.weight');
+    const config = JSON.parse(textOf(bert as SavedFiles, 'config.json'));
+    const files = {
+      ...(await withTensors(bert, [copied(names[1], names[0]), ...(tied ? [] : [decoder])])),
+      'config.json': JSON.stringify({ ...config, tie_word_embeddings: tied }),
+    };
+    const model = await heed.fromPretrained(files, { trainable: true, dropout: 0 });
+    const bias = model.parameters().find(({ name }) => name === names[0])!;
+    changeWeights(bias, (value, i) => value + Math.sin(i));
+    const { data } = (await model.predict('fill-mask', 'the [MASK] fox')).logits;
+    const saved = await model.save();
+    const values = await tensorsOf(saved['model.safetensors']!);
+    for (const name of names) expect(Buffer.from(values.get(name)!.bytes)).toEqual(Buffer.from(bias.value.data.buffer));
+    const again = await heed.fromPretrained(saved);
+    expect((await again.predict('fill-mask', 'the [MASK] fox')).logits.data).toEqual(data);
+  });
+
   it('keeps F16 and BF16', async () => {
     for (const [name, dtype] of [
       ['bert-f16', 'F16'],

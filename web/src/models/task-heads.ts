@@ -200,6 +200,16 @@ export interface Head {
   takesVectors?: boolean;
 }
 
+/**
+ * The names of the bias of the family's output layer for masked words, of which the first is read: checkpoints have it beside the decoder, as a part of it, or both, for the
+ * published models have one bias under two names.
+ */
+export function wordBiasNames(type: string): string[] {
+  if (!Object.hasOwn(LAYOUTS, type)) return [];
+  const { decoder } = LAYOUTS[type]!;
+  return [...new Set([`${decoder.replace(/\.?decoder$/, '')}.bias`, `${decoder}.bias`])];
+}
+
 export function makeHead(head: HeadName, context: HeadContext): Head {
   const { type, core, tensors } = context;
   if (!Object.hasOwn(LAYOUTS, type)) {
@@ -209,8 +219,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
   const { [head]: steps, decoder } = LAYOUTS[type]!;
   const makers = steps.map((step) => () => makeStep(step, context));
   if (HEADS[head] !== 'masks') return { chain: Chain.of(makers) };
-  // Next to the decoder, or part of it.
-  const bias = tensors.get(`${decoder.replace(/\.?decoder$/, '')}.bias`) ?? tensors.get(`${decoder}.bias`);
+  const bias = tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '');
   const weight = tensors.get(`${decoder}.weight`);
   if (weight) makers.push(() => makeDense(core, { name: decoder, weight, bias }, 'identity'));
   return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };

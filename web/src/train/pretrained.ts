@@ -10,7 +10,7 @@ import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import type { Parts } from '../models/parts.js';
 import { LocalModel, listsOf, loadAs } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
-import { filled, HEADS, type HeadName } from '../models/task-heads.js';
+import { filled, HEADS, type HeadName, wordBiasNames } from '../models/task-heads.js';
 import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
@@ -119,7 +119,9 @@ class Trained extends LocalModel implements TrainableModel {
     const head = parts.heads.get('sequence-classification');
     const onVectors = head?.takesVectors ? head.chain.layers : [];
     const { layers, classifier: last } = loaded.sentence;
-    const inFile = (name: string) => loaded.names.get(name) ?? null;
+    const biases = wordBiasNames(loaded.type);
+    const readBias = biases.find((name) => loaded.names.has(name));
+    const inFile = (name: string) => loaded.names.get((biases.includes(name) && readBias) || name) ?? null;
     this.#others = [
       ...[...heads.made].map(([name, raw]) => this.#part(raw, `${name}.`, (own) => inFile(`${name}.${own}`))),
       ...[...parts.vectorLayers.layers, ...onVectors].map((raw, i) => {

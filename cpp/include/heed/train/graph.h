@@ -77,6 +77,10 @@ class ParameterGradients {
   bool requiresGradient(size_t parameter) const { return entries_[parameter].required; }
   /// Buffers never require gradients; setting it for one is ignored.
   void setRequiresGradient(size_t parameter, bool required);
+  /// Whether the parameter required a gradient when the node with this Node::order was recorded.
+  bool requiredGradientAt(size_t parameter, uint64_t order) const;
+  /// Forgets the earlier requirements, when no node from before will be differentiated.
+  void forgetRequirements();
   /// Whether any backward pass has reached the parameter since the gradient was last dropped.
   bool hasGradient(size_t parameter) const { return entries_[parameter].present; }
   /// Copies rows [first, first + count) of the gradient, zeros for rows without one.
@@ -109,6 +113,7 @@ class ParameterGradients {
   /// A parameter's gradient: dense, or by rows where an embedding's lookup made it.
   struct Entry {
     bool required = true;
+    std::vector<uint64_t> changes;  // of `required`, in the order of nodes
     bool present = false;
     bool by_rows = false;
     Matrix dense;  // (rows, row size), empty until the first backward pass
@@ -172,7 +177,7 @@ struct Node {
   Node& operator=(const Node&) = delete;
   ~Node();
 
-  uint64_t order = 0;                         // nodes are numbered in the order of their forward passes
+  uint64_t order = 0;                         // all nodes are numbered in the order of their forward passes
   uint64_t generation = 0;                    // Graph::generation() at that time
   Index rows = 0, columns = 0;                // of the value and of its gradient
   std::vector<std::shared_ptr<Node>> inputs;  // null for inputs that need no gradient
@@ -275,19 +280,22 @@ class Graph {
   Variable recordExternal(Matrix&& value, const std::vector<Variable>& inputs, std::shared_ptr<void> external);
 
   /// Invalidates everything that is recorded: parameters have changed.
-  void invalidate() { ++generation_; }
+  void invalidate();
   uint64_t generation() const { return generation_; }
 
  private:
   friend class Backward;
   Variable recordNodes(Matrix&& value, std::vector<std::shared_ptr<Node>>&& inputs, bool uses_parameters,
                        BackwardFunction&& backward);
-  /// Calls f(gradients, location) for each part at `key` that requires a gradient.
+  /// Calls f(gradients, location) for each part at `key` that requires a gradient: in a backward pass, that did so in
+  /// the forward pass, too.
   template <class F>
   void forEachPart(const void* key, const F& f) const {
     for (ParameterGradients* gradients : gradients_) {
       for (const ParameterGradients::Location& location : gradients->find(key)) {
-        if (gradients->requiresGradient(location.parameter)) f(*gradients, location);
+        if (gradients->requiresGradient(location.parameter) &&
+            gradients->requiredGradientAt(location.parameter, differentiated_))
+          f(*gradients, location);
       }
     }
   }
@@ -295,7 +303,8 @@ class Graph {
   Context& context_;
   std::vector<ParameterGradients*> gradients_;
   const Lora* lora_ = nullptr;
-  uint64_t next_order_ = 0, generation_ = 0;
+  uint64_t generation_ = 0;
+  uint64_t differentiated_ = UINT64_MAX;  // the order of the node whose backward function runs; the greatest: none
 };
 
 /// One backward pass: d(sum(seed * output)) / d(everything that output depends on). Gradients of parameters are added

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,8 +45,21 @@ class Optimizer {
   };
   int64_t steps(Index parameter) const { return slots_[static_cast<size_t>(parameter)].steps; }
   std::vector<State> state(Index parameter) const;
-  /// Restores them. Throws kShapeMismatch, kInvalidArgument; the state is then unchanged.
-  void restore(Index parameter, int64_t steps, std::span<const State> state);
+
+  /// A state to be restored, without its values: these are copied to their place only once.
+  struct Saved {
+    struct Moment {
+      std::string name;
+      Index size;
+    };
+    int64_t steps;
+    std::vector<Moment> moments;
+    std::function<void(size_t moment, float* to)> copy;  ///< must not throw
+  };
+  /// Restores the states of all parameters, in the order in which they were added. Dense moments are overwritten in
+  /// place, so that this needs no more memory than the steps did. Throws kShapeMismatch, kInvalidArgument or
+  /// kOutOfMemory; the states are then unchanged.
+  void restore(std::span<const Saved> states);
 
  private:
   /// A parameter and its moments. A table whose gradient is by rows has moments for the rows that ever had a gradient
@@ -66,6 +80,8 @@ class Optimizer {
   struct Scratch;
 
   std::vector<const char*> momentNames(const GroupOptions& options) const;
+  void requireFits(const Slot& slot, const Saved& saved) const;
+  static Slot restored(const Slot& slot, const Saved& saved);
   static void makeDense(Slot& slot);
   static void makeSparse(Slot& slot);
   void makeRoom(Slot& slot) const;

@@ -20,15 +20,16 @@ struct RowQuantization {
   float offset;
 };
 
-/// Maps the least of the values x to 0 and the greatest to 127. A row that contains an infinity or a NaN gets a scale
-/// of NaN.
+/// Maps the least of the values x to 0 and the greatest to 127. A row that contains an infinity or a NaN, or whose
+/// range exceeds that of fp32, gets a scale of NaN.
 RowQuantization activationRange(const float* x, Index count) {
   if (count == 0) return {0, 0};
   constexpr int kChains = 4;
-  v128_t least[kChains], greatest[kChains], sum[kChains];
+  // x - x is 0, unless x is infinite or NaN.
+  v128_t least[kChains], greatest[kChains], not_finite[kChains];
   for (int i = 0; i < kChains; ++i) {
     least[i] = greatest[i] = simd::splat(x[0]);
-    sum[i] = simd::splat(0);
+    not_finite[i] = simd::splat(0);
   }
   Index k = 0;
   for (; k + 4 * kChains <= count; k += 4 * kChains) {
@@ -37,23 +38,23 @@ RowQuantization activationRange(const float* x, Index count) {
       const v128_t four = simd::load(x + k + 4 * i);
       least[i] = simd::minimum(least[i], four);
       greatest[i] = simd::maximum(greatest[i], four);
-      sum[i] = wasm_f32x4_add(sum[i], four);
+      not_finite[i] = wasm_v128_or(not_finite[i], wasm_f32x4_sub(four, four));
     }
   }
   for (int i = 1; i < kChains; ++i) {
     least[0] = simd::minimum(least[0], least[i]);
     greatest[0] = simd::maximum(greatest[0], greatest[i]);
-    sum[0] = wasm_f32x4_add(sum[0], sum[i]);
+    not_finite[0] = wasm_v128_or(not_finite[0], not_finite[i]);
   }
-  float low = simd::horizontalMinimum(least[0]), high = simd::horizontalMaximum(greatest[0]),
-        total = simd::horizontalSum(sum[0]);
+  float low = simd::horizontalMinimum(least[0]), high = simd::horizontalMaximum(greatest[0]);
+  bool finite = !wasm_v128_any_true(not_finite[0]);
   for (; k < count; ++k) {
     low = std::min(low, x[k]);
     high = std::max(high, x[k]);
-    total += x[k];
+    finite = finite && std::isfinite(x[k]);
   }
-  // 0 * total is 0, or NaN if a value was not finite.
-  return {(high - low) / 127 + 0 * total, low};
+  const float range = high - low;
+  return {finite && std::isfinite(range) ? range / 127 : std::numeric_limits<float>::quiet_NaN(), low};
 }
 
 /// Quantizes 16 floats to 0..127 and writes them as 8-bit integers to one vector or as 16-bit integers to two. Vectors
@@ -226,7 +227,7 @@ struct Int8Kernels {
 /// implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI adds pairs of products in saturating 16
 /// bits. All agree inside the contract. (V8 11, behind its flag and before it optimizes, adds the sums twice.)
 Int8Kernels fastestInt8() {
-#if defined(__wasm_relaxed_simd__)
+#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
   const int32_t sum = wasm_i32x4_extract_lane(
       simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)), 0);
   if (sum == 4 * 127 * 255 || sum == -4 * 127) return {multiplyRowBlocks<DotStep>, multiplyRowBlocks<DotStep>};

@@ -6,7 +6,7 @@ namespace heed {
 
 /// int8: output row r of W is scales[r] times integers in -127..127. The left operand is quantized row by row to 7 bits
 /// when it is packed: x = s q + o with q in 0..127. With the sum of a row's integers, C = scales[r] (s sum(q w) + o
-/// sum(w)).
+/// sum(w)). Where a row's range, or a product with it, exceeds that of fp32, the results may be NaN.
 ///
 /// A row is *wide* if NarrowDotStep, which adds eight products in 16 bits, could overflow on it. Panels with a wide row
 /// take a slower kernel. A row is quantized to a smaller range, but not to less than -51..51, if that keeps it from

@@ -39,7 +39,7 @@ class PackedWeight : public RowStorage {
   virtual void multiply(const LeftChunk& left, const Product& product, Range panels, float* sums) const = 0;
 
   /// Column panels of W^T: 8 output rows of W each, the last one padded with zeros.
-  Index panels() const { return (out_ + 7) / 8; }
+  Index panels() const { return out_ / 8 + (out_ % 8 != 0); }
   Index panelBytes() const { return steps_ * step_bytes_; }
   const std::byte* panel(Index p) const { return storage_[0].bytes + p * panelBytes(); }
   /// k-steps of a panel.

@@ -19,6 +19,7 @@ import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
 import { notAtRoot } from '../../models/static-folder.js';
+import { wordBiasNames } from '../../models/task-heads.js';
 import type { HeadTensor } from '../../models/weights.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
@@ -161,7 +162,7 @@ class WeightWriter {
   /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** Values that are not those of the file. */
-  readonly #changed: ReadonlyMap<string, HeadTensor>;
+  readonly #changed: Map<string, HeadTensor>;
   #tensors: Written[] | null = null;
 
   constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
@@ -183,6 +184,12 @@ class WeightWriter {
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
     this.#changed = new Map(changed.filter((entry): entry is [string, HeadTensor] => entry[1] !== null));
+    // A bias that has two names was read by the first.
+    const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
+      [...stored.keys()].filter((name) => bareOf(name) === bias),
+    );
+    const bias = this.#changed.get(read ?? '');
+    if (bias) for (const name of others) this.#changed.set(name, bias);
   }
 
   /** Whether the matrices are stored in int8. */

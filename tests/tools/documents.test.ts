@@ -1,0 +1,91 @@
+/** Files, links and commands that the documents name exist. tests/web/docs.test.ts runs the examples of docs/. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { filesBelow } from '../../tools/files.mjs';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const folders = ['.ci', '.github', 'bench', 'cmake', 'cpp', 'demo', 'docs', 'examples', 'tests', 'tools', 'web'];
+const files = [
+  ...readdirSync(root),
+  ...folders.flatMap((folder) => filesBelow(join(root, folder)).map((file) => file.slice(root.length))),
+].filter((file) => !file.includes('node_modules/'));
+const documents = files.filter((file) => file.endsWith('.md') && !file.startsWith('tests/'));
+
+/** Documents about the sources: every source file that they name is one of the repository. Those for users name also files of packages and of users. */
+const aboutSources = ['CONTRIBUTING.md', 'bench/PROFILE.md', 'demo/README.md'];
+
+/** `a/{b,c}.ts` -> `a/b.ts`, `a/c.ts`. */
+function alternatives(path: string): string[] {
+  const [, before, choices, after] = path.match(/^(.*?)\{([^}]*)\}(.*)$/) ?? [];
+  return choices === undefined ? [path] : choices.split(',').flatMap((one) => alternatives(before + one + after));
+}
+
+/** Whether files match a path, in which `*` stands for any name. */
+function isThere(path: string): boolean {
+  const pattern = path.replace(/[.+()[\]]/g, '\\$&').replaceAll('*', '[^/]*');
+  const whole = new RegExp(`^${pattern.replace(/\/$/, '')}(/|$)`);
+  return files.some((file) => whole.test(file));
+}
+
+/** Files and folders named in a document's code: paths from a folder of the repository, in any document. */
+function pathsIn(text: string): string[] {
+  const starts = folders.map((folder) => folder.replace('.', '\\.')).join('|');
+  return [...text.matchAll(new RegExp(`(?<![\\w./~-])((?:${starts})/[\\w./{},*-]*)`, 'g'))]
+    .map(([, path]) => path!.replace(/[.,]+$/, ''))
+    .flatMap(alternatives);
+}
+
+/** Names of source files in code spans, such as `core/check.h`, and in lists of files in code blocks, before what is said about each. */
+function namesIn(text: string): string[] {
+  const blocks = [...text.matchAll(/^```\n(.*?)^```/gms)].flatMap(([, block]) => block!.split('\n'));
+  const listed = blocks.flatMap((line) => line.split(/ {2,}/)[0]!.split(' ')).filter((name) => name !== '');
+  const spans = [...text.matchAll(/`([\w./{},*-]+\.(?:m?[jt]sx?|cpp|h|py|json))`/g)].flatMap(([, name]) =>
+    alternatives(name!),
+  );
+  return [...spans, ...listed];
+}
+
+it.each(documents)('%s names files that exist', (document) => {
+  const text = readFileSync(join(root, document), 'utf8');
+  const here = dirname(document);
+  const missing = pathsIn(text).filter((path) => !isThere(path) && !isThere(join(here, path)));
+  const isSource = (name: string) =>
+    isThere(join(here, name)) || files.some((file) => `/${file}`.endsWith(`/${name.replace(/\/$/, '')}`));
+  if (aboutSources.includes(document))
+    missing.push(...namesIn(text).filter((name) => !/^(dist|build)\//.test(name) && !isSource(name)));
+  expect(missing).toEqual([]);
+});
+
+it('finds the files that a document names', () => {
+  const text =
+    'See `tests/web/{functions,masks}.test.ts`, docs/masks.md. Run `node tools/size.mjs`; `core/check.h`\n\n```\nsrc/a.ts b.ts  two\n```\n';
+  expect(pathsIn(text)).toEqual([
+    'tests/web/functions.test.ts',
+    'tests/web/masks.test.ts',
+    'docs/masks.md',
+    'tools/size.mjs',
+  ]);
+  expect(namesIn(text)).toContain('core/check.h');
+  expect(namesIn(text)).toContain('b.ts');
+  expect([isThere('tests/web/'), isThere('docs/*.md'), isThere('docs/mask.md'), isThere('tests/we')]).toEqual([
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
+
+it.each(documents)('%s links to files that exist', (document) => {
+  const text = readFileSync(join(root, document), 'utf8').replace(/```.*?```/gs, '');
+  const targets = [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)/g)].map(([, target]) => target!);
+  expect(targets.filter((target) => !existsSync(join(root, dirname(document), target)))).toEqual([]);
+});
+
+it.each(documents)('%s names commands that exist', (document) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const text = readFileSync(join(root, document), 'utf8');
+  const commands = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name!);
+  expect(commands.filter((name) => !(name in scripts))).toEqual([]);
+});
