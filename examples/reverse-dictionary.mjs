@@ -1,6 +1,7 @@
 // Reverse dictionary: for each description, prints the nearest of 20,000 common words, found with the bundled model.
 import { readFileSync } from 'node:fs';
 import { load, TextIndex } from 'heed';
+import { nearestWords } from './support/answers.mjs';
 
 const here = (path) => new URL(path, import.meta.url);
 const descriptions = JSON.parse(readFileSync(here('../tools/model/descriptions.json'), 'utf8'));
@@ -15,7 +16,7 @@ const queries = await model.embed(
   { dimensions: index.dimensions },
 );
 const found = descriptions.map((description, i) => {
-  const top = index.search(queries.data.subarray(i * index.dimensions, (i + 1) * index.dimensions), { topK: 10 });
+  const top = nearestWords(index, queries.at(i), 10);
   return { ...description, top: top.map(({ text }) => text) };
 });
 const took = performance.now() - started;

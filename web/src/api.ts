@@ -55,6 +55,7 @@ export type {
 } from './layers/multi-head-attention.js';
 export type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from './layers/norms.js';
 export type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
+export { loadSafetensors, type SaveSafetensorsOptions, saveSafetensors } from './layers/safetensors.js';
 export type { StateDict } from './layers/state-dict.js';
 export type {
   Transformed,

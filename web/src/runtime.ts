@@ -174,7 +174,7 @@ export class Heed extends Functions {
    *
    * @example
    * const { family, download, missing } = await heed.inspect(source);
-   * const model = download.q8 < 30e6 ? await heed.fromPretrained(source, { dtype: 'q8' }) : null;
+   * const model = download.fp32 < 30e6 ? await heed.fromPretrained(source, { dtype: 'q8' }) : null;
    * @throws HeedError as `fromPretrained` for a folder that cannot be read; what only speaks against loading it is `problem`
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {

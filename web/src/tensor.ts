@@ -35,28 +35,28 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
-   * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there. Negative indices count from the end.
+   * The entry at `indices`, one per axis from the first; with fewer indices than axes, a copy of the sub-tensor there, which in training has a gradient. Negative indices count from
+   * the end.
    * @throws HeedError `INVALID_ARGUMENT` for an index outside its axis, or more indices than axes
    */
   at<Result extends number | Tensor<TensorData> = number | Tensor<Data>>(...indices: number[]): Result {
     const rank = this.shape.length;
     if (indices.length > rank) throw invalid('Tensor.at: indices', `at most ${rank} indices`, `${indices.length}`);
-    let [first, size] = [0, this.data.length];
+    let first = 0;
     for (const [axis, index] of indices.entries()) {
       const extent = this.shape[axis]!;
       if (!Number.isInteger(index) || index < -extent || index >= extent)
         throw invalid(`Tensor.at: index ${axis}`, `an integer from ${-extent} to ${extent - 1}`, describe(index));
-      size /= extent;
-      first += (index < 0 ? index + extent : index) * size;
+      first = first * extent + (index < 0 ? index + extent : index);
     }
     if (indices.length === rank) return this.data[first] as Result;
-    const part: unknown = new Tensor(this.data.slice(first, first + size) as Data, this.shape.slice(indices.length));
-    return part as Result;
+    const shape = this.shape.slice(indices.length);
+    return partOf(this, elementCount(shape), first, 1, shape) as unknown as Result;
   }
 
   /**
    * A copy of the entries from `start` up to, but not including, `end` of the first axis; as in `Array.prototype.slice`, negative positions count from the end and positions
-   * beyond it are limited to it.
+   * beyond it are limited to it. In training it has a gradient.
    * @throws HeedError `INVALID_ARGUMENT` for a tensor without axes
    */
   slice(start = 0, end = Infinity): Tensor<Data> {
@@ -64,8 +64,8 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     const limited = (position: number) =>
       Math.trunc(Math.min(Math.max(position < 0 ? position + extent : position, 0), extent));
     const [first, last] = [limited(start), Math.max(limited(start), limited(end))];
-    const size = this.data.length / extent || 0;
-    return new Tensor(this.data.slice(first * size, last * size) as Data, [last - first, ...this.shape.slice(1)]);
+    const entry = this.shape.slice(1);
+    return partOf(this, elementCount(entry), first, last - first, [last - first, ...entry]);
   }
 
   /** The entries of the first axis: numbers for a tensor with one axis, else copies of the sub-tensors. */
@@ -122,6 +122,31 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     return `Tensor ${formatShape(this.shape)}\n${this}`;
   }
+}
+
+/** Returns rows `first` to `first + count` of a tensor [rows, columns] of training, as a result that has a gradient; null if the tensor has none. */
+export type PartRecorder = (whole: RawTensor, first: number, count: number) => Float32Array | null;
+
+/** How parts of results of training are recorded, by the results' data. */
+const recorders = new WeakMap<object, PartRecorder>();
+
+/** @internal From now on, `record` makes the parts of a result of training. */
+export function recordParts(data: Float32Array, record: PartRecorder): void {
+  recorders.set(data, record);
+}
+
+/** `count` blocks of `size` values each, from block `first` on. */
+function partOf<Data extends TensorData>(
+  { data }: Tensor<Data>,
+  size: number,
+  first: number,
+  count: number,
+  shape: readonly number[],
+): Tensor<Data> {
+  const record = count * size > 0 ? recorders.get(data) : undefined;
+  const whole = { data: data as Float32Array, shape: [data.length / size, size] };
+  const part = record?.(whole, first, count) ?? data.slice(first * size, (first + count) * size);
+  return new Tensor(part as Data, shape);
 }
 
 function firstExtent({ shape }: { shape: readonly number[] }): number {
@@ -238,7 +263,8 @@ export function read<Data extends TensorData | Int32Array>(
 const typedArrayName = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)!
   .get!;
 
-function kindOf(data: unknown): string | undefined {
+/** The name of a typed array's class; undefined for other values. */
+export function kindOf(data: unknown): string | undefined {
   return typedArrayName.call(data);
 }
 

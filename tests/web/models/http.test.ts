@@ -84,14 +84,14 @@ describe('a connection that breaks', () => {
   let ranges: (string | undefined)[];
 
   /** The weights break off after FIRST bytes; `rest` answers what is requested then. */
-  function breaking(rest: Answer): void {
+  function breaking(rest: Answer, tags: Record<string, string | undefined> = tagged): void {
     ranges = [];
     server.answer = except(
       /^model\.safetensors$/,
       (request, response, name) => {
         ranges.push(request.headers.range);
         if (ranges.length > 1) return rest(request, response, name);
-        response.writeHead(200, { ...tagged, 'content-length': weights.length });
+        response.writeHead(200, { ...tags, 'content-length': weights.length });
         response.write(weights.subarray(0, FIRST));
         received = (file, count) => {
           if (file === name && count === FIRST) response.destroy();
@@ -150,6 +150,69 @@ describe('a connection that breaks', () => {
       code: 'NETWORK',
       message: expect.stringMatching(/expected \d+ bytes, got 30000 \(and status \d+ for the rest\)/),
     });
+  });
+
+  test.each<[string, Answer]>([
+    ['is refused as well', (_, response) => void response.destroy()],
+    ['is answered by a busy server', (_, response) => void response.writeHead(503).end()],
+  ])('is resumed where the first reconnection %s', async (_, first) => {
+    const rest = part(FIRST, `bytes ${FIRST}-${end}/${weights.length}`);
+    breaking((...given) => (ranges.length === 2 ? first(...given) : rest(...given)));
+    await expectRight();
+    expect(ranges).toEqual([undefined, `bytes=${FIRST}-`, `bytes=${FIRST}-`]);
+    expectProgress();
+  });
+
+  test('fails after three reconnections', async () => {
+    breaking((_, response) => void response.destroy());
+    await expect(heed.fromPretrained(model, { onProgress })).rejects.toMatchObject({
+      code: 'NETWORK',
+      message: expect.stringMatching(/expected \d+ bytes, got 30000 /),
+    });
+    expect(ranges).toHaveLength(4);
+  });
+
+  test('is resumed without headers that another origin has to permit', async () => {
+    asFromAnotherOrigin();
+    const { fetch } = globalThis;
+    vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) => {
+      // Range is on the list of those that need no permission.
+      const names = [...new Headers(given[1]?.headers).keys()];
+      if (names.some((name) => name !== 'range')) throw new TypeError('Failed to fetch');
+      return fetch(...given);
+    });
+    breaking(part(FIRST, `bytes ${FIRST}-${end}/${weights.length}`));
+    await expectRight();
+    expect(ranges).toEqual([undefined, `bytes=${FIRST}-`, undefined]);
+  });
+
+  test('starts again where another origin does not permit ranges', async () => {
+    asFromAnotherOrigin();
+    const { fetch } = globalThis;
+    vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) => {
+      if (![...new Headers(given[1]?.headers).keys()].length) return fetch(...given);
+      ranges.push('refused');
+      throw new TypeError('Failed to fetch');
+    });
+    breaking(whole);
+    await expectRight();
+    expect(ranges).toEqual([undefined, 'refused', undefined]);
+    expectProgress();
+  });
+
+  test.each(['W/"1"', '"2"', undefined])('starts again where the range has the tag %s', async (etag) => {
+    const isWeak = etag?.startsWith('W/');
+    breaking(
+      (request, response) => {
+        const headers = { ...(isWeak || request.headers.range === undefined ? tagged : etag ? { etag } : {}) };
+        const from = request.headers.range === undefined ? 0 : FIRST;
+        if (from > 0) response.setHeader('content-range', `bytes ${from}-${end}/${weights.length}`);
+        response.writeHead(from > 0 ? 206 : 200, isWeak ? { etag } : headers).end(weights.subarray(from));
+      },
+      isWeak ? { etag } : tagged,
+    );
+    await expectRight();
+    expect(ranges).toEqual([undefined, ...(isWeak ? [] : [`bytes=${FIRST}-`]), undefined]);
   });
 
   test.each([FIRST, 0])('starts again where another origin hides the range, which begins at %i', async (from) => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { type LoadProgress, load } from 'heed';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bertFiles } from './bert-files.js';
+import { fixtures } from './fixtures.js';
 import { tinyModel } from './tiny.js';
 
 const heed = await load();
@@ -60,7 +61,9 @@ test('tells the sizes of a folder from the start of its files', async () => {
     missing: ['modules.json: the mean is used, and vectors are not normalized'],
   });
   const total = Object.values(large).reduce((sum, file) => sum + bytesOf(file), 0);
-  expect(found.download).toEqual({ fp32: total, q8: total });
+  const quantized = await heed.quantize(large);
+  expect(found.download).toEqual({ fp32: total, q8: quantized.report.bytesAfter });
+  expect((await heed.inspect(quantized.files)).download).toEqual({ fp32: found.download.q8, q8: found.download.q8 });
   expect(found.files.map(({ path }) => path).sort()).toEqual(Object.keys(large).sort());
   using model = await heed.fromPretrained(large);
   expect(found.parameterCount).toBe(model.config.parameterCount);
@@ -68,6 +71,16 @@ test('tells the sizes of a folder from the start of its files', async () => {
   expect(found.memory.q8).toBeGreaterThan(found.parameterCount);
   expect(found.memory.q8).toBeLessThan(1.05 * found.parameterCount);
 });
+
+test.each(['bert', 'clip', 'siglip', 'dinov2', 'qwen3', 'embeddinggemma', 'modernbert'])(
+  'tells of %s what the loaded model does',
+  async (name) => {
+    const found = await heed.inspect(`${fixtures}${name}`);
+    using model = await heed.fromPretrained(`${fixtures}${name}`);
+    for (const key of ['family', 'pooling', 'normalize', 'prompts', 'labels', 'hasImageEncoder', 'embedDim'] as const)
+      expect([key, found[key]]).toEqual([key, model.config[key]]);
+  },
+);
 
 test('does not fetch the weights', async () => {
   sent.clear();

@@ -1,6 +1,7 @@
 /** The places at which each family's published model has dropout, with rates that tell the keys of config.json apart. */
 import { expect, it } from 'vitest';
 import { Settings } from '../../../web/src/models/config.js';
+import { textFamilies } from '../../../web/src/models/families.js';
 import { dropoutRates } from '../../../web/src/train/dropout-rates.js';
 
 const none = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
@@ -28,4 +29,12 @@ it('one rate at all places', () => {
     ...{ embedding: 0.5, attention: 0.5, attentionOutput: 0.5, hidden: 0, output: 0.5, position: 0.5 },
     classifier: 0.5,
   });
+});
+
+it.each(textFamilies)('%s has an entry', (type) => {
+  expect(ratesOf(type)).toMatchObject({ embedding: expect.any(Number), classifier: expect.any(Number) });
+});
+
+it.each(['another', 'constructor', 'clip'])('%s, which has none, is refused', (type) => {
+  expect(() => ratesOf(type)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED' }));
 });

@@ -1,5 +1,4 @@
 // fit({ workers }): batches that are divided among worker_threads.
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { type FitOptions, load, type Sequential, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,6 +29,7 @@ const makeModel = (dropout = 0.3) =>
     ],
     { seed: 1 },
   );
+const forever = { ...options, epochs: 2 ** 20 };
 const adam = (model: Sequential) => new heed.optim.AdamW(model.parameters(), { lr: 0.01 });
 
 async function errorOf(promise: Promise<unknown>): Promise<unknown> {
@@ -114,8 +114,6 @@ function stepsIn(checkpoint: Uint8Array): number {
 }
 
 describe('an end before the last epoch', () => {
-  const forever = { ...options, epochs: 2 ** 20 };
-
   test('by a signal, after a whole step', async () => {
     const [model, other] = [makeModel(), makeModel()];
     const stop = new AbortController();
@@ -169,7 +167,6 @@ describe('an end before the last epoch', () => {
     const optimizer = adam(model);
     const before = heed.saveCheckpoint({ model, optimizer });
     const workers = [new Worker(script), new Worker(script)];
-    const ends = workers.map((worker) => once(worker, 'exit'));
     const error = await errorOf(
       model.fit(data, {
         ...{ ...forever, optimizer, workers: workers as never },
@@ -181,8 +178,14 @@ describe('an end before the last epoch', () => {
       message: expect.stringMatching(/^fit: expected .*train-worker/),
     });
     expect(heed.saveCheckpoint({ model, optimizer })).toEqual(before);
-    await Promise.all(ends);
-    await model.fit(data, { ...options, optimizer, epochs: 1, workers: 2 });
+    // The other worker goes on, and the one that died is refused.
+    const again = { ...options, optimizer, epochs: 1 };
+    expect(await errorOf(model.fit(data, { ...again, worker: workers[which] as never }))).toMatchObject({
+      code: 'WORKER_FAILED',
+    });
+    await model.fit(data, { ...again, worker: workers[1 - which] as never });
+    await workers[1 - which]!.terminate();
+    await model.fit(data, { ...again, workers: 2 });
   });
 });
 
@@ -216,6 +219,51 @@ const measure = (worker: Worker) =>
     worker.on('message', (message) => 'wasm' in message && resolve(message));
     worker.postMessage({ measure: true });
   });
+
+describe("workers of the caller's", () => {
+  test('go on after a fit, for the next ones', async () => {
+    const run = async (workers: number | Worker[]) => {
+      const model = makeModel();
+      const history = await model.fit(data, { ...options, optimizer: adam(model), workers: workers as never });
+      return { history, state: model.stateDict() };
+    };
+    const expected = await run(2);
+    const workers = [new Worker(script), new Worker(script)];
+    for (let i = 0; i < 12; i++) expect(await run(workers)).toEqual(expected); // more listeners than Node takes for a leak
+    expect(await run(workers.reverse())).toEqual(expected);
+    expect(workers.map((worker) => worker.listenerCount('message'))).toEqual([1, 1]);
+    await Promise.all(workers.map((worker) => worker.terminate()));
+    expect(await errorOf(run(workers))).toMatchObject({ code: 'WORKER_FAILED' });
+  });
+
+  test('go on after a fit that fails or is stopped', async () => {
+    const workers = [new Worker(script), new Worker(script)];
+    const model = makeModel();
+    const optimizer = adam(model);
+    const given = { ...forever, optimizer, workers: workers as never };
+    const stop = new AbortController();
+    const onStep = ({ step }: { step: number }) => void (step === 2 && stop.abort());
+    expect(await errorOf(model.fit(data, { ...given, signal: stop.signal, onStep }))).toBe(stop.signal.reason);
+    const bad = { inputs, labels: labels.map((row) => row.map(() => 100)) };
+    expect(await errorOf(model.fit(bad, given))).toMatchObject({ name: 'HeedError' });
+    await model.fit(data, { ...given, epochs: 1 });
+    await model.fit(data, { ...options, optimizer, epochs: 1, worker: workers[1] as never });
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  });
+
+  test('run one fit at a time', async () => {
+    const worker = new Worker(script) as never;
+    const [a, b] = [makeModel(), makeModel()];
+    const first = a.fit(data, { ...options, optimizer: adam(a), worker });
+    expect(await errorOf(b.fit(data, { ...options, optimizer: adam(b), worker }))).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('workers that no other fit uses'),
+    });
+    await first;
+    await b.fit(data, { ...options, optimizer: adam(b), worker });
+    await (worker as Worker).terminate();
+  });
+});
 
 test('memory is flat in each worker', async () => {
   const workers = [0, 1].map(() => new Worker(measured, { eval: true }));

@@ -1,5 +1,5 @@
 /** Sequential, Module, Embedding and parameters: names, states, freezing, seeds. */
-import { load, type TrainingHeed } from 'heed/train';
+import { type IndexInput, load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { draw, error } from '../layers/numbers.js';
 
@@ -26,6 +26,37 @@ const ids = [
   [1, 2, 3],
   [4, 5, 9],
 ];
+
+describe('ids, with backward: true', () => {
+  const ids = [[1, 2, 3]];
+  const embedding = () => new heed.Embedding({ numEmbeddings: 5, embedDim: 3, seed: 1 });
+  const linear = () => new heed.Linear({ inFeatures: 3, outFeatures: 2, seed: 2 });
+  const gradientsOf = (model: InstanceType<typeof heed.Sequential>, x: unknown) => {
+    const { output, backward } = model.forward(x as number[][], { backward: true });
+    const { inputs, parameters } = backward(output);
+    expect(inputs).toEqual({});
+    return Object.values(parameters).map(({ data }) => [...data]);
+  };
+
+  it('in a Sequential inside another', () => {
+    const expected = gradientsOf(new heed.Sequential([embedding(), linear()]), ids);
+    const Inner = heed.Sequential;
+    for (const parts of [
+      [new Inner([embedding()]), linear()],
+      [new Inner([new Inner([]), new Inner([embedding(), linear()])])],
+    ])
+      expect(gradientsOf(new heed.Sequential(parts), ids)).toEqual(expected);
+  });
+
+  it("as integers, for a module or a function of one's own", () => {
+    const table = embedding();
+    const tensor = { data: Int32Array.of(1, 2, 3), shape: [1, 3] };
+    const { output } = new heed.Sequential([(x: IndexInput) => table.forward(x), linear()]).forward(tensor, {
+      backward: true,
+    });
+    expect(output.shape).toEqual([1, 3, 2]);
+  });
+});
 
 describe('Embedding', () => {
   it('looks up rows in any shape, in both modes', () => {

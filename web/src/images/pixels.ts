@@ -1,8 +1,9 @@
 /** What is accepted as an image, and its pixels as RGB bytes. */
 import { describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
+import { bytesOf, isBlob } from '../io/bytes.js';
 import { lengthOf } from '../options.js';
 import type { BlobLike } from '../platform.js';
-import { readTensor, type TensorLike } from '../tensor.js';
+import { kindOf, readTensor, type TensorLike } from '../tensor.js';
 import type { Rgb } from './resize.js';
 
 /** Pixels as RGBA or RGB bytes, row by row: an ImageData, or what a decoder returns. Alpha is ignored, as by the published preprocessing. */
@@ -40,10 +41,6 @@ export type Checked =
 const EXPECTED = '{ data, width, height } with RGBA or RGB bytes, or, in browsers, a Blob or what a canvas draws';
 
 const hasDecoder = () => typeof createImageBitmap === 'function' && typeof OffscreenCanvas === 'function';
-const isA = (value: unknown, name: string) => {
-  const type = (globalThis as Record<string, unknown>)[name];
-  return typeof type === 'function' && value instanceof type;
-};
 const DRAWABLES = [
   'ImageBitmap',
   'HTMLImageElement',
@@ -52,6 +49,9 @@ const DRAWABLES = [
   'HTMLVideoElement',
   'VideoFrame',
 ];
+
+const isPixels = (data: unknown): data is Pixels['data'] =>
+  ['Uint8ClampedArray', 'Uint8Array'].includes(kindOf(data) ?? '');
 
 function encoded(name: string, value: unknown): HeedError {
   const hint = hasDecoder()
@@ -78,22 +78,20 @@ function requireSize(name: string, width: unknown, height: unknown): void {
 
 /** Checks one image; a tensor of several is as many images. */
 function check(value: unknown, name: string): Checked[] {
-  if (typeof value === 'string' || ArrayBuffer.isView(value) || value instanceof ArrayBuffer)
-    throw encoded(name, value);
+  if (typeof value === 'string' || bytesOf(value)) throw encoded(name, value);
   if (typeof value !== 'object' || value === null) throw invalid(name, EXPECTED, describe(value));
-  if (isA(value, 'Blob')) {
+  if (isBlob(value)) {
     if (!hasDecoder()) throw encoded(name, value);
-    if ((value as BlobLike).size === 0) throw invalid(name, 'an encoded image', 'an empty Blob');
-    return [{ encoded: value as BlobLike }];
+    if (value.size === 0) throw invalid(name, 'an encoded image', 'an empty Blob');
+    return [{ encoded: value }];
   }
-  if (DRAWABLES.some((type) => isA(value, type))) return [{ drawable: value }];
+  if (DRAWABLES.includes(Object.prototype.toString.call(value).slice(8, -1))) return [{ drawable: value }];
   const { data, width, height, shape } = value as Record<string, unknown>;
   if (shape !== undefined) return preprocessed(readTensor(name, value), name);
   if (data === undefined && width === undefined) throw invalid(name, EXPECTED, describe(value));
   requireSize(name, width, height);
   const count = (width as number) * (height as number);
-  if (!(data instanceof Uint8ClampedArray) && !(data instanceof Uint8Array))
-    throw invalid(`${name}.data`, 'a Uint8ClampedArray or a Uint8Array', describe(data));
+  if (!isPixels(data)) throw invalid(`${name}.data`, 'a Uint8ClampedArray or a Uint8Array', describe(data));
   if (data.length !== 4 * count && data.length !== 3 * count) {
     const expected = `${4 * count} bytes (RGBA) or ${3 * count} (RGB) for ${width} x ${height} pixels`;
     throw invalid(`${name}.data`, expected, `${data.length}`, 'SHAPE_MISMATCH');
@@ -148,7 +146,7 @@ async function drawn(image: object, name: string): Promise<Pixels> {
   try {
     bitmap = await createImageBitmap(image as Blob);
   } catch (cause) {
-    const got = isA(image, 'Blob') ? `a Blob of type '${(image as Blob).type}'` : describe(image);
+    const got = isBlob(image) ? `a Blob of type '${image.type}'` : describe(image);
     throw invalid(name, 'an image that this browser can decode', `${got} (${describe(cause)})`, 'INVALID_ARGUMENT', {
       cause,
     });

@@ -126,7 +126,7 @@ export async function* streamChunks(name: string, stream: ReadableStream<Uint8Ar
 }
 
 /** @internal Safari's ReadableStream is not async iterable. */
-export async function* fromStream(stream: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
+export async function* fromStream<T>(stream: ReadableStream<T>): AsyncIterable<T> {
   const reader = stream.getReader();
   let done = false;
   try {

@@ -70,15 +70,24 @@ export type Request = (url: URL, signal: SignalLike | undefined, headers?: Recor
 export async function request(
   url: URL,
   signal: SignalLike | undefined,
-  headers: Record<string, string> = {},
-  redirect: 'follow' | 'manual' = 'follow',
+  headers?: Record<string, string>,
+  redirect?: 'follow' | 'manual',
 ): Promise<Response> {
   try {
-    return await fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers, redirect });
+    return await fetchUrl(url, signal, headers, redirect);
   } catch (cause) {
     signal?.throwIfAborted();
     throw new HeedError('NETWORK', `${url.href}: cannot be fetched (${(cause as Error).message})`, { cause });
   }
+}
+
+function fetchUrl(
+  url: URL,
+  signal: SignalLike | undefined,
+  headers: Record<string, string> = {},
+  redirect: 'follow' | 'manual' = 'follow',
+): Promise<Response> {
+  return fetch(url, { signal: (signal as AbortSignal | undefined) ?? null, headers, redirect });
 }
 
 export async function discard({ body }: Response): Promise<void> {
@@ -121,7 +130,13 @@ export function tagOf({ headers }: Response): string | null {
 
 const RETRIES = 3;
 
-/** The body's chunks. A broken connection is resumed where it broke, as long as the file has not changed. */
+/** Statuses of a server that may serve the file a moment later. */
+export const isTemporary = (status: number) => status >= 500 || status === 408 || status === 429;
+
+/**
+ * The body's chunks. A broken connection is resumed where it broke, as long as the file has not changed: its tag is compared here, because `If-Range` would make requests to another
+ * origin depend on a preflight, which many hosts refuse.
+ */
 async function* chunksOf(
   url: URL,
   first: Response,
@@ -134,9 +149,47 @@ async function* chunksOf(
   let at = 0;
   /** Bytes of the response that were passed on before, from an earlier one. */
   let known = 0;
-  for (let attempt = 0; ; attempt++) {
-    let broken: unknown;
+  // Files with the same weak tag may differ in their bytes.
+  let ranged = tag?.startsWith('W/') === false;
+  const isRest = (response: Response) => isRangeFrom(response, at, size) && tagOf(response) === tag;
+  /** As `request`, but a failure is the engine's error, which is tried again. */
+  async function again(headers?: Record<string, string>): Promise<Response> {
     try {
+      return await request(url, signal, headers);
+    } catch (error) {
+      throw error instanceof HeedError && error.code === 'NETWORK' ? error.cause : error;
+    }
+  }
+  /** A response with the bytes from `at` on, or with the whole file again. */
+  async function reconnect(): Promise<Response> {
+    let next: Response;
+    try {
+      next = await again(ranged ? { Range: `bytes=${at}-` } : {});
+    } catch (cause) {
+      // Engines in which `Range` needs a preflight as well do not tell why a request failed.
+      if (first.type === 'cors') ranged = !ranged;
+      throw cause;
+    }
+    if (next.status !== 206 || isRest(next)) return next;
+    await discard(next);
+    return again();
+  }
+  for (let attempt = 0; ; attempt++) {
+    const failed = (why: string, cause?: unknown) =>
+      invalid(url.href, `${size ?? 'all'} bytes`, `${at} (${why})`, 'NETWORK', { cause });
+    let broken: Error;
+    try {
+      if (attempt > 0) {
+        response = await reconnect();
+        const resumes = isRest(response);
+        known = resumes ? 0 : at;
+        if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
+          await discard(response);
+          const why = `and status ${response.status} for the rest`;
+          if (!isTemporary(response.status)) throw failed(why);
+          throw new Error(why);
+        }
+      }
       if (response.body) {
         for await (const bytes of fromStream(response.body)) {
           const chunk = bytes.subarray(known);
@@ -154,28 +207,15 @@ async function* chunksOf(
     } catch (cause) {
       if (cause instanceof HeedError) throw cause;
       signal?.throwIfAborted();
-      broken = cause;
+      broken = cause as Error;
     }
-    const failed = (why: string) =>
-      invalid(url.href, `${size ?? 'all'} bytes`, `${at} (${why})`, 'NETWORK', { cause: broken });
-    if (attempt === RETRIES || !tag) throw failed((broken as Error).message);
+    if (attempt === RETRIES || !tag) throw failed(broken.message, broken);
     await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
-    response = await request(url, signal, { Range: `bytes=${at}-`, 'If-Range': tag });
-    const resumes = isRest(response, at, size);
-    if (response.status === 206 && !resumes) {
-      await discard(response);
-      response = await request(url, signal); // from the start
-    }
-    if (!resumes && (response.status !== 200 || tagOf(response) !== tag)) {
-      await discard(response);
-      throw failed(`and status ${response.status} for the rest`);
-    }
-    known = resumes ? 0 : at;
   }
 }
 
 /** Whether the response has the bytes from `at` on, of a file of that size. */
-function isRest(response: Response, at: number, size: number | null): boolean {
+function isRangeFrom(response: Response, at: number, size: number | null): boolean {
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
   const isSame = Number(start) === at && (total === '*' || size === null || Number(total) === size);
   return response.status === 206 && isSame && !isEncoded(response);

@@ -1,22 +1,15 @@
 /** Files in memory: bytes, text, Blobs and Files. */
-import { describe, invalid } from '../error.js';
-import { type OpenFile, streamChunks } from './files.js';
+import { describe, HeedError, invalid, invalidFile } from '../error.js';
+import type { BlobLike } from '../platform.js';
+import { bytesOf, isBlob } from './bytes.js';
+import { fromStream, type OpenFile, unreadable } from './files.js';
 
 const CHUNK_BYTES = 1 << 20;
 
 export function memoryFile(name: string, content: unknown): OpenFile {
-  if (content instanceof Blob) return { name, size: content.size, chunks: () => streamChunks(name, content.stream()) };
-  let bytes: Uint8Array;
-  if (typeof content === 'string') bytes = new TextEncoder().encode(content);
-  else if (ArrayBuffer.isView(content)) bytes = new Uint8Array(content.buffer, content.byteOffset, content.byteLength);
-  else if (
-    content instanceof ArrayBuffer ||
-    (typeof SharedArrayBuffer !== 'undefined' && content instanceof SharedArrayBuffer)
-  )
-    bytes = new Uint8Array(content);
-  else throw invalid(`source['${name}']`, 'a Uint8Array, an ArrayBuffer or a Blob', describe(content));
-  // TextDecoder rejects shared memory, which moreover may change while it is read.
-  if (!(bytes.buffer instanceof ArrayBuffer)) bytes = bytes.slice();
+  if (isBlob(content)) return { name, size: content.size, chunks: () => blobChunks(name, content) };
+  const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : bytesOf(content);
+  if (!bytes) throw invalid(`source['${name}']`, 'a Uint8Array, an ArrayBuffer or a Blob', describe(content));
   return {
     name,
     size: bytes.length,
@@ -24,4 +17,16 @@ export function memoryFile(name: string, content: unknown): OpenFile {
       for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES);
     },
   };
+}
+
+async function* blobChunks(name: string, blob: BlobLike): AsyncIterable<Uint8Array> {
+  try {
+    for await (const chunk of fromStream(blob.stream() as ReadableStream<unknown>)) {
+      const bytes = bytesOf(chunk);
+      if (!bytes) throw invalidFile(name, 'a Blob whose stream has bytes', describe(chunk));
+      yield bytes;
+    }
+  } catch (cause) {
+    throw cause instanceof HeedError ? cause : unreadable(name, cause);
+  }
 }

@@ -179,6 +179,42 @@ export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   return out;
 }
 
+type Getter = 'getFloat64' | 'getInt32' | 'getUint32' | 'getInt16' | 'getUint16' | 'getInt8' | 'getUint8';
+
+/** How DataView reads the types of numbers that weights do not have. */
+const GETTERS: Record<string, Getter> = {
+  ...{ F64: 'getFloat64', I32: 'getInt32', U32: 'getUint32', I16: 'getInt16', U16: 'getUint16' },
+  ...{ I8: 'getInt8', U8: 'getUint8', BOOL: 'getUint8' },
+} as const;
+
+/**
+ * Values of any type of numbers as fp32. F64 is rounded; of integers, those that fp32 does not hold are refused. `tensor`: its name, as in messages.
+ * @throws HeedError UNSUPPORTED
+ */
+export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array {
+  if (dtype === 'F32' || dtype === 'F16' || dtype === 'BF16') return widen(bytes, dtype);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const width = ALL_DTYPE_BYTES[dtype]!;
+  const isLong = dtype === 'I64' || dtype === 'U64';
+  const getter = GETTERS[dtype];
+  if (!isLong && !getter)
+    throw invalid(
+      tensor,
+      `one of ${[...Object.keys(DTYPE_BYTES), ...Object.keys(GETTERS), 'I64, U64'].join(', ')}`,
+      `dtype ${dtype}`,
+      'UNSUPPORTED',
+    );
+  return Float32Array.from({ length: bytes.length / width }, (_, i) => {
+    const at = i * width;
+    const value = getter
+      ? view[getter](at, true)
+      : Number(dtype === 'I64' ? view.getBigInt64(at, true) : view.getBigUint64(at, true));
+    if (dtype !== 'F64' && Math.abs(value) > 2 ** 24)
+      throw invalid(tensor, 'integers up to 2^24, which float32 holds exactly', `${value}`, 'UNSUPPORTED');
+    return value;
+  });
+}
+
 /** IEEE 754 binary16 -> number, exact. */
 function halfToFloat(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;
@@ -203,13 +239,13 @@ export function safetensorsHeader(
   tensors: readonly TensorHeader[],
   metadata: Record<string, string> = {},
 ): Uint8Array<ArrayBuffer> {
-  const header: Record<string, unknown> = { __metadata__: metadata };
+  const header: [string, unknown][] = [['__metadata__', metadata]];
   let size = 0;
   for (const { name, dtype, shape, byteLength } of tensors) {
-    header[name] = { dtype, shape, data_offsets: [size, size + byteLength] };
+    header.push([name, { dtype, shape, data_offsets: [size, size + byteLength] }]);
     size += byteLength;
   }
-  let text = JSON.stringify(header);
+  let text = JSON.stringify(Object.fromEntries(header)); // whatever the names
   text += ' '.repeat(-new TextEncoder().encode(text).length & 7); // data starts at a multiple of 8
   const json = new TextEncoder().encode(text);
   const prefix = new Uint8Array(8);

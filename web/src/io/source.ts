@@ -1,6 +1,7 @@
 /** The kinds of sources that callers may give, and how each becomes a folder: the only module that combines the parts of io/. */
 import { describe, guarded, type HeedError, invalid } from '../error.js';
 import { type BlobLike, type FileLike, nodeModule, type SignalLike, type UrlLike } from '../platform.js';
+import { isBlob } from './bytes.js';
 import { type CacheOption, cachedSource } from './cache.js';
 import { folderOf, type ModelFolder, missing, type Source } from './files.js';
 import { type Fetcher, httpSource, request, type UrlOf } from './http.js';
@@ -181,11 +182,11 @@ function wrongSource(got: string): HeedError {
 }
 
 /** A dropped folder's files by their paths below the folder that holds config.json. */
-function namedFiles(list: Iterable<FileLike>): Record<string, Blob> {
-  const paths: [string, Blob][] = [];
+function namedFiles(list: Iterable<FileLike>): Record<string, FileLike> {
+  const paths: [string, FileLike][] = [];
   for (const file of list) {
-    if (!(file instanceof Blob)) throw wrongSource(`a list with ${describe(file)} in it`);
-    paths.push([(file as File).webkitRelativePath || (file as File).name, file]);
+    if (!isBlob(file)) throw wrongSource(`a list with ${describe(file)} in it`);
+    paths.push([file.webkitRelativePath || file.name, file]);
   }
   const [root = ''] = paths
     .flatMap(([path]) => /^(|.*\/)config\.json$/.exec(path)?.[1] ?? [])

@@ -321,6 +321,9 @@ const FAMILIES: Record<string, Family> = {
 /** Families that encode images. */
 const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
+/** The families that encode texts only, as `model_type` names them. */
+export const textFamilies: readonly string[] = Object.keys(FAMILIES);
+
 export interface FamilyConfig {
   type: string;
   family: Family;

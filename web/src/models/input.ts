@@ -153,8 +153,8 @@ function lengthLimit(maxLength: number | undefined, context: InputContext, fallb
 
 /** `kept` tokens, the special ones included, are left of a text whose others were cut. */
 export function requireFit(name: string, kept: number, cut: number, limit: number, truncation: boolean): void {
-  if (!truncation && kept + cut > limit) throw tooLong(name, kept + cut, limit);
   if (kept > limit) throw invalid('maxLength', `at least ${kept}, the number of special tokens`, `${limit}`);
+  if (!truncation && kept + cut > limit) throw tooLong(name, kept + cut, limit);
 }
 
 function tooLong(name: string, length: number, limit: number): HeedError {

@@ -12,6 +12,8 @@ import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import type { ModelConfig } from './model.js';
 import { labelsIn } from './model-config.js';
+import { quantizedBytes } from './quantize.js';
+import { WEIGHTS } from './rewrite.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, staticTensors, tableSettings } from './static-embedding.js';
 import { openConfig, peek } from './static-folder.js';
@@ -33,7 +35,10 @@ export interface Inspection extends Omit<ModelConfig, 'dtype' | 'problemType' | 
   storage: string[];
   /** The files that `fromPretrained` reads, with their bytes; null if the server does not say. */
   files: { path: string; bytes: number | null }[];
-  /** The bytes of all these files, which are the same for both dtypes; null if a server does not say all. */
+  /**
+   * `fp32`: the bytes of all these files, whatever the dtype they are loaded as. `q8`: of the same folder after `quantize`, with that function's defaults; of one that is quantized
+   * or cannot be, as `fp32`. Null if a server does not say all.
+   */
   download: { fp32: number | null; q8: number | null };
   /** The bytes of the encoder's weights in memory. */
   memory: { fp32: number; q8: number };
@@ -80,6 +85,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const { configFile, hasTokenizer, within } = await openConfig(folder, readSentence, signal);
   const sentence = await readSentence();
   let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
+  const fileSettings = settings;
   const isStatic = settings?.get('model_type') === STATIC || sentence?.isStatic === true;
   const sentenceProblem = problem;
   problem = null; // as for loading, that of config.json matters more
@@ -118,6 +124,17 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     entry.shape.length === 2 && (!parameterOf(entry)!.startsWith('embeddings.') || parameterOf(entry) === WORD_TABLE);
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
+  const quantizedDownload = async () => {
+    const isReplaced = (path: string) => path === 'config.json' || WEIGHTS.test(path);
+    const replaced = files.reduce((sum, { path, bytes }) => sum + (isReplaced(path) ? (bytes ?? 0) : 0), 0);
+    const isWhole = download !== null && fileSettings && within === '' && entries.length > 0;
+    if (!isWhole || files.length !== sizes.length) return download; // a packed file is not quantized
+    const bytes = await quantizedBytes(fileSettings, entries, sentence?.pools ?? false).catch((error: unknown) => {
+      if (error instanceof HeedError) return replaced;
+      throw error;
+    });
+    return download - replaced + bytes;
+  };
   const missing = [
     ...(hasTokenizer || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
     ...(hasImageEncoder || files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
@@ -142,7 +159,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     labels: labelsIn(settings!),
     hasImageEncoder,
     files,
-    download: { fp32: download, q8: download },
+    download: { fp32: download, q8: await quantizedDownload() },
     memory: {
       fp32: memoryOf((entry) => 4 * count(entry)),
       q8: memoryOf((entry) =>

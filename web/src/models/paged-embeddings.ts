@@ -4,7 +4,7 @@
  */
 import { HeedError, invalid } from '../error.js';
 import { concatenate, fromStream, type ModelFolder, type OpenFile, type OpenOptions } from '../io/files.js';
-import { discard, isEncoded, type Request, request, tagOf } from '../io/http.js';
+import { discard, isEncoded, isTemporary, type Request, request, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
@@ -129,7 +129,7 @@ class RemoteFile {
       let broken: unknown = new Error('the connection ended early');
       try {
         const response = await this.request(this.url, signal, { Range: `bytes=${at}-${end - 1}` });
-        if (response.status === 429 || response.status >= 500) {
+        if (isTemporary(response.status)) {
           await discard(response);
           throw new Error(`status ${response.status}`);
         }

@@ -7,7 +7,7 @@ import { type ModelFolder, readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
 import { type IntForm, quantizationConfig } from '../io/quantize-rows.js';
-import { readableDtype, tensorOf } from '../io/safetensors.js';
+import { readableDtype, type TensorEntry, tensorOf } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { Runtime } from '../owned.js';
@@ -15,7 +15,15 @@ import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf, parameterRowsOf } from './families.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
-import { type Form, type Plan, type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
+import {
+  type Form,
+  type Plan,
+  type PlannedTensor,
+  plannedFile,
+  planWeights,
+  totalsOf,
+  writeFolder,
+} from './rewrite.js';
 import { makeYield } from './run.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
@@ -130,12 +138,30 @@ async function planOf(
   pools: boolean,
   signal: SignalLike | undefined,
 ): Promise<Plan> {
+  const { formOf, leaveOut } = await formsIn(settings, forms, pools);
+  const plan = await planWeights(folder, signal, formOf);
+  leaveOut(plan.tensors);
+  return plan;
+}
+
+/** The bytes of config.json and of the weights that `quantize` makes with its defaults of a folder with these settings and tensors. */
+export async function quantizedBytes(settings: Settings, entries: TensorEntry[], pools: boolean): Promise<number> {
+  const forms: Forms = { tables: 'int8', matrices: 'int8' };
+  const { formOf, leaveOut } = await formsIn(settings, forms, pools);
+  const names = new Set(entries.map(({ name }) => name));
+  const tensors = entries.map((entry) => formOf(entry, 'model.safetensors', names));
+  leaveOut(tensors);
+  return plannedFile(tensors).size + configOf(settings, forms, { tensors }).length;
+}
+
+/** What becomes of each tensor, and of some in view of the others. */
+async function formsIn(settings: Settings, forms: Forms, pools: boolean) {
   // Of a static embedding, only the tensors' names matter here.
   const isStatic = settings.get('model_type') === STATIC;
   const { family, config } = await familyOf(isStatic ? tableSettings(settings, 1, 2, '') : settings);
   const rows = parameterRowsOf(family, config);
   const tied = settings.flag('tie_word_embeddings', true);
-  const plan = await planWeights(folder, signal, (entry, file, names) => {
+  const formOf = (entry: TensorEntry, file: string, names: Set<string>): PlannedTensor => {
     const { name, shape, dtype } = entry;
     if (isStatic && (name === 'mapping' || name === 'weights'))
       return { entry, form: 'copy', table: false, kept: null };
@@ -156,17 +182,19 @@ async function planOf(
       throw invalidFile(tensor, `an even width for ${option}: 'int4'`, `${shape[1]}`);
     if (form !== 'none') readableDtype(dtype, tensor);
     return { entry, form, table, kept: null };
-  });
+  };
   // The pooler's output has no part in the vectors of sentence-transformers' folders. Of the heads, only a classifier reads it.
   const { pooler } = family;
   const isOf = (module: string) => (tensor: PlannedTensor) =>
     bareName(tensor.entry.name, family.prefix).startsWith(`${module}.`);
-  if (pools && pooler && !plan.tensors.some(isOf('classifier')))
-    for (const tensor of plan.tensors.filter(isOf(pooler))) tensor.form = 'none';
-  return plan;
+  const leaveOut = (tensors: readonly PlannedTensor[]) => {
+    if (pools && pooler && !tensors.some(isOf('classifier')))
+      for (const tensor of tensors.filter(isOf(pooler))) tensor.form = 'none';
+  };
+  return { formOf, leaveOut };
 }
 
-function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: Plan): Uint8Array {
+function configOf(settings: Settings, { tables, matrices }: Forms, { tensors }: Pick<Plan, 'tensors'>): Uint8Array {
   const floats = tensors.flatMap(({ entry: { name, shape }, form }) =>
     ['copy', 'bf16'].includes(form) && shape.length === 2 && name.endsWith('.weight')
       ? [name.slice(0, -'.weight'.length)]

@@ -21,7 +21,7 @@ import type { SignalLike } from '../platform.js';
 import { openWeights } from './weights.js';
 
 /** The files of the weights, which become one model.safetensors. */
-const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
+export const WEIGHTS = /^model(-\d+-of-\d+)?\.safetensors(\.index\.json)?$/;
 
 /** How a tensor is written: rounded (bf16: fp32 numbers only), byte for byte, or not at all. */
 export type Form = 'int8' | 'int4' | 'bf16' | 'copy' | 'none';
@@ -128,6 +128,13 @@ export function totalsOf(files: readonly RewrittenFile[]): { bytesBefore: number
   return { bytesBefore: sum('before'), bytesAfter: sum('after') };
 }
 
+/** The start of the new model.safetensors and the bytes of the whole. */
+export function plannedFile(tensors: readonly PlannedTensor[]): { start: Uint8Array<ArrayBuffer>; size: number } {
+  const headers = tensors.flatMap(headersOf);
+  const start = safetensorsHeader(headers, { format: 'pt' });
+  return { start, size: headers.reduce((sum, { byteLength }) => sum + byteLength, start.length) };
+}
+
 /** Writes model.safetensors; resolves to its size. */
 async function writeWeights(
   writer: FolderWriter,
@@ -136,8 +143,7 @@ async function writeWeights(
   run: Run,
 ): Promise<number> {
   const headers = tensors.map(headersOf);
-  const start = safetensorsHeader(headers.flat(), { format: 'pt' });
-  const size = headers.flat().reduce((sum, { byteLength }) => sum + byteLength, start.length);
+  const { start, size } = plannedFile(tensors);
   const out = await writer.file('model.safetensors', size);
   await out.write(start, 0);
   let at = start.length;

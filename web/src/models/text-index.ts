@@ -6,7 +6,7 @@ import { formatShape, guarded, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
 import { optional, readOptions, text } from '../options.js';
-import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import {
   allSigns,
   type IndexState,
@@ -166,7 +166,7 @@ export class TextIndex {
    */
   search(query: TensorInput | Float32Array, options?: SearchOptions): TextHit[] {
     const { topK, rescoreMultiplier } = readOptions('search', searchSchema, options);
-    const isVector = guarded('query', () => query instanceof Float32Array);
+    const isVector = guarded('query', () => kindOf(query) === 'Float32Array');
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     const width = this.dimensions;
     if (width === 0) return [];

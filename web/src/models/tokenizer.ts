@@ -58,6 +58,7 @@ export class TextTokenizer {
   readonly #file: string;
   readonly #lowerCase: boolean;
   readonly #specialTokens: SpecialTokens;
+  readonly #cutsLeft: boolean;
   /** Left out of every text; -1: none. */
   readonly #skippedId: number = -1;
   /** model2vec cuts texts to this number of characters per token before it splits them: the median length of the vocabulary's tokens. Infinity: other models. */
@@ -79,6 +80,7 @@ export class TextTokenizer {
     this.#file = json.file;
     this.#lowerCase = lowerCase;
     this.#specialTokens = special;
+    this.#cutsLeft = cutsLeft(json, settings);
     try {
       const config = Object.fromEntries(json.entries());
       const library = new Library(config, Object.fromEntries(settings?.entries() ?? []));
@@ -152,12 +154,11 @@ export class TextTokenizer {
 
   decode(ids: number[]): string {
     if (ids.length === 0) return '';
-    return this.#using(() =>
-      this.#library.decode(ids, { skip_special_tokens: true, clean_up_tokenization_spaces: true }),
-    );
+    // Spaces are cleaned up as tokenizer_config.json says, or else always.
+    return this.#using(() => this.#library.decode(ids, { skip_special_tokens: true }));
   }
 
-  /** Tokens that exceed `limit`, special ones included, are cut from the end; of a pair, from the longer text first. */
+  /** Tokens that exceed `limit`, special ones included, are cut from the end, or from the beginning if the folder says so; of a pair, from the longer text first. */
   tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
     return this.#using(() => this.#tokenized(text, pair, limit));
   }
@@ -185,9 +186,11 @@ export class TextTokenizer {
     const room = Math.max(0, limit - this.#template([], second && []).tokens.length);
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
     const cut = first.length - n + (second ? second.length - m : 0);
-    first.length = n;
-    if (second) second.length = m;
-    return { ...this.#template(first, second), cut };
+    return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m)), cut };
+  }
+
+  #kept(tokens: Token[], count: number): Token[] {
+    return this.#cutsLeft ? tokens.slice(tokens.length - count) : tokens.slice(0, count);
   }
 
   #template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
@@ -305,6 +308,14 @@ function requireVocabulary(json: Settings): void {
     legal &&= (vocab as Record<string, unknown>)[token] !== null;
   }
   if (!legal || count === 0) throw (model ?? json).wrong(model ? 'vocab' : 'model', 'tokens with their ids', vocab);
+}
+
+/** Whether texts are cut from the beginning: by tokenizer_config.json's `truncation_side`, else by tokenizer.json's truncation, as in transformers. */
+function cutsLeft(json: Settings, settings: Settings | undefined): boolean {
+  const direction = json.record('truncation')?.get('direction');
+  const side = settings?.get('truncation_side') ?? String(direction ?? 'right').toLowerCase();
+  if (side === 'left' || side === 'right') return side === 'left';
+  throw (settings ?? json).wrong('truncation_side', "'left' or 'right'", side);
 }
 
 /** The lengths to which two texts are cut to fit `room` tokens, as Hugging Face's 'longest_first': if both are cut, the longer keeps one more of an odd number. */

@@ -6,6 +6,7 @@
  */
 import type { RawModule } from '../core.js';
 import { calling, describe, formatShape, guarded, HeedError, invalid } from '../error.js';
+import { bytesOf } from '../io/bytes.js';
 import { headerEnd, metadataOf, parseHeader, tensorOf, widen, writeSafetensors } from '../io/safetensors.js';
 import { Layer } from '../layers/layer.js';
 import { fitState } from '../layers/state-dict.js';
@@ -263,12 +264,9 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
 
 function readBytes(argument: string, given: unknown): Uint8Array {
   return guarded(argument, () => {
-    const shared = typeof SharedArrayBuffer !== 'undefined' && given instanceof SharedArrayBuffer;
-    let bytes: Uint8Array;
-    if (ArrayBuffer.isView(given)) bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
-    else if (given instanceof ArrayBuffer || shared) bytes = new Uint8Array(given as ArrayBuffer);
-    else throw invalid(argument, 'a Uint8Array or an ArrayBuffer', describe(given));
-    return bytes.buffer instanceof ArrayBuffer ? bytes : bytes.slice(); // shared memory may change while it is read
+    const bytes = bytesOf(given);
+    if (bytes) return bytes;
+    throw invalid(argument, 'a Uint8Array or an ArrayBuffer', describe(given));
   });
 }
 

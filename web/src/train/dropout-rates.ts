@@ -1,6 +1,9 @@
 /** The dropout rates that config.json gives, by the places at which each family's published model has them. */
+
+import { HeedError } from '../error.js';
 import type { Settings } from '../models/config.js';
 import { isJinaBert } from '../models/families.js';
+import { STATIC } from '../models/static-embedding.js';
 import type { RawDropoutRates } from './core.js';
 
 /** A key of config.json, and the rate where it is absent. */
@@ -36,6 +39,7 @@ const gated: Places = { ...bert, attention: ['attention_probs_dropout_prob', 0],
 const nomicResidual: Rate = ['resid_pdrop', 0.1];
 
 const FAMILIES: Record<string, Places> = {
+  [STATIC]: { classifier: [] },
   bert,
   roberta: bert,
   'xlm-roberta': bert,
@@ -75,16 +79,22 @@ const FAMILIES: Record<string, Places> = {
   },
 };
 
-/** @param given the rate at all of the family's places; null: config.json's */
+/**
+ * @param given the rate at all of the family's places; null: config.json's
+ * @throws HeedError `UNSUPPORTED` for a family whose places are not known
+ */
 export function dropoutRates(
   type: string,
   settings: Settings,
   given: number | null,
 ): RawDropoutRates & { classifier: number } {
   const read = ([key, fallback]: Rate) => given ?? settings.between(key, -1e-9, 1, fallback);
-  const { classifier = [], ...places } = isJinaBert(type, settings)
-    ? jinaBert
-    : (FAMILIES[type] ?? ({} as Partial<Places>));
+  if (!Object.hasOwn(FAMILIES, type))
+    throw new HeedError(
+      'UNSUPPORTED',
+      `fromPretrained.trainable: training ${type} is not supported: where it has dropout is not known`,
+    );
+  const { classifier, ...places } = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
   const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };
   for (const [place, rate] of Object.entries(places)) rates[place as keyof RawDropoutRates] = read(rate as Rate);
   const own = classifier.find(([key]) => settings.get(key) !== undefined) ?? classifier.at(-1);

@@ -48,6 +48,7 @@ export interface FitJob {
 export interface PortLike {
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
   onmessage: ((event: never) => void) | null;
+  close(): void;
 }
 
 /** Posted before the call: the port to another worker. */
@@ -66,10 +67,29 @@ export interface FitOutcome {
 export type RemoteFit = (model: Module, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
 
 class FitConnection extends Connection {
+  readonly #isGiven: boolean;
+
+  /** `isGiven`: whether the worker is the caller's, and goes on afterwards. */
+  constructor(worker: WorkerLike, owned: PageRuntime['owned'], isGiven: boolean) {
+    super(worker, owned, null);
+    this.#isGiven = isGiven;
+  }
+
+  override end(reason: HeedError): void {
+    if (!this.#isGiven) super.end(reason);
+    else if (!this.closed) {
+      this.call('release', []).catch(() => {}); // nobody waits for the answer
+      this.release(reason);
+    }
+  }
+
   override delete(): void {
     this.end(new HeedError('DISPOSED', 'fit: its heed was disposed of'));
   }
 }
+
+/** Workers of callers in which a fit runs. */
+const busy = new WeakSet<WorkerLike>();
 
 export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
@@ -100,8 +120,11 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
       },
     };
     const connections: FitConnection[] = [];
+    const used = (Array.isArray(workers) ? workers : [worker]).filter((one) => typeof one === 'object');
+    if (used.some((one) => busy.has(one)))
+      throw invalid('fit', 'workers that no other fit uses', 'one that another uses');
     const connect = (worker: WorkerLike) => {
-      connections.push(new FitConnection(worker, runtime.owned, null));
+      connections.push(new FitConnection(worker, runtime.owned, used.includes(worker)));
       return connections.at(-1)!;
     };
     let failure: { error: unknown } | null = null;
@@ -122,8 +145,8 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     signal?.addEventListener('abort', onAbort);
     try {
       const wasm = moduleOf(runtime.core);
-      const given = Array.isArray(workers) ? workers : [worker];
-      const workerAt = (i: number) => (typeof given[i] === 'object' ? given[i] : runtime.startWorker());
+      for (const one of used) busy.add(one);
+      const workerAt = (i: number) => used[i] ?? runtime.startWorker();
       const first = workerAt(0);
       const main = connect(first);
       const failures: Promise<never>[] = [];
@@ -153,6 +176,7 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     } finally {
       signal?.removeEventListener('abort', onAbort);
       for (const one of connections) one.end(new HeedError('DISPOSED', 'fit: its worker has done its work'));
+      for (const one of used) busy.delete(one);
     }
   };
 }

@@ -1,10 +1,10 @@
 /** Layers composed to models: `Module`, the base of a user's own, and `Sequential`. */
-import { describe, invalid } from '../error.js';
+import { describe, guarded, invalid } from '../error.js';
 import { Layer } from '../layers/layer.js';
 import type { StateDict } from '../layers/state-dict.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import { dispose } from '../platform.js';
-import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { Batches, Examples } from './batches.js';
 import { type FitOptions, type History, startFit } from './fit.js';
 import type { IndexInput } from './indices.js';
@@ -220,7 +220,10 @@ export class Sequential extends Module {
     return this.#parts;
   }
 
-  /** x as the first layer takes it: a tensor, or ids for an `Embedding`. */
+  /**
+   * x as the first layer takes it: a tensor, or ids for an `Embedding`. With `backward: true`, ids for a module or a function of one's own are a tensor of integers:
+   * `{ data: Int32Array, shape }`.
+   */
   forward(x: TensorInput | IndexInput): Tensor;
   forward(x: TensorInput | IndexInput, options: Differentiate): Differentiated<{ output: Tensor }, 'x'>;
   forward(x: unknown, options?: { backward?: boolean }): Tensor | Differentiated<{ output: Tensor }, 'x'> {
@@ -229,7 +232,8 @@ export class Sequential extends Module {
     readOptions(name, differentiateSchema, rest);
     if (!backward) return this.#run(x);
     // Ids have no gradient.
-    const isIds = this.#parts[0] instanceof Layer && this.#parts[0].name === 'Embedding';
+    const first = firstPart(this);
+    const isIds = (first instanceof Layer && first.name === 'Embedding') || isIntegers(x);
     const inputs: Record<string, Tensor> = {};
     if (!isIds) {
       const { data, shape } = readTensor(`${name}: x`, x);
@@ -258,6 +262,20 @@ export class Sequential extends Module {
       layer.raw.seed(own);
     }
   }
+}
+
+/** The part that takes the input, in Sequentials inside each other. */
+function firstPart({ parts }: Sequential): SequentialPart | undefined {
+  for (const part of parts) {
+    const first = part instanceof Sequential ? firstPart(part) : part;
+    if (first) return first;
+  }
+  return undefined;
+}
+
+/** A tensor of integers, as modules and functions take ids. */
+function isIntegers(x: unknown): boolean {
+  return guarded('Sequential.forward: x', () => kindOf((x as { data?: unknown } | null)?.data) === 'Int32Array');
 }
 
 function readPart(value: unknown, name: string): SequentialPart {

@@ -128,6 +128,10 @@ export function parametersOf(
 /** Names of parameters: a glob, in which `*` stands for any characters and `?` for one, a regular expression, or several of them. */
 export type NamePattern = string | RegExp | readonly (string | RegExp)[];
 
+/** Also of another realm. */
+export const isRegExp = (value: unknown): value is RegExp =>
+  Object.prototype.toString.call(value) === '[object RegExp]';
+
 const pattern: Reader<RegExp> = (value, name) => {
   if (typeof value === 'string') {
     const source = value
@@ -136,7 +140,7 @@ const pattern: Reader<RegExp> = (value, name) => {
       .replaceAll('?', '.');
     return new RegExp(`^${source}$`, 's');
   }
-  const { source, flags } = guarded(name, () => (value instanceof RegExp ? value : ({} as Partial<RegExp>)));
+  const { source, flags } = guarded(name, () => (isRegExp(value) ? value : ({} as Partial<RegExp>)));
   if (source === undefined) throw invalid(name, 'a glob or a RegExp', describe(value));
   return new RegExp(source, flags?.replace(/[gy]/g, '')); // those make `test` depend on earlier calls
 };

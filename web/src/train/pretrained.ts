@@ -102,6 +102,7 @@ class Trained extends LocalModel implements TrainableModel {
   ) {
     if (loaded.sentence.layers.some(({ residual }) => residual))
       throw invalid('fromPretrained.trainable', 'layers without use_residual', 'one with it', 'UNSUPPORTED');
+    const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts, dtype);
     this.#tape = tape;
@@ -130,7 +131,6 @@ class Trained extends LocalModel implements TrainableModel {
         return this.#part(raw, `${folder}${kind === 'dense' ? 'linear' : 'norm'}.`);
       }),
     ];
-    const { classifier, ...rates } = dropoutRates(loaded.type, loaded.settings, options.dropout);
     this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
     this.#names = namesOf(loaded);
     const { encoder } = parts;

@@ -3,7 +3,7 @@ import type { RawMask, RawModule, RawTensor } from '../core.js';
 import { formatShape } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
-import { isBoolean } from '../tensor.js';
+import { isBoolean, type PartRecorder, recordParts } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
 
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
@@ -40,6 +40,8 @@ export abstract class Scope {
   readonly graph: RawGraph;
   /** The tensors that are variables, by their data. */
   readonly entries = new WeakMap<Float32Array, Entry>();
+  /** Records parts of these tensors; null: they are constants. */
+  recorder: PartRecorder | null = null;
   readonly #live = new Set<Entry>();
 
   constructor(graph: RawGraph) {
@@ -55,8 +57,13 @@ export abstract class Scope {
   }
 
   remember(data: Float32Array, entry: Entry): void {
-    this.entries.set(data, entry);
+    this.enter(data, entry);
     if (entry.variable) this.#live.add(entry);
+  }
+
+  protected enter(data: Float32Array, entry: Entry): void {
+    this.entries.set(data, entry);
+    if (this.recorder) recordParts(data, this.recorder);
   }
 
   /** Frees the variable of a tensor. */
@@ -122,7 +129,7 @@ export class Capture extends Scope implements RawObject {
   addInput(name: string, { data, shape }: RawTensor): void {
     const variable = this.graph.leaf({ data, shape }, true);
     this.leaves.set(name, { variable, isParameter: false });
-    this.entries.set(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
+    this.enter(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
   }
 
   override leaf(name: string, tensor: RawTensor, isParameter: boolean): RawVariable | null {

@@ -8,7 +8,7 @@ import type { RawModule, RawTensor } from '../core.js';
 import { calling, formatShape, HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
-import { readTensor, Tensor, type TensorInput } from '../tensor.js';
+import { type PartRecorder, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
 import type { RemoteFit } from './fit-worker.js';
 import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
@@ -59,6 +59,7 @@ export class Tape {
     this.owned = owned;
     const graph = new core.Graph();
     this.#losses = new LossScope(graph, (state) => void this.gradientsOf(state));
+    this.#losses.recorder = this.#part;
     const free = () => {
       this.#losses.endAll();
       graph.delete();
@@ -136,6 +137,24 @@ export class Tape {
     }
   }
 
+  /** As PartRecorder. A part of a result whose pass has ended is one, too. */
+  readonly #part: PartRecorder = (whole, first, count) => {
+    const scope = this.#capture ?? this.#losses;
+    const entry = scope.entries.get(whole.data);
+    if (!entry || this.#isFreed) return null;
+    if (entry.variable)
+      return calling('Tensor', () =>
+        this.record(null, (call) => {
+          const { graph } = call;
+          return call.output(this.core.recordSlice(graph, call.input('x', whole), 0, first, count)).data;
+        }),
+      );
+    const size = whole.shape[1]!;
+    const part = whole.data.slice(first * size, (first + count) * size);
+    scope.remember(part, { ...entry, shape: [count, size] });
+    return part;
+  };
+
   /** Records a call of the core. `others`: further modules whose parameters it uses. */
   record<T>(state: ModuleState | null, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
     this.#requireAlive();
@@ -158,6 +177,7 @@ export class Tape {
   ): (T extends Tensor ? { output: T } : T) & { backward(cotangent: TensorInput): Gradients } {
     this.#requireAlive();
     const capture = new Capture(this.core, this.owned, inputs === null);
+    capture.recorder = this.#part;
     const outer = this.#capture;
     this.#capture = capture;
     let result: T;

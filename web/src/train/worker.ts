@@ -1,5 +1,7 @@
 /** The script of a worker of heed/train: it runs a pretrained model, as worker.js does, and trains it; or it runs one call of `fit`, or assists another that does. */
+
 import create from 'heed-glue/training';
+import { HeedError } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import type { LoadModelOptions } from '../models/load.js';
@@ -32,9 +34,18 @@ const glue = { create, createThreaded: null };
 // As worker.ts, this script imports nothing at run time.
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
-const stop = new AbortController();
-/** To the other workers of this fit, or to the one that this one assists. */
+/** Stops the fit that runs, between two steps. */
+let stop = new AbortController();
+/** Ends it at once, or what this worker does for the fit of another. */
+let release = new AbortController();
+/** To the other workers of the next fit, or to the one that this one is going to assist. */
 const ports: PortLike[] = [];
+
+/** Begins a fit, or the assistance of one: a worker may be used for several, one after the other. */
+function startJob() {
+  [stop, release] = [new AbortController(), new AbortController()];
+  return { stop: stop.signal, released: release.signal, ports: ports.splice(0) };
+}
 
 async function begin(wasm: WasmModule, description: Description) {
   const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
@@ -49,6 +60,7 @@ async function fit(
   job: FitJob,
   { onProgress }: { onProgress: (progress: FitProgress) => void },
 ): Promise<FitOutcome> {
+  const { stop, released, ports } = startJob();
   const { tape, runtime, model, saveCheckpoint, loadCheckpoint } = await begin(wasm, job.model);
   const layers = model[allLayers]();
   const groups = job.optimizer.groups.map(({ params, settings }) => ({
@@ -62,28 +74,41 @@ async function fit(
   const schedule = job.schedule && new Schedule(optimizer, job.schedule.kind, job.schedule.options);
   const parts = { model, optimizer, ...(schedule && { schedule }) };
   loadCheckpoint(job.checkpoint, parts);
-  const options = { ...job.options, optimizer, schedule, signal: stop.signal, onStep: onProgress };
-  const others = job.divided ? ports.map(assistantAt) : null;
+  const options = { ...job.options, optimizer, schedule, signal: stop, onStep: onProgress };
+  const others = job.divided ? ports.map((port) => assistantAt(port, released)) : null;
   const { history, failure } = await startFit(tape, model, job.data, options, others).then(
     (history) => ({ history, failure: null }),
     (error: unknown) => ({ history: null, failure: packError(error) }),
   );
-  return { history, failure, checkpoint: saveCheckpoint(parts) };
+  const outcome = { history, failure, checkpoint: saveCheckpoint(parts) };
+  end(runtime, ports);
+  return outcome;
+}
+
+/** Frees what a fit has used. */
+function end({ owned }: Runtime, ports: readonly PortLike[]): void {
+  for (const port of ports) port.close();
+  for (const raw of owned) raw.delete();
+  owned.clear();
 }
 
 /** The worker behind a port. */
-function assistantAt(port: PortLike): Assistant {
+function assistantAt(port: PortLike, released: AbortSignal): Assistant {
   const channel = new Channel(
     (message) => port.postMessage(message, []),
     () => Promise.reject(),
   );
   port.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
+  const close = () => channel.close(new HeedError('WORKER_FAILED', 'fit: its workers were released'));
+  if (released.aborted) close();
+  released.addEventListener('abort', close);
   return (task) => channel.call('compute', [task]);
 }
 
-/** Computes gradients for the worker behind the port until this worker is ended. */
-async function assist(wasm: WasmModule, job: AssistantJob): Promise<never> {
-  const { tape, model, loadCheckpoint } = await begin(wasm, job.model);
+/** Computes gradients for the worker behind the port until this worker is ended or released. */
+async function assist(wasm: WasmModule, job: AssistantJob): Promise<void> {
+  const { released, ports } = startJob();
+  const { tape, runtime, model, loadCheckpoint } = await begin(wasm, job.model);
   loadCheckpoint(job.checkpoint, { model });
   model.train();
   const compute = remoteAssistant(tape, model, measureWith(tape, model, job.loss));
@@ -93,7 +118,8 @@ async function assist(wasm: WasmModule, job: AssistantJob): Promise<never> {
     (_, [task]) => compute(task!),
   );
   port!.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
-  return new Promise(() => {});
+  if (!released.aborted) await new Promise((resolve) => released.addEventListener('abort', resolve));
+  end(runtime, ports);
 }
 
 /** The model of this worker, and what trains it. */
@@ -143,7 +169,15 @@ const training = {
 };
 
 listen((post) => {
-  const handle = makeHandler(glue, post, { fit, assist, stop: async () => stop.abort(), ...training }, loadModel);
+  const control = {
+    stop: async () => stop.abort(),
+    async release() {
+      stop.abort();
+      release.abort();
+      for (const port of ports.splice(0)) port.close();
+    },
+  };
+  const handle = makeHandler(glue, post, { fit, assist, ...control, ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);

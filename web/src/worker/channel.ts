@@ -13,6 +13,9 @@ interface PendingCall {
   unlink(): void;
 }
 
+/** Of all channels, as connections to one worker may follow each other: an answer that comes late is then that of no other call. */
+let nextId = 0;
+
 export class Channel {
   /** Why this end no longer makes calls. */
   closed: HeedError | null = null;
@@ -22,7 +25,6 @@ export class Channel {
   readonly #pending = new Map<number, PendingCall>();
   /** Calls of the other end that run here. */
   readonly #running = new Map<number, AbortController>();
-  #nextId = 0;
 
   /** `serve` runs the calls of the other end. */
   constructor(post: (message: Message) => void, serve: (method: string, args: never[]) => Promise<unknown>) {
@@ -41,7 +43,7 @@ export class Channel {
     return new Promise<T>((resolve, reject) => {
       if (this.closed) throw this.closed;
       signal?.throwIfAborted();
-      const id = this.#nextId++;
+      const id = nextId++;
       const onAbort = () => this.#abandon(id, signal!.reason);
       signal?.addEventListener('abort', onAbort);
       const unlink = () => signal?.removeEventListener('abort', onAbort);

@@ -1,6 +1,7 @@
 /** A reverse dictionary: finds the words whose vectors are nearest to that of a description. */
 import { effect, signal } from '@preact/signals';
 import type { PretrainedModel, TextHit } from 'heed';
+import { nearestWords } from '../../../../examples/support/answers.mjs';
 import { Notice } from '../../components/controls';
 import { count, milliseconds } from '../../components/numbers';
 import { asFailure, type Failure, inTurn, loadDictionary, shipped } from '../../engine/heed';
@@ -9,7 +10,6 @@ import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { page, urlState } from '../../state/url';
 import type { Explorer } from './state';
-import { vulgar } from './vulgar';
 
 interface Definition {
   words: TextHit[];
@@ -29,8 +29,7 @@ async function define(model: PretrainedModel, description: string, headMask: Hea
       normalize: true,
       ...(headMask.length && { headMask }),
     });
-    const nearest = dictionary.search(query, { topK: shownWords + vulgar.size });
-    const words = nearest.filter(({ text: word }) => !vulgar.has(word)).slice(0, shownWords);
+    const words = nearestWords(dictionary, query, shownWords);
     return { words, searched: dictionary.texts.length, milliseconds: performance.now() - start };
   });
 }

@@ -27,7 +27,7 @@ async function inspect({ model: source, dtype, json }: Options): Promise<void> {
     ['family', found.family],
     ['parameters', found.parameterCount.toLocaleString('en')],
     ['stored as', found.storage.join(', ')],
-    ['download', bytes(found.download[dtype ?? 'fp32'])],
+    ['download', `${bytes(found.download.fp32)}, after \`heed quantize\` ${bytes(found.download.q8)}`],
     ['memory', dtype ? bytes(found.memory[dtype]) : `${bytes(fp32)}, with --dtype q8 ${bytes(q8)}`],
     ['layers', `${found.numLayers}`],
     ['heads', `${found.numHeads}`],

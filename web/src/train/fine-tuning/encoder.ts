@@ -6,7 +6,7 @@ import type { PretrainedModel } from '../../models/model.js';
 import type { Tensor, TensorInput } from '../../tensor.js';
 import type { LoraOptions } from '../lora.js';
 import { Module } from '../module.js';
-import { matching, type NamePattern, type Parameter } from '../parameters.js';
+import { isRegExp, matching, type NamePattern, type Parameter } from '../parameters.js';
 import type { ModuleState } from '../scope.js';
 import type { Tape } from '../tape.js';
 import type { SentenceVectorOptions, TrainableModel } from '../trainable-model.js';
@@ -23,7 +23,7 @@ export type EncoderTraining = 'full' | NamePattern | { readonly lora: LoraOption
 
 /** Reads what is trained; `or`: what else is legal, for the message. */
 export function readTraining(value: unknown, name: string, or = ''): EncoderTraining {
-  const isPattern = (given: unknown) => typeof given === 'string' || given instanceof RegExp;
+  const isPattern = (given: unknown) => typeof given === 'string' || isRegExp(given);
   const isList = Array.isArray(value) && value.length > 0 && value.every(isPattern);
   const hasLora = guarded(name, () => typeof (value as { lora?: unknown } | null)?.lora === 'object');
   if (isPattern(value) || isList || hasLora) return value as EncoderTraining;

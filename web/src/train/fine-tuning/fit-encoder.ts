@@ -1,5 +1,6 @@
 /** The loop that trains an encoder: AdamW with a warm-up, clipping, and checkpoints. */
 import { invalid } from '../../error.js';
+import { bytesOf } from '../../io/bytes.js';
 import { callback, legal, optional, positive, type Reader } from '../../options.js';
 import type { Batch } from '../batches.js';
 import { checkpointsOf } from '../checkpoint.js';
@@ -23,7 +24,7 @@ export interface CheckpointOptions {
 export const checkpointSchema = {
   onCheckpoint: callback<(bytes: Uint8Array) => void>,
   resume: optional(
-    legal<Uint8Array>('the bytes of a checkpoint', (value) => value instanceof Uint8Array),
+    legal<Uint8Array>('the bytes of a checkpoint', (value) => bytesOf(value) !== null),
     null,
   ),
 };

@@ -1,0 +1,3 @@
+import type { TensorInput, TextHit, TextIndex } from 'heed';
+
+export function nearestWords(index: TextIndex, query: TensorInput | Float32Array, count: number): TextHit[];

@@ -1,0 +1,79 @@
+/** State dicts as safetensors files. */
+import { allocating, describe, formatShape, guarded, invalid, invalidFile } from '../error.js';
+import { bytesOf } from '../io/bytes.js';
+import { headerEnd, parseHeader, readNumbers, tensorOf, writeSafetensors } from '../io/safetensors.js';
+import { optional, readOptions, type Schema } from '../options.js';
+import { MAX_SIZE, readTensor, Tensor, type TensorInput } from '../tensor.js';
+import type { StateDict } from './state-dict.js';
+
+/** Options of `saveSafetensors`. */
+export interface SaveSafetensorsOptions {
+  /** Strings by name, for any use. Default: { format: 'pt' }, as of files that PyTorch writes. */
+  metadata?: Readonly<Record<string, string>>;
+}
+
+const FILE = 'loadSafetensors';
+
+/**
+ * The tensors of a safetensors file as a state dict, as `safetensors.torch.load` in Python. Values become float32: those of F16, BF16 and of small integers exactly, those of F64
+ * rounded. Tensors of other types than these are refused.
+ *
+ * @example
+ * const bytes = saveSafetensors({ weight: [[1, 2]], bias: [3] }); // or from a file, which PyTorch may have written
+ * const state = loadSafetensors(bytes);
+ * state.weight.shape; // [1, 2]
+ * new heed.Linear({ inFeatures: 2, outFeatures: 1 }).loadStateDict(state);
+ * @throws HeedError `INVALID_FILE` for bytes that are not a safetensors file, `UNSUPPORTED` for types without such values and for integers that float32 does not hold exactly
+ */
+export function loadSafetensors(bytes: ArrayBufferLike | ArrayBufferView): StateDict {
+  const file = guarded(`${FILE}: bytes`, () => bytesOf(bytes));
+  if (!file) throw invalid(`${FILE}: bytes`, 'a Uint8Array or an ArrayBuffer', describe(bytes));
+  const start = headerEnd(file, FILE, file.length);
+  const entries = parseHeader(file.subarray(8, start), FILE, file.length).map(({ name, dtype, shape, begin, end }) => {
+    const tensor = tensorOf(FILE, name);
+    if (shape.some((extent) => extent > MAX_SIZE))
+      throw invalidFile(tensor, `extents up to ${MAX_SIZE}`, formatShape(shape));
+    const part = file.subarray(start + begin, start + end);
+    const data = allocating(tensor, shape, part.length, () => readNumbers(part, dtype, tensor));
+    return [name, new Tensor(data, shape)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+const metadata = (value: unknown, name: string): Record<string, string> => {
+  const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value);
+  const entries = isRecord ? Object.entries(value) : [];
+  if (isRecord && entries.every(([, text]) => typeof text === 'string')) return Object.fromEntries(entries);
+  throw invalid(name, 'strings by name', describe(value));
+};
+
+const schema = { metadata: optional(metadata, { format: 'pt' }) } satisfies Schema<SaveSafetensorsOptions>;
+
+/**
+ * A safetensors file of a state dict, as `safetensors.torch.save` in Python: its tensors in their order, as float32.
+ *
+ * @example
+ * const layer = new heed.Linear({ inFeatures: 2, outFeatures: 1 });
+ * const bytes = saveSafetensors(layer.stateDict(), { metadata: { format: 'pt', epoch: '3' } });
+ * @throws HeedError `INVALID_ARGUMENT` for values that are not tensors
+ */
+export function saveSafetensors(
+  state: Readonly<Record<string, TensorInput>>,
+  options?: SaveSafetensorsOptions,
+): Uint8Array<ArrayBuffer> {
+  const owner = 'saveSafetensors';
+  const read = readOptions(owner, schema, options);
+  const tensors = guarded(`${owner}: state`, () => {
+    if (typeof state !== 'object' || state === null || Array.isArray(state))
+      throw invalid(`${owner}: state`, "a record of tensors by name, { 'weight': tensor, ... }", describe(state));
+    return Object.entries(state).map(([name, value]) => ({
+      name,
+      dtype: 'F32',
+      ...readTensor(`${owner}: '${name}'`, value),
+    }));
+  });
+  if (tensors.some(({ name }) => name === '__metadata__'))
+    throw invalid(`${owner}: state`, 'other names than that of the metadata', "'__metadata__'");
+  const bytes = tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
+  return allocating(owner, [bytes], bytes, () => writeSafetensors(tensors, read.metadata));
+}
