@@ -86,6 +86,27 @@ test('vectors, where the server has pgvector, and otherwise an error that says s
   expect(fs.readdirSync(out)).toEqual(['manifest.json']);
 });
 
+test('ids that PostgreSQL cannot store end neither a run nor a chunk', async () => {
+  const file = join(folder, 'ids.jsonl');
+  fs.writeFileSync(
+    file,
+    ['a', 'b\u0000c', '\ud800', 'd'].map((id) => `${JSON.stringify({ id, text: 'fox' })}\n`).join(''),
+  );
+  const out = join(folder, 'ids');
+  await planEmbedding([file], { out, model: join(folder, 'model'), output: 'binary' });
+  const to = { to: server.url, table: 'ids' };
+  expect(await workEmbedding(out, to)).toEqual({ parts: 1, rows: 4, errors: 2, failed: [] });
+  expect(await finishEmbedding(out, to)).toMatchObject({ complete: true, rows: 4, errors: 2 });
+  const { rows } = await client.query('SELECT id, error FROM ids ORDER BY line');
+  const error = expect.stringContaining('expected Unicode text without U+0000');
+  expect(rows).toEqual([
+    { id: 'a', error: null },
+    { id: null, error },
+    { id: null, error },
+    { id: 'd', error: null },
+  ]);
+});
+
 test('int8, which pgvector does not have', async () => {
   const out = await plan('int8', 'int8');
   await expect(workEmbedding(out, { to: server.url })).rejects.toMatchObject({ code: 'UNSUPPORTED' });

@@ -2,7 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -25,37 +25,27 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Resolves when something accepts connections at the port; rejects if `child` ends first. */
-async function listening(port: number, child: ChildProcess, log: () => string): Promise<void> {
-  while (child.exitCode === null && child.signalCode === null) {
-    const socket = connect(port, '127.0.0.1');
-    const isOpen = await Promise.race([
-      once(socket, 'connect').then(() => true),
-      once(socket, 'error').then(() => false),
-    ]).catch(() => false);
-    socket.destroy();
-    if (isOpen) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`the server ended: ${log()}`);
+/** Resolves when the server says that it is ready, which it is not yet when it listens; rejects if it ends first. */
+async function ready(child: ChildProcess): Promise<void> {
+  let log = '';
+  await new Promise<void>((resolve, reject) => {
+    const read = (data: Buffer) => {
+      log += data;
+      if (/ready to accept connections/i.test(log)) resolve();
+    };
+    child.stdout?.on('data', read);
+    child.stderr?.on('data', read);
+    child.on('close', () => reject(new Error(`the server ended: ${log}`)));
+  });
 }
 
 /** A server that `start` starts in a folder, which `clear` empties. */
-async function serve(
-  url: string,
-  port: number,
-  folder: string,
-  clear: () => void,
-  start: () => ChildProcess,
-): Promise<Server> {
+async function serve(url: string, folder: string, clear: () => void, start: () => ChildProcess): Promise<Server> {
   let child: ChildProcess;
   const run = async () => {
     clear();
     child = start();
-    let log = '';
-    child.stdout?.on('data', (data) => (log += data));
-    child.stderr?.on('data', (data) => (log += data));
-    await listening(port, child, () => log);
+    await ready(child);
   };
   const kill = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
@@ -70,13 +60,25 @@ async function serve(
   return { url, kill, stop, restartEmpty: () => kill().then(run) };
 }
 
-export async function startRedis(): Promise<Server> {
+/** `options`: further ones of redis-server. */
+export async function startRedis(...options: string[]): Promise<Server> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'heed-redis-'));
   const port = await freePort();
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no'];
+  const args = [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    folder,
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    ...options,
+  ];
   return serve(
     `redis://127.0.0.1:${port}`,
-    port,
     folder,
     () => {},
     () => spawn('redis-server', args),
@@ -97,7 +99,8 @@ function postgresUser(): { uid?: number; gid?: number } {
   return { uid: id('-u'), gid: id('-g') };
 }
 
-export async function startPostgres(): Promise<Server> {
+/** `auth`: how users are authenticated; `password`: that of the user heed. */
+export async function startPostgres(auth = 'trust', password = ''): Promise<Server> {
   const folder = fs.mkdtempSync(join(tmpdir(), 'heed-postgres-'));
   const user = postgresUser();
   if (user.uid !== undefined) fs.chownSync(folder, user.uid, user.gid!);
@@ -105,7 +108,9 @@ export async function startPostgres(): Promise<Server> {
   const fresh = join(folder, 'fresh');
   const data = join(folder, 'data');
   const options = { ...user, cwd: folder, env: { ...process.env, LC_ALL: 'C' } };
-  const init = ['-D', fresh, '-U', 'heed', '-A', 'trust', '--no-sync'];
+  const passwordFile = join(folder, 'password');
+  fs.writeFileSync(passwordFile, `${password}\n`);
+  const init = ['-D', fresh, '-U', 'heed', '-A', auth, '--no-sync', ...(password ? ['--pwfile', passwordFile] : [])];
   execFileSync(postgresProgram('initdb'), init, { ...options, stdio: 'pipe' });
   const clear = () => {
     fs.rmSync(data, { recursive: true, force: true });
@@ -113,5 +118,5 @@ export async function startPostgres(): Promise<Server> {
   };
   const args = ['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='];
   const url = `postgres://heed@127.0.0.1:${port}/postgres`;
-  return serve(url, port, folder, clear, () => spawn(postgresProgram('postgres'), args, options));
+  return serve(url, folder, clear, () => spawn(postgresProgram('postgres'), args, options));
 }

@@ -1,9 +1,10 @@
 /** Every public function, class and method has an example in its documentation, and the examples run. */
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
+import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
 import { afterAll, describe, expect, it } from 'vitest';
-import { publicItems } from './api-examples.js';
+import { publicItems, typeErrors } from './api-examples.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const items = publicItems();
@@ -23,6 +24,14 @@ const runElsewhere: [name: RegExp, where: string][] = [
   [/^node: /, 'a corpus in a folder: tests/web/scale'],
   [/^draw: /, 'a canvas: tests/web/draw.browser.test.ts'],
 ];
+
+it('the examples of heed/node, which need a corpus, read nothing that does not exist', () => {
+  const examples = items.filter(({ name }) => name.startsWith('node: ')).flatMap(({ examples }) => examples);
+  expect(examples.length).toBeGreaterThan(3);
+  const check = (codes: string[]) => typeErrors('node', Object.keys(heedNode), codes);
+  expect(check(examples)).toEqual([]);
+  expect(check(["const { done } = await workEmbedding('vectors');"])).toEqual([expect.stringContaining("'done'")]);
+});
 
 /** A line `expression; // [1, 2]` says what it is; numbers as exactly as they are written. */
 const claim = /^([^\s/].*); \/\/ ([[\-\d"tf].*)$/gm;

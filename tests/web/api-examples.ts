@@ -20,14 +20,40 @@ export interface Item {
   around: string[];
 }
 
+const { options } = ts.parseJsonConfigFileContent(
+  ts.readConfigFile(`${root}tsconfig.build.json`, ts.sys.readFile).config,
+  ts.sys,
+  root,
+);
+let program: ts.Program;
+
+/** What the compiler says of examples that import `names` from an entry of the package. */
+export function typeErrors(entry: string, names: string[], examples: string[]): string[] {
+  const files = new Map(
+    examples.map((code, n) => [
+      `${root}web/src/example-${n}.ts`,
+      `import { ${names.join(', ')} } from './${entry}.js';\n${code}\nexport {};`,
+    ]),
+  );
+  const checked = { ...options, noUnusedLocals: false };
+  const host = ts.createCompilerHost(checked);
+  const { getSourceFile, fileExists } = host;
+  host.fileExists = (path) => files.has(path) || fileExists(path);
+  host.getSourceFile = (path, language) =>
+    files.has(path)
+      ? ts.createSourceFile(path, files.get(path)!, language)
+      : (program?.getSourceFile(path) ?? getSourceFile(path, language));
+  const own = ts.createProgram([...files.keys()], checked, host);
+  return [...files.keys()].flatMap((path) => {
+    const source = own.getSourceFile(path);
+    const found = [...own.getSyntacticDiagnostics(source), ...own.getSemanticDiagnostics(source)];
+    return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));
+  });
+}
+
 /** Everything that users call, from all entries of the package. */
 export function publicItems(): Item[] {
-  const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile(`${root}tsconfig.build.json`, ts.sys.readFile).config,
-    ts.sys,
-    root,
-  );
-  const program = ts.createProgram(
+  program = ts.createProgram(
     entries.map((entry) => `${root}web/src/${entry}.ts`),
     options,
   );

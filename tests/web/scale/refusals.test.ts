@@ -1,5 +1,7 @@
 /** What plans and workers refuse, with one clear message and an exit code, and that they leave everything as it was. */
+import { getEventListeners, once } from 'node:events';
 import * as fs from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { HeedError } from 'heed';
 import { finishEmbedding, type Manifest, planEmbedding, workEmbedding } from 'heed/node';
@@ -77,7 +79,7 @@ describe('planning', () => {
 
   test('options of another mode, and wrong values', async () => {
     await refuses(['--plan', file, '--out', out, '--work', out], '--plan: expected only one of --plan and --work');
-    await refuses(['--work', out, '--model', model], '--model: expected as in the plan: give it with --plan');
+    await refuses(['--work', out, '--dtype', 'q8'], '--dtype: expected as in the plan: give it with --plan');
     await refuses(['--status', out, '--queue', 'redis://x'], '--queue: expected none with --status');
     await refuses([file, '--queue', 'redis://x'], '--queue: expected --work or --finish with it, got neither');
     await refuses(['--work', out, file], '--work: expected a folder only');
@@ -165,6 +167,28 @@ describe('working', () => {
     expect(await workEmbedding(out)).toMatchObject({ parts: 5 });
   });
 
+  test("a copy of the plan's model is another path, not another model", async () => {
+    const moved = path('moved-model');
+    fs.cpSync(model, moved, { recursive: true });
+    await planEmbedding([file], { out, model: moved, chunk: 20 });
+    const copy = path('copied model');
+    fs.renameSync(moved, copy);
+    await refuses(['--work', out], /^heed: --model: expected a model's folder .*--work DIR --model\n/, 1);
+    expect(await embed(['--work', out, '--model', copy, '--shard', '0/2'])).toMatchObject({ code: 0, err: '' });
+    expect(await workEmbedding(out, { model: copy })).toMatchObject({ parts: 2, failed: [] });
+    expect(await finishEmbedding(out)).toMatchObject({ complete: true, rows: 100 });
+    const config = join(copy, 'config.json');
+    fs.appendFileSync(config, ' ');
+    for (const other of [copy, join(copy, 'config.json')])
+      await refuses(
+        ['--work', out, '--model', other],
+        /: expected the files that the plan was made with, got other/,
+        1,
+      );
+    await refuses(['--work', out, '--model', path('none')], /^heed: --model: expected a model's folder/, 1);
+    await expect(workEmbedding(out, { model: '' })).rejects.toThrow('workEmbedding.model: expected a string, got ""');
+  });
+
   test.runIf(process.execArgv.some((flag) => flag.includes('relaxed-simd')))(
     'an engine without the build',
     async () => {
@@ -223,9 +247,44 @@ describe('working', () => {
     expect(await finishEmbedding(out)).toMatchObject({ complete: true });
   });
 
+  test('an abort while a server is asked', async () => {
+    await planEmbedding([file], { out, model, output: 'binary' });
+    const reason = new Error('enough');
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const [to, redis] = [`postgres://${address}/x`, `redis://${address}`];
+    for (const run of [
+      (signal: AbortSignal) => workEmbedding(out, { to, signal }),
+      (signal: AbortSignal) => finishEmbedding(out, { to, signal }),
+      (signal: AbortSignal) => workEmbedding(out, { queue: redis, queueTimeout: 1e9, signal }),
+      (signal: AbortSignal) => workEmbedding(out, { queue: to, queueTimeout: 1e9, signal }),
+      (signal: AbortSignal) => finishEmbedding(out, { queue: redis, queueTimeout: 1e9, signal }),
+    ]) {
+      const stop = new AbortController();
+      const connected = once(silent, 'connection');
+      const ended = run(stop.signal).catch((error: unknown) => error);
+      const [socket] = (await connected) as [Socket];
+      const closed = once(socket.resume(), 'close');
+      expect(getEventListeners(stop.signal, 'abort')).not.toHaveLength(0);
+      stop.abort(reason);
+      expect(await ended).toBe(reason);
+      expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
+      await closed; // nothing goes on trying
+    }
+    silent.close();
+    await once(silent, 'close');
+    expect(fs.readdirSync(out)).toEqual(['manifest.json']);
+  });
+
   test('a queue that is away, or none', async () => {
     await plan();
-    await refuses(['--work', out, '--queue', 'amqp://host'], '--queue: expected redis://host:port');
+    await refuses(
+      ['--work', out, '--queue', 'amqp://me:secret@host'],
+      /^heed: --queue: expected .*redis:\/\/host:port.*, got 'amqp:\/\/host'\n/,
+    );
+    await refuses(['--work', out, '--queue', 'redis://host/name'], "got 'redis://host/name'");
+    await refuses(['--work', out, '--to', 'redis://host'], '--to: expected a URL as postgres://host:port/database');
     for (const url of ['redis://name:secret@127.0.0.1:1', 'postgres://name:secret@127.0.0.1:1/x']) {
       const error = await workEmbedding(out, { queue: url, queueTimeout: 0.2 }).catch((error: unknown) => error);
       expect(error).toBeInstanceOf(HeedError);

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { CsvError } from 'csv-parse';
 import { HeedError } from '../index.js';
+import { invalidFile } from '../node/error.js';
 import type { ClassifierExample, EmbeddingExamples } from '../train/index.js';
-import { invalidFile } from './error.js';
 import { csvRows } from './records.js';
 
 /** A record by its keys or columns, and where it stands. */

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { invalid } from './error.js';
+import { invalid } from '../node/error.js';
 
 /** @throws HeedError if there is something at `path` */
 export function requireNew(path: string): void {

@@ -3,8 +3,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
-import { batches } from '../scale/batches.js';
-import { invalid, invalidFile } from './error.js';
+import { batches } from '../node/batches.js';
+import { invalid, invalidFile } from '../node/error.js';
 import type { Entry } from './records.js';
 
 /** The entries' texts. All are read before any is embedded, so that errors in the file are found at once. */

@@ -1,7 +1,7 @@
 /** Options that several subcommands have, and the values that they take. */
 import { type Command, Option } from 'commander';
 import { POOLINGS } from '../models/sentence-transformers.js';
-import { invalid } from './error.js';
+import { invalid } from '../node/error.js';
 import { FORMATS } from './records.js';
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */

@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
-import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../scale/npy.js';
-import { invalid, invalidFile } from './error.js';
+import { invalid, invalidFile } from '../node/error.js';
+import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../node/npy.js';
 
 /** A vector in one of its forms; int8 ones have a scale. */
 export interface OutputVector {

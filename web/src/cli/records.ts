@@ -4,7 +4,7 @@ import { createReadStream, type Stats, statSync } from 'node:fs';
 import { pipeline } from 'node:stream';
 import { CsvError, type Parser, parse } from 'csv-parse';
 import { HeedError } from '../index.js';
-import { invalid, invalidFile } from './error.js';
+import { invalid, invalidFile } from '../node/error.js';
 import { settings } from './terminal.js';
 
 export const FORMATS = ['lines', 'jsonl', 'csv'] as const;

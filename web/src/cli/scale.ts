@@ -1,5 +1,7 @@
 /** `heed embed` for corpora larger than one machine: --plan, --work, --status and --finish. */
 import { type Command, Option } from 'commander';
+import { invalid } from '../node/error.js';
+import { statusOf } from '../node/files.js';
 import {
   type EmbeddingStatus,
   embeddingStatus,
@@ -8,8 +10,6 @@ import {
   planEmbedding,
   workEmbedding,
 } from '../node.js';
-import { statusOf } from '../scale/files.js';
-import { invalid } from './error.js';
 import { choice, count } from './options.js';
 import { Progress } from './progress.js';
 import { stoppable } from './signals.js';
@@ -41,7 +41,7 @@ const OPTIONS: Record<Mode, string[]> = {
     ...['plan', 'out', 'model', 'dtype', 'build', 'format', 'field', 'id', 'chunk', 'parts', 'output'],
     ...['pooling', 'dimensions', 'prompt', 'normalize', 'json'],
   ],
-  work: ['work', 'shard', 'queue', 'retry', 'lock', 'workers', 'to', 'table', 'json'],
+  work: ['work', 'model', 'shard', 'queue', 'retry', 'lock', 'workers', 'to', 'table', 'json'],
   status: ['status', 'json'],
   finish: ['finish', 'queue', 'retry', 'to', 'table', 'json'],
 };
@@ -62,7 +62,10 @@ export function addScale(command: Command): Command {
   return command
     .optionsGroup('Corpora larger than one machine:')
     .option('--plan', 'only plan: write manifest.json to the folder --out, which workers share')
-    .option('--work <folder>', 'embed chunks of a plan; any number of processes may do so at once')
+    .option(
+      '--work <folder>',
+      "embed chunks of a plan; any number of processes may do so at once; --model names a copy of the plan's model",
+    )
     .option('--status <folder>', 'print how far a plan is')
     .option('--finish <folder>', 'count every row of a plan; exit code 1 while something is missing')
     .addOption(count('--chunk <lines>', 'with --plan: lines per chunk (default: 10000)'))

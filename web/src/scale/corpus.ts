@@ -1,10 +1,9 @@
 /** Reads a corpus by ranges of bytes: its chunks when it is planned, and the lines of one chunk when it is embedded. */
 import { createHash } from 'node:crypto';
-import * as fs from 'node:fs';
 import { resolve } from 'node:path';
-import { invalidFile } from '../cli/error.js';
 import { HeedError } from '../index.js';
-import { statusOf } from './files.js';
+import { invalidFile } from '../node/error.js';
+import { pieces, splitLines, statusOf } from '../node/files.js';
 import { type Chunk, firstLines, type Manifest } from './manifest.js';
 
 /** Longer lines become error rows, so that memory does not depend on the length of a line. */
@@ -12,28 +11,6 @@ export const MAX_LINE_BYTES = 1 << 20;
 
 const LF = 10;
 const CR = 13;
-const BUFFER_BYTES = 1 << 20;
-
-/** The bytes of a file from `first` on, at most `bytes` of them. Each piece is valid until the next one is read. */
-function* pieces(path: string, first: number, bytes: number): Generator<Uint8Array> {
-  let file: number;
-  try {
-    file = fs.openSync(path, 'r');
-  } catch (cause) {
-    throw new HeedError('NOT_FOUND', `${path}: cannot be read (${(cause as Error).message})`, { cause });
-  }
-  try {
-    const buffer = new Uint8Array(BUFFER_BYTES);
-    for (let at = first; at < first + bytes; ) {
-      const count = fs.readSync(file, buffer, 0, Math.min(buffer.length, first + bytes - at), at);
-      if (count === 0) return;
-      yield buffer.subarray(0, count);
-      at += count;
-    }
-  } finally {
-    fs.closeSync(file);
-  }
-}
 
 export interface ChunkLimits {
   rows: number;
@@ -54,7 +31,7 @@ export function* chunksOf(path: string, file: string, limits: ChunkLimits): Gene
     hash = createHash('sha256');
     return chunk;
   };
-  for (const piece of pieces(path, 0, Number.MAX_SAFE_INTEGER)) {
+  for (const piece of pieces(path)) {
     let start = 0;
     for (let from = 0; from < piece.length; ) {
       const end = piece.indexOf(LF, from) + 1;
@@ -116,31 +93,19 @@ export function* linesOf(corpus: Corpus, number: number): Generator<Line> {
   const { format } = corpus.files.find(({ file }) => file === chunk.file)!;
   let line = firstLines(corpus.chunks)[number]!;
   const hash = createHash('sha256');
-  let rest: Uint8Array[] = [];
-  let length = 0;
-  const take = (): Line => {
-    const number = line++;
-    const bytes = length > MAX_LINE_BYTES ? null : Buffer.concat(rest);
-    rest = [];
-    length = 0;
-    return { line: number, ...(bytes ? parseLine(bytes, format, corpus) : TOO_LONG) };
-  };
-  for (const piece of pieces(path, chunk.first, chunk.bytes)) {
-    hash.update(piece);
-    for (let from = 0; from < piece.length; ) {
-      const end = piece.indexOf(LF, from);
-      const part = piece.subarray(from, end < 0 ? piece.length : end);
-      length += part.length;
-      if (length <= MAX_LINE_BYTES) rest.push(part.slice());
-      else rest = [];
-      if (end < 0) break;
-      yield take();
-      from = end + 1;
+  function* hashed(): Generator<Uint8Array> {
+    for (const piece of pieces(path, chunk.first, chunk.bytes)) {
+      hash.update(piece);
+      yield piece;
     }
   }
-  if (length > 0) yield take();
+  for (const { bytes } of splitLines(hashed(), MAX_LINE_BYTES))
+    yield { line: line++, ...(bytes ? parseLine(bytes, format, corpus) : TOO_LONG) };
   if (hash.digest('hex') !== chunk.sha256) throw changed(path, 'one that changed while it was read');
 }
+
+/** PostgreSQL's texts cannot have U+0000, and UTF-8 has no lone surrogates. Ids that are not strings are stored as JSON, which escapes both. */
+const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
 const TOO_LONG = { error: `expected a line of at most ${MAX_LINE_BYTES} bytes, got a longer one` };
 
@@ -163,7 +128,11 @@ function parseLine(bytes: Uint8Array, format: 'lines' | 'jsonl', { field, id }: 
   }
   if (typeof value === 'string') return { text: value };
   const entry = (value ?? {}) as Record<string, unknown>;
-  const named = Object.hasOwn(entry, id) ? { id: entry[id] } : {};
+  const named: Pick<Line, 'id'> = Object.hasOwn(entry, id) ? { id: entry[id] } : {};
+  if (typeof named.id === 'string' && UNSTORABLE.test(named.id)) {
+    const got = JSON.stringify(named.id.slice(0, 60));
+    return { error: `${JSON.stringify(id)}: expected Unicode text without U+0000, got ${got}` };
+  }
   if (typeof entry[field] === 'string') return { ...named, text: entry[field] };
   return { ...named, error: `${expected}, got no text under ${JSON.stringify(field)}` };
 }

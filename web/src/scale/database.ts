@@ -1,21 +1,11 @@
 /** Rows in PostgreSQL with pgvector. A chunk's rows and the mark that it is done are one transaction, and the primary key keeps each row single. */
-import { createRequire } from 'node:module';
-import { invalid } from '../cli/error.js';
 import { HeedError } from '../index.js';
+import { invalid } from '../node/error.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
+import { abortable, type Signal } from './options.js';
 import type { Row } from './part.js';
-
-const require = createRequire(import.meta.url);
-
-/** Loads an optional peer dependency. @throws HeedError UNSUPPORTED that says what to install */
-export function requirePeer<T>(option: string, name: string, install: string): T {
-  try {
-    return require(name) as T;
-  } catch (cause) {
-    throw invalid(option, `the package ${name}`, `none. Install it: npm install ${install}`, 'UNSUPPORTED', cause);
-  }
-}
+import { requirePeer, serverOf } from './server.js';
 
 type Client = import('pg').Client;
 
@@ -28,23 +18,29 @@ export class VectorTable {
     private readonly type: string,
   ) {}
 
-  /** Connects, and makes the table and that of its parts if they are missing. @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT */
-  static async open(url: string, name: string, manifest: Manifest): Promise<VectorTable> {
+  /**
+   * Connects, and makes the table and that of its parts if they are missing.
+   *
+   * @throws HeedError NETWORK, UNSUPPORTED, INVALID_ARGUMENT; the signal's reason
+   */
+  static async open(url: string, name: string, manifest: Manifest, signal?: Signal): Promise<VectorTable> {
     if (manifest.output === 'int8')
       throw invalid('--to', 'a plan with --output fp32 or binary (pgvector has no int8)', 'int8', 'UNSUPPORTED');
+    serverOf('--to', url, ['postgres://host:port/database']);
     const { Client } = requirePeer<typeof import('pg')>('--to', 'pg', 'pg');
-    const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
-    client.on('error', () => {}); // the next query reports it
     const type = `${manifest.output === 'fp32' ? 'vector' : 'bit'}(${manifest.width})`;
-    const table = new VectorTable(client, name, planId(manifest), type);
+    let table: VectorTable | undefined;
     try {
-      await client.connect();
-      await table.#create();
+      const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
+      client.on('error', () => {}); // the next query reports it
+      table = new VectorTable(client, name, planId(manifest), type);
+      await abortable(signal, client.connect());
+      await abortable(signal, table.#create());
+      return table;
     } catch (cause) {
-      await client.end().catch(() => {});
-      throw asNetwork(cause);
+      void table?.close(); // a server that does not answer is not waited for
+      throw signal?.aborted ? signal.reason : asNetwork(cause);
     }
-    return table;
   }
 
   async #create(): Promise<void> {

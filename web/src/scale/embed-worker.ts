@@ -4,11 +4,11 @@ import { HeedError } from '../index.js';
 import { embedChunk } from './chunk.js';
 import { requireUnchanged } from './corpus.js';
 import { VectorTable } from './database.js';
-import { openModel, requireSameVectors } from './machine.js';
+import { openModel, requireSameVectors, withModel } from './machine.js';
 import { readManifest } from './manifest.js';
 import type { Answer, ThreadData } from './thread.js';
 
-const { folder, suffix, database } = workerData as ThreadData;
+const { folder, suffix, model: path, database } = workerData as ThreadData;
 const post = (answer: Answer) => parentPort!.postMessage(answer);
 
 function fail(error: unknown, fatal: boolean): void {
@@ -18,7 +18,7 @@ function fail(error: unknown, fatal: boolean): void {
 
 try {
   const manifest = readManifest(folder);
-  const model = await openModel(manifest);
+  const model = await openModel(withModel(manifest, path));
   await requireSameVectors(manifest, model);
   const table = database && (await VectorTable.open(database.url, database.table, manifest));
   const onProgress = (rows: number) => post({ type: 'progress', rows });

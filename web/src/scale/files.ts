@@ -14,17 +14,16 @@ export function unwritable(path: string, cause: unknown): HeedError {
     ? 'The disk is full. Free space and run the same command again: finished parts are kept'
     : code === 'EPERM' || code === 'ENOTSUP'
       ? 'The folder must be on a file system that has hard links'
-      : 'Choose a folder in which files can be made';
+      : 'Choose a folder in which files can be made and deleted';
   return new HeedError('INVALID_FILE', `${path}: cannot be written (${message}). ${hint}`, { cause });
 }
 
-/** What is at a path; undefined if nothing can be. */
-export function statusOf(path: string): fs.Stats | undefined {
+/** Deletes a file, if it is there. */
+export function remove(path: string): void {
   try {
-    return fs.statSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    if (['ENOTDIR', 'ENAMETOOLONG'].includes(String((error as NodeJS.ErrnoException).code))) return undefined;
-    throw error;
+    fs.rmSync(path, { force: true });
+  } catch (cause) {
+    throw unwritable(path, cause);
   }
 }
 

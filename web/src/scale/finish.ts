@@ -1,12 +1,14 @@
 /** Finishes a plan: counts every row of every part, and says what is missing. */
 import * as fs from 'node:fs';
-import { join } from 'node:path';
-import { parquetMetadata } from 'hyparquet';
+import { basename, join } from 'node:path';
+import { parquetMetadataAsync } from 'hyparquet';
+import { HeedError } from '../index.js';
+import { namesIn, pieces, readRange, splitLines, statusOf } from '../node/files.js';
+import { NPY_HEADER_BYTES, npyShape } from '../node/npy.js';
 import { VectorTable } from './database.js';
-import { uniqueSuffix, unwritable, writeWhole } from './files.js';
+import { remove, uniqueSuffix, unwritable, writeWhole } from './files.js';
 import { findParts, firstLines, type Manifest, partNames, readManifest } from './manifest.js';
-import { NPY_HEADER_BYTES, npyShape } from './npy.js';
-import { checkOptions, type Signal } from './options.js';
+import { abortable, checkOptions, type Signal } from './options.js';
 import { PARQUET_KEY, storedWidth } from './part.js';
 import { ChunkQueue } from './queue.js';
 import { queueSchema, readFailure } from './work.js';
@@ -54,15 +56,16 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
   checkOptions('finishEmbedding', queueSchema, options);
   const { queue, to, signal, onProgress } = options;
   const manifest = readManifest(folder);
+  signal?.throwIfAborted();
   const result: FinishResult = { complete: false, rows: 0, errors: 0, parts: 0, missing: [], failed: [], damaged: [] };
   const { done, failed } = findParts(folder, manifest);
   const lines = firstLines(manifest.chunks);
-  const table = to === undefined ? null : await VectorTable.open(to, options.table ?? 'embeddings', manifest);
+  const table = to === undefined ? null : await VectorTable.open(to, options.table ?? 'embeddings', manifest, signal);
   try {
-    const inTable = await table?.done();
+    const inTable = table && (await abortable(signal, table.done()));
     for (const chunk of manifest.chunks.keys()) {
       signal?.throwIfAborted();
-      const counted = done.has(chunk) ? countPart(folder, manifest, chunk, lines[chunk]!) : null;
+      const counted = done.has(chunk) ? await countPart(folder, manifest, chunk, lines[chunk]!) : null;
       if (typeof counted === 'string') {
         const part = partNames(manifest, chunk).at(-1)!;
         setAside(folder, partNames(manifest, chunk));
@@ -79,29 +82,34 @@ export async function finishEmbedding(folder: string, options: FinishOptions = {
       onProgress?.(result.rows);
       await new Promise(setImmediate); // signals are handled here
     }
-    const lacking = table && result.missing.length === 0 ? manifest.rows - (await table.count()) : 0;
+    const isWhole = table !== null && result.missing.length === 0;
+    const lacking = isWhole ? manifest.rows - (await abortable(signal, table.count())) : 0;
     if (lacking !== 0) result.damaged.push({ part: options.table ?? 'embeddings', error: `it lacks ${lacking} rows` });
   } finally {
     await table?.close();
   }
   result.complete = result.missing.length === 0 && result.damaged.length === 0;
-  if (queue !== undefined) await updateQueue(queue, manifest, result.missing, options.queueTimeout);
+  if (queue !== undefined) await updateQueue(queue, manifest, result.missing, options);
+  signal?.throwIfAborted();
   if (!result.complete) {
-    fs.rmSync(join(folder, SUCCESS), { force: true });
+    remove(join(folder, SUCCESS));
     return result;
   }
   const { rows, errors, parts } = result;
   writeWhole(folder, SUCCESS, `${JSON.stringify({ rows, errors, parts })}\n`, { replace: true });
-  for (const name of fs.readdirSync(folder))
-    if (/\.tmp-[0-9a-f]+$/.test(name)) fs.rmSync(join(folder, name), { force: true });
+  for (const name of namesIn(folder)) if (/\.tmp-[0-9a-f]+$/.test(name)) remove(join(folder, name));
   return result;
 }
 
-async function updateQueue(url: string, manifest: Manifest, missing: number[], timeout?: number): Promise<void> {
-  const queue = await ChunkQueue.open(url, manifest, timeout);
+async function updateQueue(
+  url: string,
+  manifest: Manifest,
+  missing: number[],
+  { queueTimeout: timeout, signal }: FinishOptions,
+): Promise<void> {
+  const queue = await ChunkQueue.open(url, manifest, { timeout, signal });
   try {
-    if (missing.length > 0) await queue.add(missing);
-    else await queue.delete();
+    await abortable(signal, missing.length > 0 ? queue.add(missing) : queue.delete());
   } finally {
     await queue.close();
   }
@@ -125,17 +133,18 @@ interface Counted {
   errors: number;
 }
 
-/** The rows of a part, each with the line after the previous one's; or what is wrong with it. */
-function countPart(folder: string, manifest: Manifest, chunk: number, first: number): Counted | string {
+/** The rows of a part, each with the line after the previous one's; or what is wrong with it. Memory does not depend on the part's length. */
+async function countPart(folder: string, manifest: Manifest, chunk: number, first: number): Promise<Counted | string> {
   const { rows, file } = manifest.chunks[chunk]!;
-  const path = join(folder, partNames(manifest, chunk)[0]!);
-  const found = manifest.parts === 'parquet' ? parquetLines(path) : jsonLines(path, file);
+  const paths = partNames(manifest, chunk).map((name) => join(folder, name));
+  const lost = paths.find((path) => statusOf(path) === undefined);
+  if (lost !== undefined) return `expected ${basename(lost)} next to it, got no such file`;
+  const found = manifest.parts === 'parquet' ? await parquetLines(paths[0]!) : jsonLines(paths[0]!, file);
   if (typeof found === 'string') return found;
   if (found.lines.length !== rows) return `expected ${rows} rows, got ${found.lines.length}`;
   const wrong = found.lines.findIndex((line, n) => line !== first + n);
   if (wrong >= 0) return `row ${wrong + 1}: expected line ${first + wrong} of ${file}, got ${found.lines[wrong]}`;
-  const matrix =
-    manifest.parts === 'npy' ? matrixError(join(folder, partNames(manifest, chunk)[1]!), manifest, rows) : null;
+  const matrix = manifest.parts === 'npy' ? matrixError(paths[1]!, manifest, rows) : null;
   return matrix ?? { rows, errors: found.errors };
 }
 
@@ -144,50 +153,47 @@ interface Found {
   errors: number;
 }
 
-/** The beginning of a row, whose length does not depend on the vector's. */
-const ROW = /^\{"file":("(?:[^"\\]|\\.)*"),"line":(\d+)[,}]/;
-
-function jsonLines(path: string, file: string): Found | string {
-  const bytes = fs.readFileSync(path);
-  const name = JSON.stringify(file);
-  const found: Found = { lines: [], errors: 0 };
-  let from = 0;
-  for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
-    const head = bytes.toString('utf8', from, Math.min(end, from + 4096));
-    const [, own, line] = ROW.exec(head) ?? [];
-    if (own !== name)
-      return `row ${found.lines.length + 1}: expected a row of ${file}, got ${JSON.stringify(head.slice(0, 60))}`;
-    found.lines.push(Number(line));
-    if (bytes[end - 2] === QUOTE && bytes.toString('utf8', from, end).includes(',"error":"')) found.errors++;
-    from = end + 1;
-  }
-  return from === bytes.length ? found : `expected whole lines, got ${bytes.length - from} bytes without a line's end`;
-}
-
+/** No row that heed writes is longer: ids come from lines of at most 1 MiB. */
+const MAX_ROW_BYTES = 64 << 20;
 /** An error row ends in its message; with a vector, in a bracket. */
 const QUOTE = 34;
 
+function jsonLines(path: string, file: string): Found | string {
+  const head = Buffer.from(`{"file":${JSON.stringify(file)},"line":`);
+  const found: Found = { lines: [], errors: 0 };
+  for (const { bytes, ended } of splitLines(pieces(path), MAX_ROW_BYTES)) {
+    const row = bytes ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : Buffer.alloc(0);
+    if (bytes && !ended) return `expected whole lines, got ${row.length} bytes without a line's end`;
+    const isOwn = row.subarray(0, head.length).equals(head);
+    const line = isOwn && /^\d+(?=[,}])/.exec(row.toString('latin1', head.length, head.length + 20));
+    if (!line) {
+      const got = JSON.stringify(row.toString('utf8', 0, 60));
+      return `row ${found.lines.length + 1}: expected a row of ${file}, got ${got}`;
+    }
+    found.lines.push(Number(line[0]));
+    if (row.at(-2) === QUOTE && row.includes(',"error":"')) found.errors++;
+  }
+  return found;
+}
+
 /** By the file's footer, without reading the rows. */
-function parquetLines(path: string): Found | string {
-  const { buffer, byteOffset, byteLength } = fs.readFileSync(path);
+async function parquetLines(path: string): Promise<Found | string> {
+  const byteLength = fs.statSync(path).size;
+  const slice = (first: number, end = byteLength) => readRange(path, first, end - first).buffer;
   try {
-    const file = buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
-    const { num_rows, key_value_metadata: pairs } = parquetMetadata(file);
+    const { num_rows, key_value_metadata: pairs } = await parquetMetadataAsync({ byteLength, slice });
     const own = JSON.parse(pairs!.find(({ key }) => key === PARQUET_KEY)!.value!) as { line: number; errors: number };
     return { lines: Array.from({ length: Number(num_rows) }, (_, n) => own.line + n), errors: own.errors };
   } catch (error) {
+    if (error instanceof HeedError) throw error;
     return `expected a Parquet file of heed, got one that cannot be read (${(error as Error).message})`;
   }
 }
 
 function matrixError(path: string, manifest: Manifest, rows: number): string | null {
   const width = storedWidth(manifest);
-  const header = new Uint8Array(NPY_HEADER_BYTES);
-  const file = fs.openSync(path, 'r');
-  fs.readSync(file, header);
-  const { size } = fs.fstatSync(file);
-  fs.closeSync(file);
-  const shape = npyShape(header);
+  const shape = npyShape(readRange(path, 0, NPY_HEADER_BYTES));
+  const { size } = fs.statSync(path);
   const bytes = NPY_HEADER_BYTES + rows * width * (manifest.output === 'fp32' ? 4 : 1);
   if (shape?.[0] !== rows || shape[1] !== width) return `expected shape [${rows}, ${width}], got ${shape}`;
   return size === bytes ? null : `expected ${bytes} bytes, got ${size}`;

@@ -1,12 +1,11 @@
 /** What vectors depend on besides the texts: heed, its build, the model's files, and how this machine rounds. A plan records it, and a worker must have the same. */
 import { createHash } from 'node:crypto';
-import * as fs from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { invalid, invalidFile } from '../cli/error.js';
 import { type Build, load, type PretrainedModel } from '../index.js';
+import { invalid, invalidFile } from '../node/error.js';
+import { namesIn, pieces, statusOf } from '../node/files.js';
 import { version } from '../version.js';
-import { statusOf } from './files.js';
 import type { EmbeddingSettings, Manifest } from './manifest.js';
 
 export const sha256 = (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex');
@@ -14,22 +13,13 @@ export const sha256 = (data: string | Uint8Array) => createHash('sha256').update
 /** The hash of a file of any length. */
 function hashFile(path: string): string {
   const hash = createHash('sha256');
-  const file = fs.openSync(path, 'r');
-  try {
-    const buffer = new Uint8Array(1 << 20);
-    for (let count = 1; count > 0; ) {
-      count = fs.readSync(file, buffer);
-      hash.update(buffer.subarray(0, count));
-    }
-  } finally {
-    fs.closeSync(file);
-  }
+  for (const piece of pieces(path)) hash.update(piece);
   return hash.digest('hex');
 }
 
 const besideThis = (name: string) => fileURLToPath(new URL(`./${name}`, import.meta.url));
 
-/** The hash of the files of a model: of a folder, those that heed may read. Workers on other machines read them too, so they must be files. */
+/** The hash of a model's files, wherever they are: in a folder, those that heed may read. Workers read them too, so they must be files. */
 export function hashModel(source: string | null): string {
   const path = source ?? besideThis('model/model.safetensors');
   const status = statusOf(path);
@@ -37,11 +27,11 @@ export function hashModel(source: string | null): string {
   if (!status?.isDirectory())
     throw invalid(
       '--model',
-      "a model's folder or .safetensors file that all workers see",
-      `'${path}', which is neither. Download models of a hub first`,
+      "a model's folder or .safetensors file",
+      `'${path}', which is neither. Download models of a hub first; name a worker's own copy with --work DIR --model`,
       'NOT_FOUND',
     );
-  const names = fs.readdirSync(path, { recursive: true, encoding: 'utf8' }).sort();
+  const names = namesIn(path, { recursive: true }).sort();
   const files = names.filter((name) => /\.(json|safetensors)$/.test(name) && !/(^|[\\/])\./.test(name));
   return sha256(files.map((name) => `${name.replaceAll('\\', '/')}\0${hashFile(join(path, name))}\n`).join(''));
 }
@@ -74,6 +64,10 @@ export async function openModel({ build, model, dtype }: Pick<Manifest, 'build' 
   return heed.fromPretrained(model.source ?? undefined, { dtype });
 }
 
+/** The manifest as a worker uses it that has the model at another path. */
+export const withModel = (manifest: Manifest, path: string | undefined): Manifest =>
+  path === undefined ? manifest : { ...manifest, model: { ...manifest.model, source: resolve(path) } };
+
 /** @throws HeedError UNSUPPORTED if this heed is not the plan's, INVALID_FILE if the model's files are others */
 export function requireSameFiles(manifest: Manifest): void {
   const { heed, build, wasm, model } = manifest;
@@ -86,7 +80,7 @@ export function requireSameFiles(manifest: Manifest): void {
     throw invalidFile(
       `model ${model.source ?? 'in the package'}`,
       'the files that the plan was made with',
-      'other ones. Restore them, or make a new plan in another folder',
+      "other ones. Restore them, name a copy of the plan's model with --work DIR --model, or make a new plan in another folder",
     );
 }
 

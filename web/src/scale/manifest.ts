@@ -4,8 +4,9 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { invalid, invalidFile } from '../cli/error.js';
 import type { Build, Pooling } from '../index.js';
+import { invalid, invalidFile } from '../node/error.js';
+import { namesIn } from '../node/files.js';
 
 /** The format of the parts. `npy` parts have their rows' files and lines in `part-00000.rows.jsonl`. */
 export type PartFormat = 'jsonl' | 'npy' | 'parquet';
@@ -124,7 +125,7 @@ export interface PartsFound {
 /** Reads the folder once, however many chunks there are. */
 export function findParts(folder: string, manifest: Manifest): PartsFound {
   const found: PartsFound = { done: new Set(), failed: new Set() };
-  for (const name of fs.readdirSync(folder)) {
+  for (const name of namesIn(folder)) {
     const [, digits, ending] = /^part-(\d+)\.(\w+)$/.exec(name) ?? [];
     const chunk = Number(digits);
     if (digits === undefined || chunk >= manifest.chunks.length) continue;

@@ -1,5 +1,5 @@
-/** Checks the options of the functions for Node. */
-import { invalid } from '../cli/error.js';
+/** The options of the functions for Node: their checks, and their signal. */
+import { invalid } from '../node/error.js';
 
 /** An AbortSignal. */
 export interface Signal {
@@ -8,6 +8,21 @@ export interface Signal {
   throwIfAborted(): void;
   addEventListener(type: 'abort', listener: () => void): void;
   removeEventListener(type: 'abort', listener: () => void): void;
+}
+
+/** Settles as `promise` does, or rejects with the signal's reason as soon as it aborts. */
+export function abortable<T>(signal: Signal | undefined, promise: Promise<T>): Promise<T> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const settled = () => signal.removeEventListener('abort', abort);
+    const abort = () => {
+      settled();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', abort);
+    promise.then(resolve, reject).finally(settled);
+    if (signal.aborted) abort();
+  });
 }
 
 /** What is expected of a value; null if it is that. */

@@ -5,13 +5,13 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SchemaElement } from 'hyparquet';
-import { parquetWriteBuffer } from 'hyparquet-writer';
+import { type ColumnSource, fileWriter, ParquetWriter } from 'hyparquet-writer';
 import { HeedError } from '../index.js';
 import { bitsOf, int8Of } from '../models/quantized.js';
+import { npyHeader } from '../node/npy.js';
 import type { Line } from './corpus.js';
 import { publish, unwritable } from './files.js';
 import { type Manifest, type PartFormat, partNames, type VectorType } from './manifest.js';
-import { npyHeader } from './npy.js';
 
 /** A row of a part: a vector, or for a line without a text the reason. */
 export interface Row extends Omit<Line, 'text'> {
@@ -53,7 +53,7 @@ export class PartWriter {
   /** The files, under temporary names. */
   readonly #files: { path: string; temporary: string; handle: number }[] = [];
   readonly #format: PartFormat;
-  readonly #rows: Row[] = [];
+  readonly #parquet: ParquetRows | null = null;
   #written = 0;
 
   /** `suffix`: of the temporary names, which no other process uses. */
@@ -66,6 +66,8 @@ export class PartWriter {
       const temporary = `${path}.tmp-${suffix}`;
       this.#files.push({ path, temporary, handle: this.#wrap(path, () => fs.openSync(temporary, 'w')) });
     }
+    const { path, temporary } = this.#files[0]!;
+    if (this.#format === 'parquet') this.#parquet = this.#wrap(path, () => new ParquetRows(temporary, manifest.output));
     if (this.#format === 'npy')
       this.#append(1, npyHeader(manifest.chunks[chunk]!.rows, storedWidth(manifest), NPY_TYPES[manifest.output]));
   }
@@ -73,7 +75,7 @@ export class PartWriter {
   /** Adds rows in order. */
   write(rows: Row[]): void {
     this.#written += rows.length;
-    if (this.#format === 'parquet') this.#rows.push(...rows);
+    if (this.#parquet) this.#wrap(this.#files[0]!.path, () => this.#parquet!.write(rows));
     else this.#append(0, rows.map((row) => jsonLine(row, this.#format === 'jsonl')).join(''));
     if (this.#format === 'npy') this.#append(1, this.#matrix(rows));
   }
@@ -84,10 +86,10 @@ export class PartWriter {
 
   /** Syncs the files and gives them their names. False if another process was first. */
   publish(): boolean {
-    if (this.#format === 'parquet') this.#append(0, parquetOf(this.#rows, this.#manifest.output));
     let first = true;
     for (const { path, temporary, handle } of this.#files) {
       first = this.#wrap(path, () => {
+        this.#parquet?.finish();
         fs.fsyncSync(handle);
         return publish(this.#folder, temporary, path);
       });
@@ -135,26 +137,74 @@ const NPY_TYPES = { fp32: '<f4', int8: '|i1', binary: '|u1' };
 /** The key of what a Parquet part says of itself: { line, errors }, its first line and the number of rows without a vector. */
 export const PARQUET_KEY = 'heed';
 
+/** A row group ends after the row that reaches this many bytes, so that memory does not depend on the length of a part. */
+export const ROW_GROUP_BYTES = 32 << 20;
+
 /** A Parquet file with the columns file, line, id, error, scale (int8) and embedding: a list of floats, a list of int8, or bytes. */
-function parquetOf(rows: Row[], output: VectorType): Uint8Array {
-  const text = (value: unknown) =>
-    value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value);
-  const vectors = rows.map(({ vector }) => vector);
-  const list = { name: 'embedding', data: vectors.map((each) => each && Array.from(each.values)) };
-  const bytes = { name: 'embedding', data: vectors.map((each) => each?.values) };
-  const columnData = [
-    { name: 'file', data: rows.map(({ file }) => file) },
-    { name: 'line', data: rows.map(({ line }) => BigInt(line)) },
-    { name: 'id', data: rows.map(({ id }) => text(id)) },
-    { name: 'error', data: rows.map(({ error }) => error) },
-    ...(output === 'int8' ? [{ name: 'scale', data: vectors.map((each) => each?.scale) }] : []),
-    output === 'binary' ? bytes : list,
-  ];
-  // Given, not guessed: whole numbers are floats too, and a list has the standard's three levels.
+class ParquetRows {
+  readonly #writer: ParquetWriter;
+  readonly #output: VectorType;
+  /** Of the next row group. */
+  #rows: Row[] = [];
+  #bytes = 0;
+  readonly #about = { line: 0, errors: 0 };
+  /** Written with the footer. */
+  readonly #metadata = { key: PARQUET_KEY, value: '' };
+
+  constructor(path: string, output: VectorType) {
+    this.#output = output;
+    const options = { codec: 'UNCOMPRESSED', statistics: false } as const; // vectors do not compress
+    this.#writer = new ParquetWriter({
+      ...options,
+      writer: fileWriter(path),
+      schema: parquetSchema(output),
+      kvMetadata: [this.#metadata],
+    });
+  }
+
+  write(rows: Row[]): void {
+    for (const row of rows) {
+      if (this.#about.line === 0) this.#about.line = row.line;
+      if (row.error !== undefined) this.#about.errors++;
+      this.#rows.push(row);
+      this.#bytes += row.vector?.values.byteLength ?? 0;
+      if (this.#bytes >= ROW_GROUP_BYTES) this.#writeGroup();
+    }
+  }
+
+  finish(): void {
+    if (this.#rows.length > 0) this.#writeGroup();
+    this.#metadata.value = JSON.stringify(this.#about);
+    this.#writer.finish();
+  }
+
+  #writeGroup(): void {
+    const rows = this.#rows;
+    const text = (value: unknown) =>
+      value === undefined ? undefined : typeof value === 'string' ? value : JSON.stringify(value);
+    const vectors = rows.map(({ vector }) => vector);
+    const columnData: ColumnSource[] = [
+      { name: 'file', data: rows.map(({ file }) => file) },
+      { name: 'line', data: rows.map(({ line }) => BigInt(line)) },
+      { name: 'id', data: rows.map(({ id }) => text(id)) },
+      { name: 'error', data: rows.map(({ error }) => error) },
+    ];
+    if (this.#output === 'int8') columnData.push({ name: 'scale', data: vectors.map((each) => each?.scale) });
+    const isList = this.#output !== 'binary';
+    const stored = vectors.map((each) => each && (isList ? Array.from(each.values) : each.values));
+    columnData.push({ name: 'embedding', data: stored });
+    this.#writer.write({ columnData, rowGroupSize: rows.length });
+    this.#rows = [];
+    this.#bytes = 0;
+  }
+}
+
+/** Given, not guessed: whole numbers are floats too, and a list has the standard's three levels. */
+function parquetSchema(output: VectorType): SchemaElement[] {
   const STRING = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const;
   const [REQUIRED, OPTIONAL] = [{ repetition_type: 'REQUIRED' }, { repetition_type: 'OPTIONAL' }] as const;
   const schema: SchemaElement[] = [
-    { name: 'root', num_children: columnData.length },
+    { name: 'root', num_children: output === 'int8' ? 6 : 5 },
     { name: 'file', ...REQUIRED, ...STRING },
     { name: 'line', ...REQUIRED, type: 'INT64' },
     { name: 'id', ...OPTIONAL, ...STRING },
@@ -172,10 +222,5 @@ function parquetOf(rows: Row[], output: VectorType): Uint8Array {
         ...(output === 'fp32' ? { type: 'FLOAT' } : { type: 'INT32', converted_type: 'INT_8' }),
       },
     );
-  const errors = rows.filter(({ error }) => error !== undefined).length;
-  const kvMetadata = [{ key: PARQUET_KEY, value: JSON.stringify({ line: rows[0]!.line, errors }) }];
-  // Vectors do not compress.
-  return new Uint8Array(
-    parquetWriteBuffer({ columnData, schema, codec: 'UNCOMPRESSED', statistics: false, kvMetadata }),
-  );
+  return schema;
 }

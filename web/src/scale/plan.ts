@@ -1,11 +1,12 @@
 /** Plans an embedding: reads the corpus once, and writes the manifest. */
 import * as fs from 'node:fs';
 import { resolve } from 'node:path';
-import { invalid } from '../cli/error.js';
 import { type Build, HeedError, load } from '../index.js';
+import { invalid } from '../node/error.js';
+import { namesIn, statusOf } from '../node/files.js';
 import { version } from '../version.js';
 import { chunksOf } from './corpus.js';
-import { statusOf, unwritable, writeWhole } from './files.js';
+import { unwritable, writeWhole } from './files.js';
 import { hashBuild, hashModel, openModel, probe } from './machine.js';
 import {
   type Chunk,
@@ -20,7 +21,7 @@ import { checkOptions, integer, oneOf, type Signal, text } from './options.js';
 export interface PlanOptions extends EmbeddingSettings {
   /** The folder of the manifest and the parts, which all workers see. It is made if it is missing. */
   out: string;
-  /** A model's folder or .safetensors file that all workers see. Default: the model in the package. */
+  /** A model's folder or .safetensors file, which workers have at the same path, or elsewhere with `WorkOptions.model`. Default: the model in the package. */
   model?: string;
   /** Default 'fp32'. */
   dtype?: 'fp32' | 'q8';
@@ -73,6 +74,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
   const { out, signal, onProgress, dtype = 'fp32', field = 'text', id = 'id', parts = 'jsonl' } = options;
   const { output = 'fp32', chunk = 10_000, pooling, dimensions, prompt, normalize } = options;
   if (out === undefined) throw invalid('out', 'the folder of the plan', 'none');
+  signal?.throwIfAborted();
   const root = process.cwd();
   const corpus = corpusOf(files, options.format, root);
   requireNew(out);
@@ -84,6 +86,7 @@ export async function planEmbedding(files: readonly string[], options: PlanOptio
   const embedding = { pooling, dimensions, prompt, normalize };
   using encoder = await openModel({ build, model, dtype });
   const { width, probe: vectors } = await probe(encoder, embedding);
+  signal?.throwIfAborted();
 
   const chunks: Chunk[] = [];
   let read = 0;
@@ -133,7 +136,7 @@ function requireNew(out: string): void {
   if (fs.existsSync(manifestPath(out))) throw hasPlan(out);
   const status = statusOf(out);
   if (status && !status.isDirectory()) throw invalid('out', 'a folder', `'${out}', which is a file`);
-  const part = status && fs.readdirSync(out).find((name) => /^(part-\d+|_SUCCESS)/.test(name));
+  const part = status && namesIn(out).find((name) => /^(part-\d+|_SUCCESS)/.test(name));
   if (part) throw invalid('out', 'a folder without parts', `'${out}', which has ${part}`);
 }
 

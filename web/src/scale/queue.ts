@@ -2,11 +2,12 @@
  * A queue that hands out chunks: BullMQ over Redis or PostgreSQL. A job is a chunk's number and nothing else, and the queue decides nothing: which chunks are done is read from the
  * folder, and whatever is missing there is added again. So a queue that loses its data loses no work, and one that hands out a chunk twice duplicates no row.
  */
-import { invalid } from '../cli/error.js';
-import type { HeedError } from '../index.js';
-import { requirePeer } from './database.js';
+import { HeedError } from '../index.js';
+import { invalid } from '../node/error.js';
 import { planId } from './machine.js';
 import type { Manifest } from './manifest.js';
+import { abortable, type Signal } from './options.js';
+import { isRefusal, requirePeer, serverOf } from './server.js';
 
 type BullMQ = typeof import('bullmq');
 type Options = Omit<import('bullmq').QueueOptions<unknown>, 'connection'> & { connection: never };
@@ -25,18 +26,30 @@ export class ChunkQueue {
   readonly #backend: never;
   readonly #queue: import('bullmq').Queue;
   #worker: import('bullmq').Worker | null = null;
-  #problem = 'no answer';
+  /** The last error. */
+  #problem: string;
+  readonly #refused: Promise<never>;
+  #refuse: (error: HeedError) => void = () => {};
+  #isClosed = false;
+  #wake = () => {};
 
-  private constructor(url: string, manifest: Manifest, timeout: number) {
-    const [scheme = ''] = /^\w+(?=:\/\/.)/.exec(url) ?? [];
-    const isRedis = /^rediss?$/.test(scheme);
-    if (!isRedis && !/^postgres(ql)?$/.test(scheme))
-      throw invalid('--queue', 'redis://host:port, rediss://host:port or postgres://host:port/database', `'${url}'`);
-    this.#address = url.replace(/(?<=:\/\/)[^@/]*@/, ''); // without a password
+  private constructor(url: string, manifest: Manifest, timeout: number, problem: string) {
+    const { kind, address } = serverOf('--queue', url, [
+      'redis://host:port',
+      'rediss://host:port',
+      'postgres://host:port/database',
+    ]);
+    this.#address = address;
+    const isRedis = kind === 'redis';
     const driver = isRedis ? 'ioredis' : 'pg';
     this.#bull = requirePeer<BullMQ>('--queue', 'bullmq', `bullmq ${driver}`);
     requirePeer('--queue', driver, `bullmq ${driver}`);
     this.#timeout = timeout;
+    this.#problem = problem;
+    this.#refused = new Promise((_, reject) => {
+      this.#refuse = reject;
+    });
+    this.#refused.catch(() => {});
     this.#name = `heed-${planId(manifest)}`;
     const connection = isRedis
       ? { url, maxRetriesPerRequest: null, retryStrategy: () => 500 }
@@ -47,28 +60,53 @@ export class ChunkQueue {
     this.#queue.on('error', (error) => this.#note(error));
   }
 
-  /** Connects. @throws HeedError NETWORK if the server cannot be reached within `timeout` seconds; UNSUPPORTED if a package is missing */
-  static async open(url: string, manifest: Manifest, timeout = 20): Promise<ChunkQueue> {
+  /**
+   * Connects.
+   *
+   * @throws HeedError NETWORK if the server refuses the connection, or cannot be reached within `timeout` seconds; UNSUPPORTED if a package is missing; the signal's reason
+   */
+  static async open(
+    url: string,
+    manifest: Manifest,
+    { timeout = 20, signal }: { timeout?: number; signal?: Signal } = {},
+  ): Promise<ChunkQueue> {
     const deadline = performance.now() + 1000 * timeout;
+    let problem = 'no answer';
     for (;;) {
-      const queue = new ChunkQueue(url, manifest, timeout);
-      // A backend that gives up at once is opened again; one that waits for its server is waited for.
-      const open = queue.#queue.waitUntilReady().then(() => true);
-      const left = Math.max(0, deadline - performance.now());
-      const isOpen = await within(left, open).catch(async (error: Error) => {
-        queue.#note(error);
-        await sleep(Math.min(500, left));
-        return false;
-      });
-      if (isOpen) return queue;
-      await queue.close();
-      if (performance.now() >= deadline) throw queue.#away();
+      const queue = new ChunkQueue(url, manifest, timeout, problem);
+      let isOpen = false;
+      try {
+        // A backend that waits for its server is waited for; one that gives up at once is opened again.
+        isOpen = await within(deadline - performance.now(), abortable(signal, queue.#connect()));
+        if (isOpen) return queue;
+        if (performance.now() >= deadline) throw queue.#away();
+        await abortable(signal, sleep(Math.min(500, deadline - performance.now())));
+      } finally {
+        problem = queue.#problem;
+        if (!isOpen) void queue.close();
+      }
+    }
+  }
+
+  /** Whether the server answers. @throws HeedError NETWORK if it refuses the connection */
+  async #connect(): Promise<boolean> {
+    try {
+      await Promise.race([this.#refused, this.#queue.waitUntilReady()]);
+      return true;
+    } catch (error) {
+      this.#note(error as Error);
+      if (isRefusal(error as Error)) await this.#refused;
+      if (error instanceof HeedError) throw error;
+      return false;
     }
   }
 
   #note(error: Error): void {
     const { message, code } = error as NodeJS.ErrnoException;
     this.#problem = message || code || this.#problem;
+    if (!isRefusal(error)) return;
+    const expected = `a user, a password and a database that the server at ${this.#address} accepts`;
+    this.#refuse(invalid('--queue', expected, `its refusal: ${message}`, 'NETWORK', error));
   }
 
   #away(): HeedError {
@@ -95,7 +133,7 @@ export class ChunkQueue {
   }
 
   /**
-   * Runs jobs, `count` at a time, until `missing` finds no chunk. The thread that calls this must not compute: it renews the locks of the running jobs.
+   * Runs jobs, `count` at a time, until `missing` finds no chunk or the queue is closed. The thread that calls this must not compute: it renews the locks of the running jobs.
    *
    * @throws what `embed` throws, or HeedError NETWORK if the server is away for too long
    */
@@ -107,7 +145,6 @@ export class ChunkQueue {
   ): Promise<void> {
     let failure: { error: unknown } | null = null;
     let busy = 0;
-    let wake = () => {};
     const run = async (job: { data: { chunk: number } }) => {
       busy++;
       try {
@@ -117,7 +154,7 @@ export class ChunkQueue {
         throw error;
       } finally {
         busy--;
-        wake();
+        this.#wake();
       }
     };
     this.#worker = new this.#bull.Worker(
@@ -135,7 +172,7 @@ export class ChunkQueue {
     );
     this.#worker.on('error', (error) => this.#note(error));
     let seen = performance.now();
-    for (;;) {
+    while (!this.#isClosed) {
       if (failure) throw (failure as { error: unknown }).error;
       const chunks = await missing();
       if (chunks.length === 0) return;
@@ -151,7 +188,7 @@ export class ChunkQueue {
       } else seen = performance.now();
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, 1000 * INTERVAL);
-        wake = () => {
+        this.#wake = () => {
           clearTimeout(timer);
           resolve();
         };
@@ -161,6 +198,8 @@ export class ChunkQueue {
 
   /** Ends the connections. A server that does not answer is not waited for. */
   async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#wake();
     const closing = [this.#worker?.close(true), this.#queue.close()].map((each) => each?.catch(() => {}));
     await within(3000, Promise.all(closing));
     this.#worker?.disconnect().catch(() => {});

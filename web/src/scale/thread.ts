@@ -11,6 +11,8 @@ import { type Manifest, partNames } from './manifest.js';
 export interface ThreadData {
   folder: string;
   suffix: string;
+  /** The model's path if it is not that of the plan. */
+  model: string | undefined;
   database: { url: string; table: string } | null;
 }
 
@@ -37,10 +39,11 @@ export class EmbeddingThread {
   #onProgress: (rows: number) => void = () => {};
   #chunk = -1;
 
-  private constructor(data: ThreadData, manifest: Manifest) {
-    this.#data = data;
+  /** Starts a thread. */
+  constructor(data: Omit<ThreadData, 'suffix'>, manifest: Manifest) {
+    this.#data = { ...data, suffix: uniqueSuffix() };
     this.#manifest = manifest;
-    this.#worker = new Worker(new URL('./embed-worker.js', import.meta.url), { workerData: data });
+    this.#worker = new Worker(new URL('./embed-worker.js', import.meta.url), { workerData: this.#data });
     this.#worker.on('message', (answer: Answer) => this.#receive(answer));
     const failed = (got: string) =>
       this.#end((settle) => settle.reject(new HeedError('WORKER_FAILED', `worker thread: ${got}`)));
@@ -48,16 +51,9 @@ export class EmbeddingThread {
     this.#worker.on('exit', (code) => failed(`it ended (exit code ${code})`));
   }
 
-  /** Starts a thread that has loaded its model. */
-  static async start(data: Omit<ThreadData, 'suffix'>, manifest: Manifest): Promise<EmbeddingThread> {
-    const thread = new EmbeddingThread({ ...data, suffix: uniqueSuffix() }, manifest);
-    try {
-      await thread.#answer();
-      return thread;
-    } catch (error) {
-      await thread.close();
-      throw error;
-    }
+  /** Resolves when the model is loaded. */
+  async ready(): Promise<void> {
+    await this.#answer();
   }
 
   /** @throws ChunkError if only this chunk fails; otherwise HeedError */

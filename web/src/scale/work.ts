@@ -2,18 +2,20 @@
 import * as fs from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { invalid } from '../cli/error.js';
+import { invalid } from '../node/error.js';
 import type { ChunkDone } from './chunk.js';
 import { requireSameSizes } from './corpus.js';
 import { VectorTable } from './database.js';
-import { uniqueSuffix, unwritable, writeWhole } from './files.js';
-import { requireSameFiles } from './machine.js';
+import { remove, uniqueSuffix, unwritable, writeWhole } from './files.js';
+import { requireSameFiles, withModel } from './machine.js';
 import { failureName, findParts, type Manifest, partNames, readManifest } from './manifest.js';
-import { checkOptions, integer, number, type Signal, text } from './options.js';
+import { abortable, checkOptions, integer, number, type Signal, text } from './options.js';
 import { ChunkQueue } from './queue.js';
-import { ChunkError, EmbeddingThread } from './thread.js';
+import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
 export interface WorkOptions {
+  /** The path of a copy of the plan's model. Its files must be the same ones. Default: the path in the plan. */
+  model?: string;
   /** Works on the chunks whose number modulo `count` is `index`. Without it and without a queue: on all. */
   shard?: { index: number; count: number };
   /** A server that hands out the chunks: redis://, rediss:// or postgres://. Needs the package bullmq, and ioredis or pg. */
@@ -47,18 +49,18 @@ export interface WorkResult {
 
 export const queueSchema = { queue: text(), queueTimeout: number(0), to: text(), table: text() };
 
-const schema = { ...queueSchema, lock: number(1) };
+const schema = { ...queueSchema, model: text(), lock: number(1) };
 
 /**
  * Embeds chunks of a plan until none is left for this process. With a queue, it also waits for the chunks of other processes, and takes over those of processes that die.
  *
  * @example
- * const { done, failed } = await workEmbedding('vectors', { workers: 4 });
+ * const { parts, failed } = await workEmbedding('vectors', { workers: 4 });
  * @throws HeedError UNSUPPORTED or INVALID_FILE if this machine, its heed or the files are not those of the plan; NETWORK if the queue is away; the signal's reason
  */
 export async function workEmbedding(folder: string, options: WorkOptions = {}): Promise<WorkResult> {
   checkOptions('workEmbedding', schema, options);
-  const { shard = { index: 0, count: 1 }, queue, signal, workers = 'auto' } = options;
+  const { shard = { index: 0, count: 1 }, queue, signal, model, workers = 'auto' } = options;
   const inRange = integer(0, shard.count - 1)(shard.index) === null && integer(1, 1e9)(shard.count) === null;
   if (!inRange) throw invalid('shard', '{ index, count } with 0 <= index < count', JSON.stringify(shard));
   if (options.shard && queue) throw invalid('shard', 'only one of shard and queue', 'both');
@@ -66,19 +68,17 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   if (wrong) throw invalid('workers', `'auto' or ${wrong}`, JSON.stringify(workers));
   const manifest = readManifest(folder);
   signal?.throwIfAborted();
-  requireSameFiles(manifest);
+  requireSameFiles(withModel(manifest, model));
   requireSameSizes(manifest);
   requireWritable(folder);
 
   const share = manifest.chunks.map((_, chunk) => chunk).filter((chunk) => chunk % shard.count === shard.index);
-  for (const chunk of share) fs.rmSync(join(folder, failureName(chunk)), { force: true }); // tried again
+  for (const chunk of share) remove(join(folder, failureName(chunk))); // tried again
   const database = options.to === undefined ? null : { url: options.to, table: options.table ?? 'embeddings' };
-  const table = database && (await VectorTable.open(database.url, database.table, manifest));
+  const table = database && (await VectorTable.open(database.url, database.table, manifest, signal));
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
-  const crew = new Crew(folder, manifest, database, options.onProgress);
+  const crew = new Crew({ folder, model, database }, manifest, options.onProgress);
   let line = null as ChunkQueue | null;
-  const stop = new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
-  stop.catch(() => {});
 
   /** The chunks of this process's share that are neither done nor failed. */
   async function missing(): Promise<number[]> {
@@ -116,14 +116,14 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       };
       await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      line = await ChunkQueue.open(queue, manifest, options.queueTimeout);
+      line = await ChunkQueue.open(queue, manifest, { timeout: options.queueTimeout, signal });
       await crew.start(threads);
       await line.consume(embedMissing, missing, threads, options.lock ?? 30);
     }
   }
 
   try {
-    await Promise.race([work(), stop]);
+    await abortable(signal, work());
   } finally {
     await crew.close();
     await line?.close();
@@ -160,24 +160,17 @@ class Crew {
   readonly #idle: EmbeddingThread[] = [];
   readonly #waiting: ((thread: EmbeddingThread) => void)[] = [];
   #rows = 0;
-  #closed = false;
 
   constructor(
-    private readonly folder: string,
+    private readonly data: Omit<ThreadData, 'suffix'>,
     private readonly manifest: Manifest,
-    private readonly database: { url: string; table: string } | null,
     private readonly onProgress: (rows: number) => void = () => {},
   ) {}
 
   async start(count: number): Promise<void> {
-    const { folder, database, manifest } = this;
-    const start = async () => {
-      const thread = await EmbeddingThread.start({ folder, database }, manifest);
-      if (this.#closed) return thread.close();
-      this.#threads.push(thread);
-      this.#idle.push(thread);
-    };
-    await Promise.all(Array.from({ length: count }, start));
+    for (let n = 0; n < count; n++) this.#threads.push(new EmbeddingThread(this.data, this.manifest));
+    await Promise.all(this.#threads.map((thread) => thread.ready()));
+    this.#idle.push(...this.#threads);
   }
 
   /** Embeds a chunk in the next thread that is free. */
@@ -196,7 +189,6 @@ class Crew {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
     await Promise.all(this.#threads.map((thread) => thread.close()));
   }
 }

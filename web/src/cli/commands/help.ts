@@ -1,7 +1,7 @@
 /** `heed help`: the same as `--help`. Instead of commander's own, which prints everything if the command is unknown. */
 import type { Command } from 'commander';
+import { invalid } from '../../node/error.js';
 import { subcommandsOf } from '../complete.js';
-import { invalid } from '../error.js';
 
 export function addHelp(program: Command): void {
   program

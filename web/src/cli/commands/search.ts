@@ -2,7 +2,7 @@
 import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { semanticSearch, TextIndex } from '../../index.js';
-import { batches } from '../../scale/batches.js';
+import { batches } from '../../node/batches.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';

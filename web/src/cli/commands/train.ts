@@ -1,7 +1,7 @@
 /** `heed train`: teaches a model labels or similarities. */
 import { type Command, Option } from 'commander';
+import { invalid } from '../../node/error.js';
 import { load } from '../../train/index.js';
-import { invalid } from '../error.js';
 import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';

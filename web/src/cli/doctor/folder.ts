@@ -2,8 +2,8 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { load, type ModelConfig } from '../../index.js';
-import { statusOf } from '../../scale/files.js';
-import { invalid } from '../error.js';
+import { invalid } from '../../node/error.js';
+import { statusOf } from '../../node/files.js';
 
 export interface Finding {
   /** The file or part that was checked. */
