@@ -61,7 +61,7 @@ describe('vectors', () => {
   test('an index says what is wrong with a query', () => {
     const index = TextIndex.of(['a', 'b'], matrix(2, 4, 5));
     const throwing = new Proxy(new Float32Array(4), {
-      getPrototypeOf() {
+      get() {
         throw new Error('not for you');
       },
     });

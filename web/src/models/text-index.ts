@@ -2,7 +2,7 @@
  * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
-import { formatShape, guarded, invalid } from '../error.js';
+import { formatShape, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
 import { optional, readOptions, text } from '../options.js';
@@ -166,7 +166,7 @@ export class TextIndex {
    */
   search(query: TensorInput | Float32Array, options?: SearchOptions): TextHit[] {
     const { topK, rescoreMultiplier } = readOptions('search', searchSchema, options);
-    const isVector = guarded('query', () => kindOf(query) === 'Float32Array');
+    const isVector = kindOf(query) === 'Float32Array';
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     const width = this.dimensions;
     if (width === 0) return [];
