@@ -156,6 +156,7 @@ RowMajorMatrix runPadded(EncoderModel& model, const std::vector<std::vector<int3
 TEST(EncoderModel, MasksOfKeysHidePadding) {
   const std::vector<std::vector<int32_t>> texts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11}};
   for (const EncoderModelConfig& config : architectures()) {
+    if (config.convolution > 0) continue;  // it combines neighbouring rows, which masks of keys do not affect
     EncoderModel model(config);
     fillRandomly(model, 7);
     for (const Mask::Kind kind : {Mask::Kind::kBoolean, Mask::Kind::kAdditive}) {
