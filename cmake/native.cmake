@@ -21,7 +21,8 @@ if(HEED_COVERAGE)
   target_link_options(heed-flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
-list(APPEND core_sources cpp/src/core/thread_pool.cpp) # as in the modules with threads, for the tests of the pool
+# The pool, as in the modules with threads, for its tests.
+list(APPEND core_sources ${train_sources} cpp/src/core/thread_pool.cpp)
 list(APPEND kernel_sources ${train_kernel_sources})
 
 add_library(heed-core OBJECT ${core_sources})

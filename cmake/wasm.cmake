@@ -86,8 +86,8 @@ set(threads -sWASM_WORKERS)
 heed_malloc(heed-malloc)
 heed_malloc(heed-malloc-threads ${threads})
 
-# An object library of sources with a precompiled header: that of the library `headers`, which has the same flags, or its own
-# of the headers after HEADERS.
+# An object library heed-<name> of the sources after SOURCES, compiled with the flags after FLAGS. Its precompiled header has the
+# headers after HEADERS, or is that of the library heed-<SHARE>, which has the same flags.
 function(heed_objects name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARE" "SOURCES;HEADERS;FLAGS")
   add_library(heed-${name} OBJECT ${arg_SOURCES})
@@ -105,11 +105,12 @@ set(binding_headers ${core_headers} <emscripten/bind.h> <emscripten/val.h>)
 heed_objects(core SOURCES ${core_sources} HEADERS ${core_headers})
 heed_objects(one-thread SOURCES ${one_thread_sources} SHARE core)
 heed_objects(bindings SOURCES ${binding_sources} HEADERS ${binding_headers})
+heed_objects(train SOURCES ${train_sources} SHARE core)
 heed_objects(train-bindings SOURCES ${train_binding_sources} SHARE bindings)
 # Only these need atomic instructions: link-time optimization gives all code of a module the features of any part of it.
 heed_objects(threads SOURCES ${thread_sources} HEADERS ${binding_headers} FLAGS ${threads})
 
-# A module of the objects of `libraries`, linked with the flags after FLAGS.
+# A module of the libraries heed-<name> after OBJECTS, linked with the flags after FLAGS.
 function(heed_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "OBJECTS;FLAGS")
   list(TRANSFORM arg_OBJECTS REPLACE "(.+)" "$<TARGET_OBJECTS:heed-\\1>")
@@ -124,8 +125,7 @@ endfunction()
 # and threads-<name>. Kernels are compiled with the flags after COMPILE, modules linked with those after LINK.
 set(fast_sources ${kernel_sources} ${train_kernel_sources})
 list(FILTER fast_sources INCLUDE REGEX
-  "/src/gemm/|/ops/(activation|layer_norm|mask|softmax)\\.cpp$|/train/ops/(panel_products|vectors)\\.cpp$")
-list(FILTER fast_sources EXCLUDE REGEX "/train/ops/(activation|layer_norm|softmax)\\.cpp$")
+  "/src/(gemm/|ops/(activation|layer_norm|mask|softmax)\\.cpp$|train/ops/(panel_products|vectors)\\.cpp$)")
 function(heed_modules name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMPILE;LINK;VALIDATE")
   set(flags -DHEED_KERNEL ${arg_COMPILE})
@@ -141,7 +141,8 @@ function(heed_modules name)
 
   set(inference core bindings kernels-${name} fast-${name})
   heed_module(${name} OBJECTS malloc one-thread ${inference} FLAGS ${arg_LINK})
-  heed_module(train-${name} OBJECTS malloc one-thread ${inference} train-kernels-${name} train-fast-${name} train-bindings
+  heed_module(train-${name}
+    OBJECTS malloc one-thread ${inference} train train-bindings train-kernels-${name} train-fast-${name}
     FLAGS ${arg_LINK})
   heed_module(threads-${name} OBJECTS malloc-threads threads ${inference} FLAGS ${arg_LINK} ${threads})
   foreach(module ${name} train-${name} threads-${name})

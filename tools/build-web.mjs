@@ -48,7 +48,7 @@ const kChunks = {
   base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
   // What workers need, too.
   models: /web.src.(worker.handler|shipped)\.ts$/,
-  layers: /web.src.layers.classes\.ts$/,
+  layers: /web.src.layers.(classes|safetensors)\.ts$/,
   api: /web.src.(runtime|pipeline|models.text-index|models.tasks.[\w-]+)\.ts$/,
   load: /web.src.(load|index|api)\.ts$/,
 };
@@ -105,7 +105,7 @@ async function bundle(forCoverage) {
     plugins: [gluePlugin],
   });
   const chunks = Object.entries(kChunks);
-  const { output } = await bundled.write({
+  await bundled.write({
     dir: next,
     format: 'es',
     chunkFileNames: '[name]-[hash].js',
@@ -115,9 +115,6 @@ async function bundle(forCoverage) {
     ...(forCoverage ? { sourcemap: true } : { minify: true }),
   });
   await bundled.close();
-  const scripts = output.filter(({ type }) => type === 'chunk');
-  const imports = Object.fromEntries(scripts.map(({ fileName, imports }) => [fileName, imports]));
-  fs.writeFileSync(join(root, 'build/web-imports.json'), JSON.stringify(imports));
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.

@@ -5,13 +5,14 @@ import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { PlainError, root, runMain } from './console.mjs';
 import { filesBelow } from './files.mjs';
+import { linkedScripts } from './linked-scripts.mjs';
 
 // What a page downloads to load a model: one WebAssembly module, its glue, the scripts of the API and @huggingface/tokenizers.
 const kBudget = 153_600; // 150 KiB
 // What it downloads in addition if it uses threads: the difference of the modules, their own glue, and the script of the threads.
 const kThreadsBudget = 13_000;
 // The same of heed/train, without what it loads when a pretrained model is taught.
-const kTrainBudget = 242_000;
+const kTrainBudget = 233_000;
 // What is loaded later: teaching a pretrained model, inspecting, quantizing and pruning folders, and changes of an index of texts.
 const kLaterBudget = 30_000;
 // What `npm install` writes to disk, without the model.
@@ -22,41 +23,34 @@ const brotli = (file) => brotliCompressSync(fs.readFileSync(file)).length;
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 /** The scripts that an entry of dist/ loads at once, itself included; others are loaded when they are used. */
-function scriptsOf(entry) {
-  const imports = JSON.parse(fs.readFileSync(join(root, 'build/web-imports.json'), 'utf8'));
-  const names = new Set([entry]);
-  for (const name of names) for (const imported of imports[name] ?? []) names.add(imported);
-  return [...names];
-}
+const scriptsOf = (entry) => linkedScripts(dist, entry);
 
 export function measureSizes() {
   const files = filesBelow(dist).map((file) => file.slice(dist.length + 1));
   const total = (names) => sum(names.map((name) => brotli(join(dist, name))));
   const larger = (prefix) =>
     Math.max(...['simd128', 'relaxed-simd'].map((build) => total([`heed-${prefix}${build}.wasm`])));
-  const chunk = (name) => files.find((file) => file.startsWith(`${name}-`) && file.endsWith('.js'));
+  const chunks = (name) => files.filter((file) => file.startsWith(`${name}-`) && file.endsWith('.js'));
   const [wasm, threads, training] = ['', 'threads-', 'train-'].map(larger);
-  const tokenizers = chunk('tokenizers');
-  const api = total(scriptsOf('index.js')) - total([tokenizers]);
-  const trainApi = total(scriptsOf('train.js')) - total([tokenizers]);
+  const tokenizers = total(chunks('tokenizers'));
+  const api = total(scriptsOf('index.js')) - tokenizers;
+  const trainApi = total(scriptsOf('train.js')) - tokenizers;
   const inPage = new Set([...scriptsOf('index.js'), ...scriptsOf('train.js')]);
-  // What either page loads only when it is used; `more`: the entries of those chunks.
-  const later = (...more) => new Set(more.flatMap(scriptsOf).filter((name) => !inPage.has(name)));
+  // What either page loads only when it is used.
+  const later = new Set(['folder-tools', 'fine-tuning', 'pretrained'].flatMap(chunks).flatMap(scriptsOf));
   const inWorker = scriptsOf('worker.js').filter((name) => !scriptsOf('index.js').includes(name));
   return {
     'wasm (the larger module), brotli': wasm,
     'API and glue, brotli': api,
-    '@huggingface/tokenizers, brotli': total([tokenizers]),
-    'wasm + API + glue + tokenizers, brotli': wasm + api + total([tokenizers]),
+    '@huggingface/tokenizers, brotli': tokenizers,
+    'wasm + API + glue + tokenizers, brotli': wasm + api + tokenizers,
     'threads on top: wasm (difference) + glue + script, brotli':
-      threads - wasm + total([chunk('threads-glue'), 'thread.js']),
+      threads - wasm + total([...chunks('threads-glue'), 'thread.js']),
     'worker on top, brotli': total(inWorker),
     'heed/train: wasm (the larger module), brotli': training,
     'heed/train: API and glue, brotli': trainApi,
-    'heed/train: wasm + API + glue + tokenizers, brotli': training + trainApi + total([tokenizers]),
-    'loaded when used (inspect, quantize, fine-tuning), brotli': total([
-      ...later(chunk('folder-tools'), chunk('fine-tuning'), chunk('pretrained')),
-    ]),
+    'heed/train: wasm + API + glue + tokenizers, brotli': training + trainApi + tokenizers,
+    'loaded when used (inspect, quantize, fine-tuning), brotli': total([...later].filter((name) => !inPage.has(name))),
     'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
     'unpacked without the model': sum(
       files.filter((name) => !name.startsWith('model/')).map((name) => fs.statSync(join(dist, name)).size),

@@ -41,7 +41,7 @@ std::string Shape::toString() const {
 }
 
 Sequences Sequences::uniform(Index count, Index length) {
-  (void)Shape{count, length}.size();
+  (void)Shape{count, length}.size();  // throws for numbers that are negative or whose product overflows
   std::vector<Index> offsets(static_cast<size_t>(count) + 1);
   for (Index n = 0; n <= count; ++n) offsets[static_cast<size_t>(n)] = n * length;
   return Sequences(std::move(offsets));

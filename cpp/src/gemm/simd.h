@@ -2,16 +2,15 @@
 
 // The 128-bit vectors of WebAssembly under the names of Clang's <wasm_simd128.h>. Natively SIMDe implements them with
 // the host's instructions, so that the same kernels run under the sanitizers. The two wasm builds differ only here, in
-// tile.h and in weights/int8_steps.h.
+// tile.h and in weights/int8_steps.h: the one for relaxed SIMD defines HEED_RELAXED_SIMD. A native build may define it,
+// too, to run that build's data layout.
 //
-// The build compiles sources that include this header once per instruction set and all others once, so an inline
-// function of it must not be compiled elsewhere: the linker would keep one of two versions.
+// Sources that include this header are compiled once per instruction set, all others once. An inline function of it
+// must not be compiled among the latter: the linker would keep one of two versions.
 #if !defined(HEED_KERNEL)
-#error "gemm/simd.h is included by a source that the build compiles only once (see kernel sources in CMakeLists.txt)"
+#error "gemm/simd.h is included by a source that is compiled only once (see the kernel sources in CMakeLists.txt)"
 #endif
-//
-// The build for relaxed SIMD defines HEED_RELAXED_SIMD; a native build may define it, too, to run that build's data
-// layout.
+
 #if defined(__wasm_simd128__)
 #include <wasm_simd128.h>
 #else

@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 #include "heed/train/layers.h"
-#include "train/ops/vectors.h"
+#include "train/ops/accumulate.h"
 
 namespace heed::train {
 

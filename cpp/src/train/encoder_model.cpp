@@ -7,8 +7,8 @@
 #include "gemm/weights/packed_weight.h"
 #include "models/convolution_layer.h"
 #include "models/embeddings.h"
+#include "train/ops/accumulate.h"
 #include "train/ops/linear.h"
-#include "train/ops/vectors.h"
 
 namespace heed::train {
 namespace {
@@ -142,10 +142,7 @@ Variable TrainableEncoder::embed(Graph& graph, const TokenBatch& batch) {
       graph.record(std::move(sum), {}, trains, [&tables, word, batch, width, scale](Matrix& dx, Backward& pass) {
         const auto add = [&](const void* table, Index row, Index t) {
           float* gradient = table ? pass.tableRow(table, row) : nullptr;
-          if (!gradient) return;
-          const v128_t factor = simd::splat(table == word ? scale : 1);
-          const auto sum = [factor](const auto& a, const auto& b) { return a + b * factor; };
-          transform<4>(width, gradient, sum, gradient, dx.data() + t * width);
+          if (gradient) accumulate(width, dx.data() + t * width, gradient, table == word ? scale : 1);
         };
         for (Index n = 0; n < batch.sequences.count(); ++n) {
           for (Index t = batch.sequences.begin(n); t < batch.sequences.end(n); ++t) {
@@ -187,7 +184,7 @@ PassPositions TrainableEncoder::distanceEmbeddings(Graph& graph, Index longest) 
   const Variable embeddings = graph.record(Matrix(view(table + first * width, count, width)), {},
                                            graph.requiresGradient(table), [table, first](Matrix& dy, Backward& pass) {
                                              pass.addToParameter(table, [&](MatrixView gradient, Index) {
-                                               accumulate(sizeOf(dy), dy.data(), gradient.row(first).data());
+                                               accumulate(dy.rows() * dy.cols(), dy.data(), gradient.row(first).data());
                                              });
                                            });
   const LayerNorm* norm = model_.relativeNorm();

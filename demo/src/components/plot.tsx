@@ -27,15 +27,15 @@ export function Plot({ label, draw, dependencies, glide = false }: PlotProps) {
     if (width === 0) return;
     let stale = false;
     void import('./plot-library').then((library) => {
-      if (stale) return;
+      if (stale || !place.current) return; // the element is removed before the effect is cleaned up
       const chart = draw(library, width);
       // Plot adds an inline style sheet, which the content security policy forbids; matrix.css has the same rules.
       for (const style of chart.querySelectorAll('style')) style.remove();
       // The chart is one image with one name, so its groups have none.
       for (const named of chart.querySelectorAll('[aria-label]')) named.removeAttribute('aria-label');
-      const before = glide ? placesIn(place.current!) : [];
-      place.current!.replaceChildren(chart);
-      if (glide) moveFrom(before, place.current!);
+      const before = glide ? placesIn(place.current) : [];
+      place.current.replaceChildren(chart);
+      if (glide) moveFrom(before, place.current);
     });
     return () => {
       stale = true;

@@ -6,6 +6,7 @@
 
 #include "heed/train/graph.h"
 #include "ops/elementwise.h"
+#include "train/ops/accumulate.h"
 
 /// Loops over arrays of floats by SIMD vectors, for operations that are computed element by element.
 namespace heed::train {
@@ -57,11 +58,6 @@ double sumInDouble(Index count, const F& f, const Inputs*... inputs) {
 template <class F, class... Inputs>
 float sumOver(Index count, const F& f, const Inputs*... inputs) {
   return static_cast<float>(sumInDouble(count, f, inputs...));
-}
-
-/// out += x.
-inline void accumulate(Index count, const float* x, float* out) {
-  transform<4>(count, out, [](const auto& a, const auto& b) { return a + b; }, out, x);
 }
 
 /// For Backward::add(): writes an Eigen expression plus the residual.
