@@ -48,6 +48,10 @@ const kChunks = {
   base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
   // What workers need, too.
   models: /web.src.(worker.handler|shipped)\.ts$/,
+  // What is loaded when it is used, though workers link it.
+  images: /web.src.images.families\.ts$/,
+  'late-interaction': /web.src.models.late-interaction\.ts$/,
+  'paged-embeddings': /web.src.models.paged-embeddings\.ts$/,
   layers: /web.src.layers.(classes|safetensors)\.ts$/,
   api: /web.src.(runtime|pipeline|models.text-index|models.tasks.[\w-]+)\.ts$/,
   load: /web.src.(load|index|api)\.ts$/,

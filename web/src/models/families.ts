@@ -5,7 +5,6 @@
  */
 import type { RawEncoderModelConfig } from '../core.js';
 import { invalid } from '../error.js';
-import { imageFamily } from '../images/families.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -333,7 +332,9 @@ export interface FamilyConfig {
 /** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  return type ? imageFamily(type, settings) : textFamilyOf(settings);
+  if (!type) return textFamilyOf(settings);
+  const { imageFamily } = await import('../images/families.js');
+  return imageFamily(type, settings);
 }
 
 const TYPE = 'model_type';

@@ -9,7 +9,7 @@ import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import { familyOf } from './families.js';
 import type { Family } from './family.js';
-import { type FetchRows, pagedFolder } from './paged-embeddings.js';
+import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
@@ -77,7 +77,8 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
-    const paged = embeddings === 'paged' ? pagedFolder(folder, integrity) : null;
+    const paged =
+      embeddings === 'paged' ? (await import('./paged-embeddings.js')).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const filesIn = async (within: string) => {
       const open = (name: string) => folder!.open(within + name, { signal });

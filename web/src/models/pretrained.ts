@@ -26,7 +26,6 @@ import {
   readInput,
   rowsOf,
 } from './input.js';
-import { embedTokens } from './late-interaction.js';
 import { type LoadedModel, type LoadModelOptions, loadModel } from './load.js';
 import type {
   EmbedCall,
@@ -319,6 +318,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
+    const { embedTokens } = await import('./late-interaction.js');
     return embedTokens(this, texts, options);
   }
 

@@ -4,7 +4,6 @@ import { formatShape, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
-import { withResidual } from './late-interaction.js';
 import type { LoadedModel } from './load.js';
 import type { VectorLayer } from './sentence-transformers.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
@@ -32,7 +31,8 @@ export async function loadVectorLayers(
         ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
         : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS);
     const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
-    steps.push(layer.residual ? await withResidual(core, layer, make, readResidual) : make);
+    const { withResidual } = layer.residual ? await import('./late-interaction.js') : {};
+    steps.push(withResidual ? await withResidual(core, layer, make, readResidual) : make);
   }
   const classifiers = steps.splice(sentence.layers.length);
   const chains = [Chain.of(steps)];

@@ -29,8 +29,9 @@ import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
+export * from '../worker/on-demand.js';
+
 const glue = { create, createThreaded: null };
-// As worker.ts, this script imports nothing at run time.
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
 /** Stops the fit that runs, between two steps. */

@@ -4,5 +4,6 @@ import createThreaded from 'heed-glue/threads';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 
-// Imports nothing at run time: Vite before version 8 makes one script of a worker, and refuses to if it does.
+export * from './on-demand.js';
+
 listen((post) => makeHandler({ create, createThreaded: async () => createThreaded }, post));
