@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The names of the scripts in `folder` that a page loads with `entry`: itself, and what its scripts import statically. */
@@ -8,4 +8,10 @@ export function linkedScripts(folder, entry = 'index.js') {
     for (const [, found] of readFileSync(join(folder, name), 'utf8').matchAll(/\bfrom\s*["'`]\.\/([^"'`]+)/g))
       if (!names.includes(found)) names.push(found);
   return names;
+}
+
+/** The names of the scripts in `folder` that a page loads to run a model: those of index.js, and what it imports for a model. */
+export function modelScripts(folder) {
+  const models = readdirSync(folder).find((name) => /^models-.*\.js$/.test(name));
+  return [...new Set([...linkedScripts(folder), ...linkedScripts(folder, models)])];
 }

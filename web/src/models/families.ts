@@ -4,7 +4,7 @@
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
-import { invalid } from '../error.js';
+import { importing, invalid } from '../error.js';
 import { nearest } from '../options.js';
 import type { Settings } from './config.js';
 import {
@@ -333,7 +333,7 @@ export interface FamilyConfig {
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
   if (!type) return textFamilyOf(settings);
-  const { imageFamily } = await import('../images/families.js');
+  const { imageFamily } = await importing(() => import('../images/families.js'));
   return imageFamily(type, settings);
 }
 
