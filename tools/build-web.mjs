@@ -125,16 +125,19 @@ async function bundle(forCoverage) {
 
 /**
  * Makes a worker's script import statically, too, what its scripts import when it is used: Vite before version 8 makes one script
- * of a worker and refuses to divide it. Bundlers drop imports that nothing uses, so these are exported.
+ * of a worker and refuses to divide it. A bundler drops an import that nothing uses, but never an assignment to a global.
  */
 function linkDynamicImports(script) {
   const linked = new Set(linkedScripts(next, script));
+  const added = [];
   for (const name of linked)
     for (const [, found] of fs.readFileSync(join(next, name), 'utf8').matchAll(/\bimport\(["'`]\.\/([^"'`]+)/g)) {
       if (linked.has(found)) continue;
-      fs.appendFileSync(join(next, script), `export*as part${linked.size} from"./${found}";\n`);
+      added.push(found);
       for (const file of linkedScripts(next, found)) linked.add(file);
     }
+  const imports = added.map((name, i) => `import*as part${i} from"./${name}";`).join('');
+  fs.appendFileSync(join(next, script), `${imports}globalThis.heedParts=[${added.map((_, i) => `part${i}`)}];\n`);
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
