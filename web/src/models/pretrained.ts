@@ -1,19 +1,19 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, floatsOf, formatShape, invalid } from '../error.js';
-import type {
-  EmbedImageOptions,
-  EncodeImageOptions,
-  EncodeImageResult,
-  ImageCalls,
-  ImagesInput,
-} from '../images/calls.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCalls,
+  ImagesInput,
+} from './image-encoder.js';
 import {
   countTexts,
   type InputContext,

@@ -8,7 +8,8 @@ import { callback, listOf, optional, readOptions, type Schema, signal, text } fr
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf, parameterRowsOf, textFamilyOf } from './families.js';
+import { parameterRowsOf, textFamilyOf } from './families.js';
+import { familyOf } from './family-of.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';

@@ -13,7 +13,8 @@ import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, te
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf, parameterRowsOf } from './families.js';
+import { parameterRowsOf } from './families.js';
+import { familyOf } from './family-of.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
 import {
   type Form,

@@ -5,12 +5,13 @@ import type { PretrainedModel } from '../models/model.js';
 import { LocalModel } from '../models/pretrained.js';
 import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
+import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
 import type { EmbeddingExamples, EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
 import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
 import type { ClassifierMetrics } from './fine-tuning/metrics.js';
-import type { Origin, SavedFiles, SaveOptions } from './fine-tuning/save.js';
+import type { Origin, SaveOptions } from './fine-tuning/save.js';
 import type { TrainableModel } from './trainable-model.js';
 
 /** Functions that teach a pretrained model. */

@@ -11,8 +11,8 @@ import { shippedModel } from '../shipped.js';
 import { loadInWorker, WorkerModel } from '../worker/client.js';
 import type { Method } from '../worker/protocol.js';
 import { RemoteModel } from '../worker/remote.js';
+import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierResult } from './fine-tuning/classifier.js';
-import type { SavedFiles } from './fine-tuning/save.js';
 import type { FineTuning, Savable } from './fine-tuning.js';
 import { trainingSchema } from './trainable-model.js';
 

@@ -33,6 +33,7 @@ import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
 import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
+import { remoteFits } from './fit.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
@@ -201,7 +202,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   members.Module = named('Module', OwnModule);
   members.Sequential = named('Sequential', OwnSequential);
   addOwnClass(members.Sequential as object);
-  tape.remote = remoteFit(runtime, tape);
+  remoteFits.set(tape, remoteFit(runtime, tape));
   // Defined rather than assigned: heed answers some of these names with an error.
   for (const [name, value] of Object.entries(members))
     Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });

@@ -1,7 +1,7 @@
 /** A model that runs elsewhere: each method is a call there. */
 
-import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
 import { outputOption } from '../models/call-options.js';
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import type { ModelInput } from '../models/input.js';
 import type {
   EmbedCall,
@@ -70,7 +70,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    const { embedRemotely } = await import('../images/remote.js');
+    const { embedRemotely } = await import('./remote-images.js');
     return embedRemotely(this, images, options);
   }
 
@@ -79,7 +79,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
-    const { encodeRemotely } = await import('../images/remote.js');
+    const { encodeRemotely } = await import('./remote-images.js');
     return encodeRemotely(this, images, options);
   }
 
