@@ -1,5 +1,6 @@
 /** What heed and heed/train both export. */
 export { HeedError, type HeedErrorCode } from './error.js';
+export type { FromPretrainedOptions } from './from-pretrained.js';
 export type {
   Activation,
   Attended,
@@ -66,7 +67,6 @@ export {
   type RelativeBiasOptions,
 } from './masks.js';
 export type { VectorSimilarity } from './models/folder-loss.js';
-export type { FromPretrainedOptions } from './models/from-pretrained.js';
 export type {
   Drawable,
   EmbedImageOptions,

@@ -2,6 +2,7 @@
 import type { Core } from './core.js';
 import { countUpTo } from './cores.js';
 import { HeedError, needsTraining } from './error.js';
+import { type FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
@@ -18,7 +19,6 @@ import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '.
 import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
-import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { Inspection, InspectOptions } from './models/inspect.js';
 import { maxSim } from './models/max-sim.js';
 import type { PretrainedModel } from './models/model.js';

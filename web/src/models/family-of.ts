@@ -6,6 +6,7 @@ import { type FamilyConfig, IMAGE_FAMILIES, TYPE, textFamilyOf } from './familie
 export async function familyOf(settings: Settings): Promise<FamilyConfig> {
   const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
   if (!type) return textFamilyOf(settings);
+  // biome-ignore lint/style/noRestrictedImports: images/ builds on models/; it is loaded here alone
   const { imageFamily } = await import('../images/families.js');
   return imageFamily(type, settings);
 }

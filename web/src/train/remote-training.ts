@@ -1,8 +1,8 @@
 /** Fine-tuning of models that run in a worker: the calls are sent there. Not part of the worker's own script, which must not refer to itself. */
 import { invalid } from '../error.js';
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
 import { loadSchema } from '../models/call-options.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { callback, plainOptions, readOptions, workerOption } from '../options.js';
 import type { PageRuntime } from '../owned.js';

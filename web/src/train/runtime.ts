@@ -1,5 +1,6 @@
 /** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
 import type { Core } from '../core.js';
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type {
   Attended,
   AttentionOptions,
@@ -20,7 +21,6 @@ import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/mu
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';

@@ -1,16 +1,16 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
-import { invalid } from '../error.js';
-import type { ModelSource } from '../io/source.js';
-import { oneOf, optional, readOptions, workerOption } from '../options.js';
-import type { PageRuntime } from '../owned.js';
-import type { WorkerLike } from '../platform.js';
-import { shippedModel } from '../shipped.js';
-import { loadInWorker } from '../worker/client.js';
-import { loadPool, poolSize } from '../worker/pool.js';
-import { loadSchema } from './call-options.js';
-import type { LoadModelOptions } from './load.js';
-import type { PretrainedModel } from './model.js';
-import { loadPretrained } from './pretrained.js';
+import { invalid } from './error.js';
+import type { ModelSource } from './io/source.js';
+import { loadSchema } from './models/call-options.js';
+import type { LoadModelOptions } from './models/load.js';
+import type { PretrainedModel } from './models/model.js';
+import { loadPretrained } from './models/pretrained.js';
+import { oneOf, optional, readOptions, workerOption } from './options.js';
+import type { PageRuntime } from './owned.js';
+import type { WorkerLike } from './platform.js';
+import { shippedModel } from './shipped.js';
+import { loadInWorker } from './worker/client.js';
+import { loadPool, poolSize } from './worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
