@@ -9,3 +9,13 @@ export function linkedScripts(folder, entry = 'index.js') {
       if (!names.includes(found)) names.push(found);
   return names;
 }
+
+/** The names of the scripts that `entry` and its scripts import when they are used, with what those import, and that it does not load at once. */
+export function laterScripts(folder, entry = 'index.js') {
+  const linked = linkedScripts(folder, entry);
+  const names = new Set(linked);
+  for (const name of names)
+    for (const [, found] of readFileSync(join(folder, name), 'utf8').matchAll(/\bimport\(["'`]\.\/([^"'`]+)/g))
+      for (const script of linkedScripts(folder, found)) names.add(script);
+  return [...names].filter((name) => !linked.includes(name));
+}

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { PlainError, root, runMain } from './console.mjs';
 import { filesBelow } from './files.mjs';
-import { linkedScripts } from './linked-scripts.mjs';
+import { laterScripts, linkedScripts } from './linked-scripts.mjs';
 
 // What a page downloads to load a model: one WebAssembly module, its glue, the scripts of the API and @huggingface/tokenizers.
 const kBudget = 145_000;
@@ -37,8 +37,8 @@ export function measureSizes() {
   const trainApi = total(scriptsOf('train.js')) - tokenizers;
   const inPage = new Set([...scriptsOf('index.js'), ...scriptsOf('train.js')]);
   // What either page loads only when it is used.
-  const parts = ['folder-tools', 'fine-tuning', 'pretrained', 'images', 'late-interaction', 'paged-embeddings'];
-  const later = new Set(parts.flatMap(chunks).flatMap(scriptsOf));
+  const isThreads = (name) => chunks('threads-glue').some((glue) => scriptsOf(name).includes(glue));
+  const later = new Set(['index.js', 'train.js'].flatMap((entry) => laterScripts(dist, entry)));
   const inWorker = scriptsOf('worker.js').filter((name) => !scriptsOf('index.js').includes(name));
   return {
     'wasm (the larger module), brotli': wasm,
@@ -52,7 +52,7 @@ export function measureSizes() {
     'heed/train: API and glue, brotli': trainApi,
     'heed/train: wasm + API + glue + tokenizers, brotli': training + trainApi + tokenizers,
     'loaded when used (inspect, quantize, fine-tuning, images), brotli': total(
-      [...later].filter((name) => !inPage.has(name)),
+      [...later].filter((name) => !inPage.has(name) && !isThreads(name)),
     ),
     'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
     'unpacked without the model': sum(

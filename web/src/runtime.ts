@@ -179,7 +179,7 @@ export class Heed extends Functions {
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
-    const { inspect } = await import('./models/folder-tools.js');
+    const { inspect } = await import('./models/inspect.js');
     return inspect(source, options);
   }
 
@@ -194,7 +194,7 @@ export class Heed extends Functions {
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
-    const { quantize } = await import('./models/folder-tools.js');
+    const { quantize } = await import('./models/quantize.js');
     return quantize(this.#runtime, source, options);
   }
 
@@ -209,7 +209,7 @@ export class Heed extends Functions {
    */
   async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
     void this.#runtime.core;
-    const { prune } = await import('./models/folder-tools.js');
+    const { prune } = await import('./models/prune.js');
     return prune(this.#runtime, source, options);
   }
 

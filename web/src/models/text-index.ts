@@ -42,7 +42,7 @@ export interface TextIndexOptions {
   model?: string;
 }
 
-const changes = () => import('./folder-tools.js');
+const changes = () => import('./text-index-changes.js');
 const ofSchema = { model: optional(text, null) };
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
