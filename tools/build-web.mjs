@@ -4,6 +4,7 @@ import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
+import { linkedScripts } from './linked-scripts.mjs';
 import { provenance } from './provenance.mjs';
 
 const dist = join(root, 'dist');
@@ -46,12 +47,15 @@ const kChunks = {
   ),
   // All that drawing and the adapters need: they would load 40 KB more, of `models`.
   base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
-  // What workers need, too: one script in place of 10, which is 5 KB less.
-  models: /web.src.(worker.handler|shipped)\.ts$/,
-  // What is loaded when it is used, though workers link it.
-  images: /web.src.images.families\.ts$/,
-  'late-interaction': /web.src.models.late-interaction\.ts$/,
-  'paged-embeddings': /web.src.models.paged-embeddings\.ts$/,
+  // What pages and workers need to run a module.
+  core: /web.src.(module|owned|shipped|io.(bytes|safetensors)|models.(call-options|sparse|quantized))\.ts$/,
+  // Where a model's files come from: what loads it, and what starts a worker that does.
+  sources: /web.src.(io.source|worker.channel)\.ts$/,
+  // What runs a model, in a page or in a worker.
+  models: /web.src.worker.handler\.ts$/,
+  layers: /web.src.layers.(classes|safetensors)\.ts$/,
+  api: /web.src.(runtime|pipeline|models.text-index|models.tasks.[\w-]+)\.ts$/,
+  load: /web.src.(load|index|api)\.ts$/,
 };
 
 function inputs() {
@@ -119,6 +123,24 @@ async function bundle(forCoverage) {
     ...(forCoverage ? { sourcemap: true } : { minify: true }),
   });
   await bundled.close();
+  for (const script of ['worker.js', 'train-worker.js']) linkDynamicImports(script);
+}
+
+/**
+ * Makes a worker's script import statically, too, what its scripts import when it is used: Vite before version 8 makes one script
+ * of a worker and refuses to divide it. A bundler drops an import that nothing uses, but never an assignment to a global.
+ */
+function linkDynamicImports(script) {
+  const linked = new Set(linkedScripts(next, script));
+  const added = [];
+  for (const name of linked)
+    for (const [, found] of fs.readFileSync(join(next, name), 'utf8').matchAll(/\bimport\(["'`]\.\/([^"'`]+)/g)) {
+      if (linked.has(found)) continue;
+      added.push(found);
+      for (const file of linkedScripts(next, found)) linked.add(file);
+    }
+  const imports = added.map((name, i) => `import*as part${i} from"./${name}";`).join('');
+  fs.appendFileSync(join(next, script), `${imports}globalThis.heedParts=[${added.map((_, i) => `part${i}`)}];\n`);
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.

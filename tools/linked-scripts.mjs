@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The names of the scripts in `folder` that a page loads with `entry`: itself, and what its scripts import statically. */
@@ -18,4 +18,10 @@ export function laterScripts(folder, entry = 'index.js') {
     for (const [, found] of readFileSync(join(folder, name), 'utf8').matchAll(/\bimport\(["'`]\.\/([^"'`]+)/g))
       for (const script of linkedScripts(folder, found)) names.add(script);
   return [...names].filter((name) => !linked.includes(name));
+}
+
+/** The names of the scripts in `folder` that a page loads to run a model: those of index.js, and what it imports for a model. */
+export function modelScripts(folder) {
+  const models = readdirSync(folder).find((name) => /^models-.*\.js$/.test(name));
+  return [...new Set([...linkedScripts(folder), ...linkedScripts(folder, models)])];
 }

@@ -1,16 +1,14 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
-import { invalid } from './error.js';
+import { countUpTo } from './cores.js';
+import { importing, invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import { loadSchema } from './models/call-options.js';
 import type { LoadModelOptions } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
-import { loadPretrained } from './models/pretrained.js';
 import { oneOf, optional, readOptions, workerOption } from './options.js';
 import type { PageRuntime } from './owned.js';
 import type { WorkerLike } from './platform.js';
 import { shippedModel } from './shipped.js';
-import { loadInWorker } from './worker/client.js';
-import { loadPool, poolSize } from './worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
@@ -27,7 +25,7 @@ export interface FromPretrainedOptions extends LoadModelOptions {
 
 const schema = {
   worker: optional(workerOption, null),
-  workers: optional(poolSize, null),
+  workers: optional(countUpTo(64, 8), null),
   ...loadSchema,
   embeddings: optional(oneOf(['whole', 'paged']), undefined),
 };
@@ -39,12 +37,19 @@ export async function fromPretrained(
 ): Promise<PretrainedModel> {
   const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
   if (workers) {
-    if (worker === null || worker === true) return loadPool(runtime, source, load, workers);
-    const got = worker ? 'a Worker' : 'false';
-    throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
-      hint: 'A pool starts its own workers',
-    });
+    if (worker !== null && worker !== true) {
+      const got = worker ? 'a Worker' : 'false';
+      throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+        hint: 'A pool starts its own workers',
+      });
+    }
+    const { loadPool } = await importing(() => import('./worker/pool.js'));
+    return loadPool(runtime, source, load, workers);
   }
-  if (!worker) return loadPretrained(runtime, source, load);
-  return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
+  if (worker) {
+    const { loadInWorker } = await importing(() => import('./worker/client.js'));
+    return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
+  }
+  const { loadPretrained } = await importing(() => import('./models/pretrained.js'));
+  return loadPretrained(runtime, source, load);
 }

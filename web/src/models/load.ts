@@ -1,6 +1,6 @@
 /** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
-import { allocating, type HeedError, invalidFile } from '../error.js';
+import { allocating, type HeedError, importing, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -61,6 +61,8 @@ export interface LoadedModel {
 /** The `architectures` of ColBERTs that Stanford publishes. */
 export const STANFORD = 'HF_ColBERT';
 
+const pagedEmbeddings = () => importing(() => import('./paged-embeddings.js'));
+
 /** `opened`: the source's folder, if it is open already. */
 export async function loadModel(
   core: Core,
@@ -77,8 +79,7 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
-    const paged =
-      embeddings === 'paged' ? (await import('./paged-embeddings.js')).pagedFolder(folder, integrity) : null;
+    const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const filesIn = async (within: string) => {
       const open = (name: string) => folder!.open(within + name, { signal });

@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, floatsOf, formatShape, invalid } from '../error.js';
+import { calling, describe, floatsOf, formatShape, importing, invalid } from '../error.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
@@ -318,7 +318,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await import('./late-interaction.js');
+    const { embedTokens } = await importing(() => import('./late-interaction.js'));
     return embedTokens(this, texts, options);
   }
 

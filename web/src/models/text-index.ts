@@ -2,7 +2,7 @@
  * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
-import { formatShape, invalid } from '../error.js';
+import { formatShape, importing, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
 import { optional, readOptions, text } from '../options.js';
@@ -42,7 +42,7 @@ export interface TextIndexOptions {
   model?: string;
 }
 
-const changes = () => import('./text-index-changes.js');
+const changes = () => importing(() => import('./text-index-changes.js'));
 const ofSchema = { model: optional(text, null) };
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 

@@ -1,6 +1,6 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
-import { formatShape, invalidFile } from '../error.js';
+import { formatShape, importing, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
@@ -30,8 +30,12 @@ export async function loadVectorLayers(
         ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
         : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS);
     const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
-    const { withResidual } = layer.residual ? await import('./late-interaction.js') : {};
-    steps.push(withResidual ? await withResidual(core, layer, make, readResidual) : make);
+    if (layer.residual) {
+      const { withResidual } = await importing(() => import('./late-interaction.js'));
+      steps.push(await withResidual(core, layer, make, readResidual));
+    } else {
+      steps.push(make);
+    }
   }
   const classifiers = steps.splice(sentence.layers.length);
   const chains = [Chain.of(steps)];

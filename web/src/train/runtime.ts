@@ -1,5 +1,6 @@
 /** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
 import type { Core } from '../core.js';
+import { importing } from '../error.js';
 import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type {
   Attended,
@@ -151,7 +152,7 @@ export type TrainingHeed = TrainableLayers &
     readonly Module: abstract new () => Module;
   } & Heed;
 
-const loadFineTuning = () => import('./fine-tuning/index.js');
+const loadFineTuning = () => importing(() => import('./fine-tuning/index.js'));
 
 /** A `Heed` with what belongs to training. */
 function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
@@ -173,7 +174,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     if (!trainable) return Heed.prototype.fromPretrained.call(heed, source, rest);
     if (rest.worker) return loadTrainableInWorker(runtime, source, { ...rest, trainable } as FromPretrainedOptions);
     // A chunk of its own: training layers does not need it.
-    const { loadTrainable } = await import('./pretrained.js');
+    const { loadTrainable } = await importing(() => import('./pretrained.js'));
     return loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
   }, loadFineTuning);
   members.fromPretrained = async (...args: Parameters<typeof load>) => {

@@ -1,5 +1,6 @@
 /** A model that runs elsewhere: each method is a call there. */
 
+import { importing } from '../error.js';
 import { outputOption } from '../models/call-options.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import type { ModelInput } from '../models/input.js';
@@ -70,7 +71,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    const { embedRemotely } = await import('./remote-images.js');
+    const { embedRemotely } = await importing(() => import('./remote-images.js'));
     return embedRemotely(this, images, options);
   }
 
@@ -79,7 +80,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
-    const { encodeRemotely } = await import('./remote-images.js');
+    const { encodeRemotely } = await importing(() => import('./remote-images.js'));
     return encodeRemotely(this, images, options);
   }
 
