@@ -20,8 +20,9 @@ export function laterScripts(folder, entry = 'index.js') {
   return [...names].filter((name) => !linked.includes(name));
 }
 
-/** The names of the scripts in `folder` that a page loads to run a model: those of index.js, and what it imports for a model. */
-export function modelScripts(folder) {
-  const models = readdirSync(folder).find((name) => /^models-.*\.js$/.test(name));
-  return [...new Set([...linkedScripts(folder), ...linkedScripts(folder, models)])];
+/** The names of the scripts in `folder` that a page loads with `entry` to run a model: those of the entry, and what it imports for a model. */
+export function modelScripts(folder, entry = 'index.js') {
+  const isForModels = entry === 'train.js' ? /^(models|page-models)-.*\.js$/ : /^models-.*\.js$/;
+  const entries = [entry, ...readdirSync(folder).filter((name) => isForModels.test(name))];
+  return [...new Set(entries.flatMap((name) => linkedScripts(folder, name)))];
 }

@@ -1,5 +1,6 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
 import { describe, formatShape, HeedError, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import type {
   ImageCalls as CallsOfImages,
   EmbedImageOptions,
@@ -8,7 +9,6 @@ import type {
   ImageCallOptions,
 } from '../models/image-encoder.js';
 import { normalized } from '../models/quantized.js';
-import { makeYield } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
 import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';

@@ -14,11 +14,11 @@ import type {
   RawTensorLayer,
 } from '../core.js';
 import { allocating, calling, formatShape, invalid, invalidFile } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row } from '../models/input.js';
-import { makeYield } from '../models/run.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
 import type { SignalLike } from '../platform.js';
 import { AttentionPooling } from './attention-pooling.js';

@@ -1,5 +1,6 @@
 /** Writes a model's folder without the rows of the vocabulary that a corpus does not need, see docs/quantization.md. Loaded when it is used. */
 import { invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
@@ -14,7 +15,6 @@ import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
-import { makeYield } from './run.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { openTable, STATIC } from './static-embedding.js';
 import { notAtRoot, openConfig } from './static-folder.js';

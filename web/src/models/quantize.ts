@@ -3,6 +3,7 @@
  * Loaded when it is used.
  */
 import { invalid, invalidFile } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
@@ -25,7 +26,6 @@ import {
   totalsOf,
   writeFolder,
 } from './rewrite.js';
-import { makeYield } from './run.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
 import { notAtRoot, openConfig } from './static-folder.js';

@@ -1,6 +1,6 @@
 /** `model.fit`: the loop of training. */
 import { describe, invalid } from '../error.js';
-import { makeYield } from '../models/run.js';
+import { makeYield } from '../event-loop.js';
 import {
   callback,
   count,
