@@ -2,7 +2,7 @@
 import create from 'heed-glue/inference';
 import { importing } from './error.js';
 import type { Variant } from './module.js';
-import { nodeOptions, start } from './worker/start.js';
+import { nodeOptions, start } from './start-worker.js';
 
 /** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const inference: Variant = {

@@ -1,19 +1,20 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling, describe, floatsOf, formatShape, importing, invalid } from '../error.js';
-import type {
-  EmbedImageOptions,
-  EncodeImageOptions,
-  EncodeImageResult,
-  ImageCalls,
-  ImagesInput,
-} from '../images/calls.js';
+import { makeYield } from '../event-loop.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCalls,
+  ImagesInput,
+} from './image-encoder.js';
 import {
   countTexts,
   type InputContext,
@@ -45,7 +46,7 @@ import { padHeads, padRows, padWeights } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
 import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
-import { makeYield, type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
+import { type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';

@@ -26,6 +26,7 @@ import {
   searchSchema,
 } from './tasks/similarity.js';
 import { strings } from './tasks/task.js';
+import type { AddOptions } from './text-index-changes.js';
 
 export interface TextHit {
   /** The position of the text in `texts`, which changes when texts before it are removed. */
@@ -34,11 +35,6 @@ export interface TextHit {
   id: number;
   text: string;
   score: number;
-}
-
-export interface AddOptions {
-  /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
-  ids?: readonly number[];
 }
 
 export interface TextIndexOptions {

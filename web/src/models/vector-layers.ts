@@ -1,5 +1,5 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
-import type { Core, RawTensorLayer } from '../core.js';
+import type { Core, RawTensor, RawTensorLayer } from '../core.js';
 import { formatShape, importing, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
@@ -7,7 +7,6 @@ import type { SignalLike } from '../platform.js';
 import type { LoadedModel } from './load.js';
 import type { VectorLayer } from './sentence-transformers.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
-import type { HeadTensor } from './weights.js';
 
 /** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
 const EPS = 1e-5;
@@ -49,7 +48,7 @@ async function readLayer(
   folder: ModelFolder,
   signal: SignalLike | undefined,
   own = kind === 'dense' ? 'linear' : 'norm',
-): Promise<HeadTensor[]> {
+): Promise<RawTensor[]> {
   const file = await folder.open(weights, { required: true, signal });
   const tensors = await readTensors(file);
   const expected: [string, number[]][] = [['weight', kind === 'dense' ? [outFeatures, inFeatures] : [inFeatures]]];

@@ -2,10 +2,10 @@
 import { HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
+import { keepAlive, listen } from '../start-worker.js';
 import { Channel } from './channel.js';
 import type { FileServer } from './files.js';
 import type { Message } from './protocol.js';
-import { keepAlive, listen } from './start.js';
 
 /** A worker's messages and its end, for the connections to it, which may follow each other: a worker that ended before is known to have. */
 interface Line {

@@ -1,14 +1,14 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
-import { countUpTo } from '../cores.js';
-import { importing, invalid } from '../error.js';
-import type { ModelSource } from '../io/source.js';
-import { oneOf, optional, readOptions, workerOption } from '../options.js';
-import type { PageRuntime } from '../owned.js';
-import type { WorkerLike } from '../platform.js';
-import { shippedModel } from '../shipped.js';
-import { loadSchema } from './call-options.js';
-import type { LoadModelOptions } from './load.js';
-import type { PretrainedModel } from './model.js';
+import { countUpTo } from './cores.js';
+import { importing, invalid } from './error.js';
+import type { ModelSource } from './io/source.js';
+import { loadSchema } from './models/call-options.js';
+import type { LoadModelOptions } from './models/load.js';
+import type { PretrainedModel } from './models/model.js';
+import { oneOf, optional, readOptions, workerOption } from './options.js';
+import type { PageRuntime } from './owned.js';
+import type { WorkerLike } from './platform.js';
+import { shippedModel } from './shipped.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
@@ -43,13 +43,13 @@ export async function fromPretrained(
         hint: 'A pool starts its own workers',
       });
     }
-    const { loadPool } = await importing(() => import('../worker/pool.js'));
+    const { loadPool } = await importing(() => import('./worker/pool.js'));
     return loadPool(runtime, source, load, workers);
   }
   if (worker) {
-    const { loadInWorker } = await importing(() => import('../worker/client.js'));
+    const { loadInWorker } = await importing(() => import('./worker/client.js'));
     return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
   }
-  const { loadPretrained } = await importing(() => import('./pretrained.js'));
+  const { loadPretrained } = await importing(() => import('./models/pretrained.js'));
   return loadPretrained(runtime, source, load);
 }
