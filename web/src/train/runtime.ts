@@ -223,12 +223,11 @@ export function load(options?: LoadOptions): Promise<TrainingHeed> {
 }
 
 /**
- * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ * heed's `pipeline`, on the module with training.
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
- * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
- * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ * @throws HeedError as there
  */
 export function pipeline<T extends PipelineTask>(
   task: T,
