@@ -158,7 +158,7 @@ describe('working', () => {
     const text = fs.readFileSync(config, 'utf8');
     try {
       fs.writeFileSync(config, `${text} `);
-      await changed({}, /^heed: model .*: expected the files that the plan was made with, got other ones/);
+      await changed({}, /^heed: model .*: expected the files that the plan was made with, got others/);
     } finally {
       fs.writeFileSync(config, text);
     }

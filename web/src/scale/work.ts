@@ -14,7 +14,7 @@ import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
 export interface WorkOptions {
-  /** The path of a copy of the plan's model. Its files must be the same ones. Default: the path in the plan. */
+  /** The path of a copy of the plan's model, with the same files. Default: the path in the plan. */
   model?: string;
   /** Works on the chunks whose number modulo `count` is `index`. Without it and without a queue: on all. */
   shard?: { index: number; count: number };
