@@ -40,7 +40,7 @@ import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
-import type { TrainingOptions } from './page-models.js';
+import type { PageModels, TrainingOptions } from './page-models.js';
 import { recordingCore } from './recording.js';
 import { Tape } from './tape.js';
 import {
@@ -164,15 +164,19 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  const models = async () => {
+  let models: PageModels | undefined;
+  const loadModels = async () => {
     const { pageModels } = await importing(() => import('./page-models.js'));
-    return pageModels(runtime, tape, (...args) => Heed.prototype.fromPretrained.apply(heed, args));
+    models ??= pageModels(runtime, tape, (...args) => Heed.prototype.fromPretrained.apply(heed, args));
+    return models;
   };
+  // Without waiting where it is loaded, as for every model: calls of a model keep their order.
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
-    members[name] = async (...args: never[]) => ((await models())[name] as (...args: never[]) => unknown)(...args);
+    members[name] = async (...args: never[]) =>
+      ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
   members.fromPretrained = async (source?: ModelSource, options?: TrainingOptions) => {
     const given = options && plainOptions('fromPretrained', options); // read before a script is loaded
-    return (await models()).fromPretrained(source, given);
+    return (models ?? (await loadModels())).fromPretrained(source, given);
   };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
