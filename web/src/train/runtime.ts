@@ -40,7 +40,7 @@ import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
-import type { TrainingOptions } from './page-models.js';
+import type { PageModels, TrainingOptions } from './page-models.js';
 import { recordingCore } from './recording.js';
 import { Tape } from './tape.js';
 import {
@@ -157,13 +157,15 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
   const runtime = runtimeOf(training, recordingCore(core, tape), onDispose, owned);
-  const models = async () => {
+  let models: PageModels | undefined;
+  const loadModels = async () => {
     const { pageModels } = await importing(() => import('./page-models.js'));
-    return pageModels(runtime, tape);
+    models ??= pageModels(runtime, tape);
+    return models;
   };
   const heed = new Heed(runtime, choice, async (_, source, options) => {
     const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before a script is loaded
-    return (await models()).fromPretrained(source, given);
+    return (models ?? (await loadModels())).fromPretrained(source, given);
   });
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
@@ -171,8 +173,10 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
+  // Without waiting where it is loaded, as for every model: calls of a model keep their order.
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
-    members[name] = async (...args: never[]) => ((await models())[name] as (...args: never[]) => unknown)(...args);
+    members[name] = async (...args: never[]) =>
+      ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }
