@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
-import { linkedScripts } from '../tools/linked-scripts.mjs';
+import { modelScripts } from '../tools/linked-scripts.mjs';
 import { isolation, policy } from './policy.mjs';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -35,7 +35,7 @@ function sizes(): Plugin {
     load: (source) => {
       if (source !== `\0${id}`) return null;
       const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
-      const scripts = linkedScripts(dist);
+      const scripts = modelScripts(dist);
       const total = {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),

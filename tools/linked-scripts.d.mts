@@ -1,1 +1,2 @@
 export function linkedScripts(folder: string, entry?: string): string[];
+export function modelScripts(folder: string, entry?: string): string[];

@@ -1,9 +1,11 @@
 // `npm test [part …]`: installs and builds what is missing, then runs the tests of these parts, by default all fast ones.
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+// Without a part, tests that passed with exactly the files that are there now are left out; `npm test -- --again` runs them again.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './build.mjs';
 import { buildCMake, ctest } from './cmake.mjs';
 import { isDebian, PlainError, root, run, runMain, say, withProgress } from './console.mjs';
+import { filesBelow, hashOf } from './files.mjs';
 import { ensureDebianPackages, ensurePackages, setup } from './setup.mjs';
 import { checkSizes } from './size.mjs';
 
@@ -115,13 +117,30 @@ const kFast = {
   'web, browser, package': () => vitest('node', 'browser', 'package'),
 };
 
+const kPassed = join(root, 'build/passed.txt');
+
+/** One hash of all that the fast tests depend on: the files that git does not ignore, what is built of them, and Node. */
+async function stateOfFiles() {
+  const listed = await run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], { quiet: true });
+  const paths = listed.output.split('\0').map((file) => join(root, file));
+  const sources = hashOf(paths.filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile()));
+  return `${sources} ${hashOf(filesBelow(join(root, 'dist')))} ${process.version}\n`;
+}
+
 await runMain(async () => {
-  const named = process.argv.slice(2);
+  const again = process.argv.includes('--again');
+  const named = process.argv.slice(2).filter((word) => word !== '--again');
   const unknown = named.find((name) => !(name in kParts));
   if (unknown) throw new PlainError(`part: expected one of ${Object.keys(kParts).join(', ')}, got '${unknown}'`);
   const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
   await setup('test');
   await build();
+  // A folder that is no git checkout, such as an unpacked archive, has no list of files.
+  const state = named.length === 0 && existsSync(join(root, '.git')) ? await stateOfFiles() : null;
+  if (state && !again && existsSync(kPassed) && readFileSync(kPassed, 'utf8') === state) {
+    say('all tests passed before with exactly these files; `npm test -- --again` runs them again');
+    return;
+  }
   const failed = [];
   for (const [name, test] of parts) {
     say(`tests: ${name}`);
@@ -134,5 +153,6 @@ await runMain(async () => {
     }
   }
   if (failed.length > 0) throw new PlainError(`tests failed: ${failed.join(', ')}`);
+  if (state && (await stateOfFiles()) === state) writeFileSync(kPassed, state);
   say(`tests passed: ${parts.map(([name]) => name).join(', ')}`);
 });

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 
 /// Shared by the tests of layers: random inputs, tolerances, expected errors.
 namespace heed::test {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 inline MatrixView window(RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
 inline ConstMatrixView window(const RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { install, runNode } from './installed.js';
 
@@ -166,6 +168,26 @@ test('records the compiler, flags and sources of its modules', () => {
     expect(compile.includes('-DHEED_RELAXED_SIMD')).toBe(name.includes('relaxed-simd'));
     expect(link.includes('-mrelaxed-simd')).toBe(name.includes('relaxed-simd'));
     expect(link.includes('-sWASM_WORKERS')).toBe(name.includes('threads'));
+  }
+});
+
+test('a script that has gone is one clear error', async () => {
+  const copy = fs.mkdtempSync(join(tmpdir(), 'heed-dist-'));
+  try {
+    fs.cpSync(join(heed, 'dist'), copy, { recursive: true });
+    fs.writeFileSync(join(copy, 'package.json'), '{ "type": "module" }');
+    for (const name of fs.readdirSync(copy)) if (/^models-.*\.js$/.test(name)) fs.rmSync(join(copy, name));
+    const { load, HeedError } = await import(pathToFileURL(join(copy, 'index.js')).href);
+    const runtime = await load();
+    const error = await runtime.fromPretrained().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(HeedError);
+    expect(error).toMatchObject({
+      code: 'LOAD_FAILED',
+      message: expect.stringMatching(/a script of heed could not be loaded: .*models-/),
+    });
+    expect([...runtime.softmax([0, 0]).data]).toEqual([0.5, 0.5]); // and the runtime goes on
+  } finally {
+    fs.rmSync(copy, { recursive: true });
   }
 });
 

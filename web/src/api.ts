@@ -1,5 +1,6 @@
 /** What heed and heed/train both export. */
 export { HeedError, type HeedErrorCode } from './error.js';
+export type { FromPretrainedOptions } from './from-pretrained.js';
 export type {
   Activation,
   Attended,
@@ -13,13 +14,6 @@ export type {
   RotaryOptions,
   RotaryPairing,
 } from './functions.js';
-export type {
-  EmbedImageOptions,
-  EncodeImageOptions,
-  EncodeImageResult,
-  ImageCallOptions,
-} from './images/calls.js';
-export type { Drawable, ImageInput, ImagesInput, Pixels } from './images/pixels.js';
 export type { FileBytes, ModelSource } from './io/source.js';
 export { type Cost, type CostOptions, type FlopsOptions, flops } from './layers/cost.js';
 export type {
@@ -73,7 +67,16 @@ export {
   type RelativeBiasOptions,
 } from './masks.js';
 export type { VectorSimilarity } from './models/folder-loss.js';
-export type { FromPretrainedOptions } from './models/from-pretrained.js';
+export type {
+  Drawable,
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCallOptions,
+  ImageInput,
+  ImagesInput,
+  Pixels,
+} from './models/image-encoder.js';
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';
 export type { LoadProgress } from './models/load.js';
@@ -123,7 +126,8 @@ export {
   type ZeroShotOptions,
   zeroShotClassify,
 } from './models/tasks.js';
-export { type AddOptions, type TextHit, TextIndex, type TextIndexOptions } from './models/text-index.js';
+export { type TextHit, TextIndex, type TextIndexOptions } from './models/text-index.js';
+export type { AddOptions } from './models/text-index-changes.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type {
   ClassificationScore,

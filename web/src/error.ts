@@ -16,7 +16,7 @@ export type HeedErrorCode =
   | 'NETWORK'
   /** legal, but not something heed or this engine implements */
   | 'UNSUPPORTED'
-  /** the WebAssembly module itself could not be loaded */
+  /** the WebAssembly module or a script of heed could not be loaded */
   | 'LOAD_FAILED'
   /** a text longer than the limit while truncation is off */
   | 'TOO_LONG'
@@ -71,6 +71,16 @@ export function invalidFile(part: string, expected: string, got: string, hint?: 
 /** The error for what only heed/train offers. */
 export function needsTraining(what: string): HeedError {
   return new HeedError('UNSUPPORTED', `${what}: import \`load\` from 'heed/train', which offers it`);
+}
+
+/** Runs `load`, which imports a script of heed; without a network, or after a newer version replaced the files on the server, there may be none. */
+export async function importing<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    const message = `a script of heed could not be loaded: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new HeedError('LOAD_FAILED', message, { cause });
+  }
 }
 
 /** Runs `body`, which reads values of a caller, and turns what their getters or proxies throw into a HeedError. */

@@ -1,13 +1,14 @@
 /** The module for inference. */
 import create from 'heed-glue/inference';
+import { importing } from './error.js';
 import type { Variant } from './module.js';
-import { nodeOptions, start } from './worker/start.js';
+import { nodeOptions, start } from './start-worker.js';
 
 /** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const inference: Variant = {
   name: 'inference',
   create,
-  createThreaded: async () => (await import('heed-glue/threads')).default,
+  createThreaded: async () => (await importing(() => import('heed-glue/threads'))).default,
   files: {
     'relaxed-simd': () => new URL('./heed-relaxed-simd.wasm', import.meta.url),
     simd128: () => new URL('./heed-simd128.wasm', import.meta.url),

@@ -1,7 +1,7 @@
 /** heed's models with the conventions of transformers.js: names, arguments and shapes of results, so that a page can switch by changing the import. */
 import { describe, invalid } from './error.js';
+import type { FromPretrainedOptions } from './from-pretrained.js';
 import type { ModelSource } from './io/source.js';
-import type { FromPretrainedOptions } from './models/from-pretrained.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
 import { normalized } from './models/quantized.js';

@@ -1,7 +1,8 @@
 /** `load()` and the object that it returns: the functions, layers and pretrained encoders, bound to one instance of the module. */
 import type { Core } from './core.js';
 import { countUpTo } from './cores.js';
-import { HeedError, needsTraining } from './error.js';
+import { HeedError, importing, needsTraining } from './error.js';
+import { type FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
@@ -18,7 +19,6 @@ import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '.
 import type { PositionalEncoding, PositionalEncodingOptions } from './layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from './layers/transformer.js';
 import { type Masks, masksOf } from './masks.js';
-import { type FromPretrainedOptions, fromPretrained } from './models/from-pretrained.js';
 import type { Inspection, InspectOptions } from './models/inspect.js';
 import { maxSim } from './models/max-sim.js';
 import type { PretrainedModel } from './models/model.js';
@@ -179,7 +179,7 @@ export class Heed extends Functions {
    */
   async inspect(source: ModelSource = shippedModel(), options?: InspectOptions): Promise<Inspection> {
     void this.#runtime.core;
-    const { inspect } = await import('./models/folder-tools.js');
+    const { inspect } = await importing(() => import('./models/inspect.js'));
     return inspect(source, options);
   }
 
@@ -194,7 +194,7 @@ export class Heed extends Functions {
    */
   async quantize(source: ModelSource, options?: QuantizeOptions): Promise<Quantized> {
     void this.#runtime.core;
-    const { quantize } = await import('./models/folder-tools.js');
+    const { quantize } = await importing(() => import('./models/quantize.js'));
     return quantize(this.#runtime, source, options);
   }
 
@@ -209,7 +209,7 @@ export class Heed extends Functions {
    */
   async prune(source: ModelSource, options: PruneOptions): Promise<Pruned> {
     void this.#runtime.core;
-    const { prune } = await import('./models/folder-tools.js');
+    const { prune } = await importing(() => import('./models/prune.js'));
     return prune(this.#runtime, source, options);
   }
 

@@ -3,8 +3,19 @@ import type { Core } from './core.js';
 import { type Count, coreCount } from './cores.js';
 import { describe, HeedError } from './error.js';
 import { nodeModule, type WorkerLike } from './platform.js';
-import { keepAlive, listen, nodeOptions, start } from './worker/start.js';
-import type { ThreadStart } from './worker/thread.js';
+import { keepAlive, listen, nodeOptions, start } from './start-worker.js';
+
+/** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
+export interface ThreadStart {
+  module: WebAssembly.Module;
+  memory: WebAssembly.Memory;
+  initialize: number;
+  main: number;
+  failed: number;
+  stack: number;
+  stackBytes: number;
+  index: number;
+}
 
 /** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
 const INITIAL_PAGES = 16;

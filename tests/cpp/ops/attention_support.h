@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "heed/attention.h"
@@ -9,8 +8,6 @@
 
 /// One call of attention with its weights.
 namespace heed::test {
-
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Attended {
   RowMajorMatrix output;

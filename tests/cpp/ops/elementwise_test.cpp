@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "heed/activation.h"
 #include "ops/reference.h"
+#include "support.h"
 
 namespace heed {
 namespace {
@@ -29,7 +29,7 @@ double worst(Function f, double (*reference)(double), float low, float high, dou
   return worst;
 }
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using test::kInfinity;
 
 TEST(Exp, IsWithinItsErrorBound) {
   EXPECT_LT(worst(simd::exp, std::exp, -87.2f, 88.2f, 0, 2e-7), 1);

@@ -6,10 +6,12 @@
 #include <limits>
 #include <vector>
 
+#include "support.h"
+
 namespace heed {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using test::kInfinity;
 
 TEST(MaskKernels, ChangeExactlyTheForbiddenScores) {
   for (Index count = 0; count < 20; ++count) {

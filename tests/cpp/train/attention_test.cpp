@@ -16,8 +16,6 @@ using train::Backward;
 using train::Graph;
 using train::Variable;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 /// Everything that attention can be differentiated by, and the options that it cannot be differentiated by.
 template <class Values>
 struct Inputs {

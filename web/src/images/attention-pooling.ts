@@ -1,8 +1,7 @@
 /** SigLIP's pooling: the rows attended to by one learned query, the probe, and a feed-forward: y = x + MLP(LN(x)) for x = MHA(probe, rows, rows). */
 import type { Core, RawModule, RawMultiHeadAttention, RawTensor, RawTensorLayer } from '../core.js';
 import { filled, makeNorm } from '../models/task-heads.js';
-import type { HeadTensor } from '../models/weights.js';
-import type { VisionConfig } from './families.js';
+import type { VisionConfig } from './family.js';
 
 const CALL = {
   mask: null,
@@ -24,7 +23,7 @@ export class AttentionPooling {
     core: Core,
     vision: VisionConfig,
     prefix: string,
-    take: (name: string, shape: number[]) => HeadTensor,
+    take: (name: string, shape: number[]) => RawTensor,
     own: <Layer extends RawModule>(layer: Layer) => Layer,
   ) {
     const { embedDim: width, numHeads, feedForwardDim, activation, eps } = vision;

@@ -1,42 +1,45 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
 import { describe, formatShape, HeedError, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
+import type {
+  ImageCalls as CallsOfImages,
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCallOptions,
+} from '../models/image-encoder.js';
 import { normalized } from '../models/quantized.js';
-import { makeYield } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
-import type { SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
-import type { ImageTextEncoder, LayerHooks, Values } from './encoder.js';
-import { type Checked, type ImagesInput, readImages, rgbOf } from './pixels.js';
+import { type Checked, readImages, rgbOf } from './pixels.js';
+import type { Preprocessing } from './preprocessing.js';
 
-export interface ImageCallOptions {
-  /** Stops the call between layers and between images; it rejects with the signal's reason. */
-  signal?: SignalLike;
-  /** Called with the number of images done so far and in total. */
-  onProgress?: (progress: { done: number; total: number }) => void;
+/** A preprocessed image: normalized values [3, height, width]. */
+export interface Values {
+  values: Float32Array;
+  height: number;
+  width: number;
 }
 
-export interface EmbedImageOptions extends ImageCallOptions {
-  /** Whether to scale vectors to length 1. Default: as for texts, false unless the model's folder says otherwise. */
-  normalize?: boolean;
+/** What is observed of one image's way through the layers. */
+export interface LayerHooks {
+  /** Before each layer. */
+  yieldToEventLoop(): Promise<void>;
+  /** The embeddings (-1) and each layer's output [L,E]; the last one after the norm. */
+  onLayer?(layer: number, rows: Float32Array, weights: Float32Array | null): void;
+  returnWeights?: boolean;
 }
 
-export interface EncodeImageOptions extends ImageCallOptions {
-  /** Whether the result has `attentions`. Default false. */
-  outputAttentions?: boolean;
-  /** Whether the result has `hiddenStates`. Default false. */
-  outputHiddenStates?: boolean;
-}
-
-/** L: the class token in CLIP, DINOv2 and DINOv3, the registers in the latter two, and the patches, in this order. */
-export interface EncodeImageResult {
-  /** [N,L,E] */
-  lastHiddenState: Tensor;
-  /** [N,E]. CLIP, DINOv2 and DINOv3: the row of the class token after the last norm; SigLIP: the output of the attention pooling. */
-  poolerOutput: Tensor;
-  /** One tensor [N,H,L,L] per layer: the softmax's output. */
-  attentions?: Tensor[];
-  /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
-  hiddenStates?: Tensor[];
+/** What the calls need of an encoder. */
+interface RunsImages {
+  readonly about: {
+    readonly vision: { readonly embedDim: number; readonly numHeads: number; readonly numLayers: number };
+  };
+  readonly vectorWidth: number;
+  /** null: the folder has no preprocessor_config.json. */
+  readonly preprocessing: Preprocessing | null;
+  /** The last layer's rows [L,E], the pooled row [E], and the vector of one image. */
+  run(image: Values, hooks: LayerHooks): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array }>;
 }
 
 const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
@@ -48,8 +51,8 @@ const encodeSchema = {
 } satisfies Schema<EncodeImageOptions>;
 
 /** The calls; `alive` throws once the model has been disposed of. */
-export class ImageCalls {
-  constructor(readonly encoder: ImageTextEncoder) {}
+export class ImageCalls implements CallsOfImages {
+  constructor(readonly encoder: RunsImages) {}
 
   async embed(
     given: unknown,
@@ -154,5 +157,3 @@ export function joined(parts: Float32Array[], shape: number[]): Tensor {
   });
   return new Tensor(out, [parts.length, ...shape]);
 }
-
-export type { ImagesInput };

@@ -14,57 +14,18 @@ import type {
   RawTensorLayer,
 } from '../core.js';
 import { allocating, calling, formatShape, invalid, invalidFile } from '../error.js';
-import { type ModelFolder, readAll } from '../io/files.js';
+import { makeYield } from '../event-loop.js';
+import { readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
+import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row } from '../models/input.js';
-import { makeYield } from '../models/run.js';
-import type { SentenceConfig } from '../models/sentence-transformers.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
-import type { TextTokenizer } from '../models/tokenizer.js';
-import type { HeadTensor } from '../models/weights.js';
 import type { SignalLike } from '../platform.js';
 import { AttentionPooling } from './attention-pooling.js';
-import { ImageCalls } from './calls.js';
-import type { ImageFamily } from './families.js';
+import { ImageCalls, type LayerHooks, type Values } from './calls.js';
+import type { ImageFamily } from './family.js';
 import { interpolated, patchAngles } from './positions.js';
 import { Preprocessing } from './preprocessing.js';
-
-/** Makes an encoder of images, and of texts by `makeText`. */
-export type ImagesOf = (
-  core: Core,
-  settings: Settings,
-  makeText: (core: Core, config: RawEncoderModelConfig) => RawEncoderModel,
-) => ImageTextEncoder;
-
-/** What an encoder of images needs besides the rows of its layers. */
-export interface Completion {
-  /** The tensors outside the layers, by their names without the family's prefix. */
-  heads: Map<string, HeadTensor>;
-  folder: ModelFolder;
-  signal: SignalLike;
-  sentence: SentenceConfig;
-  tokenizer: TextTokenizer | null;
-  tokenizerSettings: Settings | undefined;
-}
-
-/** What loading and running need of it, apart from what encoders of texts have. */
-export type ImageEncoder = Pick<ImageTextEncoder, 'images' | 'complete' | 'textRows'>;
-
-/** A preprocessed image: normalized values [3, height, width]. */
-export interface Values {
-  values: Float32Array;
-  height: number;
-  width: number;
-}
-
-/** What is observed of one image's way through the layers. */
-export interface LayerHooks {
-  /** Before each layer. */
-  yieldToEventLoop(): Promise<void>;
-  /** The embeddings (-1) and each layer's output [L,E]; the last one after the norm. */
-  onLayer?(layer: number, rows: Float32Array, weights: Float32Array | null): void;
-  returnWeights?: boolean;
-}
 
 const PREPROCESSOR = 'preprocessor_config.json';
 /** Of quick_gelu, x sigmoid(1.702 x). */
@@ -72,7 +33,7 @@ const QUICK = 1.702;
 /** Options of a layer's call without masks. */
 const UNMASKED = { mask: null, causal: false, window: null, keyMask: null, headMask: null };
 
-export class ImageTextEncoder implements RawEncoderModel {
+export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   readonly images: ImageCalls;
   readonly about: ImageFamily;
   readonly #core: Core;
@@ -92,7 +53,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   #classRow: Float32Array | null = null;
   #registers: Float32Array | null = null;
   /** Null: rotary. */
-  #positions: HeadTensor | null = null;
+  #positions: RawTensor | null = null;
   #vectorWidth = 0;
   #interpolated: { key: string; rows: Float32Array } | null = null;
   /** null: the folder has no preprocessor_config.json. */
@@ -228,7 +189,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   async complete({ heads, folder, signal, sentence, tokenizer, tokenizerSettings }: Completion): Promise<void> {
     const { type, text, vision, names, pooling } = this.about;
     const { embedDim, patch } = vision;
-    const take = (name: string, shape?: number[]): HeadTensor => {
+    const take = (name: string, shape?: number[]): RawTensor => {
       const tensor = heads.get(name);
       const expected = shape ? formatShape(shape) : 'a tensor';
       if (!tensor)
@@ -291,7 +252,7 @@ export class ImageTextEncoder implements RawEncoderModel {
   }
 
   /** quick_gelu(x) = silu(1.702 x) / 1.702, and the factors on the outputs of blocks, as factors on rows of weights. */
-  async #fold(take: (name: string, shape?: number[]) => HeadTensor, signal: SignalLike): Promise<void> {
+  async #fold(take: (name: string, shape?: number[]) => RawTensor, signal: SignalLike): Promise<void> {
     const { text, vision, names } = this.about;
     const yieldToEventLoop = makeYield(signal);
     const scale = async (module: RawModule, suffix: string, factorOf: (row: number) => number) => {

@@ -1,32 +1,11 @@
 /** What is accepted as an image, and its pixels as RGB bytes. */
 import { describe, formatShape, guarded, type HeedError, invalid } from '../error.js';
 import { bytesOf, isBlob } from '../io/bytes.js';
+import type { Pixels } from '../models/image-encoder.js';
 import { lengthOf } from '../options.js';
 import type { BlobLike } from '../platform.js';
-import { kindOf, readTensor, type TensorLike } from '../tensor.js';
+import { kindOf, readTensor } from '../tensor.js';
 import type { Rgb } from './resize.js';
-
-/** Pixels as RGBA or RGB bytes, row by row: an ImageData, or what a decoder returns. Alpha is ignored, as by the published preprocessing. */
-export interface Pixels {
-  readonly data: Uint8ClampedArray | Uint8Array;
-  readonly width: number;
-  readonly height: number;
-}
-
-/** In browsers, what a canvas draws: an ImageBitmap, an image or a video element, a canvas, a VideoFrame. */
-export interface Drawable {
-  readonly width: unknown;
-  readonly height: unknown;
-}
-
-/**
- * An image: pixels; in browsers also a Blob with an encoded image, or what a canvas draws; or one that has been preprocessed already, as a tensor [3, height, width] of normalized
- * values.
- */
-export type ImageInput = Pixels | BlobLike | Drawable | TensorLike;
-
-/** One image, several, or preprocessed ones as a tensor [N, 3, height, width]. */
-export type ImagesInput = ImageInput | readonly ImageInput[];
 
 /** The most pixels of an image. */
 export const MAX_PIXELS = 2 ** 26;

@@ -1,7 +1,6 @@
 /** The interface through which a model's files are read, whatever they come from, and what all its implementations need. */
 import { HeedError, invalid } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import type { Request } from './http.js';
 
 /** An open file: its name in messages, its size in bytes, and its bytes in order. */
 export interface OpenFile {
@@ -35,6 +34,9 @@ export interface NoFile {
 }
 
 export type Found = OpenFile | NoFile;
+
+/** Fetches a URL with these headers. */
+export type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
 
 /** Files by their paths below the model's folder. Implementations that add something wrap another source. */
 export interface Source {

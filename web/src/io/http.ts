@@ -1,7 +1,7 @@
 /** Files from the network. */
 import { HeedError, invalid, invalidFile } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { fromStream, type OpenFile, type Source } from './files.js';
+import { fromStream, type OpenFile, type Request, type Source } from './files.js';
 
 /** Where each file is, for sources that read URLs; null for files that have none. */
 export type UrlOf = (path: string) => URL | null;
@@ -64,8 +64,6 @@ export interface Fetcher {
   /** The error for a status that denies access; undefined for others. */
   refusal?(url: URL, response: Response): HeedError | undefined;
 }
-
-export type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
 
 export async function request(
   url: URL,

@@ -5,7 +5,8 @@
 import { describe, HeedError, invalid } from '../error.js';
 import { type Reader, text } from '../options.js';
 import { nodeModule, type SignalLike } from '../platform.js';
-import { discard, type Fetcher, type Request, request } from './http.js';
+import type { Request } from './files.js';
+import { discard, type Fetcher, request } from './http.js';
 
 /** As browsers follow them. */
 const MAX_REDIRECTS = 20;

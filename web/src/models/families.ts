@@ -318,7 +318,7 @@ const FAMILIES: Record<string, Family> = {
 };
 
 /** Families that encode images. */
-const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
+export const IMAGE_FAMILIES = ['clip', 'siglip', 'dinov2', 'dinov2_with_registers', 'dinov3_vit'] as const;
 
 /** The families that encode texts only, as `model_type` names them. */
 export const textFamilies: readonly string[] = Object.keys(FAMILIES);
@@ -329,17 +329,10 @@ export interface FamilyConfig {
   config: RawEncoderModelConfig;
 }
 
-/** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
-export async function familyOf(settings: Settings): Promise<FamilyConfig> {
-  const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
-  if (!type) return textFamilyOf(settings);
-  const { imageFamily } = await import('../images/families.js');
-  return imageFamily(type, settings);
-}
+/** The key that names the family. */
+export const TYPE = 'model_type';
 
-const TYPE = 'model_type';
-
-/** The same of families that encode texts only. */
+/** As `familyOf`, for families that encode texts only. */
 export function textFamilyOf(settings: Settings): FamilyConfig {
   const type = settings.get(TYPE);
   if (typeof type !== 'string' || !Object.hasOwn(FAMILIES, type)) {

@@ -3,8 +3,8 @@
  * Notation: E width, F feed-forward width, {i} a layer's number.
  */
 import type { RawEncoderModelConfig } from '../core.js';
-import type { ImagesOf } from '../images/encoder.js';
 import type { Settings } from './config.js';
+import type { ImagesOf } from './image-encoder.js';
 
 /** The core's bounds, far beyond any published encoder. */
 export const MAX_WIDTH = 2 ** 16;

@@ -9,7 +9,8 @@ import { optional, readOptions, type Schema, signal, text } from '../options.js'
 import type { SignalLike } from '../platform.js';
 import { elementCount } from '../tensor.js';
 import { Settings } from './config.js';
-import { familyOf, parameterRowsOf } from './families.js';
+import { parameterRowsOf } from './families.js';
+import { familyOf } from './family-of.js';
 import type { ModelConfig } from './model.js';
 import { labelsIn } from './model-config.js';
 import { quantizedBytes } from './quantize.js';

@@ -4,22 +4,41 @@
  */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
-import { oneOf, optional, texts as textsOption } from '../options.js';
+import { oneOf, optional, type Read, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
 import { callSchema } from './call-options.js';
 import type { Settings } from './config.js';
-import { positionLimit, type Row, requireFit } from './input.js';
+import { type InputContext, positionLimit, type Row, requireFit } from './input.js';
 import { STANFORD } from './load.js';
-import type { EmbedTokensOptions } from './model.js';
-import type { LocalModel } from './pretrained.js';
+import type { EmbedTokensOptions, ModelConfig } from './model.js';
+import type { Parts } from './parts.js';
 import { normalized } from './quantized.js';
-import type { VectorLayer } from './sentence-transformers.js';
+import type { PieceHooks, PieceOptions } from './run.js';
+import type { SentenceConfig, VectorLayer } from './sentence-transformers.js';
 import { STATIC } from './static-embedding.js';
-import { Chain, makeDense } from './task-heads.js';
-import type { HeadTensor } from './weights.js';
+import { Chain, type HeadContext, makeDense } from './task-heads.js';
 
 const kind = oneOf(['query', 'document']);
 const schema = { ...callSchema, promptName: optional(kind, 'document' as const) };
+
+type Options = Read<typeof schema>;
+
+/** What is needed of the model, a LocalModel. */
+interface TokenModel {
+  readonly raw: Parts;
+  readonly config: ModelConfig;
+  readonly sentence: SentenceConfig;
+  readonly context: InputContext;
+  readonly headContext: HeadContext;
+  begin(owner: string, read: typeof schema, options: object): [Options, PieceOptions];
+  run(
+    rows: Iterable<Row>,
+    total: number,
+    options: Options,
+    pieceOptions: PieceOptions,
+    hooksOf: (piece: Row[], first: number) => PieceHooks,
+  ): Promise<void>;
+}
 
 /** How the texts of one kind are encoded. */
 interface Encoding {
@@ -37,7 +56,7 @@ interface Encoding {
 
 /** As `PretrainedModel.embedTokens`. */
 export async function embedTokens(
-  model: LocalModel,
+  model: TokenModel,
   texts: string | readonly string[],
   options: EmbedTokensOptions = {},
 ): Promise<Tensor[]> {
@@ -77,7 +96,7 @@ function kept(ids: number[], data: Float32Array, width: number, first: number, s
 }
 
 function* rowsOf(
-  { context, config }: LocalModel,
+  { context, config }: TokenModel,
   texts: string[],
   { prefix, length, expands, attends }: Encoding,
   truncation: boolean,
@@ -108,7 +127,7 @@ function* rowsOf(
 }
 
 /** What the folder's settings say of a kind of texts; `maxLength`: the caller's. */
-function encodingOf(model: LocalModel, promptName: 'query' | 'document', maxLength: number | undefined): Encoding {
+function encodingOf(model: TokenModel, promptName: 'query' | 'document', maxLength: number | undefined): Encoding {
   const { context } = model;
   const limit = positionLimit(context.config);
   if (maxLength !== undefined && maxLength > limit)
@@ -120,7 +139,7 @@ function encodingOf(model: LocalModel, promptName: 'query' | 'document', maxLeng
   return { prefix: prefix || null, expands: isQuery && expands, attends, length, skipped: new Set(skipped) };
 }
 
-function settingsOf(model: LocalModel, isQuery: boolean) {
+function settingsOf(model: TokenModel, isQuery: boolean) {
   const settings = model.sentence.colbert;
   if (isStanford(model)) return stanfordSettings(settings!, isQuery);
   const isPyLate = settings?.get(settings.keyOf(['query_length', 'query_prefix'])) !== undefined;
@@ -128,7 +147,7 @@ function settingsOf(model: LocalModel, isQuery: boolean) {
   return { prefix: '', length: model.context.maxLength, expands: false, attends: true, words: [] };
 }
 
-const isStanford = ({ headContext }: LocalModel) => String(headContext.settings.get('architectures')) === STANFORD;
+const isStanford = ({ headContext }: TokenModel) => String(headContext.settings.get('architectures')) === STANFORD;
 
 /** Python's string.punctuation. */
 const PUNCTUATION = [...'!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~'];
@@ -159,7 +178,7 @@ function stanfordSettings(settings: Settings, isQuery: boolean) {
 }
 
 /** The layers that are applied to each token: those of modules.json unless they follow a pooling, or Stanford's `linear.weight`. */
-function layersOf(model: LocalModel): Chain {
+function layersOf(model: TokenModel): Chain {
   const { raw, sentence, headContext } = model;
   if (sentence.layers.length > 0 && !sentence.pools) return raw.vectorLayers;
   const weight = headContext.tensors.get('linear.weight');
@@ -175,7 +194,7 @@ export async function withResidual(
   core: Core,
   { inFeatures, outFeatures }: VectorLayer,
   makeOwn: () => RawTensorLayer,
-  readResidual: () => Promise<HeadTensor[]>,
+  readResidual: () => Promise<RawTensor[]>,
 ): Promise<() => RawTensorLayer> {
   const [weight] = inFeatures === outFeatures ? [] : await readResidual();
   const makeResidual = () => makeDense(core, { name: 'residual', weight: weight!, bias: undefined }, 'identity');

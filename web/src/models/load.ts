@@ -1,20 +1,20 @@
 /** Loads a model's folder: configuration, tokenizer, sentence configuration and weights. A load that fails leaves nothing behind. */
-import type { Core, RawEncoderModel, RawEncoderModelConfig } from '../core.js';
-import { allocating, type HeedError, invalidFile } from '../error.js';
-import type { ImageEncoder } from '../images/encoder.js';
+import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
+import { allocating, type HeedError, importing, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf } from './families.js';
 import type { Family } from './family.js';
+import { familyOf } from './family-of.js';
+import type { ImageEncoder } from './image-encoder.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
 import { isHeadTensor } from './task-heads.js';
 import { TextTokenizer } from './tokenizer.js';
-import { type HeadTensor, openWeights, WeightLoader } from './weights.js';
+import { openWeights, WeightLoader } from './weights.js';
 
 /**
  * Bytes read so far, of one file and of all. `total` is known from the start, unless a server does not report sizes (null). Sizes that turn out to be estimates, as for
@@ -48,7 +48,7 @@ export interface LoadedModel {
   settings: Settings;
   tokenizer: TextTokenizer | null;
   sentence: SentenceConfig;
-  heads: Map<string, HeadTensor>;
+  heads: Map<string, RawTensor>;
   unused: string[];
   storage: string[];
   names: Map<string, string>;
@@ -60,6 +60,8 @@ export interface LoadedModel {
 
 /** The `architectures` of ColBERTs that Stanford publishes. */
 export const STANFORD = 'HF_ColBERT';
+
+const pagedEmbeddings = () => importing(() => import('./paged-embeddings.js'));
 
 /** `opened`: the source's folder, if it is open already. */
 export async function loadModel(
@@ -77,8 +79,7 @@ export async function loadModel(
   let folder: ModelFolder | undefined;
   try {
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
-    const paged =
-      embeddings === 'paged' ? (await import('./paged-embeddings.js')).pagedFolder(folder, integrity) : null;
+    const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
     const filesIn = async (within: string) => {
       const open = (name: string) => folder!.open(within + name, { signal });

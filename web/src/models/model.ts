@@ -1,7 +1,7 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
-import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor, TensorInput } from '../tensor.js';
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 import type { Pooling } from './sentence-transformers.js';

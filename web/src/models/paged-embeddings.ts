@@ -3,8 +3,15 @@
  * are mostly ordered by frequency, so that a page of frequent tokens serves many texts. Servers are untrusted: each response must be the range that was asked for, of the same file.
  */
 import { HeedError, invalid } from '../error.js';
-import { concatenate, fromStream, type ModelFolder, type OpenFile, type OpenOptions } from '../io/files.js';
-import { discard, isEncoded, isTemporary, type Request, request, tagOf } from '../io/http.js';
+import {
+  concatenate,
+  fromStream,
+  type ModelFolder,
+  type OpenFile,
+  type OpenOptions,
+  type Request,
+} from '../io/files.js';
+import { discard, isEncoded, isTemporary, request, tagOf } from '../io/http.js';
 import type { Integrity } from '../io/integrity.js';
 import { headerEnd, parseHeader } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';

@@ -1,13 +1,7 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { describe, floatsOf, formatShape, invalid } from '../error.js';
-import type {
-  EmbedImageOptions,
-  EncodeImageOptions,
-  EncodeImageResult,
-  ImageCalls,
-  ImagesInput,
-} from '../images/calls.js';
+import { describe, floatsOf, formatShape, importing, invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
@@ -15,6 +9,13 @@ import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
 import { EncodeOutputs, listsOf } from './encode-outputs.js';
+import type {
+  EmbedImageOptions,
+  EncodeImageOptions,
+  EncodeImageResult,
+  ImageCalls,
+  ImagesInput,
+} from './image-encoder.js';
 import {
   countTexts,
   type InputContext,
@@ -45,7 +46,7 @@ import { padRows } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
 import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
-import { makeYield, type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
+import { type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
 import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
@@ -242,7 +243,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
-    const { embedTokens } = await import('./late-interaction.js');
+    const { embedTokens } = await importing(() => import('./late-interaction.js'));
     return embedTokens(this, texts, options);
   }
 

@@ -1,5 +1,6 @@
 /** Writes a model's folder without the rows of the vocabulary that a corpus does not need, see docs/quantization.md. Loaded when it is used. */
 import { invalid } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
@@ -8,12 +9,12 @@ import { callback, listOf, optional, readOptions, type Schema, signal, text } fr
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf, parameterRowsOf, textFamilyOf } from './families.js';
+import { parameterRowsOf, textFamilyOf } from './families.js';
+import { familyOf } from './family-of.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
-import { makeYield } from './run.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { openTable, STATIC } from './static-embedding.js';
 import { notAtRoot, openConfig } from './static-folder.js';

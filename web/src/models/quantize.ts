@@ -3,6 +3,7 @@
  * Loaded when it is used.
  */
 import { invalid, invalidFile } from '../error.js';
+import { makeYield } from '../event-loop.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
 import { listFiles } from '../io/list-files.js';
@@ -13,7 +14,8 @@ import { callback, listOf, oneOf, optional, readOptions, type Schema, signal, te
 import type { Runtime } from '../owned.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
-import { familyOf, parameterRowsOf } from './families.js';
+import { parameterRowsOf } from './families.js';
+import { familyOf } from './family-of.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
 import {
   type Form,
@@ -24,7 +26,6 @@ import {
   totalsOf,
   writeFolder,
 } from './rewrite.js';
-import { makeYield } from './run.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
 import { notAtRoot, openConfig } from './static-folder.js';

@@ -2,43 +2,7 @@
 import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
 import { calling } from '../error.js';
 import { concatenate } from '../io/files.js';
-import type { SignalLike } from '../platform.js';
 import type { Row } from './input.js';
-
-/** The longest time between two turns of the event loop, in milliseconds, apart from the work of one layer. */
-const YIELD_INTERVAL = 20;
-
-/**
- * A function to call between steps of work: if the last turn was long ago, it yields to the event loop, so that timers, input and aborts are handled. It throws the signal's
- * reason once the signal has fired. Throws at once if it has fired already.
- */
-export function makeYield(signal: SignalLike | undefined): () => Promise<void> {
-  signal?.throwIfAborted();
-  let last = performance.now();
-  return async () => {
-    if (performance.now() - last >= YIELD_INTERVAL) {
-      await turn();
-      last = performance.now();
-    }
-    signal?.throwIfAborted();
-  };
-}
-
-declare const setImmediate: ((callback: () => void) => void) | undefined;
-
-/** One turn of the event loop; in browsers, a timer would take 4 ms. */
-function turn(): Promise<void> {
-  if (typeof setImmediate === 'function') return new Promise((resolve) => setImmediate(resolve));
-  return new Promise((resolve) => {
-    if (typeof MessageChannel !== 'function') return void setTimeout(resolve);
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });
-}
 
 /**
  * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less

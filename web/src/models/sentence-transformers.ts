@@ -1,10 +1,10 @@
 /** How a sentence-transformers folder turns a text's rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
+import type { RawTensor } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
 import type { SparseSettings } from './sparse.js';
-import type { HeadTensor } from './weights.js';
 
 export const POOLINGS = ['mean', 'cls', 'last', 'max', 'mean_sqrt_len', 'weighted_mean'] as const;
 /** 'mean_sqrt_len': the sum divided by the square root of the length; 'weighted_mean': the i-th token has weight i. */
@@ -22,7 +22,7 @@ export interface VectorLayer {
   /** Path of its weights below the folder. */
   weights: string;
   /** Its weight and bias, if they are the model's own. */
-  tensors?: HeadTensor[];
+  tensors?: RawTensor[];
 }
 
 /** The folder's configuration of sentence vectors. */

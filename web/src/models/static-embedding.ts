@@ -9,24 +9,13 @@ import type { OpenFile } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { Settings } from './config.js';
-import { expandedTable } from './static-rows.js';
+import { expandedTable, type StaticTensors } from './static-rows.js';
 
 /** model2vec's name of its models in config.json. */
 export const STATIC = 'model2vec';
 
 /** Tokens that model2vec cuts texts to. */
 export const MODEL2VEC_LENGTH = 512;
-
-/** The tensors of a static embedding. */
-export interface StaticTensors {
-  table: TensorEntry;
-  /** The scales of the table's rows. */
-  scale: TensorEntry | undefined;
-  mapping: TensorEntry | undefined;
-  weights: TensorEntry | undefined;
-  vocabSize: number;
-  width: number;
-}
 
 /** Of the tensors in a file; null if there is no table among them. */
 export function staticTensors(entries: readonly TensorEntry[]): StaticTensors | null {

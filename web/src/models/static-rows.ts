@@ -2,7 +2,17 @@
 import { invalidFile } from '../error.js';
 import type { ByteReader } from '../io/reader.js';
 import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../io/safetensors.js';
-import type { StaticTensors } from './static-embedding.js';
+
+/** The tensors of a static embedding. */
+export interface StaticTensors {
+  table: TensorEntry;
+  /** The scales of the table's rows. */
+  scale: TensorEntry | undefined;
+  mapping: TensorEntry | undefined;
+  weights: TensorEntry | undefined;
+  vocabSize: number;
+  width: number;
+}
 
 /** Bytes of a chunk. */
 const CHUNK = 1 << 20;

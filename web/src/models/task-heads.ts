@@ -6,7 +6,6 @@ import type { Core, RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { allocating, formatShape, invalid, invalidFile } from '../error.js';
 import type { Settings } from './config.js';
 import { activation, type Family } from './family.js';
-import type { HeadTensor } from './weights.js';
 
 /** The rows of hidden states that each head is applied to: one pooled row per text, those of all tokens, or those of mask tokens. */
 export const HEADS = {
@@ -131,14 +130,14 @@ export class Chain {
 
 export interface HeadContext {
   core: Core;
-  tensors: Map<string, HeadTensor>;
+  tensors: Map<string, RawTensor>;
   settings: Settings;
   type: string;
   eps: number;
 }
 
 /** The layer with these values for its parameters. */
-export function filled<Layer extends RawModule>(layer: Layer, values: (HeadTensor | undefined)[]): Layer {
+export function filled<Layer extends RawModule>(layer: Layer, values: (RawTensor | undefined)[]): Layer {
   values.forEach((value, index) => {
     if (!value) return;
     const { buffer, byteOffset, byteLength } = value.data;
@@ -150,8 +149,8 @@ export function filled<Layer extends RawModule>(layer: Layer, values: (HeadTenso
 /** The tensors of a layer whose name in the checkpoint is `name`. */
 interface LayerTensors {
   name: string;
-  weight: HeadTensor;
-  bias: HeadTensor | undefined;
+  weight: RawTensor;
+  bias: RawTensor | undefined;
 }
 
 function requireShape(isRight: boolean, { name, weight, bias }: LayerTensors, expected: string): void {

@@ -21,7 +21,11 @@ import {
   vectorTensors,
   widthOf,
 } from './quantized.js';
-import type { AddOptions } from './text-index.js';
+
+export interface AddOptions {
+  /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
+  ids?: readonly number[];
+}
 
 interface StoredTensor {
   dtype: string;

@@ -2,7 +2,7 @@
  * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
-import { formatShape, invalid } from '../error.js';
+import { formatShape, importing, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
 import { optional, readOptions, text } from '../options.js';
@@ -26,6 +26,7 @@ import {
   searchSchema,
 } from './tasks/similarity.js';
 import { strings } from './tasks/task.js';
+import type { AddOptions } from './text-index-changes.js';
 
 export interface TextHit {
   /** The position of the text in `texts`, which changes when texts before it are removed. */
@@ -36,17 +37,12 @@ export interface TextHit {
   score: number;
 }
 
-export interface AddOptions {
-  /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
-  ids?: readonly number[];
-}
-
 export interface TextIndexOptions {
   /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
   model?: string;
 }
 
-const changes = () => import('./folder-tools.js');
+const changes = () => importing(() => import('./text-index-changes.js'));
 const ofSchema = { model: optional(text, null) };
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 

@@ -1,13 +1,12 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
-import type { Core, RawTensorLayer } from '../core.js';
-import { formatShape, invalid, invalidFile } from '../error.js';
+import type { Core, RawTensor, RawTensorLayer } from '../core.js';
+import { formatShape, importing, invalid, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
 import type { LoadedModel } from './load.js';
 import type { Pooling, SentenceConfig, VectorLayer } from './sentence-transformers.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
-import type { HeadTensor } from './weights.js';
 
 /** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
 const EPS = 1e-5;
@@ -55,8 +54,12 @@ export async function loadVectorLayers(
         ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
         : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS);
     const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
-    const { withResidual } = layer.residual ? await import('./late-interaction.js') : {};
-    steps.push(withResidual ? await withResidual(core, layer, make, readResidual) : make);
+    if (layer.residual) {
+      const { withResidual } = await importing(() => import('./late-interaction.js'));
+      steps.push(await withResidual(core, layer, make, readResidual));
+    } else {
+      steps.push(make);
+    }
   }
   const classifiers = steps.splice(sentence.layers.length);
   const chains = [Chain.of(steps)];
@@ -69,7 +72,7 @@ async function readLayer(
   folder: ModelFolder,
   signal: SignalLike | undefined,
   own = kind === 'dense' ? 'linear' : 'norm',
-): Promise<HeadTensor[]> {
+): Promise<RawTensor[]> {
   const file = await folder.open(weights, { required: true, signal });
   const tensors = await readTensors(file);
   const expected: [string, number[]][] = [['weight', kind === 'dense' ? [outFeatures, inFeatures] : [inFeatures]]];

@@ -2,7 +2,7 @@
  * Writes a checkpoint's tensors into the core's parameters as their bytes arrive: rows are written as soon as they are complete, so that the peak of memory stays near one copy
  * of the model.
  */
-import type { RawEncoderModel, RawEncoderModelConfig } from '../core.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
 import { formatShape, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
@@ -21,15 +21,9 @@ import { Settings } from './config.js';
 import { parameterRowsOf } from './families.js';
 import type { Family, ParameterRows } from './family.js';
 
-/** A tensor that is not the encoder's but a pooler's or a task head's. */
-export interface HeadTensor {
-  shape: number[];
-  data: Float32Array;
-}
-
 export interface LoadedWeights {
-  /** By name, without the family's prefix. */
-  heads: Map<string, HeadTensor>;
+  /** The tensors of poolers and task heads, by name without the family's prefix. */
+  heads: Map<string, RawTensor>;
   /** Names of tensors that the model does not use. */
   unused: string[];
   /** Types in which the encoder's matrices are stored: 'F32', 'F16', ... */
@@ -103,7 +97,7 @@ export class WeightLoader {
   readonly #indices: Map<string, number>;
   /** Ranges of rows that tensors fill, by parameter. */
   readonly #filled: [number, number][][];
-  readonly #heads = new Map<string, HeadTensor>();
+  readonly #heads = new Map<string, RawTensor>();
   readonly #unused: string[] = [];
   readonly #names = new Map<string, string>();
   readonly #dtypes = new Set<string>();

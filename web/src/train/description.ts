@@ -15,7 +15,7 @@ export type Description =
   | { readonly again: number };
 
 /** @throws HeedError for what cannot be sent to a worker: functions, and classes of the caller */
-export function describeModel(argument: string, model: Module): Description {
+export function describeModel(argument: string, model: object): Description {
   const seen: object[] = [];
   const visit = (part: unknown, path: string): Description => {
     const before = seen.indexOf(part as object);

@@ -1,16 +1,19 @@
 /** Teaching a pretrained model. The code is in a chunk of its own, which is loaded when it is first used. */
+
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import { LocalModel } from '../models/pretrained.js';
 import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
+import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
 import type { EmbeddingExamples, EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
 import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
+import type * as code from './fine-tuning/index.js';
 import type { ClassifierMetrics } from './fine-tuning/metrics.js';
-import type { Origin, SavedFiles, SaveOptions } from './fine-tuning/save.js';
+import type { Origin, SaveOptions } from './fine-tuning/save.js';
 import type { TrainableModel } from './trainable-model.js';
 
 /** Functions that teach a pretrained model. */
@@ -77,7 +80,7 @@ export interface Adaptable {
 }
 
 /** How a script loads the code of fine-tuning: pages import it when it is first used, workers contain it. */
-type Code = () => Promise<typeof import('./fine-tuning/index.js')>;
+type Code = () => Promise<typeof code>;
 
 type Load = (source?: ModelSource, options?: FromPretrainedOptions) => Promise<PretrainedModel>;
 

@@ -8,13 +8,13 @@ import { type PackedError, unpackError } from '../worker/protocol.js';
 import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
-import type { FitOptions, FitProgress, FitRead, History } from './fit.js';
+import type { FitOptions, FitProgress, History, RemoteFit } from './fit.js';
 import { type LossRead, relating } from './fit-losses.js';
 import type { Module } from './module.js';
 import type { Kind, Optimizer } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
 import type { Tape } from './tape.js';
-import { allLayers } from './tree.js';
+import { allLayers, type LayerTree } from './tree.js';
 
 /** A parameter by the number of its layer in the model, its own in the layer, and the name that the optimizer knows it by. */
 export interface ParameterPlace {
@@ -63,9 +63,6 @@ export interface FitOutcome {
   checkpoint: Uint8Array;
 }
 
-/** Runs `fit` in a worker. `given`: the options as the caller gave them. */
-export type RemoteFit = (model: Module, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
-
 class FitConnection extends Connection {
   /** Stops what a worker of the caller's does for this fit, and terminates others. */
   override end(reason: HeedError): void {
@@ -83,7 +80,8 @@ const busy = new WeakSet<WorkerLike>();
 
 export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
   const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
-  return async (model, data, given, options) => {
+  return async (tree, data, given, options) => {
+    const model = tree as Module; // the only class that is one
     const { loss, optimizer, schedule, worker, workers, signal, onStep } = options;
     if (workers && typeof worker === 'object') throw invalid('fit.worker', 'true or false with `workers`', 'a Worker');
     if (typeof loss === 'function') throw invalid('fit.loss', 'a name of a loss with `worker`', 'a function');
@@ -176,7 +174,7 @@ function post(worker: WorkerLike, port: MessagePort): void {
 }
 
 /** @throws HeedError for models and losses that relate the examples of a batch to each other */
-function requireDivisible(model: Module, loss: LossRead): void {
+function requireDivisible(model: LayerTree, loss: LossRead): void {
   const relates = model[allLayers]().find(([layer]) => layer.name === 'BatchNorm') ? 'BatchNorm' : loss;
   if (typeof relates !== 'string' || !['BatchNorm', ...relating].includes(relates)) return;
   const expected = 'a model and a loss that treat the examples of a batch one by one';
@@ -191,7 +189,7 @@ function examplesOf(argument: string, data: unknown): Examples {
   return { inputs, ...(labels !== undefined && { labels }) };
 }
 
-function describeGroups(tape: Tape, model: Module, optimizer: Optimizer) {
+function describeGroups(tape: Tape, model: LayerTree, optimizer: Optimizer) {
   const states = model[allLayers]().map(([{ raw }]) => tape.stateOf(raw));
   return optimizer.paramGroups.map(({ params }, group) => ({
     settings: optimizer.settings[group]!,

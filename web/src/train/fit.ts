@@ -1,6 +1,6 @@
 /** `model.fit`: the loop of training. */
 import { describe, invalid } from '../error.js';
-import { makeYield } from '../models/run.js';
+import { makeYield } from '../event-loop.js';
 import {
   callback,
   count,
@@ -34,12 +34,11 @@ import {
 } from './batches.js';
 import { type FitLoss, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
 import { Loss } from './loss.js';
-import type { Module } from './module.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
 import { type Assistant, assistant, divided, PARTS } from './parallel.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
-import { allLayers } from './tree.js';
+import { allLayers, type LayerTree } from './tree.js';
 
 /** What `onStep` is told. */
 export interface FitProgress {
@@ -146,15 +145,21 @@ const fitSchema = {
 
 export type FitRead = Read<typeof fitSchema>;
 
-type Trainee = Module & { forward(inputs: unknown): Tensor | { output: Tensor } };
+type Trainee = LayerTree & { forward(inputs: unknown): Tensor | { output: Tensor } };
+
+/** Runs `fit` in a worker. `given`: the options as the caller gave them. */
+export type RemoteFit = (model: LayerTree, data: unknown, given: FitOptions, options: FitRead) => Promise<History>;
+
+/** By the tape of a page; a worker's has none. */
+export const remoteFits = new WeakMap<Tape, RemoteFit>();
 
 /** Models that are being fitted. */
-const busy = new WeakSet<Module>();
+const busy = new WeakSet<LayerTree>();
 
 /** Reads the options, and runs the loop here or in workers. `others`: see `runFit`. */
 export async function startFit(
   tape: Tape,
-  model: Module,
+  model: LayerTree,
   data: unknown,
   options: unknown,
   others: readonly Assistant[] | null = null,
@@ -168,7 +173,7 @@ export async function startFit(
   read.signal?.throwIfAborted();
   busy.add(model);
   try {
-    if (read.workers || read.worker) return await tape.remote!(model, data, given, read);
+    if (read.workers || read.worker) return await remoteFits.get(tape)!(model, data, given, read);
     return await runFit(tape, model, data, read, others);
   } finally {
     busy.delete(model);
@@ -233,7 +238,7 @@ function split(data: unknown, { loss, validation, batchSize, seed, signal }: Fit
 }
 
 /** Whether layers are in training mode; returns a function that restores it. */
-function modesOf(model: Module): () => void {
+function modesOf(model: LayerTree): () => void {
   const before = model.training;
   const layers = model[allLayers]().map(([layer]) => [layer, layer.training] as const);
   return () => {
@@ -244,7 +249,7 @@ function modesOf(model: Module): () => void {
 }
 
 /** What forward passes change, draws of dropout and moving averages; returns a function that restores it. */
-function changedByPasses(tape: Tape, model: Module): () => void {
+function changedByPasses(tape: Tape, model: LayerTree): () => void {
   const saved = model[allLayers]().map(([{ name, raw }]) => {
     const gradients = tape.gradientsOf(tape.stateOf(raw));
     const buffers = raw
@@ -280,7 +285,7 @@ class Mean {
 }
 
 /** Computes the loss of a batch. */
-export function measureWith(tape: Tape, model: Module, loss: LossRead): (batch: Batch) => Loss {
+export function measureWith(tape: Tape, model: LayerTree, loss: LossRead): (batch: Batch) => Loss {
   const lossOf = makeLoss(tape, loss);
   return (batch) => {
     const result = (model as Trainee).forward(batch.inputs);
@@ -293,7 +298,7 @@ export function measureWith(tape: Tape, model: Module, loss: LossRead): (batch: 
 /** The loop, in this thread. `others`: the other workers among which batches are divided; null: they are not divided. */
 export async function runFit(
   tape: Tape,
-  model: Module,
+  model: LayerTree,
   data: unknown,
   options: FitRead,
   others: readonly Assistant[] | null = null,

@@ -3,6 +3,7 @@ export * from '../api.js';
 export type { Batch, Batches, Examples, ExampleValues } from './batches.js';
 export type { CheckpointParts, Checkpoints } from './checkpoint.js';
 export type { Embedding, EmbeddingOptions } from './embedding.js';
+export type { SavedFiles } from './fine-tuning/adapter.js';
 export type { ClassifierOptions, ClassifierProgress, ClassifierResult } from './fine-tuning/classifier.js';
 export type {
   EmbeddingExamples,
@@ -16,7 +17,7 @@ export type { EncoderTraining } from './fine-tuning/encoder.js';
 export type { ClassifierExample } from './fine-tuning/examples.js';
 export type { CheckpointOptions } from './fine-tuning/fit-encoder.js';
 export type { ClassifierMetrics, LabelMetrics } from './fine-tuning/metrics.js';
-export type { SavedFiles, SaveOptions } from './fine-tuning/save.js';
+export type { SaveOptions } from './fine-tuning/save.js';
 export type { FineTuning, Savable } from './fine-tuning.js';
 export type { FitOptions, FitProgress, History } from './fit.js';
 export type { FitLoss } from './fit-losses.js';

@@ -7,11 +7,10 @@
 import { type Batch, readColumn } from './batches.js';
 import type { RawGradient, RawIndices } from './core.js';
 import type { Loss } from './loss.js';
-import type { Module } from './module.js';
 import { operationsOf } from './operations.js';
 import type { Optimizer } from './optimizer.js';
 import type { Tape } from './tape.js';
-import { allLayers } from './tree.js';
+import { allLayers, type LayerTree } from './tree.js';
 
 /** Parts of a batch, or its number of examples if that is less; also the most workers that have work. */
 export const PARTS = 8;
@@ -123,7 +122,7 @@ function joined(nodes: readonly Node[]): Node[] {
 }
 
 /** Computes gradients with the model and the loss of this thread. */
-export function assistant(tape: Tape, model: Module, measure: Measure): Assistant {
+export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const { multiply } = operationsOf(tape);
 
@@ -159,7 +158,7 @@ export function assistant(tape: Tape, model: Module, measure: Measure): Assistan
 }
 
 /** The same in another worker than the one that trains: the parameters are written first. */
-export function remoteAssistant(tape: Tape, model: Module, measure: Measure): Assistant {
+export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure): Assistant {
   const layers = model[allLayers]().map(([layer]) => layer);
   const compute = assistant(tape, model, measure);
   return (task) => {
@@ -173,7 +172,7 @@ export function remoteAssistant(tape: Tape, model: Module, measure: Measure): As
 }
 
 /** Leaves the gradients of a batch in the optimizer's parameters, and returns its loss. `assistants`: the first is of this thread. */
-export function divided(tape: Tape, model: Module, optimizer: Optimizer, loss: string, assistants: Assistant[]) {
+export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: string, assistants: Assistant[]) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
   return async (batch: Batch, count: number): Promise<number> => {

@@ -1,8 +1,8 @@
 /** Fine-tuning of models that run in a worker: the calls are sent there. Not part of the worker's own script, which must not refer to itself. */
 import { invalid } from '../error.js';
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
 import { loadSchema } from '../models/call-options.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { ModelConfig, PretrainedModel } from '../models/model.js';
 import { callback, plainOptions, readOptions, workerOption } from '../options.js';
 import type { PageRuntime } from '../owned.js';
@@ -11,8 +11,8 @@ import { shippedModel } from '../shipped.js';
 import { loadInWorker, WorkerModel } from '../worker/client.js';
 import type { Method } from '../worker/protocol.js';
 import { RemoteModel } from '../worker/remote.js';
+import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierResult } from './fine-tuning/classifier.js';
-import type { SavedFiles } from './fine-tuning/save.js';
 import type { FineTuning, Savable } from './fine-tuning.js';
 import { trainingSchema } from './trainable-model.js';
 

@@ -1,5 +1,7 @@
 /** `load()` of heed/train and the object that it returns: all that heed offers, and training. */
 import type { Core } from '../core.js';
+import { importing } from '../error.js';
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type {
   Attended,
   AttentionOptions,
@@ -20,7 +22,6 @@ import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/mu
 import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
 import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
 import type { Transformer, TransformerOptions } from '../layers/transformer.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
@@ -32,14 +33,15 @@ import type { Tensor, TensorInput } from '../tensor.js';
 import { type Checkpoints, checkpointsOf } from './checkpoint.js';
 import type { TrainCore } from './core.js';
 import { Embedding, type EmbeddingOptions } from './embedding.js';
-import { type Adaptable, type FineTuning, fineTuningOf, type Savable, savable } from './fine-tuning.js';
+import type { Adaptable, FineTuning, Savable } from './fine-tuning.js';
+import { remoteFits } from './fit.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
+import type { TrainingOptions } from './page-models.js';
 import { recordingCore } from './recording.js';
-import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-training.js';
 import { Tape } from './tape.js';
 import {
   addOwnClass,
@@ -150,8 +152,6 @@ export type TrainingHeed = TrainableLayers &
     readonly Module: abstract new () => Module;
   } & Heed;
 
-const loadFineTuning = () => import('./fine-tuning/index.js');
-
 /** A `Heed` with what belongs to training. */
 function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
@@ -161,24 +161,18 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
-    ...anywhere(fineTuningOf({ runtime, tape }, loadFineTuning)),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  const load = savable(async (source, options) => {
-    const { trainable = false, ...rest } = options
-      ? plainOptions<FromPretrainedOptions & { trainable?: boolean }>('fromPretrained', options)
-      : {};
-    if (!trainable) return Heed.prototype.fromPretrained.call(heed, source, rest);
-    if (rest.worker) return loadTrainableInWorker(runtime, source, { ...rest, trainable } as FromPretrainedOptions);
-    // A chunk of its own: training layers does not need it.
-    const { loadTrainable } = await import('./pretrained.js');
-    return loadTrainable(runtime, tape, source, { ...rest, trainable } as TrainableOptions);
-  }, loadFineTuning);
-  members.fromPretrained = async (...args: Parameters<typeof load>) => {
-    const model = await load(...args);
-    remotelySavable(model);
-    return model;
+  const models = async () => {
+    const { pageModels } = await importing(() => import('./page-models.js'));
+    return pageModels(runtime, tape, (...args) => Heed.prototype.fromPretrained.apply(heed, args));
+  };
+  for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
+    members[name] = async (...args: never[]) => ((await models())[name] as (...args: never[]) => unknown)(...args);
+  members.fromPretrained = async (source?: ModelSource, options?: TrainingOptions) => {
+    const given = options && plainOptions('fromPretrained', options); // read before a script is loaded
+    return (await models()).fromPretrained(source, given);
   };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
@@ -201,7 +195,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   members.Module = named('Module', OwnModule);
   members.Sequential = named('Sequential', OwnSequential);
   addOwnClass(members.Sequential as object);
-  tape.remote = remoteFit(runtime, tape);
+  remoteFits.set(tape, remoteFit(runtime, tape));
   // Defined rather than assigned: heed answers some of these names with an error.
   for (const [name, value] of Object.entries(members))
     Object.defineProperty(heed, name, { value, enumerable: true, configurable: true });

@@ -10,7 +10,6 @@ import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
 import { type PartRecorder, readTensor, Tensor, type TensorInput } from '../tensor.js';
 import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
-import type { RemoteFit } from './fit-worker.js';
 import { Capture, type ExternalBackward, LossScope, type ModuleState, Recording, Unrecorded } from './scope.js';
 
 /** Frees what a call with `backward: true` keeps, if its `backward` was collected. */
@@ -39,8 +38,6 @@ export class Tape {
   readonly core: TrainCore;
   /** What is to be deleted with the runtime. */
   readonly owned: Set<RawObject>;
-  /** Runs `fit` in a worker; null in a worker. */
-  remote: RemoteFit | null = null;
   /** The layer whose call is being recorded. */
   owner: object | null = null;
   /** The examples of a batch that are being computed: [first, first + count). null: all. */

@@ -1,6 +1,7 @@
 /** The interface of pretrained encoders that can be trained. Notation: N texts, L the longest one's tokens, E width. */
+
+import type { FromPretrainedOptions } from '../from-pretrained.js';
 import type { StateDict } from '../layers/state-dict.js';
-import type { FromPretrainedOptions } from '../models/from-pretrained.js';
 import type { InputOptions, ModelInput } from '../models/input.js';
 import type { EmbedOptions, PretrainedModel } from '../models/model.js';
 import type { HeadName } from '../models/task-heads.js';

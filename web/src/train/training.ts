@@ -1,7 +1,7 @@
 /** The module with training. */
 import create from 'heed-glue/training';
 import type { Variant } from '../module.js';
-import { nodeOptions, start } from '../worker/start.js';
+import { nodeOptions, start } from '../start-worker.js';
 
 /** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const training: Variant = {

@@ -29,8 +29,6 @@ import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-export * from '../worker/on-demand.js';
-
 const glue = { create, createThreaded: null };
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 

@@ -2,10 +2,10 @@
 import { HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
+import { keepAlive, listen } from '../start-worker.js';
 import { Channel } from './channel.js';
 import type { FileServer } from './files.js';
 import type { Message } from './protocol.js';
-import { keepAlive, listen } from './start.js';
 
 /** A worker that is listened to. One worker may have several connections, one after the other; those that are made after its end fail. */
 interface Listened {

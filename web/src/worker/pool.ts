@@ -2,7 +2,6 @@
  * A pretrained encoder in several workers. Each has a model of its own, and long lists of texts are divided among them, which does not change their vectors. No memory is shared,
  * so no cross-origin-isolation headers are needed. A worker that has died (connection.ts) is replaced by `#replace`.
  */
-import { countUpTo } from '../cores.js';
 import { HeedError, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
@@ -18,9 +17,6 @@ import { disposed } from './connection.js';
 import { type FileServer, serveFiles } from './files.js';
 import type { Method } from './protocol.js';
 import { RemoteModel } from './remote.js';
-
-/** Reads the number of workers. */
-export const poolSize = countUpTo(64, 8);
 
 export async function loadPool(
   runtime: PageRuntime,

@@ -1,7 +1,8 @@
 /** A model that runs elsewhere: each method is a call there. */
 
-import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../images/calls.js';
+import { importing } from '../error.js';
 import { outputOption } from '../models/call-options.js';
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from '../models/image-encoder.js';
 import type { ModelInput } from '../models/input.js';
 import type {
   EmbedCall,
@@ -70,7 +71,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async embedImage(images: ImagesInput, options?: EmbedImageOptions): Promise<Tensor> {
-    const { embedRemotely } = await import('../images/remote.js');
+    const { embedRemotely } = await importing(() => import('./remote-images.js'));
     return embedRemotely(this, images, options);
   }
 
@@ -79,7 +80,7 @@ export abstract class RemoteModel implements PretrainedModel {
   }
 
   async encodeImage(images: ImagesInput, options?: EncodeImageOptions): Promise<EncodeImageResult> {
-    const { encodeRemotely } = await import('../images/remote.js');
+    const { encodeRemotely } = await importing(() => import('./remote-images.js'));
     return encodeRemotely(this, images, options);
   }
 

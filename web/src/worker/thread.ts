@@ -3,17 +3,7 @@
  * answer messages afterwards, and nothing that the thread function calls calls JavaScript.
  */
 
-/** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
-export interface ThreadStart {
-  module: WebAssembly.Module;
-  memory: WebAssembly.Memory;
-  initialize: number;
-  main: number;
-  failed: number;
-  stack: number;
-  stackBytes: number;
-  index: number;
-}
+import type { ThreadStart } from '../threads.js';
 
 function run({ module, memory, initialize, main, failed, stack, stackBytes, index }: ThreadStart, ready: () => void) {
   const imports: Record<string, Record<string, WebAssembly.ImportValue>> = {};

@@ -4,6 +4,4 @@ import createThreaded from 'heed-glue/threads';
 import { makeHandler } from './handler.js';
 import { listen } from './port.js';
 
-export * from './on-demand.js';
-
 listen((post) => makeHandler({ create, createThreaded: async () => createThreaded }, post));

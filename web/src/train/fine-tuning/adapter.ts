@@ -10,7 +10,9 @@ import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { requireIdle } from './busy.js';
 import { choiceOf } from './encoder.js';
-import type { SavedFiles } from './save.js';
+
+/** The files of a folder, by their paths. */
+export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
 
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';

@@ -1,10 +1,10 @@
 /** Classifiers of texts: their layers while they are trained, and as the head of a model. */
+import type { RawTensor } from '../../core.js';
 import { invalid } from '../../error.js';
 import { activation } from '../../models/family.js';
 import type { EmbedOptions } from '../../models/model.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { Chain, filled, type HeadContext, LAYOUTS, makeDense, makeNorm } from '../../models/task-heads.js';
-import type { HeadTensor } from '../../models/weights.js';
 import type { Runtime } from '../../owned.js';
 import { buildModel, type Description } from '../description.js';
 import type { Sequential } from '../module.js';
@@ -20,8 +20,8 @@ export interface Kit {
 interface HeadLayer {
   readonly name: string;
   readonly activation: string | null;
-  readonly weight: HeadTensor;
-  readonly bias: HeadTensor | undefined;
+  readonly weight: RawTensor;
+  readonly bias: RawTensor | undefined;
 }
 
 /**
@@ -78,7 +78,7 @@ export function chooseHead(
 ): ClassifierHead {
   const { raw, sentence, headContext, config } = model;
   const width = sentence.layers.at(-1)?.outFeatures ?? sentence.pooling.length * config.embedDim;
-  const zeros = (...shape: number[]): HeadTensor => ({
+  const zeros = (...shape: number[]): RawTensor => ({
     shape,
     data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
   });
@@ -130,7 +130,7 @@ export function trainableHead({ tape, runtime }: Kit, { layers }: ClassifierHead
 /** The head with the values that training has given it. */
 export function trainedHead({ kind, layers }: ClassifierHead, module: Sequential): ClassifierHead {
   const state = module.stateDict();
-  const tensor = (name: string): HeadTensor | undefined =>
+  const tensor = (name: string): RawTensor | undefined =>
     state[name] && { shape: [...state[name].shape], data: state[name].data };
   return {
     kind,

@@ -1,6 +1,6 @@
 /** `model.save()`: a model's folder with its current weights, as heed, transformers and sentence-transformers read it. */
 
-import type { Core } from '../../core.js';
+import type { Core, RawTensor } from '../../core.js';
 import { allocating, invalid } from '../../error.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
@@ -21,13 +21,12 @@ import { CLASSIFIER } from '../../models/sentence-transformers.js';
 import { openTable, STATIC } from '../../models/static-embedding.js';
 import { notAtRoot } from '../../models/static-folder.js';
 import { wordBiasNames } from '../../models/task-heads.js';
-import type { HeadTensor } from '../../models/weights.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
 import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
-import { adapterFiles, mergedWeights } from './adapter.js';
+import { adapterFiles, mergedWeights, type SavedFiles } from './adapter.js';
 import { requireIdle } from './busy.js';
 import { requireTrainable } from './encoder.js';
 import { type Installed, installed } from './head.js';
@@ -44,9 +43,6 @@ export interface SaveOptions {
   adapter?: boolean;
   signal?: SignalLike;
 }
-
-/** The files of a folder, by their paths. */
-export type SavedFiles = Record<string, Uint8Array<ArrayBuffer>>;
 
 /** Where a model came from. */
 export interface Origin {
@@ -164,11 +160,11 @@ class WeightWriter {
   readonly #dtype: 'fp32' | 'q8' | null;
   readonly #core: Core;
   /** Current values by the names of the file. */
-  readonly values: ReadonlyMap<string, () => HeadTensor>;
+  readonly values: ReadonlyMap<string, () => RawTensor>;
   /** Of matrices that the core multiplies in int8, their names in the file; whether each is a table of words. */
   readonly #matrices: ReadonlyMap<string, boolean>;
   /** Values that are not those of the file. */
-  readonly #changed: Map<string, HeadTensor>;
+  readonly #changed: Map<string, RawTensor>;
   #tensors: Written[] | null = null;
 
   constructor(model: LocalModel, stored: ReadonlyMap<string, Stored>, dtype: 'fp32' | 'q8' | null) {
@@ -189,7 +185,7 @@ class WeightWriter {
     this.#matrices = new Map(matrices);
     this.values = valuesOf(model, new Map([...stored.keys()].map((name) => [bareOf(name), name])));
     const changed = [...stored].map(([name, tensor]) => [name, this.#changeOf(name, tensor)] as const);
-    this.#changed = new Map(changed.filter((entry): entry is [string, HeadTensor] => entry[1] !== null));
+    this.#changed = new Map(changed.filter((entry): entry is [string, RawTensor] => entry[1] !== null));
     // A bias that has two names was read by the first.
     const [read, ...others] = wordBiasNames(model.headContext.type).flatMap((bias) =>
       [...stored.keys()].filter((name) => bareOf(name) === bias),
@@ -279,7 +275,7 @@ class WeightWriter {
   }
 
   /** The current value of a tensor, if it is not that of the file. */
-  #changeOf(name: string, tensor: Stored): HeadTensor | null {
+  #changeOf(name: string, tensor: Stored): RawTensor | null {
     const value = this.values.get(name)?.();
     if (!value) return null;
     const before = this.#file(name, tensor);
@@ -288,7 +284,7 @@ class WeightWriter {
   }
 
   /** The value of a tensor in the file. */
-  #file(name: string, { bytes, dtype, shape }: Stored): HeadTensor {
+  #file(name: string, { bytes, dtype, shape }: Stored): RawTensor {
     const scale = this.#scales(name);
     const scales = scale ? widened(scale.bytes, scale.dtype as Dtype, { name, shape: scale.shape }) : null;
     if (scales && this.#isInt4(name)) {
@@ -318,8 +314,8 @@ function int4Values(core: Core, bytes: Uint8Array, scales: Float32Array, width: 
 const written = (name: string, { dtype, shape, bytes: data }: Stored): Written => ({ name, dtype, shape, data });
 
 /** The values that may have changed: those of parameters, and of a head that was trained. `names`: of tensors in the file by those without the family's prefix. */
-function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => HeadTensor> {
-  const values = new Map<string, () => HeadTensor>();
+function valuesOf(model: LocalModel, names: ReadonlyMap<string, string>): Map<string, () => RawTensor> {
+  const values = new Map<string, () => RawTensor>();
   for (const parameter of (model as { parameters?(): Parameter[] }).parameters?.() ?? []) {
     values.set(parameter.name, () => {
       const { data, shape } = parameter.value;

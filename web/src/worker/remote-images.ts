@@ -1,14 +1,22 @@
 /** Calls for images of a model in one or several workers: images are sent one by one, so that workers share them and messages stay small. */
 import { HeedError } from '../error.js';
+import { joined } from '../images/calls.js';
+import { portable, readImages } from '../images/pixels.js';
+import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult } from '../models/image-encoder.js';
+import type { Workers } from '../models/model.js';
 import { callback, plainOptions, signal } from '../options.js';
 import { linkedAbort } from '../platform.js';
 import type { Tensor } from '../tensor.js';
-import type { RemoteModel } from '../worker/remote.js';
-import { type EmbedImageOptions, type EncodeImageOptions, type EncodeImageResult, joined } from './calls.js';
-import { portable, readImages } from './pixels.js';
+import type { Method } from './protocol.js';
+
+/** The model, a RemoteModel. */
+interface Caller {
+  readonly workers: Workers;
+  call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
+}
 
 export async function embedRemotely(
-  model: RemoteModel,
+  model: Caller,
   given: unknown,
   options: EmbedImageOptions | undefined,
 ): Promise<Tensor> {
@@ -48,7 +56,7 @@ export async function embedRemotely(
 }
 
 export async function encodeRemotely(
-  model: RemoteModel,
+  model: Caller,
   given: unknown,
   options: EncodeImageOptions | undefined,
 ): Promise<EncodeImageResult> {

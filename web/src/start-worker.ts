@@ -1,6 +1,6 @@
 /** Starts workers and listens to them, in browsers and in Node's worker_threads. */
-import { describe, HeedError, invalid } from '../error.js';
-import { nodeModule, type WorkerLike } from '../platform.js';
+import { describe, HeedError, invalid } from './error.js';
+import { nodeModule, type WorkerLike } from './platform.js';
 
 type NodeWorker = import('node:worker_threads').Worker;
 type NodeThreads = typeof import('node:worker_threads');

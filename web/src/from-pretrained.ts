@@ -1,0 +1,55 @@
+/** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
+import { countUpTo } from './cores.js';
+import { importing, invalid } from './error.js';
+import type { ModelSource } from './io/source.js';
+import { loadSchema } from './models/call-options.js';
+import type { LoadModelOptions } from './models/load.js';
+import type { PretrainedModel } from './models/model.js';
+import { oneOf, optional, readOptions, workerOption } from './options.js';
+import type { PageRuntime } from './owned.js';
+import type { WorkerLike } from './platform.js';
+import { shippedModel } from './shipped.js';
+
+export interface FromPretrainedOptions extends LoadModelOptions {
+  /**
+   * true: the model runs in a worker and never blocks this thread; the calls are the same. Or a Worker that you created to run heed's worker.js, if a bundler or a security
+   * policy requires that; `dispose()` terminates it.
+   */
+  worker?: boolean | WorkerLike;
+  /**
+   * Number of workers, or 'auto' for the number of cores, at most 8; raises the throughput of `embed` on long lists. Each worker has its own copy of the model, so that no shared
+   * memory and no special headers are needed, but memory grows with their number. A worker that dies is replaced; its model is read from the source again.
+   */
+  workers?: number | 'auto';
+}
+
+const schema = {
+  worker: optional(workerOption, null),
+  workers: optional(countUpTo(64, 8), null),
+  ...loadSchema,
+  embeddings: optional(oneOf(['whole', 'paged']), undefined),
+};
+
+export async function fromPretrained(
+  runtime: PageRuntime,
+  source: ModelSource = shippedModel(),
+  options?: FromPretrainedOptions,
+): Promise<PretrainedModel> {
+  const { worker, workers, ...load } = readOptions('fromPretrained', schema, options);
+  if (workers) {
+    if (worker !== null && worker !== true) {
+      const got = worker ? 'a Worker' : 'false';
+      throw invalid('fromPretrained.worker', 'true or nothing with `workers`', got, 'INVALID_ARGUMENT', {
+        hint: 'A pool starts its own workers',
+      });
+    }
+    const { loadPool } = await importing(() => import('./worker/pool.js'));
+    return loadPool(runtime, source, load, workers);
+  }
+  if (worker) {
+    const { loadInWorker } = await importing(() => import('./worker/client.js'));
+    return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
+  }
+  const { loadPretrained } = await importing(() => import('./models/pretrained.js'));
+  return loadPretrained(runtime, source, load);
+}

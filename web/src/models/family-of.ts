@@ -1,0 +1,13 @@
+/** The family of a model's folder. Those that encode images are loaded when config.json names one. */
+import { importing } from '../error.js';
+import type { Settings } from './config.js';
+import { type FamilyConfig, IMAGE_FAMILIES, TYPE, textFamilyOf } from './families.js';
+
+/** The family that config.json's model_type names, and the core's options for the model; if the family encodes texts and images, for the encoder of texts. */
+export async function familyOf(settings: Settings): Promise<FamilyConfig> {
+  const type = IMAGE_FAMILIES.find((name) => name === settings.get(TYPE));
+  if (!type) return textFamilyOf(settings);
+  // biome-ignore lint/style/noRestrictedImports: images/ builds on models/; it is loaded here alone
+  const { imageFamily } = await importing(() => import('../images/families.js'));
+  return imageFamily(type, settings);
+}

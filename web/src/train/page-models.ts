@@ -1,0 +1,40 @@
+/** Pretrained models in heed/train, as pages use them: in this thread or in workers. A chunk of its own, because training layers does not need it. */
+import { importing } from '../error.js';
+import type { FromPretrainedOptions } from '../from-pretrained.js';
+import type { ModelSource } from '../io/source.js';
+import type { PretrainedModel } from '../models/model.js';
+import type { PageRuntime } from '../owned.js';
+import { type FineTuning, fineTuningOf, savable } from './fine-tuning.js';
+import { anywhere, loadTrainableInWorker, remotelySavable } from './remote-training.js';
+import type { Tape } from './tape.js';
+import type { TrainableOptions } from './trainable-model.js';
+
+/** What `fromPretrained` takes in heed/train. */
+export type TrainingOptions = FromPretrainedOptions & { trainable?: boolean };
+
+type FromPretrained<Options> = (source?: ModelSource, options?: Options) => Promise<PretrainedModel>;
+
+export interface PageModels extends FineTuning {
+  fromPretrained: FromPretrained<TrainingOptions>;
+}
+
+const loadFineTuning = () => importing(() => import('./fine-tuning/index.js'));
+
+/** `plain`: as in heed. */
+export function pageModels(runtime: PageRuntime, tape: Tape, plain: FromPretrained<FromPretrainedOptions>): PageModels {
+  const load = savable(async (source, { trainable = false, ...options }: TrainingOptions = {}) => {
+    if (!trainable) return plain(source, options);
+    const read = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
+    if (read.worker) return loadTrainableInWorker(runtime, source, read);
+    const { loadTrainable } = await importing(() => import('./pretrained.js'));
+    return loadTrainable(runtime, tape, source, read);
+  }, loadFineTuning);
+  return {
+    ...anywhere(fineTuningOf({ runtime, tape }, loadFineTuning)),
+    async fromPretrained(source, options) {
+      const model = await load(source, options);
+      remotelySavable(model);
+      return model;
+    },
+  };
+}
