@@ -157,23 +157,22 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
   const runtime = runtimeOf(training, recordingCore(core, tape), onDispose, owned);
-  const heed = new Heed(runtime, choice);
+  const models = async () => {
+    const { pageModels } = await importing(() => import('./page-models.js'));
+    return pageModels(runtime, tape);
+  };
+  const heed = new Heed(runtime, choice, async (_, source, options) => {
+    const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before a script is loaded
+    return (await models()).fromPretrained(source, given);
+  });
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  const models = async () => {
-    const { pageModels } = await importing(() => import('./page-models.js'));
-    return pageModels(runtime, tape, (...args) => Heed.prototype.fromPretrained.apply(heed, args));
-  };
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
     members[name] = async (...args: never[]) => ((await models())[name] as (...args: never[]) => unknown)(...args);
-  members.fromPretrained = async (source?: ModelSource, options?: TrainingOptions) => {
-    const given = options && plainOptions('fromPretrained', options); // read before a script is loaded
-    return (await models()).fromPretrained(source, given);
-  };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }
