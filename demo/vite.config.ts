@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
-import { modelScripts } from '../tools/linked-scripts.mjs';
+import { linkedScripts } from '../tools/linked-scripts.mjs';
 import { isolation, policy } from './policy.mjs';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -13,7 +13,7 @@ export default defineConfig({
   root: here('.'),
   base: './',
   plugins: [sizes(), offline(), address(), early()],
-  worker: { format: 'es' },
+  worker: { format: 'es', plugins: () => [divided()] },
   build: {
     outDir: here('../build/demo'),
     emptyOutDir: true,
@@ -25,6 +25,14 @@ export default defineConfig({
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy, ...isolation } },
 });
 
+/** Removes what heed's worker links for bundlers that cannot divide a worker (tools/build-web.mjs): this one loads it when it is used. */
+function divided(): Plugin {
+  return {
+    name: 'heed-divided',
+    transform: (code, id) => (/dist.(train-)?worker\.js$/.test(id) ? code.replace(/import\*as part0 .*$/m, '') : null),
+  };
+}
+
 /** `import sizes from 'virtual:sizes'`: the download sizes of heed's files in bytes, compressed with Brotli. */
 function sizes(): Plugin {
   const id = 'virtual:sizes';
@@ -35,7 +43,7 @@ function sizes(): Plugin {
     load: (source) => {
       if (source !== `\0${id}`) return null;
       const brotli = (file: string) => brotliCompressSync(readFileSync(dist + file)).length;
-      const scripts = modelScripts(dist);
+      const scripts = linkedScripts(dist);
       const total = {
         simd128: brotli('heed-simd128.wasm'),
         'relaxed-simd': brotli('heed-relaxed-simd.wasm'),

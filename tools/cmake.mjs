@@ -15,8 +15,18 @@ const env = isDebian() ? { PYTHON: '/usr/bin/python3' } : {};
 /** Brings a preset up to date, or only these `targets` of it. */
 export const buildCMake = (preset, targets = []) => exclusively(preset, () => configureAndBuild(preset, targets));
 
+/** Whether a preset is configured for this checkout: a folder copied from another one would compile the sources there. */
+function isConfigured(folder) {
+  const cache = join(folder, 'CMakeCache.txt');
+  if (!fs.existsSync(join(folder, 'build.ninja')) || !fs.existsSync(cache)) return false;
+  const [, source = ''] = fs.readFileSync(cache, 'utf8').match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m) ?? [];
+  return fs.existsSync(source) && fs.realpathSync(source) === fs.realpathSync(root); // either may be a link
+}
+
 async function configureAndBuild(preset, targets) {
-  if (!fs.existsSync(join(root, 'build', preset, 'build.ninja'))) {
+  const folder = join(root, 'build', preset);
+  if (!isConfigured(folder)) {
+    fs.rmSync(folder, { recursive: true, force: true });
     await withProgress(`configuring ${preset}`, run(['cmake', '--preset', preset], { env, quiet: true }));
   }
   const command = ['cmake', '--build', '--preset', preset, '-j', String(jobs)];

@@ -20,9 +20,8 @@ export function laterScripts(folder, entry = 'index.js') {
   return [...names].filter((name) => !linked.includes(name));
 }
 
-/** The names of the scripts in `folder` that a page loads with `entry` to run a model: those of the entry, and what it imports for a model. */
-export function modelScripts(folder, entry = 'index.js') {
-  const isForModels = entry === 'train.js' ? /^(models|page-models)-.*\.js$/ : /^models-.*\.js$/;
-  const entries = [entry, ...readdirSync(folder).filter((name) => isForModels.test(name))];
-  return [...new Set(entries.flatMap((name) => linkedScripts(folder, name)))];
+/** The names of the scripts in `folder` that a page of heed/train loads to run a model: those of train.js, and what it imports for a model. */
+export function trainModelScripts(folder) {
+  const models = readdirSync(folder).find((name) => /^page-models-.*\.js$/.test(name));
+  return [...new Set(['train.js', models].flatMap((name) => linkedScripts(folder, name)))];
 }

@@ -176,14 +176,14 @@ test('a script that has gone is one clear error', async () => {
   try {
     fs.cpSync(join(heed, 'dist'), copy, { recursive: true });
     fs.writeFileSync(join(copy, 'package.json'), '{ "type": "module" }');
-    for (const name of fs.readdirSync(copy)) if (/^models-.*\.js$/.test(name)) fs.rmSync(join(copy, name));
+    for (const name of fs.readdirSync(copy)) if (/^inspect-.*\.js$/.test(name)) fs.rmSync(join(copy, name));
     const { load, HeedError } = await import(pathToFileURL(join(copy, 'index.js')).href);
     const runtime = await load();
-    const error = await runtime.fromPretrained().catch((thrown: unknown) => thrown);
+    const error = await runtime.inspect().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(HeedError);
     expect(error).toMatchObject({
       code: 'LOAD_FAILED',
-      message: expect.stringMatching(/a script of heed could not be loaded: .*models-/),
+      message: expect.stringMatching(/a script of heed could not be loaded: .*inspect-/),
     });
     expect([...runtime.softmax([0, 0]).data]).toEqual([0.5, 0.5]); // and the runtime goes on
   } finally {

@@ -30,16 +30,26 @@ async function refused(run: Promise<unknown>, message: RegExp): Promise<void> {
   expect(error).toMatchObject({ code: 'NETWORK', message: expect.stringMatching(message) });
   expect((error as Error).message).not.toMatch(/wrong|secret/);
 }
+/** A plan and a server for the tests of a `describe`. */
+function planAndServer(name: string, start: () => Promise<Server>): { readonly url: string } {
+  let server: Server;
+  beforeAll(async () => {
+    await plan(name);
+    server = await start();
+  });
+  afterAll(() => server?.stop());
+  return {
+    get url() {
+      return server.url;
+    },
+  };
+}
+
 const forEver = Number.POSITIVE_INFINITY;
 const work = (queue: string) => workEmbedding(out, { queue, queueTimeout: forEver });
 
 describe('PostgreSQL', () => {
-  let server: Server;
-  beforeAll(async () => {
-    await plan('postgres');
-    server = await startPostgres('scram-sha-256', 'secret');
-  });
-  afterAll(() => server?.stop());
+  const server = planAndServer('postgres', () => startPostgres('scram-sha-256', 'secret'));
   const to = (user: string, database = 'postgres') => server.url.replace(/\/\/.*@(.*)\/.*/, `//${user}@$1/${database}`);
 
   test.each([
@@ -74,12 +84,7 @@ describe('PostgreSQL', () => {
 });
 
 describe('Redis', () => {
-  let server: Server;
-  beforeAll(async () => {
-    await plan('redis');
-    server = await startRedis('--requirepass', 'secret');
-  });
-  afterAll(() => server?.stop());
+  const server = planAndServer('redis', () => startRedis('--requirepass', 'secret'));
 
   test.each([
     ['', '', /NOAUTH/],

@@ -4,7 +4,7 @@ import * as heedDraw from 'heed/draw';
 import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
 import { afterAll, describe, expect, it } from 'vitest';
-import { publicItems, typeErrors } from './api-examples.js';
+import { ambiguousTypes, publicItems, typeErrors } from './api-examples.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const items = publicItems();
@@ -16,6 +16,10 @@ it('every public function, class and method has an example, of its own or in tha
     return examples.length === 0 && !(name.includes('.') && around.some((example) => example.includes(call)));
   });
   expect(without.map(({ name }) => name)).toEqual([]);
+});
+
+it('an exported type has one meaning in all entries', () => {
+  expect(ambiguousTypes()).toEqual([]);
 });
 
 /** Those that need what the tests here do not have. */

@@ -51,13 +51,38 @@ export function typeErrors(entry: string, names: string[], examples: string[]): 
   });
 }
 
-/** Everything that users call, from all entries of the package. */
-export function publicItems(): Item[] {
-  program = ts.createProgram(
+function makeProgram(): ts.TypeChecker {
+  program ??= ts.createProgram(
     entries.map((entry) => `${root}web/src/${entry}.ts`),
     options,
   );
-  const checker = program.getTypeChecker();
+  return program.getTypeChecker();
+}
+
+/** What an entry exports, by its names there. */
+function exportsOf(checker: ts.TypeChecker, entry: string): [name: string, symbol: ts.Symbol][] {
+  const source = program.getSourceFile(`${root}web/src/${entry}.ts`)!;
+  return checker
+    .getExportsOfModule(checker.getSymbolAtLocation(source)!)
+    .map((exported) => [
+      exported.name,
+      exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported,
+    ]);
+}
+
+/** The exported names of types and classes that are different ones in different entries. */
+export function ambiguousTypes(): string[] {
+  const checker = makeProgram();
+  const kinds = ts.SymbolFlags.Interface | ts.SymbolFlags.TypeAlias | ts.SymbolFlags.Class;
+  const byName = new Map<string, Set<ts.Symbol>>();
+  for (const [name, symbol] of entries.flatMap((entry) => exportsOf(checker, entry)))
+    if (symbol.flags & kinds) byName.set(name, (byName.get(name) ?? new Set()).add(symbol));
+  return [...byName].filter(([, symbols]) => symbols.size > 1).map(([name]) => name);
+}
+
+/** Everything that users call, from all entries of the package. */
+export function publicItems(): Item[] {
+  const checker = makeProgram();
   const examplesOf = (symbol: ts.Symbol): string[] =>
     symbol
       .getJsDocTags(checker)
@@ -81,10 +106,8 @@ export function publicItems(): Item[] {
   };
 
   for (const entry of entries) {
-    const source = program.getSourceFile(`${root}web/src/${entry}.ts`)!;
-    for (const exported of checker.getExportsOfModule(checker.getSymbolAtLocation(source)!)) {
-      const symbol = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
-      const name = `${entry}: ${exported.name}`;
+    for (const [exported, symbol] of exportsOf(checker, entry)) {
+      const name = `${entry}: ${exported}`;
       if (symbol.flags & (ts.SymbolFlags.Function | ts.SymbolFlags.Variable | ts.SymbolFlags.Class)) add(name, symbol);
       const isClass = (symbol.flags & ts.SymbolFlags.Class) !== 0;
       if (!isClass && !calledInterfaces.has(symbol.name)) continue;

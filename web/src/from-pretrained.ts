@@ -1,14 +1,17 @@
 /** Loads pretrained encoders in this thread, in a worker, or in a pool of workers. */
 import { countUpTo } from './cores.js';
-import { importing, invalid } from './error.js';
+import { invalid } from './error.js';
 import type { ModelSource } from './io/source.js';
 import { loadSchema } from './models/call-options.js';
 import type { LoadModelOptions } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
+import { loadPretrained } from './models/pretrained.js';
 import { oneOf, optional, readOptions, workerOption } from './options.js';
 import type { PageRuntime } from './owned.js';
 import type { WorkerLike } from './platform.js';
 import { shippedModel } from './shipped.js';
+import { loadInWorker } from './worker/client.js';
+import { loadPool } from './worker/pool.js';
 
 export interface FromPretrainedOptions extends LoadModelOptions {
   /**
@@ -43,13 +46,8 @@ export async function fromPretrained(
         hint: 'A pool starts its own workers',
       });
     }
-    const { loadPool } = await importing(() => import('./worker/pool.js'));
     return loadPool(runtime, source, load, workers);
   }
-  if (worker) {
-    const { loadInWorker } = await importing(() => import('./worker/client.js'));
-    return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
-  }
-  const { loadPretrained } = await importing(() => import('./models/pretrained.js'));
+  if (worker) return loadInWorker(runtime, source, load, worker === true ? undefined : worker);
   return loadPretrained(runtime, source, load);
 }

@@ -1,4 +1,5 @@
-/** `load()` and `pipeline()`, on the module for inference. */
+/** `load()` and `pipeline()`, on the module for inference. What loads and runs models is linked: service workers cannot import it when it is used. */
+import { fromPretrained } from './from-pretrained.js';
 import { inference } from './inference.js';
 import type { ModelSource } from './io/source.js';
 import { makePipeline, type Pipeline, type PipelineOptions, type PipelineTask } from './pipeline.js';
@@ -17,7 +18,7 @@ export function load(options?: LoadOptions): Promise<Heed> {
   return start(
     inference,
     options,
-    (core, choice, onDispose) => new Heed(runtimeOf(inference, core, onDispose), choice),
+    (core, choice, onDispose) => new Heed(runtimeOf(inference, core, onDispose), choice, fromPretrained),
   );
 }
 

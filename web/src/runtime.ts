@@ -2,7 +2,7 @@
 import type { Core } from './core.js';
 import { countUpTo } from './cores.js';
 import { HeedError, importing, needsTraining } from './error.js';
-import { type FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
+import type { FromPretrainedOptions, fromPretrained } from './from-pretrained.js';
 import { Functions } from './functions.js';
 import type { ModelSource } from './io/source.js';
 import { layers } from './layers/classes.js';
@@ -91,6 +91,7 @@ export type LayerClass<Made, Options> = undefined extends Options
 export class Heed extends Functions {
   readonly #runtime: PageRuntime & { dispose(): void };
   readonly #choice: Choice;
+  readonly #loadModel: typeof fromPretrained;
 
   /** Makes and combines masks. */
   readonly masks: Masks;
@@ -135,9 +136,10 @@ export class Heed extends Functions {
   readonly maxSim = maxSim;
 
   /** @internal */
-  constructor(runtime: PageRuntime & { dispose(): void }, choice: Choice) {
+  constructor(runtime: PageRuntime & { dispose(): void }, choice: Choice, loadModel: typeof fromPretrained) {
     super(runtime);
     this.#runtime = runtime;
+    this.#loadModel = loadModel;
     this.#choice = choice;
     this.masks = masksOf(runtime);
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });
@@ -166,7 +168,7 @@ export class Heed extends Functions {
    * @throws HeedError `NOT_FOUND`, `NETWORK`, `INVALID_FILE`, `UNSUPPORTED`, `OUT_OF_MEMORY`; a load that fails leaves nothing behind
    */
   fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel> {
-    return fromPretrained(this.#runtime, source, options);
+    return this.#loadModel(this.#runtime, source, options);
   }
 
   /**

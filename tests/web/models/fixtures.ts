@@ -64,3 +64,9 @@ export function expectClose(actual: Expected, expected: Expected | undefined, wh
     `${what}: ${actual.data[at]} instead of ${expected!.data[at]} at ${at}, in multiples of the tolerance`,
   ).toBeLessThanOrEqual(1);
 }
+
+/** The parsed header of a safetensors file. */
+export const headerOf = (file: Uint8Array) =>
+  JSON.parse(
+    new TextDecoder().decode(file.subarray(8, 8 + new DataView(file.buffer, file.byteOffset).getUint32(0, true))),
+  );

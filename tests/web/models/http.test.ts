@@ -200,6 +200,29 @@ describe('a connection that breaks', () => {
     expectProgress();
   });
 
+  test('starts again where the server has no such range, as of a file that it compresses', async () => {
+    breaking((request, response, name) =>
+      request.headers.range ? void response.writeHead(416).end() : whole(request, response, name),
+    );
+    await expectRight();
+    expect(ranges).toEqual([undefined, `bytes=${FIRST}-`, undefined]);
+    expectProgress();
+  });
+
+  test('never requests a range of a file with a weak tag, also where reconnections to another origin fail', async () => {
+    const { fetch } = globalThis;
+    vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) =>
+      Object.defineProperty(await fetch(...given), 'type', { value: 'cors' }),
+    );
+    const tags = { etag: 'W/"1"' };
+    breaking((_, response) => {
+      if (ranges.length < 4) response.destroy();
+      else response.writeHead(200, tags).end(weights);
+    }, tags);
+    await expectRight();
+    expect(ranges).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
   test.each(['W/"1"', '"2"', undefined])('starts again where the range has the tag %s', async (etag) => {
     const isWeak = etag?.startsWith('W/');
     breaking(

@@ -39,7 +39,10 @@ beforeEach(() => {
     serve(request, response, fileOf(request));
   };
 });
-afterEach(() => vi.unstubAllEnvs());
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+});
 
 const options = () => ({ remoteHost: hub.base, token: 'hf_secret' });
 
@@ -58,6 +61,23 @@ test.each([
   using model = await heed.fromPretrained('org/model', { ...options(), ...more });
   expect((await model.embed({ inputIds: [[5, 6]] })).shape).toEqual([1, 24]);
   expectSentToTheHubOnly();
+});
+
+test('a token is sent to the hub only where the target of a redirect is hidden, as in browsers', async () => {
+  const { fetch } = globalThis;
+  const redirects: (string | undefined)[] = [];
+  vi.stubGlobal('fetch', async (...given: Parameters<typeof fetch>) => {
+    const { redirect } = given[1] ?? {};
+    redirects.push(redirect);
+    const response = await fetch(...given);
+    if (redirect !== 'manual' || response.status < 300 || response.status >= 400) return response;
+    return Object.defineProperties(Response.error(), { type: { value: 'opaqueredirect' } });
+  });
+  using model = await heed.fromPretrained('org/model', options());
+  expect(model.config.numLayers).toBe(3);
+  expectSentToTheHubOnly();
+  expect(redirects).toContain('manual'); // engines that are no browsers might keep the header
+  expect(redirects.at(-1)).toBe('follow');
 });
 
 test("a token is sent to the host of a folder's URL, of a packed file's, and by inspect", async () => {
@@ -110,7 +130,7 @@ test('HF_TOKEN is used for models that are given by their hub id, and for no oth
 });
 
 test.each([
-  [undefined, 401, '401 Access to org/model is restricted.. The host may require a login: give a token as `token`'],
+  [undefined, 401, '401 Access to org/model is restricted. The host may require a login: give a token as `token`'],
   ['hf_other', 401, 'The host does not accept the token'],
   ['hf_other', 403, "The token's account has no access. A gated model is accessible once its conditions are accepted"],
 ])('with the token %s and status %s, the message says what to do', async (token, status, hint) => {

@@ -88,6 +88,9 @@ test.each([
   expect(truncated).toEqual([0, 93]); // 512 tokens of 3 characters: 153 times both words, and one
   await expect(model.tokenize('a '.repeat(600), { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
   expect((await model.tokenize('quick fox '.repeat(200), { truncation: false })).truncated).toEqual([0]);
+  const pairs = await model.tokenize('quick fox '.repeat(200), { textPairs: 'the fox' });
+  expect(pairs.tokens[0]!.slice(-2)).toEqual(['the', 'fox']);
+  expect(pairs.truncated).toEqual([93]);
 });
 
 describe("model2vec's vocabulary quantization", () => {

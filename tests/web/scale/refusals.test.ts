@@ -158,7 +158,7 @@ describe('working', () => {
     const text = fs.readFileSync(config, 'utf8');
     try {
       fs.writeFileSync(config, `${text} `);
-      await changed({}, /^heed: model .*: expected the files that the plan was made with, got other ones/);
+      await changed({}, /^heed: model .*: expected the files that the plan was made with, got others/);
     } finally {
       fs.writeFileSync(config, text);
     }
@@ -284,7 +284,7 @@ describe('working', () => {
       /^heed: --queue: expected .*redis:\/\/host:port.*, got 'amqp:\/\/host'\n/,
     );
     await refuses(['--work', out, '--queue', 'redis://host/name'], "got 'redis://host/name'");
-    await refuses(['--work', out, '--to', 'redis://host'], '--to: expected a URL as postgres://host:port/database');
+    await refuses(['--work', out, '--to', 'redis://host'], '--to: expected a URL like postgres://host:port/database');
     for (const url of ['redis://name:secret@127.0.0.1:1', 'postgres://name:secret@127.0.0.1:1/x']) {
       const error = await workEmbedding(out, { queue: url, queueTimeout: 0.2 }).catch((error: unknown) => error);
       expect(error).toBeInstanceOf(HeedError);

@@ -1,7 +1,7 @@
 // fit({ workers }): batches that are divided among worker_threads.
 import { Worker } from 'node:worker_threads';
 import { type FitOptions, load, type Sequential, type TrainingHeed } from 'heed/train';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 let heed: TrainingHeed;
 beforeAll(async () => {
@@ -251,13 +251,37 @@ describe("workers of the caller's", () => {
     await Promise.all(workers.map((worker) => worker.terminate()));
   });
 
+  test('keep the process alive, or not, as the caller decides', async () => {
+    const worker = new Worker(script);
+    const [ref, unref] = [vi.spyOn(worker, 'ref'), vi.spyOn(worker, 'unref')];
+    const model = makeModel();
+    await model.fit(data, { ...options, optimizer: adam(model), worker: worker as never });
+    expect([ref, unref].map((spy) => spy.mock.calls.length)).toEqual([0, 0]);
+    await worker.terminate();
+  });
+
+  test('go on after a fit that could not begin', async () => {
+    const worker = new Worker(script);
+    const model = makeModel();
+    const optimizer = adam(model);
+    const post = vi.spyOn(worker, 'postMessage').mockImplementationOnce((message) => {
+      message.args[1].checkpoint = new Uint8Array(8);
+      worker.postMessage(message);
+    });
+    const given = { ...options, optimizer, epochs: 1, worker: worker as never };
+    expect(await errorOf(model.fit(data, given))).toMatchObject({ name: 'HeedError' });
+    await model.fit(data, given);
+    expect(post).toHaveBeenCalled();
+    await worker.terminate();
+  });
+
   test('run one fit at a time', async () => {
     const worker = new Worker(script) as never;
     const [a, b] = [makeModel(), makeModel()];
     const first = a.fit(data, { ...options, optimizer: adam(a), worker });
     expect(await errorOf(b.fit(data, { ...options, optimizer: adam(b), worker }))).toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: expect.stringContaining('workers that no other fit uses'),
+      message: expect.stringContaining('workers that no other fit is using'),
     });
     await first;
     await b.fit(data, { ...options, optimizer: adam(b), worker });

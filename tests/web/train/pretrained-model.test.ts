@@ -334,6 +334,7 @@ describe('trainable checkpoints', () => {
     expect(await codeOf(() => model.forward('a text'))).toBe('UNSUPPORTED'); // no tokenizer
     expect(await codeOf(() => model.forward(input, { backward: true } as never))).toBe('UNSUPPORTED');
     expect(await codeOf(() => model.sentenceVectors(input, { dimensions: 99 }))).toBe('INVALID_ARGUMENT');
+    expect(await codeOf(() => model.sentenceVectors(input, { output: 'int8' } as never))).toBe('INVALID_ARGUMENT');
     expect(() => model.addLora({ targets: ['quer'] })).toThrow(/attention\.self\.query/);
     expect(await codeOf(() => model.addLora({ targets: ['word_embeddings'] }))).toBe('INVALID_ARGUMENT');
     expect(await codeOf(() => model.addLora({ rank: 0 }))).toBe('INVALID_ARGUMENT');

@@ -51,7 +51,7 @@ export interface TextPart {
   end?: number | null;
   /** SigLIP: the token that fills texts up to the model's length. */
   padId?: number;
-  /** As of VisionConfig. */
+  /** As in VisionConfig. */
   quick: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Positions of patches. Those of another grid than the checkpoint's, as DINOv2 interpolates them: bicubic, `align_corners=False` (torch.nn.functional.interpolate), with registers
- * also `antialias=True`. And DINOv3's rotary ones, which have no table.
+ * Positions of patches: tables that are interpolated for another grid than the checkpoint's, as in DINOv2 (bicubic, `align_corners=False`, with registers also `antialias=True`; see
+ * torch.nn.functional.interpolate), and the angles of DINOv3's rotary positions.
  */
 import { FILTERS, filterWeights } from './resize.js';
 

@@ -1,4 +1,4 @@
-/** Recognizes bytes and Blobs of callers; not by `instanceof`, which is false for objects of another realm, as of a frame, Node's vm or Jest. */
+/** Recognizes bytes and Blobs of callers; not by `instanceof`, which is false for objects of another realm, such as a frame, Node's vm or Jest. */
 import type { BlobLike } from '../platform.js';
 
 const isBuffer = (value: unknown): value is ArrayBufferLike =>

@@ -66,9 +66,9 @@ export interface ModelFolder {
   /** Resolves to null if the folder has no such file, unless it is `required`. Throws if the folder cannot be reached. */
   open(path: string, options: OpenOptions & { required: true }): Promise<OpenFile>;
   open(path: string, options: OpenOptions): Promise<OpenFile | null>;
-  /** @internal As of a Source. */
+  /** @internal As in Source. */
   urlOf?(path: string): URL | null;
-  /** @internal As of a Source. */
+  /** @internal As in Source. */
   request?: Request;
   /** To be called when the load that opened it has failed. */
   failed?(error: unknown): Promise<void>;

@@ -138,8 +138,9 @@ async function* chunksOf(
   let at = 0;
   /** Bytes of the response that were passed on before, from an earlier one. */
   let known = 0;
-  // Files with the same weak tag may differ in their bytes.
-  let ranged = tag?.startsWith('W/') === false;
+  // A weak tag does not identify bytes (RFC 9110, 13.1.5): servers give one to files that they compress while sending.
+  const isStrong = tag?.startsWith('W/') === false;
+  let ranged = isStrong;
   const isRest = (response: Response) => isRangeFrom(response, at, size) && tagOf(response) === tag;
   /** A response with the bytes from `at` on, or with the whole file again. */
   async function reconnect(): Promise<Response> {
@@ -148,10 +149,11 @@ async function* chunksOf(
       next = await request(url, signal, ranged ? { Range: `bytes=${at}-` } : {});
     } catch (cause) {
       // Engines in which `Range` needs a preflight as well do not tell why a request failed.
-      if (first.type === 'cors') ranged = !ranged;
+      if (first.type === 'cors') ranged = isStrong && !ranged;
       throw cause;
     }
-    if (next.status !== 206 || isRest(next)) return next;
+    // 416: the server counts other bytes than those received, as of a compressed file.
+    if (isRest(next) || (next.status !== 206 && next.status !== 416)) return next;
     await discard(next);
     return request(url, signal);
   }

@@ -28,13 +28,18 @@ export function environmentToken(): string | undefined {
 
 /** `request` with a token for URLs of `origin`. */
 function withToken(origin: string, token: string): Request {
-  // Browsers hide where a response redirects to; they follow it themselves, without the header if the origin is another (Fetch standard, HTTP-redirect fetch).
-  const redirect = nodeModule('process') ? 'manual' : 'follow';
+  let redirect: 'manual' | 'follow' = 'manual';
   return async (url, signal: SignalLike | undefined, headers = {}) => {
     let at = url;
     for (let count = 0; count <= MAX_REDIRECTS; count++) {
       if (at.origin !== origin) return request(at, signal, headers);
-      const response = await request(at, signal, { ...headers, Authorization: `Bearer ${token}` }, redirect);
+      const authorized = { ...headers, Authorization: `Bearer ${token}` };
+      let response = await request(at, signal, authorized, redirect);
+      if (response.type === 'opaqueredirect') {
+        // Browsers hide the target of a redirect. They follow it without the header if its origin is another (Fetch standard, HTTP-redirect fetch).
+        redirect = 'follow';
+        response = await request(at, signal, authorized, redirect);
+      }
       const location = response.headers.get('location');
       if (response.status < 300 || response.status >= 400 || location === null) return response;
       await discard(response);
@@ -58,7 +63,7 @@ export function fetcherOf(origin: string, token: string | null): Fetcher {
     request: token === null ? request : withToken(origin, token),
     refusal(url, { status, statusText, headers }) {
       if (status !== 401 && status !== 403) return undefined;
-      const reason = headers.get('x-error-message')?.slice(0, 300); // as hubs give it
+      const reason = headers.get('x-error-message')?.slice(0, 300).replace(/\.$/, ''); // as hubs give it
       const got = `${status} ${reason ?? statusText}`;
       return invalid(url.href, 'status 200', got, 'NETWORK', { hint: accessHint(status, token !== null) });
     },

@@ -179,40 +179,33 @@ export function widen(bytes: Uint8Array, dtype: Dtype): Float32Array {
   return out;
 }
 
-type Getter = 'getFloat64' | 'getInt32' | 'getUint32' | 'getInt16' | 'getUint16' | 'getInt8' | 'getUint8';
-
 /** How DataView reads the types of numbers that weights do not have. */
-const GETTERS: Record<string, Getter> = {
-  ...{ F64: 'getFloat64', I32: 'getInt32', U32: 'getUint32', I16: 'getInt16', U16: 'getUint16' },
-  ...{ I8: 'getInt8', U8: 'getUint8', BOOL: 'getUint8' },
-} as const;
+const READERS: Record<string, (view: DataView, at: number) => number> = {
+  F64: (view, at) => view.getFloat64(at, true),
+  I64: (view, at) => Number(view.getBigInt64(at, true)),
+  U64: (view, at) => Number(view.getBigUint64(at, true)),
+  I32: (view, at) => view.getInt32(at, true),
+  U32: (view, at) => view.getUint32(at, true),
+  I16: (view, at) => view.getInt16(at, true),
+  U16: (view, at) => view.getUint16(at, true),
+  I8: (view, at) => view.getInt8(at),
+  U8: (view, at) => view.getUint8(at),
+  BOOL: (view, at) => view.getUint8(at),
+};
 
 /**
- * Values of any type of numbers as fp32. F64 is rounded; of integers, those that fp32 does not hold are refused. `tensor`: its name, as in messages.
- * @throws HeedError UNSUPPORTED
+ * Values of any type of numbers; integers beyond 2^53 are rounded. `tensor`: its name, as in messages.
+ * @throws HeedError UNSUPPORTED for other types
  */
-export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array {
+export function readNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
   if (dtype === 'F32' || dtype === 'F16' || dtype === 'BF16') return widen(bytes, dtype);
+  if (!Object.hasOwn(READERS, dtype)) {
+    const known = ['F32', 'F16', 'BF16', ...Object.keys(READERS)].join(', ');
+    throw invalid(tensor, `one of ${known}`, `dtype ${dtype}`, 'UNSUPPORTED');
+  }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const width = ALL_DTYPE_BYTES[dtype]!;
-  const isLong = dtype === 'I64' || dtype === 'U64';
-  const getter = GETTERS[dtype];
-  if (!isLong && !getter)
-    throw invalid(
-      tensor,
-      `one of ${[...Object.keys(DTYPE_BYTES), ...Object.keys(GETTERS), 'I64, U64'].join(', ')}`,
-      `dtype ${dtype}`,
-      'UNSUPPORTED',
-    );
-  return Float32Array.from({ length: bytes.length / width }, (_, i) => {
-    const at = i * width;
-    const value = getter
-      ? view[getter](at, true)
-      : Number(dtype === 'I64' ? view.getBigInt64(at, true) : view.getBigUint64(at, true));
-    if (dtype !== 'F64' && Math.abs(value) > 2 ** 24)
-      throw invalid(tensor, 'integers up to 2^24, which float32 holds exactly', `${value}`, 'UNSUPPORTED');
-    return value;
-  });
+  return Float64Array.from({ length: bytes.length / width }, (_, i) => READERS[dtype]!(view, i * width));
 }
 
 /** IEEE 754 binary16 -> number, exact. */

@@ -8,22 +8,22 @@ import type { StateDict } from './state-dict.js';
 
 /** Options of `saveSafetensors`. */
 export interface SaveSafetensorsOptions {
-  /** Strings by name, for any use. Default: { format: 'pt' }, as of files that PyTorch writes. */
+  /** Strings by name, for any use. Default: { format: 'pt' }, as in the files of safetensors.torch. */
   metadata?: Readonly<Record<string, string>>;
 }
 
 const FILE = 'loadSafetensors';
 
 /**
- * The tensors of a safetensors file as a state dict, as `safetensors.torch.load` in Python. Values become float32: those of F16, BF16 and of small integers exactly, those of F64
- * rounded. Tensors of other types than these are refused.
+ * The tensors of a safetensors file as a state dict, as `safetensors.torch.load` in Python. Values become float32: those of F16, BF16, booleans and integers up to 2^24 exactly,
+ * those of F64 rounded.
  *
  * @example
  * const bytes = saveSafetensors({ weight: [[1, 2]], bias: [3] }); // or from a file, which PyTorch may have written
  * const state = loadSafetensors(bytes);
  * state.weight.shape; // [1, 2]
  * new heed.Linear({ inFeatures: 2, outFeatures: 1 }).loadStateDict(state);
- * @throws HeedError `INVALID_FILE` for bytes that are not a safetensors file, `UNSUPPORTED` for types without such values and for integers that float32 does not hold exactly
+ * @throws HeedError `INVALID_FILE` for bytes that are not a safetensors file, `UNSUPPORTED` for integers beyond 2^24 and for other types
  */
 export function loadSafetensors(bytes: ArrayBufferLike | ArrayBufferView): StateDict {
   const file = guarded(`${FILE}: bytes`, () => bytesOf(bytes));
@@ -34,10 +34,19 @@ export function loadSafetensors(bytes: ArrayBufferLike | ArrayBufferView): State
     if (shape.some((extent) => extent > MAX_SIZE))
       throw invalidFile(tensor, `extents up to ${MAX_SIZE}`, formatShape(shape));
     const part = file.subarray(start + begin, start + end);
-    const data = allocating(tensor, shape, part.length, () => readNumbers(part, dtype, tensor));
+    const data = allocating(tensor, shape, part.length, () =>
+      toFloat32(readNumbers(part, dtype, tensor), dtype, tensor),
+    );
     return [name, new Tensor(data, shape)] as const;
   });
   return Object.fromEntries(entries);
+}
+
+function toFloat32(values: Float32Array | Float64Array, dtype: string, tensor: string): Float32Array {
+  if (values instanceof Float32Array) return values;
+  const wrong = dtype === 'F64' ? undefined : values.find((value) => Math.abs(value) > 2 ** 24);
+  if (wrong === undefined) return Float32Array.from(values);
+  throw invalid(tensor, 'integers up to 2^24, which float32 holds exactly', `${wrong}`, 'UNSUPPORTED');
 }
 
 const metadata = (value: unknown, name: string): Record<string, string> => {

@@ -52,11 +52,11 @@ export interface EncodeImageOptions extends ImageCallOptions {
   outputHiddenStates?: boolean;
 }
 
-/** The outputs for each patch, L = patches, after the class's row in CLIP, DINOv2 and DINOv3, and after the registers of the latter two. */
+/** L: the class token in CLIP, DINOv2 and DINOv3, the registers in the latter two, and the patches, in this order. */
 export interface EncodeImageResult {
   /** [N,L,E] */
   lastHiddenState: Tensor;
-  /** [N,E]. CLIP, DINOv2 and DINOv3: the class's row after the last norm; SigLIP: the attention pooling's output. */
+  /** [N,E]. CLIP, DINOv2 and DINOv3: the row of the class token after the last norm; SigLIP: the output of the attention pooling. */
   poolerOutput: Tensor;
   /** One tensor [N,H,L,L] per layer: the softmax's output. */
   attentions?: Tensor[];

@@ -1,6 +1,6 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { calling, describe, floatsOf, formatShape, importing, invalid } from '../error.js';
+import { describe, floatsOf, formatShape, importing, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
@@ -8,6 +8,7 @@ import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../
 import { Owned, type Runtime } from '../owned.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import { EncodeOutputs, listsOf } from './encode-outputs.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -32,7 +33,6 @@ import type {
   EmbedCall,
   EmbedTokensOptions,
   EncodeCall,
-  EncodeResult,
   EncodeResultFor,
   ModelConfig,
   Prediction,
@@ -42,7 +42,7 @@ import type {
   TokenizeResult,
 } from './model.js';
 import { modelConfig } from './model-config.js';
-import { padHeads, padRows, padWeights } from './padding.js';
+import { padRows } from './padding.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
 import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
@@ -51,7 +51,7 @@ import type { Pooling, SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
 import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
-import { loadVectorLayers } from './vector-layers.js';
+import { loadVectorLayers, vectorForm } from './vector-layers.js';
 
 const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
 
@@ -125,82 +125,14 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     options: EncodeCall<A, S, P> = {},
   ): Promise<EncodeResultFor<A, S, P>> {
     const [read, pieceOptions] = this.begin('encode', encodeSchema, options);
-    const { outputAttentions, outputHiddenStates, outputProjections } = read;
     if (this.config.family === STATIC)
       throw invalid('encode', 'a model with an encoder', 'static embeddings', 'UNSUPPORTED', {
         hint: 'They have vectors of texts only: use embed()',
       });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
-    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#core;
-    const count = rows.length;
-    const width = longest(rows);
-
-    const arrays = (requested: boolean, shape: number[]) =>
-      Array.from({ length: requested ? numLayers : 0 }, () => floatsOf('encode', shape));
-    const last = floatsOf('encode', [count, width, embedDim]);
-    const hidden = arrays(outputHiddenStates, [count, width, embedDim]);
-    const attentions = arrays(outputAttentions, [count, numHeads, width, width]);
-    const projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
-      heads,
-      layers: arrays(outputProjections, [count, heads, width, headDim]),
-    }));
-    await this.run(rows, count, read, pieceOptions, (piece, first) => {
-      const copy = (encoding: RawEncoding, out: Float32Array) =>
-        padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
-      return {
-        returnWeights: outputAttentions,
-        ...(outputProjections && {
-          beforeLayer(layer, encoding) {
-            const all = encoding.project(layer);
-            const tokens = all.length / ((numHeads + 2 * keyValueHeads) * headDim);
-            let at = 0;
-            for (const { heads, layers } of projections) {
-              const out = layers[layer]!.subarray(first * width * heads * headDim);
-              padHeads(all.subarray(at), piece, width, heads, headDim, out);
-              at += tokens * heads * headDim;
-            }
-          },
-        }),
-        onLayer(layer, encoding, weights) {
-          if (weights)
-            padWeights(weights, piece, width, numHeads, attentions[layer]!.subarray(first * numHeads * width * width));
-          if (outputHiddenStates && layer < numLayers - 1) copy(encoding, hidden[layer + 1]!);
-        },
-        use: (encoding) => copy(encoding, last),
-      };
-    });
-
-    const shape = [count, width, embedDim];
-    const mask = new Uint8Array(count * width);
-    rows.forEach((row, n) => {
-      for (const column of row.columns) mask[n * width + column] = 1;
-    });
-    const result: EncodeResult = {
-      lastHiddenState: new Tensor(last, shape),
-      ...listsOf(rows),
-      attentionMask: new Tensor(mask, [count, width]),
-    };
-    const { pooler } = this.raw;
-    if (pooler) {
-      const data = floatsOf('encode', [count, embedDim]); // of each text's first token
-      for (let n = 0; n < count; n++)
-        data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
-      const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
-      result.poolerOutput = new Tensor(pooled.data, pooled.shape);
-    }
-    if (outputAttentions)
-      result.attentions = attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
-    if (outputHiddenStates) {
-      if (numLayers > 0) hidden.push(last.slice());
-      result.hiddenStates = hidden.map((data) => new Tensor(data, shape));
-    }
-    if (outputProjections) {
-      const [queries, keys, values] = projections.map(({ heads, layers }) =>
-        layers.map((data) => new Tensor(data, [count, heads, width, headDim])),
-      );
-      result.projections = { queries: queries!, keys: keys!, values: values! };
-    }
-    return result as EncodeResultFor<A, S, P>;
+    const outputs = new EncodeOutputs(rows, this.#core, read);
+    await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
+    return outputs.result(this.raw.pooler) as EncodeResultFor<A, S, P>;
   }
 
   async embed<O extends VectorOutput = 'float32'>(
@@ -208,15 +140,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     options: EmbedCall<O> = {},
   ): Promise<VectorsOf<O>> {
     const [read, pieceOptions] = this.begin('embed', embedSchema, options);
-    const { layers, pooling: configured, normalize: normalizes } = this.sentence;
-    const { pooling = configured, normalize = normalizes } = read;
-    if (layers.length > 0 && pooling.length !== configured.length) {
-      const expected = `a list of ${configured.length}, as the layers after the pooling require`;
-      throw invalid('embed.pooling', expected, pooling.join(', '));
-    }
-    const full = layers.at(-1)?.outFeatures ?? pooling.length * this.#core.embedDim;
-    const width = read.dimensions ?? full;
-    if (width > full) throw invalid('embed.dimensions', `a whole number from 1 to ${full}`, String(width));
+    const { pooling, normalize, width } = vectorForm('embed', this.sentence, this.#core.embedDim, read);
     const prompt = this.prompt(read);
     const given = readInput(input);
     requireTexts(given, read);
@@ -478,13 +402,4 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     if (got !== expected) throw invalid('headMask', `shape ${expected} (layers and heads)`, got, 'SHAPE_MISMATCH');
     return Array.from({ length: numLayers }, (_, i) => mask.data.slice(i * numHeads, (i + 1) * numHeads));
   }
-}
-
-/** What every result says about its tokens. */
-export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 'truncated'> {
-  return {
-    tokens: rows.map((row) => row.tokens),
-    offsets: rows.map((row) => row.offsets),
-    truncated: rows.map((row) => row.cut),
-  };
 }

@@ -1,7 +1,7 @@
 /** Tables of model2vec that differ from those of other models, as a file with a row per token. */
 import { invalidFile } from '../error.js';
 import type { ByteReader } from '../io/reader.js';
-import { readableDtype, safetensorsHeader, type TensorEntry, tensorOf, widen } from '../io/safetensors.js';
+import { readNumbers, safetensorsHeader, type TensorEntry, tensorOf } from '../io/safetensors.js';
 
 /** The tensors of a static embedding. */
 export interface StaticTensors {
@@ -33,7 +33,7 @@ export async function* expandedTable(
   await reader.expectEnd();
   const numbers = (entry: TensorEntry | undefined, length: number) => {
     if (!entry) return null;
-    const values = widenNumbers(bytes.get(entry)!, entry.dtype, tensorOf(file, entry.name));
+    const values = readNumbers(bytes.get(entry)!, entry.dtype, tensorOf(file, entry.name));
     if (values.length === length) return values;
     throw invalidFile(tensorOf(file, entry.name), `${length} numbers`, `${values.length}`);
   };
@@ -61,7 +61,7 @@ export async function* expandedTable(
     const all = Float32Array.from({ length: vocabSize }, (_, t) => (scales?.[row(t)] ?? 1) * (factors?.[t] ?? 1));
     yield new Uint8Array(all.buffer);
   }
-  const values = isQuantized ? null : widenNumbers(stored, table.dtype, tensorOf(file, name));
+  const values = isQuantized ? null : readNumbers(stored, table.dtype, tensorOf(file, name));
   const block = Math.max(1, Math.floor(CHUNK / rowBytes));
   for (let first = 0; first < vocabSize; first += block) {
     const count = Math.min(block, vocabSize - first);
@@ -75,17 +75,4 @@ export async function* expandedTable(
     }
     yield out;
   }
-}
-
-/** Values of a tensor of small numbers, of these types or of float64 and integers. `tensor`: its name, as in messages. */
-function widenNumbers(bytes: Uint8Array, dtype: string, tensor: string): Float32Array | Float64Array {
-  const readers: Record<string, [number, (view: DataView, at: number) => number]> = {
-    F64: [8, (view, at) => view.getFloat64(at, true)],
-    I64: [8, (view, at) => Number(view.getBigInt64(at, true))],
-    I32: [4, (view, at) => view.getInt32(at, true)],
-  };
-  if (!Object.hasOwn(readers, dtype)) return widen(bytes, readableDtype(dtype, tensor));
-  const [width, read] = readers[dtype]!;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(view, i * width));
 }

@@ -200,8 +200,8 @@ export interface Head {
 }
 
 /**
- * The names of the bias of the family's output layer for masked words, of which the first is read: checkpoints have it beside the decoder, as a part of it, or both, for the
- * published models have one bias under two names.
+ * The names of the bias of the family's output layer for masked words. Checkpoints have it beside the decoder, inside it, or under both names, as the published models have one bias
+ * with two names; the first that is there is read.
  */
 export function wordBiasNames(type: string): string[] {
   if (!Object.hasOwn(LAYOUTS, type)) return [];

@@ -67,7 +67,7 @@ export class TextTokenizer {
     this.#file = json.file;
     this.#lowerCase = lowerCase;
     this.#specialTokens = special;
-    this.#cutsLeft = cutsLeft(json, settings);
+    this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
     try {
       const config = Object.fromEntries(json.entries());
       const library = new Library(config, Object.fromEntries(settings?.entries() ?? []));
@@ -165,19 +165,14 @@ export class TextTokenizer {
   }
 
   #tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
-    const first = this.#split(text, 0);
+    const whole = this.#split(text, 0);
     const most = limit * this.#medianLength;
-    if (text.length > most) {
-      const start = [...text].slice(0, most).join('');
-      if (start.length < text.length) {
-        const tokens = this.#split(start, 0).slice(0, limit);
-        return { ...this.#template(tokens, null), cut: first.length - tokens.length };
-      }
-    }
+    const start = text.length > most ? [...text].slice(0, most).join('') : text;
+    const first = start === text ? whole : this.#split(start, 0);
     const second = pair === undefined ? null : this.#split(pair, 1);
     const room = Math.max(0, limit - this.specialCount(second !== null));
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
-    const cut = first.length - n + (second ? second.length - m : 0);
+    const cut = whole.length - n + (second ? second.length - m : 0);
     return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m)), cut };
   }
 

@@ -1,15 +1,39 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
 import type { Core, RawTensor, RawTensorLayer } from '../core.js';
-import { formatShape, importing, invalidFile } from '../error.js';
+import { formatShape, importing, invalid, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
 import type { SignalLike } from '../platform.js';
 import type { LoadedModel } from './load.js';
-import type { VectorLayer } from './sentence-transformers.js';
+import type { Pooling, SentenceConfig, VectorLayer } from './sentence-transformers.js';
 import { Chain, makeDense, makeNorm } from './task-heads.js';
 
 /** torch.nn.LayerNorm's default; sentence-transformers' files have no other value. */
 const EPS = 1e-5;
+
+/** Options of a call that override what the folder says of its vectors. */
+interface VectorOptions {
+  pooling?: readonly Pooling[] | undefined;
+  normalize?: boolean | undefined;
+  dimensions?: number | undefined;
+}
+
+/**
+ * The pooling of a call's vectors, whether they are normalized, their width, and how many entries they have before all but the first `width` are dropped.
+ * @throws HeedError if the folder's layers take other poolings, or vectors have fewer entries than `dimensions`
+ */
+export function vectorForm(owner: string, sentence: SentenceConfig, embedDim: number, options: VectorOptions) {
+  const { layers, pooling: configured } = sentence;
+  const { pooling = configured, normalize = sentence.normalize, dimensions } = options;
+  if (layers.length > 0 && pooling.length !== configured.length) {
+    const expected = `a list of ${configured.length}, as the layers after the pooling require`;
+    throw invalid(`${owner}.pooling`, expected, pooling.join(', '));
+  }
+  const full = layers.at(-1)?.outFeatures ?? pooling.length * embedDim;
+  const width = dimensions ?? full;
+  if (width > full) throw invalid(`${owner}.dimensions`, `a whole number from 1 to ${full}`, String(width));
+  return { pooling, normalize, width, full };
+}
 
 /** The layers of the vectors, and the classifier if there is one. */
 export async function loadVectorLayers(

@@ -228,12 +228,15 @@ export class WeightLoader {
     };
   }
 
-  /** The rows from `at` on of a parameter that may be missing: those of an optional tensor, which are zeros from the start. The first row after them, or `at`. */
-  #endOfOptional(parameter: string, at: number, height: number): number {
-    const tensors = [...this.#rows].filter(([, rows]) => rows.parameter === parameter);
-    const here = tensors.filter(([, { firstRow }]) => firstRow === at);
-    if (!this.#optional || here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) return at;
-    return Math.min(height, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at));
+  /** The end of the rows from `at` up to `end` that may be missing, which are zeros from the start: those of optional tensors. `at` if there are none. */
+  #endOfOptional(parameter: string, at: number, end: number): number {
+    const tensors = this.#optional ? [...this.#rows].filter(([, rows]) => rows.parameter === parameter) : [];
+    while (at < end) {
+      const here = tensors.filter(([, { firstRow }]) => firstRow === at);
+      if (here.length === 0 || !here.every(([name]) => this.#optional!.test(name))) break;
+      at = Math.min(end, ...tensors.map(([, { firstRow }]) => firstRow).filter((row) => row > at));
+    }
+    return at;
   }
 
   /** Every row of every parameter is filled exactly once. */
@@ -243,20 +246,13 @@ export class WeightLoader {
       const tensors = () => [...this.#rows].flatMap(([tensor, { parameter }]) => (parameter === name ? [tensor] : []));
       let at = 0;
       for (const [begin, end] of this.#filled[index]!.sort((a, b) => a[0] - b[0])) {
-        while (begin > at) {
-          const next = this.#endOfOptional(name, at, begin);
-          if (next === at) break;
-          at = next;
-        }
+        at = this.#endOfOptional(name, at, begin);
         if (begin < at)
           throw invalidFile(file, `one tensor for rows ${begin} to ${at} of ${name}`, tensors().join(', '));
         if (begin > at) break;
         at = end;
       }
-      for (let next = -1; at < shape[0]! && next !== at; ) {
-        next = at;
-        at = this.#endOfOptional(name, at, shape[0]!);
-      }
+      at = this.#endOfOptional(name, at, shape[0]!);
       if (at < shape[0]!) missing.push(...tensors().map((tensor) => `'${tensor}'`));
     });
     const got = `no or too few rows of ${missing.length}, among them ${missing.slice(0, 4).join(', ')}`;

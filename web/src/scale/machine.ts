@@ -80,7 +80,7 @@ export function requireSameFiles(manifest: Manifest): void {
     throw invalidFile(
       `model ${model.source ?? 'in the package'}`,
       'the files that the plan was made with',
-      "other ones. Restore them, name a copy of the plan's model with --work DIR --model, or make a new plan in another folder",
+      "others. Restore them, name a copy of the plan's model with --work DIR --model, or make a new plan in another folder",
     );
 }
 

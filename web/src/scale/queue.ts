@@ -106,7 +106,7 @@ export class ChunkQueue {
     this.#problem = message || code || this.#problem;
     if (!isRefusal(error)) return;
     const expected = `a user, a password and a database that the server at ${this.#address} accepts`;
-    this.#refuse(invalid('--queue', expected, `its refusal: ${message}`, 'NETWORK', error));
+    this.#refuse(invalid('--queue', expected, `the error '${message}'`, 'NETWORK', error));
   }
 
   #away(): HeedError {

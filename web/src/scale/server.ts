@@ -26,7 +26,7 @@ export function serverOf(option: string, url: string, expected: readonly string[
   const known = expected.some((example) => example.startsWith(`${scheme.replace(/ql$/, '')}:`));
   // ioredis would use database 0 for a path that is not a number.
   const isLegal = known && URL.canParse(url) && (!/^redis/.test(scheme) || /^\/?\d*$/.test(new URL(url).pathname));
-  if (!isLegal) throw invalid(option, `a URL as ${expected.join(' or ')}`, `'${address}'`);
+  if (!isLegal) throw invalid(option, `a URL like ${expected.join(' or ')}`, `'${address}'`);
   return { kind: scheme.startsWith('redis') ? 'redis' : 'postgres', address };
 }
 

@@ -36,6 +36,8 @@ export class EmbeddingThread {
   readonly #data: ThreadData;
   readonly #manifest: Manifest;
   #settle: Settle | null = null;
+  /** How the thread ended, if it has. */
+  #ended: HeedError | null = null;
   #onProgress: (rows: number) => void = () => {};
   #chunk = -1;
 
@@ -45,8 +47,10 @@ export class EmbeddingThread {
     this.#manifest = manifest;
     this.#worker = new Worker(new URL('./embed-worker.js', import.meta.url), { workerData: this.#data });
     this.#worker.on('message', (answer: Answer) => this.#receive(answer));
-    const failed = (got: string) =>
-      this.#end((settle) => settle.reject(new HeedError('WORKER_FAILED', `worker thread: ${got}`)));
+    const failed = (got: string) => {
+      this.#ended ??= new HeedError('WORKER_FAILED', `worker thread: ${got}`);
+      this.#end((settle) => settle.reject(this.#ended));
+    };
     this.#worker.on('error', (error) => failed(`it failed (${error.message})`));
     this.#worker.on('exit', (code) => failed(`it ended (exit code ${code})`));
   }
@@ -75,6 +79,7 @@ export class EmbeddingThread {
 
   #answer(): Promise<ChunkDone | null> {
     return new Promise((resolve, reject) => {
+      if (this.#ended) return reject(this.#ended);
       this.#settle = { resolve, reject };
     });
   }

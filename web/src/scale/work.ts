@@ -14,7 +14,7 @@ import { ChunkQueue } from './queue.js';
 import { ChunkError, EmbeddingThread, type ThreadData } from './thread.js';
 
 export interface WorkOptions {
-  /** The path of a copy of the plan's model. Its files must be the same ones. Default: the path in the plan. */
+  /** The path of a copy of the plan's model, with the same files. Default: the path in the plan. */
   model?: string;
   /** Works on the chunks whose number modulo `count` is `index`. Without it and without a queue: on all. */
   shard?: { index: number; count: number };
@@ -78,7 +78,7 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
   const table = database && (await VectorTable.open(database.url, database.table, manifest, signal));
   const result: WorkResult = { parts: 0, rows: 0, errors: 0, failed: [] };
   const crew = new Crew({ folder, model, database }, manifest, options.onProgress);
-  let line = null as ChunkQueue | null;
+  let chunkQueue = null as ChunkQueue | null;
 
   /** The chunks of this process's share that are neither done nor failed. */
   async function missing(): Promise<number[]> {
@@ -116,9 +116,9 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
       };
       await Promise.all(Array.from({ length: threads }, loop));
     } else {
-      line = await ChunkQueue.open(queue, manifest, { timeout: options.queueTimeout, signal });
+      chunkQueue = await ChunkQueue.open(queue, manifest, { timeout: options.queueTimeout, signal });
       await crew.start(threads);
-      await line.consume(embedMissing, missing, threads, options.lock ?? 30);
+      await chunkQueue.consume(embedMissing, missing, threads, options.lock ?? 30);
     }
   }
 
@@ -126,7 +126,7 @@ export async function workEmbedding(folder: string, options: WorkOptions = {}): 
     await abortable(signal, work());
   } finally {
     await crew.close();
-    await line?.close();
+    await chunkQueue?.close();
     await table?.close();
   }
   const { failed } = findParts(folder, manifest);

@@ -1,5 +1,4 @@
 /** The dropout rates that config.json gives, by the places at which each family's published model has them. */
-
 import { HeedError } from '../error.js';
 import type { Settings } from '../models/config.js';
 import { isJinaBert } from '../models/families.js';
@@ -92,7 +91,7 @@ export function dropoutRates(
   if (!Object.hasOwn(FAMILIES, type))
     throw new HeedError(
       'UNSUPPORTED',
-      `fromPretrained.trainable: training ${type} is not supported: where it has dropout is not known`,
+      `fromPretrained.trainable: training ${type} is not supported, because its dropout rates are not known`,
     );
   const { classifier, ...places } = isJinaBert(type, settings) ? jinaBert : FAMILIES[type]!;
   const rates = { embedding: 0, attention: 0, attentionOutput: 0, hidden: 0, output: 0, position: 0 };

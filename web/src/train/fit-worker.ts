@@ -64,20 +64,10 @@ export interface FitOutcome {
 }
 
 class FitConnection extends Connection {
-  readonly #isGiven: boolean;
-
-  /** `isGiven`: whether the worker is the caller's, and goes on afterwards. */
-  constructor(worker: WorkerLike, owned: PageRuntime['owned'], isGiven: boolean) {
-    super(worker, owned, null);
-    this.#isGiven = isGiven;
-  }
-
+  /** Stops what a worker of the caller's does for this fit, and terminates others. */
   override end(reason: HeedError): void {
-    if (!this.#isGiven) super.end(reason);
-    else if (!this.closed) {
-      this.call('release', []).catch(() => {}); // nobody waits for the answer
-      this.release(reason);
-    }
+    if (this.isCallers && !this.closed) this.call('release', []).catch(() => {}); // its answer does not matter
+    super.end(reason);
   }
 
   override delete(): void {
@@ -120,9 +110,9 @@ export function remoteFit(runtime: PageRuntime, tape: Tape): RemoteFit {
     const connections: FitConnection[] = [];
     const used = (Array.isArray(workers) ? workers : [worker]).filter((one) => typeof one === 'object');
     if (used.some((one) => busy.has(one)))
-      throw invalid('fit', 'workers that no other fit uses', 'one that another uses');
+      throw invalid('fit', 'workers that no other fit is using', 'one that another is using');
     const connect = (worker: WorkerLike) => {
-      connections.push(new FitConnection(worker, runtime.owned, used.includes(worker)));
+      connections.push(new FitConnection(worker, runtime.owned, null, used.includes(worker)));
       return connections.at(-1)!;
     };
     let failure: { error: unknown } | null = null;

@@ -80,13 +80,13 @@ export interface FitOptions {
   /** Called after each step. */
   onStep?: (progress: FitProgress) => void;
   /**
-   * true: the loop runs in a worker, so that it does not block this thread, and has the same result bit for bit. Or a Worker that you created to run heed's train-worker.js, which
-   * goes on afterwards. For a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model here changes when `fit` ends.
+   * true: the loop runs in a worker, so that it does not block this thread, and has the same result bit for bit. Or a Worker that you created to run heed's train-worker.js; it
+   * is not terminated. For a `Sequential` of layers, `{ inputs, labels }` and a loss by name. The model here changes when `fit` ends.
    */
   worker?: boolean | WorkerLike;
   /**
-   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which go on afterwards. The result has the same bits for any number of them, and equals that of `worker`
-   * up to rounding. As for `worker`, and without `BatchNorm`, `infoNCE` and `supervisedContrastive`, which relate the examples of a batch to each other.
+   * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which are not terminated. The result has the same bits for any number of them, and equals
+   * that of `worker` up to rounding. As for `worker`, and without `BatchNorm`, `infoNCE` and `supervisedContrastive`, which relate the examples of a batch to each other.
    */
   workers?: number | readonly WorkerLike[];
 }

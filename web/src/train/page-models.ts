@@ -1,6 +1,6 @@
 /** Pretrained models in heed/train, as pages use them: in this thread or in workers. A chunk of its own, because training layers does not need it. */
 import { importing } from '../error.js';
-import type { FromPretrainedOptions } from '../from-pretrained.js';
+import { type FromPretrainedOptions, fromPretrained } from '../from-pretrained.js';
 import type { ModelSource } from '../io/source.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { PageRuntime } from '../owned.js';
@@ -12,18 +12,15 @@ import type { TrainableOptions } from './trainable-model.js';
 /** What `fromPretrained` takes in heed/train. */
 export type TrainingOptions = FromPretrainedOptions & { trainable?: boolean };
 
-type FromPretrained<Options> = (source?: ModelSource, options?: Options) => Promise<PretrainedModel>;
-
 export interface PageModels extends FineTuning {
-  fromPretrained: FromPretrained<TrainingOptions>;
+  fromPretrained(source?: ModelSource, options?: TrainingOptions): Promise<PretrainedModel>;
 }
 
 const loadFineTuning = () => importing(() => import('./fine-tuning/index.js'));
 
-/** `plain`: as in heed. */
-export function pageModels(runtime: PageRuntime, tape: Tape, plain: FromPretrained<FromPretrainedOptions>): PageModels {
+export function pageModels(runtime: PageRuntime, tape: Tape): PageModels {
   const load = savable(async (source, { trainable = false, ...options }: TrainingOptions = {}) => {
-    if (!trainable) return plain(source, options);
+    if (!trainable) return fromPretrained(runtime, source, options);
     const read = { ...options, trainable } as TrainableOptions & FromPretrainedOptions;
     if (read.worker) return loadTrainableInWorker(runtime, source, read);
     const { loadTrainable } = await importing(() => import('./pretrained.js'));

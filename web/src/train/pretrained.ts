@@ -4,13 +4,14 @@ import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
 import type { StateDict } from '../layers/state-dict.js';
 import { callSchema, embedSchema, loadSchema, requireTexts } from '../models/call-options.js';
-import { parameterRowsOf } from '../models/families.js';
+import { listsOf } from '../models/encode-outputs.js';
 import { type InputOptions, isTexts, longest, type ModelInput, type Row, readInput, rowsOf } from '../models/input.js';
 import type { LoadedModel, LoadModelOptions } from '../models/load.js';
 import type { Parts } from '../models/parts.js';
-import { LocalModel, listsOf, loadAs } from '../models/pretrained.js';
+import { LocalModel, loadAs } from '../models/pretrained.js';
 import { batchOf } from '../models/run.js';
-import { filled, HEADS, type HeadName, wordBiasNames } from '../models/task-heads.js';
+import { HEADS, type HeadName, wordBiasNames } from '../models/task-heads.js';
+import { vectorForm } from '../models/vector-layers.js';
 import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
@@ -20,6 +21,7 @@ import { dropoutRates } from './dropout-rates.js';
 import { HeadLayers } from './head-layers.js';
 import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
 import { toResult } from './loss.js';
+import { namedRowsOf } from './named-rows.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
 import { tracked } from './recording.js';
 import type { ModuleState, Recording } from './scope.js';
@@ -33,6 +35,7 @@ import {
   trainingSchema,
 } from './trainable-model.js';
 import { allLayers } from './tree.js';
+import { makeWordBias } from './word-bias.js';
 
 const schema = { ...loadSchema, ...trainingSchema };
 
@@ -41,7 +44,7 @@ const forwardSchema = {
   truncation: callSchema.truncation,
   maxLength: callSchema.maxLength,
 };
-const { signal: _, onProgress: __, headMask: ___, ...vectorSchema } = embedSchema;
+const { signal: _, onProgress: __, headMask: ___, output: ____, ...vectorSchema } = embedSchema;
 
 interface TrainingOptions {
   recompute: boolean;
@@ -76,7 +79,6 @@ interface Part extends HasParameters {
 
 class Trained extends LocalModel implements TrainableModel {
   readonly #tape: Tape;
-  readonly #loaded: LoadedModel;
   readonly #options: TrainingOptions;
   readonly #encoder: Part;
   /** Heads and the layers after the pooling. */
@@ -106,7 +108,6 @@ class Trained extends LocalModel implements TrainableModel {
     const heads = new HeadLayers();
     super(heads.sharing(runtime), loaded, parts, dtype);
     this.#tape = tape;
-    this.#loaded = loaded;
     this.#options = options;
     // All at once: each is made with the values of the file.
     for (const name of Object.keys(HEADS) as HeadName[]) {
@@ -116,7 +117,7 @@ class Trained extends LocalModel implements TrainableModel {
         if ((error as HeedError).code === 'OUT_OF_MEMORY') throw error;
       }
     }
-    this.#wordBias = this.#makeWordBias();
+    this.#wordBias = makeWordBias(this.raw.heads.get('fill-mask'), this.headContext);
     const head = parts.heads.get('sequence-classification');
     const onVectors = head?.takesVectors ? head.chain.layers : [];
     const { layers, classifier: last } = loaded.sentence;
@@ -132,7 +133,7 @@ class Trained extends LocalModel implements TrainableModel {
       }),
     ];
     this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
-    this.#names = namesOf(loaded);
+    this.#names = namedRowsOf(loaded);
     const { encoder } = parts;
     const { delete: free, begin } = encoder;
     const { core } = tape;
@@ -272,15 +273,7 @@ class Trained extends LocalModel implements TrainableModel {
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor {
     const name = 'sentenceVectors';
     const read = readOptions(name, vectorSchema, options);
-    const { layers, pooling: configured, normalize: normalizes } = this.#loaded.sentence;
-    const { pooling = configured, normalize = normalizes, dimensions } = read;
-    if (layers.length > 0 && pooling.length !== configured.length) {
-      const expected = `a list of ${configured.length}, as the layers after the pooling require`;
-      throw invalid(`${name}.pooling`, expected, pooling.join(', '));
-    }
-    const full = layers.at(-1)?.outFeatures ?? pooling.length * this.config.embedDim;
-    if (dimensions && dimensions > full)
-      throw invalid(`${name}.dimensions`, `a whole number from 1 to ${full}`, String(dimensions));
+    const { pooling, normalize, width, full } = vectorForm(name, this.sentence, this.config.embedDim, read);
     const prompt = this.prompt(read);
     const rows = this.#rows(name, input, read, prompt);
     const skipped = typeof input === 'object' && !isTexts(input) ? 0 : this.tokensOf(prompt);
@@ -292,9 +285,9 @@ class Trained extends LocalModel implements TrainableModel {
     const vectors = this.#throughLayers(this.raw.vectorLayers.layers, pooled);
     return this.#run(name, (call) => {
       let x = call.input('x', vectors);
-      if (dimensions && dimensions < full) x = call.keep(core.recordSlice(call.graph, x, 1, 0, dimensions));
+      if (width < full) x = call.keep(core.recordSlice(call.graph, x, 1, 0, width));
       if (normalize) x = call.keep(core.recordNormalize(call.graph, x));
-      return core.recordReshape(call.graph, x, [rows.length, dimensions ?? full]);
+      return core.recordReshape(call.graph, x, [rows.length, width]);
     });
   }
 
@@ -325,25 +318,6 @@ class Trained extends LocalModel implements TrainableModel {
       const words = core.recordWordLogits(call.graph, this.#encoder.raw, x);
       return bias ? core.recordAdd(call.graph, call.keep(words), call.input('bias', bias)) : words;
     });
-  }
-
-  #makeWordBias(): RawTensorLayer | null {
-    const head = this.raw.heads.get('fill-mask');
-    const { core, tensors } = this.headContext;
-    const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
-    if (!found) return null;
-    const [name, value] = found;
-    const outFeatures = value.data.length;
-    const options = {
-      inFeatures: 1,
-      outFeatures,
-      bias: true,
-      activation: 'identity',
-      name: name.replace(/\.bias$/, ''),
-    };
-    const layer = filled(new core.Linear(options), [undefined, value]);
-    Object.defineProperty(head, 'bias', { get: () => layer.readParameter(1) });
-    return layer;
   }
 
   get #parts(): Part[] {
@@ -456,24 +430,6 @@ function kept(layer: RawTensorLayer): () => void {
   const free = layer.delete;
   layer.delete = () => {};
   return () => free.call(layer);
-}
-
-/** The names that the checkpoint's tensors give to rows of the core's parameters. */
-function namesOf({ raw, family, config, names }: LoadedModel): RawNamedRows[] {
-  const parameters = raw.parameters();
-  const indices = new Map(parameters.map(({ name }, i) => [name, i]));
-  const all = [...parameterRowsOf(family, config)].flatMap(([bare, { parameter, firstRow }]) => {
-    const name = names.get(bare);
-    const index = indices.get(parameter);
-    return name === undefined || index === undefined ? [] : [{ name, parameter: index, firstRow, rows: 0 }];
-  });
-  for (const rows of all) {
-    const next = all.flatMap(({ parameter, firstRow }) =>
-      parameter === rows.parameter && firstRow > rows.firstRow ? [firstRow] : [],
-    );
-    rows.rows = Math.min(parameters[rows.parameter]!.shape[0]!, ...next) - rows.firstRow;
-  }
-  return all;
 }
 
 /** The position of each token among the rows of a padded output [N,L,...]. */

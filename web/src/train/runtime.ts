@@ -157,27 +157,26 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
   const runtime = runtimeOf(training, recordingCore(core, tape), onDispose, owned);
-  const heed = new Heed(runtime, choice);
+  let models: PageModels | undefined;
+  const loadModels = async () => {
+    const { pageModels } = await importing(() => import('./page-models.js'));
+    models ??= pageModels(runtime, tape);
+    return models;
+  };
+  const heed = new Heed(runtime, choice, async (_, source, options) => {
+    const given = options && plainOptions<TrainingOptions>('fromPretrained', options); // read before a script is loaded
+    return (models ?? (await loadModels())).fromPretrained(source, given);
+  });
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
     losses: lossesOf(tape),
     optim: optimOf(runtime, tape),
   };
-  let models: PageModels | undefined;
-  const loadModels = async () => {
-    const { pageModels } = await importing(() => import('./page-models.js'));
-    models ??= pageModels(runtime, tape, (...args) => Heed.prototype.fromPretrained.apply(heed, args));
-    return models;
-  };
   // Without waiting where it is loaded, as for every model: calls of a model keep their order.
   for (const name of ['trainClassifier', 'trainEmbedding', 'evaluateClassifier'] as const)
     members[name] = async (...args: never[]) =>
       ((models ?? (await loadModels()))[name] as (...args: never[]) => unknown)(...args);
-  members.fromPretrained = async (source?: ModelSource, options?: TrainingOptions) => {
-    const given = options && plainOptions('fromPretrained', options); // read before a script is loaded
-    return (models ?? (await loadModels())).fromPretrained(source, given);
-  };
   for (const name of Object.keys(layers)) {
     members[name] = trainable(tape, name, heed[name as 'Dropout'] as unknown as new (options?: object) => Layer);
   }
@@ -221,12 +220,11 @@ export function load(options?: LoadOptions): Promise<TrainingHeed> {
 }
 
 /**
- * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ * heed's `pipeline`, on the module with training.
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
- * const { data, dims } = await extract(['Hello', 'Hi'], { pooling: 'mean', normalize: true });
- * @throws HeedError `UNSUPPORTED` for an unknown task or device, else as `load` and `fromPretrained`
+ * @throws HeedError as there
  */
 export function pipeline<T extends PipelineTask>(
   task: T,

@@ -39,27 +39,39 @@ let release = new AbortController();
 /** To the other workers of the next fit, or to the one that this one is going to assist. */
 const ports: PortLike[] = [];
 
-/** Begins a fit, or the assistance of one: a worker may be used for several, one after the other. */
-function startJob() {
+/** What a fit, or the assistance of one, works with. */
+interface Job extends ReturnType<typeof checkpointsOf> {
+  tape: Tape;
+  runtime: Runtime;
+  model: ReturnType<typeof buildModel>;
+  stop: AbortSignal;
+  released: AbortSignal;
+  ports: PortLike[];
+}
+
+/** Runs `body` with a copy of the model that the page describes, and frees what it used: a worker may run several fits, one after the other. */
+async function withModel<T>(wasm: WasmModule, description: Description, body: (job: Job) => Promise<T>): Promise<T> {
   [stop, release] = [new AbortController(), new AbortController()];
-  return { stop: stop.signal, released: release.signal, ports: ports.splice(0) };
-}
-
-async function begin(wasm: WasmModule, description: Description) {
-  const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
+  const own = { stop: stop.signal, released: release.signal, ports: ports.splice(0) };
   const owned: Tape['owned'] = new Set();
-  const tape = new Tape(plain, owned);
-  const runtime = { core: recordingCore(plain, tape), owned };
-  return { tape, runtime, model: buildModel(tape, runtime, description), ...checkpointsOf(tape) };
+  try {
+    const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
+    const tape = new Tape(plain, owned);
+    const runtime = { core: recordingCore(plain, tape), owned };
+    const model = buildModel(tape, runtime, description);
+    return await body({ ...own, tape, runtime, model, ...checkpointsOf(tape) });
+  } finally {
+    for (const port of own.ports) port.close();
+    for (const raw of owned) raw.delete();
+    owned.clear();
+  }
 }
 
-async function fit(
-  wasm: WasmModule,
+async function fitModel(
+  { stop, released, ports, tape, runtime, model, saveCheckpoint, loadCheckpoint }: Job,
   job: FitJob,
-  { onProgress }: { onProgress: (progress: FitProgress) => void },
+  onProgress: (progress: FitProgress) => void,
 ): Promise<FitOutcome> {
-  const { stop, released, ports } = startJob();
-  const { tape, runtime, model, saveCheckpoint, loadCheckpoint } = await begin(wasm, job.model);
   const layers = model[allLayers]();
   const groups = job.optimizer.groups.map(({ params, settings }) => ({
     ...settings,
@@ -78,16 +90,7 @@ async function fit(
     (history) => ({ history, failure: null }),
     (error: unknown) => ({ history: null, failure: packError(error) }),
   );
-  const outcome = { history, failure, checkpoint: saveCheckpoint(parts) };
-  end(runtime, ports);
-  return outcome;
-}
-
-/** Frees what a fit has used. */
-function end({ owned }: Runtime, ports: readonly PortLike[]): void {
-  for (const port of ports) port.close();
-  for (const raw of owned) raw.delete();
-  owned.clear();
+  return { history, failure, checkpoint: saveCheckpoint(parts) };
 }
 
 /** The worker behind a port. */
@@ -104,9 +107,7 @@ function assistantAt(port: PortLike, released: AbortSignal): Assistant {
 }
 
 /** Computes gradients for the worker behind the port until this worker is ended or released. */
-async function assist(wasm: WasmModule, job: AssistantJob): Promise<void> {
-  const { released, ports } = startJob();
-  const { tape, runtime, model, loadCheckpoint } = await begin(wasm, job.model);
+async function assist({ released, ports, tape, model, loadCheckpoint }: Job, job: AssistantJob): Promise<void> {
   loadCheckpoint(job.checkpoint, { model });
   model.train();
   const compute = remoteAssistant(tape, model, measureWith(tape, model, job.loss));
@@ -117,7 +118,6 @@ async function assist(wasm: WasmModule, job: AssistantJob): Promise<void> {
   );
   port!.onmessage = ({ data }: MessageEvent<Message>) => channel.receive(data);
   if (!released.aborted) await new Promise((resolve) => released.addEventListener('abort', resolve));
-  end(runtime, ports);
 }
 
 /** The model of this worker, and what trains it. */
@@ -168,6 +168,9 @@ const training = {
 
 listen((post) => {
   const control = {
+    fit: (wasm: WasmModule, given: FitJob, { onProgress }: { onProgress: (progress: FitProgress) => void }) =>
+      withModel(wasm, given.model, (job) => fitModel(job, given, onProgress)),
+    assist: (wasm: WasmModule, given: AssistantJob) => withModel(wasm, given.model, (job) => assist(job, given)),
     stop: async () => stop.abort(),
     async release() {
       stop.abort();
@@ -175,7 +178,7 @@ listen((post) => {
       for (const port of ports.splice(0)) port.close();
     },
   };
-  const handle = makeHandler(glue, post, { fit, assist, ...control, ...training }, loadModel);
+  const handle = makeHandler(glue, post, { ...control, ...training }, loadModel);
   return (message: Message & Partial<PortMessage>) => {
     if (message?.port) ports.push(message.port);
     else handle(message);

@@ -1,4 +1,4 @@
-/** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated. */
+/** The page's connection to a worker. However a worker ends, it is handled here: all its calls are rejected, and the worker is terminated unless it is the caller's. */
 import { HeedError, invalid } from '../error.js';
 import type { RawObject } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
@@ -7,28 +7,29 @@ import { Channel } from './channel.js';
 import type { FileServer } from './files.js';
 import type { Message } from './protocol.js';
 
-/** A worker's messages and its end, for the connections to it, which may follow each other: a worker that ended before is known to have. */
-interface Line {
+/** A worker that is listened to. One worker may have several connections, one after the other; those that are made after its end fail. */
+interface Listened {
   readonly connections: Set<Connection>;
-  /** How the worker ended. */
+  /** How the worker ended; null while it runs. */
   ended: { readonly how: string; readonly cause?: unknown } | null;
 }
 
-const lines = new WeakMap<WorkerLike, Line>();
+const listenedWorkers = new WeakMap<WorkerLike, Listened>();
 
-function lineTo(worker: WorkerLike): Line {
-  const known = lines.get(worker);
+/** Listens to a worker, once. */
+function listenedWorker(worker: WorkerLike): Listened {
+  const known = listenedWorkers.get(worker);
   if (known) return known;
-  const line: Line = { connections: new Set(), ended: null };
-  lines.set(worker, line);
+  const listened: Listened = { connections: new Set(), ended: null };
+  listenedWorkers.set(worker, listened);
   const receive = (message: Message) => {
-    for (const one of [...line.connections]) one.receive(message);
+    for (const one of [...listened.connections]) one.receive(message);
   };
   listen(worker, receive, (how, cause) => {
-    line.ended ??= { how, cause };
-    for (const one of [...line.connections]) one.fail(how, cause);
+    listened.ended ??= { how, cause };
+    for (const one of [...listened.connections]) one.fail(how, cause);
   });
-  return line;
+  return listened;
 }
 
 function failure(how: string, cause: unknown): HeedError {
@@ -38,24 +39,27 @@ function failure(how: string, cause: unknown): HeedError {
 
 export class Connection extends Channel implements RawObject {
   readonly #worker: WorkerLike;
-  readonly #line: Line;
+  readonly #listened: Listened;
   readonly #owned: Set<RawObject>;
+  /** Whether the worker is the caller's: it is not terminated, and in Node the caller decides whether it keeps the process alive. */
+  protected readonly isCallers: boolean;
   #calls = 0;
 
   /** `owned`: what the runtime deletes when it is disposed of; `files`: serves the model's files if the worker does not read them itself. */
-  constructor(worker: WorkerLike, owned: Set<RawObject>, files: FileServer | null) {
+  constructor(worker: WorkerLike, owned: Set<RawObject>, files: FileServer | null, isCallers = false) {
     super(
       (message) => worker.postMessage(message),
       (_, [request]) => files!.answer(request),
     );
     this.#worker = worker;
     this.#owned = owned;
+    this.isCallers = isCallers;
     owned.add(this);
-    this.#line = lineTo(worker);
-    this.#line.connections.add(this);
-    keepAlive(worker, false); // so that the process can exit while no call is pending
-    const { ended } = this.#line;
-    if (ended) this.release(failure(ended.how, ended.cause));
+    this.#listened = listenedWorker(worker);
+    this.#listened.connections.add(this);
+    if (!isCallers) keepAlive(worker, false); // so that the process can exit while no call is pending
+    const { ended } = this.#listened;
+    if (ended) this.#release(failure(ended.how, ended.cause));
   }
 
   /** Ends it because its worker has failed or ended. */
@@ -65,6 +69,7 @@ export class Connection extends Channel implements RawObject {
 
   /** As in Channel. In Node, a pending call keeps the process alive. */
   override async call<T>(...args: Parameters<Channel['call']>): Promise<T> {
+    if (this.isCallers) return super.call<T>(...args);
     if (this.#calls++ === 0) keepAlive(this.#worker, true);
     try {
       return await super.call<T>(...args);
@@ -73,19 +78,20 @@ export class Connection extends Channel implements RawObject {
     }
   }
 
-  /** Rejects all calls, pending and later, with `reason`, and terminates the worker. */
+  /** Rejects all calls, pending and later, with `reason`, and terminates the worker unless it is the caller's. */
   end(reason: HeedError): void {
     if (this.closed && reason.code !== 'DISPOSED') return;
-    this.release(reason);
-    this.#line.ended ??= { how: 'one that was ended' };
+    this.#release(reason);
+    if (this.isCallers) return;
+    this.#listened.ended ??= { how: 'one that was terminated' };
     void this.#worker.terminate();
   }
 
-  /** Rejects all calls, pending and later, with `reason`; the worker goes on. */
-  protected release(reason: HeedError): void {
+  /** Rejects all calls, pending and later, with `reason`. */
+  #release(reason: HeedError): void {
     this.close(reason);
     this.#owned.delete(this);
-    this.#line.connections.delete(this);
+    this.#listened.connections.delete(this);
   }
 
   /** Disposes of it, for the runtime. */

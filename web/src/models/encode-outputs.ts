@@ -1,0 +1,127 @@
+/** The tensors that `encode` returns, collected from the pieces that the core runs. Notation: N texts, L the longest one's tokens, E width, H heads. */
+import type { RawEncoderModelConfig, RawEncoding } from '../core.js';
+import { calling, floatsOf } from '../error.js';
+import { Tensor } from '../tensor.js';
+import { longest, type Row } from './input.js';
+import type { EncodeResult } from './model.js';
+import { padHeads, padRows, padWeights } from './padding.js';
+import type { PieceHooks } from './run.js';
+import type { Chain } from './task-heads.js';
+
+/** Which outputs are collected besides the last hidden state. */
+interface Requested {
+  outputAttentions: boolean;
+  outputHiddenStates: boolean;
+  outputProjections: boolean;
+}
+
+export class EncodeOutputs {
+  readonly #rows: Row[];
+  readonly #config: RawEncoderModelConfig;
+  readonly #requested: Requested;
+  /** L. */
+  readonly #width: number;
+  /** [N,L,E] */
+  readonly #last: Float32Array;
+  /** The inputs of each layer, [N,L,E]. */
+  readonly #hidden: Float32Array[];
+  /** Of each layer, [N,H,L,L]. */
+  readonly #attentions: Float32Array[];
+  /** The queries, keys and values of each layer, [N,heads,L,D]. */
+  readonly #projections: { heads: number; layers: Float32Array[] }[];
+
+  constructor(rows: Row[], config: RawEncoderModelConfig, requested: Requested) {
+    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = config;
+    const [count, width] = [rows.length, longest(rows)];
+    const perLayer = (isRequested: boolean, shape: number[]) =>
+      Array.from({ length: isRequested ? numLayers : 0 }, () => floatsOf('encode', shape));
+    this.#rows = rows;
+    this.#config = config;
+    this.#requested = requested;
+    this.#width = width;
+    this.#last = floatsOf('encode', [count, width, embedDim]);
+    this.#hidden = perLayer(requested.outputHiddenStates, [count, width, embedDim]);
+    this.#attentions = perLayer(requested.outputAttentions, [count, numHeads, width, width]);
+    this.#projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
+      heads,
+      layers: perLayer(requested.outputProjections, [count, heads, width, headDim]),
+    }));
+  }
+
+  /** Copies what is requested of a piece, whose first text is `first`. */
+  hooksOf(piece: Row[], first: number): PieceHooks {
+    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#config;
+    const { outputAttentions, outputHiddenStates, outputProjections } = this.#requested;
+    const width = this.#width;
+    const copy = (encoding: RawEncoding, out: Float32Array) =>
+      padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
+    return {
+      returnWeights: outputAttentions,
+      ...(outputProjections && {
+        beforeLayer: (layer, encoding) => {
+          const all = encoding.project(layer);
+          const tokens = all.length / ((numHeads + 2 * keyValueHeads) * headDim);
+          let at = 0;
+          for (const { heads, layers } of this.#projections) {
+            const out = layers[layer]!.subarray(first * width * heads * headDim);
+            padHeads(all.subarray(at), piece, width, heads, headDim, out);
+            at += tokens * heads * headDim;
+          }
+        },
+      }),
+      onLayer: (layer, encoding, weights) => {
+        if (weights) {
+          const out = this.#attentions[layer]!.subarray(first * numHeads * width * width);
+          padWeights(weights, piece, width, numHeads, out);
+        }
+        if (outputHiddenStates && layer < numLayers - 1) copy(encoding, this.#hidden[layer + 1]!);
+      },
+      use: (encoding) => copy(encoding, this.#last),
+    };
+  }
+
+  /** The result, once all pieces have been run. */
+  result(pooler: Chain | null): EncodeResult {
+    const { numLayers, numHeads, headDim, embedDim } = this.#config;
+    const [count, width, last] = [this.#rows.length, this.#width, this.#last];
+    const shape = [count, width, embedDim];
+    const mask = new Uint8Array(count * width);
+    this.#rows.forEach((row, n) => {
+      for (const column of row.columns) mask[n * width + column] = 1;
+    });
+    const result: EncodeResult = {
+      lastHiddenState: new Tensor(last, shape),
+      ...listsOf(this.#rows),
+      attentionMask: new Tensor(mask, [count, width]),
+    };
+    if (pooler) {
+      const data = floatsOf('encode', [count, embedDim]); // of each text's first token
+      for (let n = 0; n < count; n++)
+        data.set(last.subarray(n * width * embedDim, n * width * embedDim + embedDim), n * embedDim);
+      const pooled = calling('encode', () => pooler.forward({ data, shape: [count, embedDim] }));
+      result.poolerOutput = new Tensor(pooled.data, pooled.shape);
+    }
+    if (this.#requested.outputAttentions)
+      result.attentions = this.#attentions.map((data) => new Tensor(data, [count, numHeads, width, width]));
+    if (this.#requested.outputHiddenStates) {
+      const states = numLayers > 0 ? [...this.#hidden, last.slice()] : [];
+      result.hiddenStates = states.map((data) => new Tensor(data, shape));
+    }
+    if (this.#requested.outputProjections) {
+      const [queries, keys, values] = this.#projections.map(({ heads, layers }) =>
+        layers.map((data) => new Tensor(data, [count, heads, width, headDim])),
+      );
+      result.projections = { queries: queries!, keys: keys!, values: values! };
+    }
+    return result;
+  }
+}
+
+/** What every result says about its tokens. */
+export function listsOf(rows: Row[]): Pick<EncodeResult, 'tokens' | 'offsets' | 'truncated'> {
+  return {
+    tokens: rows.map((row) => row.tokens),
+    offsets: rows.map((row) => row.offsets),
+    truncated: rows.map((row) => row.cut),
+  };
+}
