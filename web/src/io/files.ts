@@ -35,7 +35,7 @@ export interface NoFile {
 
 export type Found = OpenFile | NoFile;
 
-/** Fetches a URL with these headers. */
+/** @internal Fetches a URL with these headers. Not declared: users may compile without the types of the DOM. */
 export type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
 
 /** Files by their paths below the model's folder. Implementations that add something wrap another source. */
