@@ -37,15 +37,18 @@ if (!fix) {
   kChecks['public API'] = () => apiReport();
   kChecks.reference = () => apiReference({ write: false });
   kChecks['clang-tidy'] = async () => {
-    // clang-tidy needs the native compile commands, which configuring writes; nothing needs to be built.
-    await run(['cmake', '--preset', 'native-debug'], { quiet: true });
-    const commands = JSON.parse(fs.readFileSync(join(root, 'build/native-debug/compile_commands.json'), 'utf8'));
+    // clang-tidy needs the native compile commands, which configuring writes; nothing needs to be built, no precompiled header either.
+    const folder = 'build/lint';
+    await run(['cmake', '--preset', 'native-debug', '-B', folder, '-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON'], {
+      quiet: true,
+    });
+    const commands = JSON.parse(fs.readFileSync(join(root, folder, 'compile_commands.json'), 'utf8'));
     const files = [...new Set(commands.map(({ file }) => file))].filter((file) => !file.includes('/tests/'));
     const queue = [...files];
     const failures = [];
     const worker = async () => {
       for (let file = queue.pop(); file; file = queue.pop()) {
-        const command = [llvmTool('clang-tidy'), '-p', 'build/native-debug', '--quiet', file];
+        const command = [llvmTool('clang-tidy'), '-p', folder, '--quiet', file];
         const { status, output } = await run(command, { quiet: true, allowFailure: true });
         if (status !== 0) failures.push(output.replace(/^\d+ warnings? .*\n/gm, ''));
       }
