@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "graph.h"
+#include "heed/train/ops.h"
 
 /// Pretrained encoders in training, and what turns their rows into vectors. Rows are those of all texts, one text after
 /// the other, without padding.
@@ -111,23 +112,21 @@ std::shared_ptr<const Lora> readLora(const val& lora) {
 class BoundTrainableEncoding {
  public:
   BoundTrainableEncoding(TrainableEncoder& encoder, std::shared_ptr<const Lora> lora, const TokenBatch& batch)
-      : encoder_(encoder), lora_(std::move(lora)), sequences_(batch.sequences), graph_(context()) {
+      : encoder_(encoder), lora_(std::move(lora)), sequences_(batch.sequences), graph_(context()), e_(graph_) {
     graph_.setLora(lora_.get());
-    hidden_ = encoder.embed(graph_, batch);
-    positions_ = encoder.positions(graph_, sequences_);
+    hidden_ = model().embed(e_, batch);
+    positions_ = model().positions(e_, sequences_);
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
-      const Index heads = encoder_.model().config().num_heads;
-      Variable mask;
-      if (!head_mask.isNull()) {
-        const std::vector<float> factors = emscripten::convertJSArrayToNumberVector<float>(head_mask);
-        mask = graph_.leaf(train::Matrix(view(factors.data(), 1, static_cast<Index>(factors.size()))));
-      }
+      const Index heads = model().config().num_heads;
+      std::vector<float> factors;
+      if (!head_mask.isNull()) factors = emscripten::convertJSArrayToNumberVector<float>(head_mask);
+      const Value mask = factors.empty() ? Value() : view(factors.data(), 1, static_cast<Index>(factors.size()));
       const Index size = return_weights ? attentionWeightsSize(heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
-      hidden_ = encoder_.layer(graph_, i, hidden_, sequences_, positions_, mask, weights);
+      hidden_ = model().runLayer(e_, i, hidden_, sequences_, positions_, mask, weights);
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -138,25 +137,29 @@ class BoundTrainableEncoding {
     });
   }
   void applyFinalNorm() {
-    guarded([&] { hidden_ = encoder_.finalNorm(graph_, hidden_); });
+    guarded([&] { hidden_ = model().applyFinalNorm(e_, hidden_); });
   }
   val hidden() {
-    return guarded([&] { return writeFloats(hidden_.value().data(), hidden_.rows() * hidden_.cols()); });
+    return guarded([&] { return writeFloats(hidden_.data(), hidden_.rows() * hidden_.cols()); });
   }
   val pool(const std::string& pooling, const val& skipped) {
     return guarded([&] {
-      const Variable pooled = train::pool(graph_, hidden_, sequences_, readIndices(skipped), poolingNamed(pooling));
+      const Variable pooled =
+          train::pool(graph_, e_.variable(hidden_), sequences_, readIndices(skipped), poolingNamed(pooling));
       return writeFloats(pooled.value().data(), pooled.rows() * pooled.cols());
     });
   }
 
  private:
+  EncoderModel& model() const { return encoder_.model(); }
+
   TrainableEncoder& encoder_;
   std::shared_ptr<const Lora> lora_;
   Sequences sequences_;
   train::Graph graph_;  // records nothing, as no parameters were added to it
-  train::PassPositions positions_;
-  Variable hidden_;
+  train::RecordingEvaluator e_;
+  PassPositions positions_;
+  Value hidden_;
 };
 
 BoundTrainableEncoding* beginEncoding(BoundTrainableEncoder& encoder, const val& lora, const val& batch) {

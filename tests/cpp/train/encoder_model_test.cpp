@@ -110,11 +110,11 @@ TEST(TrainableEncoder, ComputesWhatTheModelComputes) {
     fillRandomly(model, 7);
     TrainableEncoder encoder(model, ownNames(model), {});
     Context context;
-    RowMajorMatrix expected(9, config.embed_dim);
-    model.embed(batch(), window(expected), context);
-    for (Index i = 0; i < model.numLayers(); ++i)
-      model.runLayer(i, batch().sequences, {}, window(expected), nullptr, context);
-    model.applyFinalNorm(window(expected));
+    InferenceEvaluator e(context);
+    Value x = model.embed(e, batch());
+    const PassPositions positions = model.positions(e, batch().sequences);
+    for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(e, i, x, batch().sequences, positions);
+    const RowMajorMatrix expected = model.applyFinalNorm(e, x).values();
     Graph graph(context);
     expectSame(encoder.forward(graph, batch(), {}).value(), expected);
     EXPECT_FALSE(encoder.forward(graph, batch(), {.recompute = true}).needsGradient());

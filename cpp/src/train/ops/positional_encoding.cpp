@@ -7,7 +7,8 @@
 
 namespace heed::train {
 
-Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences) {
+Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const Variable& x,
+                            const Sequences& sequences) {
   Matrix y(x.rows(), layer.outputWidth(x.cols()));
   layer.forward(x.value(), sequences, y.view());
   const bool concatenates = layer.options().mode == PositionalEncodingOptions::Mode::kConcat;
