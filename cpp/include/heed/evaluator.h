@@ -43,9 +43,11 @@ class Evaluator {
 
   Context& context() const { return context_; }
 
-  /// phi(x W^T + b) + residual. Consumes `residual`, which may be null.
+  /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null.
   virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr) = 0;
-  /// Several linear layers of one input, which is packed once. results[i] belongs to layers[i].
+  /// The same without phi.
+  virtual Value product(const Linear& layer, const Value& x) = 0;
+  /// linear() for several layers of one input, see forwardAll().
   virtual void linears(std::span<const Linear* const> layers, const Value& x, Value* results) = 0;
   /// Layer norm or RMSNorm of each row, or of each group of as many columns as the norm has. Consumes x if `in_place`.
   virtual Value normalize(const LayerNorm& norm, const Value& x, bool in_place = false) = 0;
@@ -67,6 +69,10 @@ class Evaluator {
   virtual Value gate(const Value& x, Activation activation, bool second) = 0;
   /// a + b. Consumes a.
   virtual Value add(const Value& a, const Value& b) = 0;
+  /// factor x. Consumes x.
+  virtual Value scale(const Value& x, float factor) = 0;
+  /// x with `part` (T, n) added to its columns [first, first + n). Consumes x.
+  virtual Value addColumns(const Value& x, const Value& part, Index first) = 0;
   /// Rotates the heads of x (T, H Dh), the first row of each sequence by the angles of `first_position`. Consumes x.
   virtual Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                        Index first_position) = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "heed/dropout.h"
 #include "heed/linear.h"
 #include "heed/value.h"
@@ -30,6 +32,7 @@ class FeedForward : public Module {
   /// x and result (T, E). `residual` (T, E) is null or is added, and consumed.
   Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
+  std::array<Linear*, 2> linears() { return {&linear1_, &linear2_}; }
   Dropout& dropout() { return dropout_; }
 
  private:

@@ -25,7 +25,7 @@ struct MultiHeadAttentionOptions {
   std::optional<LayerNormOptions> qk_norm = std::nullopt;
   bool position_projections = false;  ///< PK and PQ of DisentangledPositions have projections of their own, not those
                                       ///< of keys and queries
-  float dropout = 0;  ///< rate on the attention weights, in training
+  float dropout = 0;                  ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
 };
 
@@ -62,6 +62,8 @@ class MultiHeadAttention : public Module {
   void projectPositions(Evaluator& e, DisentangledPositions& positions) const;
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with defaults filled in
+  /// All projections.
+  std::vector<Linear*> linears();
   Dropout& dropout() { return dropout_; }
 
  private:

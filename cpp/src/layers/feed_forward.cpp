@@ -30,9 +30,9 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
       dropout_({.p = options.dropout}) {}
 
 Value FeedForward::forward(Evaluator& e, const Value& x, const Value* residual) {
-  Value hidden = e.linear(linear1_, x);
+  Value hidden = linear1_.forward(e, x);
   if (options_.gated) hidden = e.gate(hidden, options_.activation, options_.gate_second);
-  return e.linear(linear2_, e.dropout(dropout_, hidden), residual);
+  return linear2_.forward(e, e.dropout(dropout_, hidden), residual);
 }
 
 }  // namespace heed

@@ -22,6 +22,13 @@ Value InferenceEvaluator::linear(const Linear& layer, const Value& x, const Valu
   return *residual;
 }
 
+Value InferenceEvaluator::product(const Linear& layer, const Value& x) {
+  requireColumns("x", x.values(), layer.options().in_features);
+  const MatrixView output = matrix(x.rows(), layer.options().out_features);
+  matmul(x.values(), layer.weight(), {.bias = layer.bias()}, output, context());
+  return output;
+}
+
 void InferenceEvaluator::linears(std::span<const Linear* const> layers, const Value& x, Value* results) {
   auto* products = context().arena.take<Product>(static_cast<Index>(layers.size()));
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -102,6 +109,16 @@ Value InferenceEvaluator::gate(const Value& x, Activation activation, bool secon
 Value InferenceEvaluator::add(const Value& a, const Value& b) {
   a.view() += b.values();
   return a;
+}
+
+Value InferenceEvaluator::scale(const Value& x, float factor) {
+  x.view() *= factor;
+  return x;
+}
+
+Value InferenceEvaluator::addColumns(const Value& x, const Value& part, Index first) {
+  x.view().middleCols(first, part.cols()) += part.values();
+  return x;
 }
 
 Value InferenceEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,

@@ -101,7 +101,7 @@ MultiHeadAttention::Projections MultiHeadAttention::project(Evaluator& e, const 
     requireColumns("value", value.values(), options_.value_input_dim);
     const std::array layers = {&q_proj_, &k_proj_, &v_proj_};
     std::array<Value, 3> projected;
-    e.linears(layers, query, projected.data());
+    forwardAll(e, layers, query, projected.data());
     all = {projected[0], projected[1], projected[2]};
   } else {
     const Value q = projectQuery(e, query);
@@ -115,7 +115,7 @@ MultiHeadAttention::Projections MultiHeadAttention::project(Evaluator& e, const 
 
 Value MultiHeadAttention::projectQuery(Evaluator& e, const Value& query) const {
   requireColumns("query", query.values(), options_.embed_dim);
-  return e.linear(q_proj_, query);
+  return q_proj_.forward(e, query);
 }
 
 MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e, const Value& key,
@@ -123,12 +123,12 @@ MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e
   requireColumns("key", key.values(), options_.key_input_dim);
   requireShape("value", value.values(), key.rows(), options_.value_input_dim);
   if (key != value) {
-    const Value k = e.linear(k_proj_, key);
-    return {{}, k, e.linear(v_proj_, value)};
+    const Value k = k_proj_.forward(e, key);
+    return {{}, k, v_proj_.forward(e, value)};
   }
   const std::array layers = {&k_proj_, &v_proj_};
   std::array<Value, 2> projected;
-  e.linears(layers, key, projected.data());
+  forwardAll(e, layers, key, projected.data());
   return {{}, projected[0], projected[1]};
 }
 
@@ -146,12 +146,18 @@ Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, 
     call.dropout = dropout_.options().p;
     call.dropout_key = dropout_.nextKey();
   }
-  return e.linear(out_proj_, e.attention(projected, options_.num_heads, call, weights), residual);
+  return out_proj_.forward(e, e.attention(projected, options_.num_heads, call, weights), residual);
 }
 
 void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& positions) const {
-  positions.key = e.linear(pos_key_proj_ ? *pos_key_proj_ : k_proj_, positions.embeddings);
-  positions.query = e.linear(pos_query_proj_ ? *pos_query_proj_ : q_proj_, positions.embeddings);
+  positions.key = (pos_key_proj_ ? *pos_key_proj_ : k_proj_).forward(e, positions.embeddings);
+  positions.query = (pos_query_proj_ ? *pos_query_proj_ : q_proj_).forward(e, positions.embeddings);
+}
+
+std::vector<Linear*> MultiHeadAttention::linears() {
+  std::vector<Linear*> all = {&q_proj_, &k_proj_, &v_proj_, &out_proj_};
+  if (pos_key_proj_ && pos_query_proj_) all.insert(all.end(), {&*pos_key_proj_, &*pos_query_proj_});
+  return all;
 }
 
 std::vector<Module::Child> MultiHeadAttention::children() {

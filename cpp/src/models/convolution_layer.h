@@ -18,6 +18,7 @@ class EncoderModel::Convolution : public Module {
   /// x and h (T, E); consumes h.
   Value forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences);
 
+  Linear& linear() { return linear_; }
   /// Of the convolution, before phi; DeBERTa's hidden rate.
   Dropout& dropout() { return dropout_; }
 

@@ -88,11 +88,11 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   Value x = e.lookUp(tables, width_);
   if (norm_) x = e.normalize(*norm_, x, true);
   x = e.dropout(dropout_, x);
-  return projection_ ? e.linear(*projection_, x) : x;
+  return projection_ ? projection_->forward(e, x) : x;
 }
 
 Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
-  if (word_) return e.linear(*word_, x);
+  if (word_) return word_->forward(e, x);
   Context& context = e.context();
   MatrixView output = context.arena.matrix(x.rows(), int4_->rows());
   constexpr Index kRows = 1024;  // decoded at a time

@@ -24,6 +24,13 @@ class EncoderModel::Embeddings : public Module {
   Value wordLogits(Evaluator& e, const Value& x) const;
   /// The word table; null if it has 4 bits.
   const Linear* word() const { return word_ ? &*word_ : nullptr; }
+  /// The word table and the projection, those that there are.
+  std::vector<Linear*> linears() {
+    std::vector<Linear*> all;
+    if (word_) all.push_back(&*word_);
+    if (projection_) all.push_back(&*projection_);
+    return all;
+  }
   /// After the norm.
   Dropout& dropout() { return dropout_; }
 

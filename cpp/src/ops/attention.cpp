@@ -69,7 +69,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
   // Scores: Q K^T / sqrt(Dk).
   RowFactors factors;
   factors.fill(head.scale);
-  multiplyRowBlock(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
+  multiplySelected(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
   head.positions.add(query, first, head.scale, visible, scores, packed, arena);
   for (Index r = 0; r < rows; ++r) {
     float* row = scores.data() + r * scores.outerStride();
@@ -89,13 +89,13 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
       visible.compactRow(allowed, row);
       Index count = 0;
       for (const Range& range : allowed) count += range.count();
-      multiplyRowBlock(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
+      multiplySelected(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
                        view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
     }
   }
   // Product with V for the whole block.
   if (head.values.finite) {
-    multiplyRowBlock(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
+    multiplySelected(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
                      visible.ranges(), {&columns, 1}, factors.data(), output, packed);
   }
 }

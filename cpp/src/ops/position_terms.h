@@ -81,7 +81,7 @@ class PositionTerms {
     const Range depth{0, panels.depth};
     std::array<float, kMaxQueries> ones;
     ones.fill(1);
-    multiplyRowBlock(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
+    multiplySelected(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
   }
 
   const DisentangledPositions* positions_;

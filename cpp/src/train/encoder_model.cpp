@@ -11,32 +11,26 @@
 namespace heed::train {
 namespace {
 
-/// Switches dropout and low-rank updates on for the calls in a scope.
-class PassScope {
+/// Switches dropout on for the calls in a scope.
+class TrainingScope {
  public:
-  PassScope(TrainableEncoder& encoder, Graph& graph, bool training, const Lora* lora)
-      : encoder_(encoder), graph_(graph), before_(graph.lora()) {
-    graph.setLora(lora);
+  TrainingScope(TrainableEncoder& encoder, const Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
     if (training) setTraining(true);
   }
-  ~PassScope() {
-    setTraining(false);
-    graph_.setLora(before_);
-  }
-  PassScope(const PassScope&) = delete;
-  PassScope& operator=(const PassScope&) = delete;
+  ~TrainingScope() { setTraining(false); }
+  TrainingScope(const TrainingScope&) = delete;
+  TrainingScope& operator=(const TrainingScope&) = delete;
 
  private:
   void setTraining(bool training) {
     encoder_.setTraining(training);
     encoder_.model().setTraining(training);
-    if (!graph_.lora()) return;
-    for (Dropout* dropout : graph_.lora()->dropouts()) dropout->setTraining(training);
+    if (!lora_) return;
+    for (Dropout* dropout : lora_->dropouts()) dropout->setTraining(training);
   }
 
   TrainableEncoder& encoder_;
-  Graph& graph_;
-  const Lora* before_;
+  const Lora* lora_;
 };
 
 /// The draws of a pass, to repeat them.
@@ -45,9 +39,10 @@ struct Draws {
   std::vector<DropoutKey> keys;
   RandomState random;
 
-  Draws(std::vector<Dropout*> layer, const Graph& graph) : dropouts(std::move(layer)), random(graph.context().random) {
-    if (graph.lora()) {
-      for (Dropout* dropout : graph.lora()->dropouts()) dropouts.push_back(dropout);
+  Draws(std::vector<Dropout*> layer, const Lora* lora, const Context& context)
+      : dropouts(std::move(layer)), random(context.random) {
+    if (lora) {
+      for (Dropout* dropout : lora->dropouts()) dropouts.push_back(dropout);
     }
     for (const Dropout* dropout : dropouts) keys.push_back(dropout->key());
   }
@@ -95,9 +90,24 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
   for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
 }
 
+TrainableEncoder::~TrainableEncoder() {
+  if (lora_) lora_->detach();
+}
+
+std::vector<Linear*> TrainableEncoder::linears() const {
+  std::vector<Linear*> all = model_.embeddings_->linears();
+  const auto add = [&](const auto& layers) { all.insert(all.end(), layers.begin(), layers.end()); };
+  for (const auto& layer : model_.layers_) {
+    add(layer->selfAttention().linears());
+    add(layer->feedForward().linears());
+  }
+  if (model_.convolution_) all.push_back(&model_.convolution_->linear());
+  return all;
+}
+
 Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass) {
   requireTrainable(*model_.embeddings_->word());
-  const PassScope scope(*this, graph, pass.training, pass.lora);
+  const TrainingScope scope(*this, lora_, pass.training);
   RecordingEvaluator e(graph);
   Value x = model_.embed(e, batch);
   const PassPositions positions = model_.positions(e, batch.sequences);
@@ -116,7 +126,7 @@ Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
 Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                                         const PassPositions& positions) {
   Graph& graph = e.graph();
-  const Draws draws(dropouts(i), graph);
+  const Draws draws(dropouts(i), lora_, graph.context());
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
   const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
   // The layer's result, computed by an evaluator from the variables in f's order.
@@ -128,29 +138,28 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
     return with.take(model_.runLayer(with, i, with.value(from), sequences, own));
   };
   Graph unrecorded(graph.context());
-  unrecorded.setLora(graph.lora());
   RecordingEvaluator plain(unrecorded);
   const Variable y = run(plain, withoutNode(in), withoutNode(bias), withoutNode(embeddings));
-  return e.value(graph.record(Matrix(y.value()), {in, bias, embeddings}, trainsLayer(graph, i),
-                              [this, draws, i, run, in, bias, embeddings, training = this->training(),
-                               lora = graph.lora()](Matrix& dy, Backward& pass) {
-                                Graph& again = pass.graph();
-                                const PassScope scope(*this, again, training, lora);
-                                const RandomScope random(again.context());
-                                const Draws later(dropouts(i), again);
-                                draws.restore(again.context());
-                                const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
-                                               embeddings_leaf = standIn(again, embeddings);
-                                Variable out = [&] {
-                                  RecordingEvaluator recording(again);
-                                  return run(recording, x_leaf, bias_leaf, embeddings_leaf);
-                                }();
-                                later.restore(again.context());
-                                Backward::run(again, std::move(out), std::move(dy));
-                                takeBack(x_leaf, in);
-                                takeBack(bias_leaf, bias);
-                                takeBack(embeddings_leaf, embeddings);
-                              }));
+  return e.value(graph.record(
+      Matrix(y.value()), {in, bias, embeddings}, trainsLayer(graph, i),
+      [this, draws, i, run, in, bias, embeddings, training = this->training()](Matrix& dy, Backward& pass) {
+        Graph& again = pass.graph();
+        const TrainingScope scope(*this, lora_, training);
+        const RandomScope random(again.context());
+        const Draws later(dropouts(i), lora_, again.context());
+        draws.restore(again.context());
+        const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
+                       embeddings_leaf = standIn(again, embeddings);
+        Variable out = [&] {
+          RecordingEvaluator recording(again);
+          return run(recording, x_leaf, bias_leaf, embeddings_leaf);
+        }();
+        later.restore(again.context());
+        Backward::run(again, std::move(out), std::move(dy));
+        takeBack(x_leaf, in);
+        takeBack(bias_leaf, bias);
+        takeBack(embeddings_leaf, embeddings);
+      }));
 }
 
 bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
@@ -161,7 +170,7 @@ bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
   for (const Parameter& parameter : all) {
     for (const Parameter::Part& part : parameter.parts) {
       const void* key = RowSlice::placeOf(part).key;
-      if (graph.requiresGradient(key) || (graph.lora() && graph.lora()->trains(graph, key))) return true;
+      if (graph.requiresGradient(key) || (lora_ && lora_->trains(graph, key))) return true;
     }
   }
   return false;

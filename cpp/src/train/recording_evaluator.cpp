@@ -47,6 +47,10 @@ Value RecordingEvaluator::linear(const Linear& layer, const Value& x, const Valu
   return value(residual ? train::add(graph_, take(*residual), y) : y);
 }
 
+Value RecordingEvaluator::product(const Linear& layer, const Value& x) {
+  return value(train::product(graph_, layer, variable(x)));
+}
+
 void RecordingEvaluator::linears(std::span<const Linear* const> layers, const Value& x, Value* results) {
   for (const Variable& y : linearsOf(graph_, layers, variable(x))) *results++ = value(y);
 }
@@ -104,6 +108,12 @@ Value RecordingEvaluator::gate(const Value& x, Activation activation, bool secon
 
 Value RecordingEvaluator::add(const Value& a, const Value& b) {
   return value(train::add(graph_, take(a), variable(b)));
+}
+
+Value RecordingEvaluator::scale(const Value& x, float factor) { return value(train::scale(graph_, take(x), factor)); }
+
+Value RecordingEvaluator::addColumns(const Value& x, const Value& part, Index first) {
+  return value(train::addColumns(graph_, take(x), variable(part), first));
 }
 
 Value RecordingEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,

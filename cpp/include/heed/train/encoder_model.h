@@ -31,7 +31,6 @@ struct NamedRows {
 struct EncoderPass {
   bool training = false;   ///< whether dropout draws
   bool recompute = false;  ///< keep the input of each layer only, and run its forward pass again in the backward pass
-  const Lora* lora = nullptr;  ///< low-rank updates of the model's linear layers, or null
 };
 
 /// An EncoderModel whose forward passes can be differentiated. Without dropout they compute what the model computes,
@@ -41,6 +40,7 @@ class TrainableEncoder final : public Module {
  public:
   /// `model` must outlive this object. Throws kUnsupported for configurations that cannot be trained.
   TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names, const EncoderDropout& dropout);
+  ~TrainableEncoder() override;
 
   /// The rows after the last layer and the final norm (T, E). Throws as EncoderModel::embed().
   Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass);
@@ -48,6 +48,10 @@ class TrainableEncoder final : public Module {
   Variable wordLogits(Graph& graph, const Variable& x) const;
 
   EncoderModel& model() const { return model_; }
+  /// The linear layers of the model, in the order of their calls.
+  std::vector<Linear*> linears() const;
+  /// The low-rank updates of the model's linear layers, or null.
+  void setLora(Lora* lora) { lora_ = lora; }
   /// All dropouts: that of the embeddings, then those of each layer; one that layers share, once for each.
   std::vector<Dropout*> dropouts();
   /// Layer i's, in the order of their calls.
@@ -64,6 +68,7 @@ class TrainableEncoder final : public Module {
   bool trainsLayer(const Graph& graph, Index i) const;
 
   EncoderModel& model_;
+  Lora* lora_ = nullptr;
   std::vector<Parameter> parameters_;
   std::vector<std::unique_ptr<RowSlice>> slices_;  // of the parts of the model's parameters that are divided
 };

@@ -31,6 +31,7 @@ class RecordingEvaluator final : public Evaluator {
   }
 
   Value linear(const Linear& layer, const Value& x, const Value* residual) override;
+  Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
   Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
   Value batchNormalize(BatchNorm& norm, const Value& x) override;
@@ -42,6 +43,8 @@ class RecordingEvaluator final : public Evaluator {
   Value activate(const Value& x, Activation activation) override;
   Value gate(const Value& x, Activation activation, bool second) override;
   Value add(const Value& a, const Value& b) override;
+  Value scale(const Value& x, float factor) override;
+  Value addColumns(const Value& x, const Value& part, Index first) override;
   Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
                Index first_position) override;
   Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;

@@ -2,7 +2,7 @@
 /// attention_backward.cpp. Only the inputs are kept: P is computed again.
 #include "train/ops/attention.h"
 
-#include "train/ops/attention_backward.h"
+#include "ops/attention_backward.h"
 
 namespace heed::train {
 namespace {

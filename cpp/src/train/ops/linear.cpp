@@ -3,9 +3,8 @@
 
 #include "core/check.h"
 #include "gemm/gemm.h"
+#include "gemm/gradient_products.h"
 #include "gemm/weights/packed_weight.h"
-#include "heed/train/lora.h"
-#include "train/ops/products.h"
 
 namespace heed::train {
 namespace {
@@ -37,8 +36,7 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
       inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
   };
-  Variable y = graph.record(std::move(z), {x}, trains, backward);
-  return graph.lora() ? graph.lora()->forward(graph, weight, x, std::move(y)) : y;
+  return graph.record(std::move(z), {x}, trains, backward);
 }
 
 }  // namespace
@@ -48,9 +46,17 @@ void requireTrainable(const Linear& layer) {
     refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, which alone can be trained", "int8 weights");
 }
 
+Variable product(Graph& graph, const Linear& layer, const Variable& x) {
+  requireTrainable(layer);
+  requireShape("x", x.value(), x.rows(), layer.options().in_features);
+  Matrix z(x.rows(), layer.options().out_features);
+  matmul(x.value(), layer.weight(), {.bias = layer.bias()}, z.view(), graph.context());
+  return recordLinear(graph, layer, x, std::move(z));
+}
+
 Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
-  const Linear* layers = &layer;
-  return linearsOf(graph, {&layers, 1}, x)[0];
+  // phi is an operation of its own, so that its argument is kept and not its result.
+  return activate(graph, product(graph, layer, x), layer.options().activation);
 }
 
 std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> layers, const Variable& x) {
@@ -65,7 +71,6 @@ std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> lay
   matmul(x.value(), products, graph.context());
   std::vector<Variable> results;
   for (size_t i = 0; i < layers.size(); ++i) {
-    // phi is an operation of its own, so that its argument is kept and not its result.
     results.push_back(
         activate(graph, recordLinear(graph, *layers[i], x, std::move(values[i])), layers[i]->options().activation));
   }

@@ -15,7 +15,7 @@
 ///
 /// The first three products and the softmax run by row blocks of queries, as in the forward pass, and skip the same
 /// keys. P and dS of a few row blocks are kept for the two products with transposed operands.
-#include "train/ops/attention_backward.h"
+#include "ops/attention_backward.h"
 
 #include <algorithm>
 #include <array>
@@ -23,13 +23,13 @@
 
 #include "core/row_parts.h"
 #include "gemm/attention_products.h"
+#include "gemm/gradient_products.h"
 #include "gemm/simd.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/position_terms.h"
 #include "ops/softmax.h"
 #include "train/ops/dropout_draws.h"
-#include "train/ops/panel_products.h"
 
 namespace heed::train {
 namespace {
@@ -172,9 +172,9 @@ class HeadBackward {
 
     // S without M, and G.
     MatrixView scores = arena().matrix(rows, width), products = arena().matrix(rows, width);
-    multiplyRowBlock(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
+    multiplyColumns(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
     positions_.add(block(query_), first, scale_, visible, scores, packed, arena());
-    multiplyRowBlock(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
+    multiplyColumns(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
     float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
     for (Index r = 0; r < rows; ++r) {
       float *score = scores.row(r).data(), *product = products.row(r).data();
@@ -193,7 +193,7 @@ class HeadBackward {
 
     // dQ = m scale (dS / m) K.
     factors.fill(head_mask_ * scale_);
-    multiplyRowBlock(readOnly(view(products.data(), rows, count, width)), key_rows_, visible.ranges(),
+    multiplySelected(readOnly(view(products.data(), rows, count, width)), key_rows_, visible.ranges(),
                      {&key_features, 1}, factors.data(), block(queries(result_.query, call_.keyWidth())), packed);
   }
 
@@ -240,7 +240,7 @@ class HeadBackward {
     const auto add = [&](const MatrixView& sums, const Value& position, MatrixView rows_gradient, const Panels& own,
                          float* position_gradient) {
       const Arena::Scope scope(arena());
-      multiply(readOnly(sums), packPanels(rows(position.values()), arena()), rows_gradient, true, context_);
+      multiplyPanels(readOnly(sums), packPanels(rows(position.values()), arena()), rows_gradient, true, context_);
       if (position_gradient) {
         const MatrixView all = view(position_gradient, position.rows(), position.cols());
         addTransposedProduct(readOnly(sums), own, 0, rows(all), context_);
