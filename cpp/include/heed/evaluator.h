@@ -43,8 +43,10 @@ class Evaluator {
 
   Context& context() const { return context_; }
 
-  /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null.
-  virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr) = 0;
+  /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null, and x if
+  /// `consumes_x`.
+  virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr,
+                       bool consumes_x = false) = 0;
   /// The same without phi.
   virtual Value product(const Linear& layer, const Value& x) = 0;
   /// linear() for several layers of one input, see forwardAll().
@@ -67,11 +69,11 @@ class Evaluator {
   virtual Value activate(const Value& x, Activation activation) = 0;
   /// phi(x[:, :F]) * x[:, F:] of x (T, 2F); with `second`, x[:, :F] * phi(x[:, F:]). Consumes x.
   virtual Value gate(const Value& x, Activation activation, bool second) = 0;
-  /// a + b. Consumes a.
+  /// a + b. Consumes both.
   virtual Value add(const Value& a, const Value& b) = 0;
   /// factor x. Consumes x.
   virtual Value scale(const Value& x, float factor) = 0;
-  /// x with `part` (T, n) added to its columns [first, first + n). Consumes x.
+  /// x with `part` (T, n) added to its columns [first, first + n). Consumes both.
   virtual Value addColumns(const Value& x, const Value& part, Index first) = 0;
   /// Rotates the heads of x (T, H Dh), the first row of each sequence by the angles of `first_position`. Consumes x.
   virtual Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
@@ -84,6 +86,8 @@ class Evaluator {
   /// x under another handle, which may be consumed.
   virtual Value copy(const Value& x) = 0;
 
+  /// Ends the use of a value, as an operation that consumes it does.
+  virtual void release(const Value& x) = 0;
   /// Whether values that follow from parameters alone may be kept between calls.
   virtual bool keepsValues() const = 0;
 

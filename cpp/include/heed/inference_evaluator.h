@@ -10,7 +10,7 @@ class InferenceEvaluator final : public Evaluator {
  public:
   explicit InferenceEvaluator(Context& context) : Evaluator(context) {}
 
-  Value linear(const Linear& layer, const Value& x, const Value* residual) override;
+  Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
   Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
   Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
@@ -31,6 +31,7 @@ class InferenceEvaluator final : public Evaluator {
   Value transpose(const Value& x) override;
   Value row(const Value& x, Index i, Index columns) override;
   Value copy(const Value& x) override;
+  void release(const Value&) override {}
   bool keepsValues() const override { return true; }
 
  private:

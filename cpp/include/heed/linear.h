@@ -30,7 +30,9 @@ struct LinearOptions {
 /// What a linear layer computes in place of its own product, such as that product and a low-rank update.
 class LinearDecorator {
  public:
-  virtual Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual) const = 0;
+  /// As Linear::forward().
+  virtual Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual,
+                        bool consumes_x) const = 0;
 
  protected:
   ~LinearDecorator() = default;
@@ -45,9 +47,9 @@ class Linear : public Module {
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
 
-  /// x (T, in), result (T, out). `residual` (T, out) is null or is added after phi, and consumed. Throws
-  /// kShapeMismatch.
-  Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr) const;
+  /// x (T, in), result (T, out). `residual` (T, out) is null or is added after phi, and consumed; x is consumed if
+  /// `consumes_x`. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr, bool consumes_x = false) const;
   /// Null for none. It must exist as long as it is set.
   void setDecorator(const LinearDecorator* decorator) { decorator_ = decorator; }
   const LinearDecorator* decorator() const { return decorator_; }

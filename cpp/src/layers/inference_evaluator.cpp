@@ -11,7 +11,7 @@
 
 namespace heed {
 
-Value InferenceEvaluator::linear(const Linear& layer, const Value& x, const Value* residual) {
+Value InferenceEvaluator::linear(const Linear& layer, const Value& x, const Value* residual, bool) {
   if (!residual) {
     const MatrixView output = matrix(x.rows(), layer.options().out_features);
     layer.forward(x.values(), output, context());

@@ -45,8 +45,8 @@ void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, con
   matmul(x, *weight_, epilogue, output, context);
 }
 
-Value Linear::forward(Evaluator& e, const Value& x, const Value* residual) const {
-  return decorator_ ? decorator_->forward(e, *this, x, residual) : e.linear(*this, x, residual);
+Value Linear::forward(Evaluator& e, const Value& x, const Value* residual, bool consumes_x) const {
+  return decorator_ ? decorator_->forward(e, *this, x, residual, consumes_x) : e.linear(*this, x, residual, consumes_x);
 }
 
 void forwardAll(Evaluator& e, std::span<const Linear* const> layers, const Value& x, Value* results) {

@@ -146,7 +146,7 @@ Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, 
     call.dropout = dropout_.options().p;
     call.dropout_key = dropout_.nextKey();
   }
-  return out_proj_.forward(e, e.attention(projected, options_.num_heads, call, weights), residual);
+  return out_proj_.forward(e, e.attention(projected, options_.num_heads, call, weights), residual, true);
 }
 
 void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& positions) const {

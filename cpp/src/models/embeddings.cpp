@@ -88,7 +88,7 @@ Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   Value x = e.lookUp(tables, width_);
   if (norm_) x = e.normalize(*norm_, x, true);
   x = e.dropout(dropout_, x);
-  return projection_ ? projection_->forward(e, x) : x;
+  return projection_ ? projection_->forward(e, x, nullptr, true) : x;
 }
 
 Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {

@@ -50,12 +50,16 @@ class Lora::LowRankLinear final : public LinearDecorator {
   const void* key() const { return keyOf(layer_); }
   void add(Update& update, const Update::Part& part) { parts_.push_back({update, part}); }
 
-  Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual) const override {
+  Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual,
+                bool consumes_x) const override {
     Value y = e.product(layer, x);
     for (const auto& [update, part] : parts_) {
-      const Value hidden = e.scale(update.a.forward(e, inputOf(e, update, part, x)), scale_);
-      y = e.addColumns(y, part.b.forward(e, hidden), part.first);
+      const bool draws = update.dropout.active();
+      const Value in = draws ? inputOf(e, update, part, x) : x;
+      const Value hidden = e.scale(update.a.forward(e, in, nullptr, draws), scale_);
+      y = e.addColumns(y, part.b.forward(e, hidden, nullptr, true), part.first);
     }
+    if (consumes_x) e.release(x);
     y = e.activate(y, layer.options().activation);
     return residual ? e.add(*residual, y) : y;
   }
@@ -67,7 +71,6 @@ class Lora::LowRankLinear final : public LinearDecorator {
   };
   /// Dropout(x). The parts of a module draw the same for its one input.
   static Value inputOf(Evaluator& e, Update& update, const Update::Part& part, const Value& x) {
-    if (!update.dropout.active()) return x;
     const DropoutKey key = update.dropout.key();
     const Value dropped = e.dropout(update.dropout, e.copy(x));
     if (&part != &update.parts.back()) update.dropout.setKey(key);

@@ -42,8 +42,8 @@ Value RecordingEvaluator::endScope(Index first, const Value& result) {
   return value(kept);
 }
 
-Value RecordingEvaluator::linear(const Linear& layer, const Value& x, const Value* residual) {
-  const Variable y = train::linear(graph_, layer, variable(x));
+Value RecordingEvaluator::linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) {
+  const Variable y = train::linear(graph_, layer, consumes_x ? take(x) : variable(x));
   return value(residual ? train::add(graph_, take(*residual), y) : y);
 }
 
@@ -106,14 +106,12 @@ Value RecordingEvaluator::gate(const Value& x, Activation activation, bool secon
   return value(train::gate(graph_, take(x), activation, second));
 }
 
-Value RecordingEvaluator::add(const Value& a, const Value& b) {
-  return value(train::add(graph_, take(a), variable(b)));
-}
+Value RecordingEvaluator::add(const Value& a, const Value& b) { return value(train::add(graph_, take(a), take(b))); }
 
 Value RecordingEvaluator::scale(const Value& x, float factor) { return value(train::scale(graph_, take(x), factor)); }
 
 Value RecordingEvaluator::addColumns(const Value& x, const Value& part, Index first) {
-  return value(train::addColumns(graph_, take(x), variable(part), first));
+  return value(train::addColumns(graph_, take(x), take(part), first));
 }
 
 Value RecordingEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,

@@ -30,7 +30,7 @@ class RecordingEvaluator final : public Evaluator {
     return address;
   }
 
-  Value linear(const Linear& layer, const Value& x, const Value* residual) override;
+  Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
   Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
   Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
@@ -51,6 +51,7 @@ class RecordingEvaluator final : public Evaluator {
   Value transpose(const Value& x) override;
   Value row(const Value& x, Index i, Index columns) override;
   Value copy(const Value& x) override { return value(variable(x)); }
+  void release(const Value& x) override { (void)take(x); }
   bool keepsValues() const override { return false; }
 
  private:
