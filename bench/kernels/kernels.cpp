@@ -10,6 +10,7 @@
 #include "heed/activation.h"
 #include "heed/attention.h"
 #include "heed/encoder.h"
+#include "heed/inference_evaluator.h"
 #include "heed/norm.h"
 
 #define EXPORT(name) extern "C" __attribute__((export_name(#name)))
@@ -157,7 +158,7 @@ EXPORT(prepareAttention) void prepareAttention(Index count, Index length, Index 
 }
 EXPORT(attention) void runAttention(int causal, Index window) {
   const Index rows = attend.sequences.totalRows(), width = static_cast<Index>(attend.q.size()) / rows;
-  const auto in = [&](const std::vector<float>& x) { return view(x.data(), rows, width); };
+  const auto in = [&](std::vector<float>& x) -> Value { return view(x.data(), rows, width); };
   AttentionOptions options;
   options.causal = causal != 0;
   if (window >= 0) options.window = window;
@@ -186,8 +187,9 @@ void prepareEncoder(Index count, Index length, Index layers, Index width, Index 
 EXPORT(encode) void encode() {
   const Index rows = stack.sequences.totalRows(), width = static_cast<Index>(stack.x.size()) / rows;
   stack.x = stack.start;
-  const MatrixView x = view(stack.x.data(), rows, width);
-  stack.encoder->forward(readOnly(x), stack.sequences, {}, x, {}, context);
+  const Arena::Scope scope(context.arena);
+  InferenceEvaluator e(context);
+  stack.encoder->forward(e, view(stack.x.data(), rows, width), stack.sequences, {});
 }
 /// One entry of the encoder's output, so that runs can be compared.
 EXPORT(probe) float probe(Index i) { return stack.x[static_cast<size_t>(i)]; }

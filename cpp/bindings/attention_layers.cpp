@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "heed/inference_evaluator.h"
 #include "heed/multi_head_attention.h"
 #include "layers.h"
 
@@ -9,21 +10,22 @@ namespace heed::bindings {
 
 EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary) {
   const std::vector<MaskTensor> masks = readMasks(options, "mask", "keyMask");
-  EncoderCallOptions call = readCallOptions(options);
-  call.mask_tensors = masks;
+  AttentionOptions call = readCallOptions(options);
+  call.masks = masks;
   call.rotary = rotary.tables(x.length);
   if (const auto head_mask = readOptionalTensor(options["headMask"])) {
     requireShape("headMask", head_mask->shape, {encoder.numLayers(), encoder.maxHeads()});
-    call.layer_head_masks = {head_mask->data, static_cast<size_t>(head_mask->shape.size())};
+    call.head_mask = head_mask->matrix();
   }
-  EncoderRun run{arena().matrix(x.rows.rows(), x.rows.cols()), {}};
+  EncoderRun run;
   std::vector<float*> weights;
   for (Index i = 0; i < encoder.numLayers() && readBool(options, "returnWeights"); ++i) {
     const Shape shape = x.weightsShape(encoder.layer(i).options().num_heads, x.length);
     weights.push_back(arena().take<float>(shape.size()));
     run.weights.emplace_back(shape, weights.back());
   }
-  encoder.forward(x.rows, x.sequences, call, run.output, weights, context());
+  InferenceEvaluator e(context());
+  run.output = encoder.forward(e, x.rows, x.sequences, call, weights);
   return run;
 }
 
@@ -43,7 +45,7 @@ class Call {
       : options(readCallOptions(o)),
         weights_shape(query.weightsShape(num_heads, key.length)),
         weights(readBool(o, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr),
-        masks_(broadcastMasks(readMasks(o, "mask", "keyMask"), {query.count, num_heads, query.length, key.length})) {
+        masks_(readMasks(o, "mask", "keyMask")) {
     options.masks = masks_;
     options.head_mask = readHeadMask(o, query.count, num_heads);
     options.rotary = rotary.tables(std::max(query.length, key.length));
@@ -51,17 +53,17 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  val attended(const Batch& query, const MatrixView& output) const {
+  val attended(const Batch& query, const Value& output) const {
     return writeAttended(writeTensor(query.shape(output.cols()), output.data()),
                          weights ? writeTensor(weights_shape, weights) : val::null());
   }
 
-  MultiHeadCallOptions options;
+  AttentionOptions options;
   Shape weights_shape;  // [N, H, L, S] or [H, L, S]
   float* weights;       // null unless requested
 
  private:
-  std::vector<Mask> masks_;
+  std::vector<MaskTensor> masks_;
 };
 
 class BoundMultiHeadAttention : public BoundModule {
@@ -94,9 +96,9 @@ class BoundMultiHeadAttention : public BoundModule {
                std::to_string(v.length));
       }
       Call call(options, q, k, o.num_heads, rotary_);
-      MatrixView output = arena().matrix(q.rows.rows(), o.embed_dim);
-      attention_.forward({q.rows, k.rows, v.rows, q.sequences, k.sequences}, call.options, {output, call.weights},
-                         context());
+      InferenceEvaluator e(context());
+      const Value output =
+          attention_.forward(e, {q.rows, k.rows, v.rows, q.sequences, k.sequences}, call.options, call.weights);
       if (call.weights && readBool(options, "averageWeights")) {
         averageHeads(call.weights, q.count, o.num_heads, q.length, k.length);
         call.weights_shape = q.shape(k.length);
@@ -123,12 +125,11 @@ class BoundEncoderLayer : public BoundModule {
       Call call(options, x, x, o.num_heads, rotary_);
       std::optional<Rotary> given;
       if (const auto angles = readOptionalTensor(options["angles"])) {
-        given.emplace(angles->matrix());
+        given.emplace(readOnly(angles->matrix()));
         call.options.rotary = &*given;
       }
-      MatrixView output = arena().matrix(x.rows.rows(), o.embed_dim);
-      layer_.forward(x.rows, x.sequences, call.options, output, call.weights, context());
-      return call.attended(x, output);
+      InferenceEvaluator e(context());
+      return call.attended(x, layer_.forward(e, x.rows, x.sequences, call.options, call.weights));
     });
   }
 

@@ -162,20 +162,20 @@ std::vector<MaskTensor> readMasks(const val& options, const char* mask, const ch
   return masks;
 }
 
-MultiHeadCallOptions readCallOptions(const val& options) {
-  MultiHeadCallOptions call;
+AttentionOptions readCallOptions(const val& options) {
+  AttentionOptions call;
   call.causal = readBool(options, "causal");
   call.window = readWindow(options);
   return call;
 }
 
-std::span<const float> readHeadMask(const val& options, Index num_sequences, Index num_heads) {
+Value readHeadMask(const val& options, Index num_sequences, Index num_heads) {
   const auto head_mask = readOptionalTensor(options["headMask"]);
   if (!head_mask) return {};
   const Shape heads{num_heads}, per_sequence{num_sequences, num_heads};
   if (head_mask->shape != heads && head_mask->shape != per_sequence)
     refuseShape("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
-  return {head_mask->data, static_cast<size_t>(head_mask->shape.size())};
+  return view(head_mask->data, head_mask->shape.rows(), num_heads);
 }
 
 Batch readBatch(const char* argument, const val& tensor, Index width) {

@@ -60,7 +60,7 @@ struct Input {
   float* data;
 
   /// The tensor as a matrix whose columns are its last axis.
-  ConstMatrixView matrix() const { return view(static_cast<const float*>(data), shape.rows(), shape[-1]); }
+  MatrixView matrix() const { return view(data, shape.rows(), shape[-1]); }
 };
 
 Shape readShape(const val& array);
@@ -86,21 +86,21 @@ std::optional<MaskTensor> readMask(const char* argument, const val& mask);
 /// Reads `options[mask]` and `options[key_mask]`, if they are given; the latter has the shape [N, S].
 std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask);
 /// Reads causal and window of RawLayerAttentionOptions.
-MultiHeadCallOptions readCallOptions(const val& options);
+AttentionOptions readCallOptions(const val& options);
 /// Reads headMask, [H] or [N, H]; empty if it is null.
-std::span<const float> readHeadMask(const val& options, Index num_sequences, Index num_heads);
+Value readHeadMask(const val& options, Index num_sequences, Index num_heads);
 
 /// A batch [N, L, E] or one sequence [L, E].
 struct Batch {
-  ConstMatrixView rows;
+  Value rows;
   Sequences sequences;
   Index count, length;
   bool batched;
 
-  Batch(ConstMatrixView rows, Index count, Index length, bool batched)
+  Batch(const Value& rows, Index count, Index length, bool batched)
       : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
   /// A batch of the same shape.
-  Batch with(const MatrixView& other) const { return {readOnly(other), count, length, batched}; }
+  Batch with(const Value& other) const { return {other, count, length, batched}; }
   /// [N, L, width] or [L, width].
   Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
   /// [N, H, L, S] or [H, L, S].

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "heed/inference_evaluator.h"
 #include "heed/transformer.h"
 #include "layers.h"
 
@@ -34,10 +35,10 @@ class IncrementalDecoder : public BoundModule {
       std::vector<MaskTensor> tensors;
       if (auto mask = readMask("keyMask", key_mask)) tensors.push_back(std::move(*mask));
       for (MaskTensor& mask : tensors) mask.per_key = true;
-      const std::vector<Mask> masks = broadcastMasks(tensors, {x.count, options_.num_heads, x.length, x.length});
+      (void)broadcastMasks(tensors, {x.count, options_.num_heads, x.length, x.length});
       BoundDecoderCache made{
-          decoder().makeCache(memory(x, masks), context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
-      for (const Mask& mask : masks) {
+          decoder().makeCache(memory(x, tensors), context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
+      for (const MaskTensor& mask : tensors) {
         const auto* bytes = static_cast<const std::byte*>(mask.data);
         made.mask_kind = mask.kind;
         made.mask.assign(bytes, bytes + x.count * x.length * (mask.kind == Mask::Kind::kBoolean ? 1 : 4));
@@ -56,15 +57,15 @@ class IncrementalDecoder : public BoundModule {
                         std::to_string(options_.embed_dim) + "], like the memory of the cache",
                     t.shape(options_.embed_dim));
       }
-      MatrixView output = arena().matrix(t.rows.rows(), options_.embed_dim);
       DecoderCallOptions call;
       call.self.rotary = rotary_.tables(cache.decoded + t.length);
-      Mask mask;
+      std::optional<MaskTensor> mask;
       if (cache.mask_kind) {
-        mask = {*cache.mask_kind, cache.mask.data(), {cache.memory_length, 0, 0, 1}};
-        call.memory.masks = {&mask, 1};
+        mask = {"keyMask", *cache.mask_kind, cache.mask.data(), {cache.count, cache.memory_length}, true};
+        call.memory.masks = {&*mask, 1};
       }
-      decoder().step(t.rows, cache.cache, call, output, context());
+      InferenceEvaluator e(context());
+      const Value output = decoder().step(e, t.rows, cache.cache, call);
       cache.decoded += t.length;
       return writeTensor(t.shape(options_.embed_dim), output.data());
     });
@@ -76,7 +77,7 @@ class IncrementalDecoder : public BoundModule {
       : options_(readEncoderLayerOptions(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
   virtual Decoder& decoder() = 0;
   /// The memory that makeCache() projects.
-  virtual ConstMatrixView memory(const Batch& input, const std::vector<Mask>&) { return input.rows; }
+  virtual Value memory(const Batch& input, const std::vector<MaskTensor>&) { return input.rows; }
 
   EncoderLayerOptions options_;
   RotaryOption rotary_;
@@ -86,17 +87,15 @@ class IncrementalDecoder : public BoundModule {
 };
 
 struct DecoderRun {
-  MatrixView output;
+  Value output;
   val weights;
 };
 
 DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batch& target, const Batch& memory,
                       const val& options, RotaryOption& rotary) {
   requireSameCount("memory", memory, target, "target");
-  const std::vector<Mask> self_masks = broadcastMasks(readMasks(options, "mask", "keyMask"),
-                                                      {target.count, o.num_heads, target.length, target.length}),
-                          memory_masks = broadcastMasks(readMasks(options, "memoryMask", "memoryKeyMask"),
-                                                        {target.count, o.num_heads, target.length, memory.length});
+  const std::vector<MaskTensor> self_masks = readMasks(options, "mask", "keyMask"),
+                                memory_masks = readMasks(options, "memoryMask", "memoryKeyMask");
   DecoderCallOptions call;
   call.self.masks = self_masks;
   call.self.causal = readBool(options, "causal");
@@ -109,8 +108,9 @@ DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batc
   std::vector<DecoderWeights> weights;
   for (Index i = 0; i < decoder.numLayers() && asked; ++i)
     weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
-  MatrixView output = arena().matrix(target.rows.rows(), o.embed_dim);
-  decoder.forward({target.rows, memory.rows, target.sequences, memory.sequences}, call, output, weights, context());
+  InferenceEvaluator e(context());
+  const Value output =
+      decoder.forward(e, {target.rows, memory.rows, target.sequences, memory.sequences}, call, weights);
   if (!asked) return {output, val::null()};
   val list = val::array();
   for (const DecoderWeights& w : weights) {
@@ -174,13 +174,12 @@ class BoundTransformer : public IncrementalDecoder {
 
  private:
   Decoder& decoder() override { return transformer_.decoder(); }
-  ConstMatrixView memory(const Batch& source, const std::vector<Mask>& masks) override {
-    MatrixView memory = arena().matrix(source.rows.rows(), options_.embed_dim);
-    MultiHeadCallOptions call;
+  Value memory(const Batch& source, const std::vector<MaskTensor>& masks) override {
+    AttentionOptions call;
     call.masks = masks;
     call.rotary = rotary_.tables(source.length);
-    transformer_.encoder().forward(source.rows, source.sequences, call, memory, {}, context());
-    return readOnly(memory);
+    InferenceEvaluator e(context());
+    return transformer_.encoder().forward(e, source.rows, source.sequences, call);
   }
 
   Transformer transformer_;

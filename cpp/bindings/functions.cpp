@@ -24,10 +24,11 @@ val attentionOf(const val& query, const val& key, const val& value, const val& o
       call.dropout_key.seed = readSeed(dropout["seed"]);
     }
     const auto mask = readMask("mask", options["mask"]);
+    if (mask) call.masks = {&*mask, 1};
     const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
     float* output = arena().take<float>(output_shape.size());
     float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
-    attention.forward(q.data, k.data, v.data, mask ? &*mask : nullptr, call, output, weights, context());
+    attention.forward(q.data, k.data, v.data, call, output, weights, context());
     return writeAttended(writeTensor(output_shape, output),
                          weights ? writeTensor(weights_shape, weights) : val::null());
   });
@@ -65,7 +66,8 @@ val linearOf(const val& tensor, const val& options) {
     extents.back() = out;
     const Shape shape(std::move(extents));
     MatrixView output = arena().matrix(x.shape.rows(), out);
-    linear(x.matrix(), weight.matrix(), bias ? bias->data : nullptr, readActivation(options), output, context());
+    linear(readOnly(x.matrix()), readOnly(weight.matrix()), bias ? bias->data : nullptr, readActivation(options),
+           output, context());
     return writeTensor(shape, output.data());
   });
 }
@@ -140,7 +142,8 @@ val relativeBiasOf(const val& table, const val& options) {
     if (t.shape.rank() != 2) refuseShape("table", "[buckets, H]", t.shape);
     const Index queries = readIndex(options, "queries"), keys = readIndex(options, "keys");
     return expanded(t.shape[1], queries, keys, [&](Index longest) {
-      return relativeBias(t.matrix(), longest, readIndex(options, "maxDistance"), readBool(options, "bidirectional"));
+      return relativeBias(readOnly(t.matrix()), longest, readIndex(options, "maxDistance"),
+                          readBool(options, "bidirectional"));
     });
   });
 }

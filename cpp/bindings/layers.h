@@ -22,7 +22,7 @@ emscripten::class_<T, emscripten::base<Base>> registerLayer(const char* name) {
 
 /// Results of an encoder in the arena; weights [N, H, L, L] per layer, or none.
 struct EncoderRun {
-  MatrixView output;
+  Value output;
   std::vector<std::pair<Shape, float*>> weights;
 };
 EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary);

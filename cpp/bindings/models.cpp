@@ -1,8 +1,10 @@
 #include <emscripten/bind.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "heed/encoder_model.h"
+#include "heed/inference_evaluator.h"
 #include "heed/pooling.h"
 #include "module.h"
 
@@ -100,16 +102,21 @@ class BoundEncoding {
         sequences_(batch.sequences),
         key_mask_(std::move(key_mask)),
         hidden_(model_->hiddenStates(batch.sequences)) {
-    model_->embed(batch, rows(), context());
+    InferenceEvaluator e(context());
+    keep(model_->embed(e, batch));
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
-      const std::vector<float> factors = readFactors(head_mask);
+      std::vector<float> factors = readFactors(head_mask);
       const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
-      const Mask mask{Mask::Kind::kAdditive, key_mask_.data(), {sequences_.maxLength(), 0, 0, 1}};
-      model_->runLayer(i, sequences_, factors, rows(), weights, context(), {&mask, key_mask_.empty() ? 0U : 1U});
+      const MaskTensor mask{
+          "keyMask", Mask::Kind::kAdditive, key_mask_.data(), {sequences_.count(), sequences_.maxLength()}, true};
+      InferenceEvaluator e(context());
+      const Value factor_row = factors.empty() ? Value() : view(factors.data(), 1, static_cast<Index>(factors.size()));
+      keep(model_->runLayer(e, i, rows(), sequences_, model_->positions(e, sequences_), factor_row, weights,
+                            {&mask, key_mask_.empty() ? 0U : 1U}));
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
@@ -117,18 +124,23 @@ class BoundEncoding {
   /// What layer i would multiply: q (T, H Dh), k and v (T, Hk Dh), one after the other.
   val project(int i) {
     return guarded([&] {
-      const Index count = sequences_.totalRows(), wide = model_->queryWidth(), narrow = model_->keyWidth();
-      const Index size = Shape{count, wide + 2 * narrow}.size();
+      InferenceEvaluator e(context());
+      const auto projections = model_->project(e, i, rows(), sequences_);
+      const Index wide = model_->queryWidth(), narrow = model_->keyWidth();
+      const Index size = Shape{sequences_.totalRows(), wide + 2 * narrow}.size();
       float* all = arena().take(size);
-      float* keys = all + count * wide;
-      model_->project(i, sequences_, readOnly(rows()), view(all, count, wide), view(keys, count, narrow),
-                      view(keys + count * narrow, count, narrow), context());
+      float* end = all;
+      for (const Value& part : {projections.query, projections.key, projections.value})
+        end = std::copy_n(part.data(), part.rows() * part.cols(), end);
       return writeFloats(all, size);
     });
   }
 
   void applyFinalNorm() {
-    guarded([&] { model_->applyFinalNorm(rows()); });
+    guarded([&] {
+      InferenceEvaluator e(context());
+      model_->applyFinalNorm(e, rows());
+    });
   }
 
   val hidden() {
@@ -148,6 +160,10 @@ class BoundEncoding {
  private:
   Index width() const { return model_->config().embed_dim; }
   MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width()); }
+  /// Copies a result to the hidden states, unless it is there.
+  void keep(const Value& result) {
+    if (result.data() != hidden_.data()) std::copy_n(result.data(), hidden_.size(), hidden_.data());
+  }
 
   std::shared_ptr<EncoderModel> model_;
   Sequences sequences_;
@@ -178,8 +194,8 @@ class BoundEncoderModel : public BoundModule {
     return guarded([&] {
       const Input rows = readTensor(x);
       const Index words = model_->config().vocab_size;
-      MatrixView logits = arena().matrix(rows.shape.rows(), words);
-      model_->wordLogits(rows.matrix(), logits, context());
+      InferenceEvaluator e(context());
+      const Value logits = model_->wordLogits(e, rows.matrix());
       return writeTensor({rows.shape.rows(), words}, logits.data());
     });
   }

@@ -1,11 +1,12 @@
 #include "core/check.h"
+#include "heed/inference_evaluator.h"
 #include "heed/initialize.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "layers.h"
 
 /// Layers that map one tensor to one tensor. For each: a function that reads its options, the shape of its output,
-/// outputShape(), and the call of its forward(), run().
+/// outputShape(), and its evaluation, run().
 namespace heed::bindings {
 namespace {
 
@@ -68,21 +69,14 @@ Shape outputShape(const PositionalEncoding& layer, const Shape& x) {
   return withWidth(x, layer.outputWidth(x[-1]));
 }
 
-template <class Layer>
-void run(Layer& layer, const Input& x, const Shape& shape, float* output) {
-  const MatrixView out = view(output, shape.rows(), shape[-1]);
-  if constexpr (requires { layer.forward(x.matrix(), out, context()); }) {
-    layer.forward(x.matrix(), out, context());
-  } else {
-    layer.forward(x.matrix(), out);
-  }
-}
-void run(Dropout& layer, const Input& x, const Shape& shape, float* output) {
-  layer.forward(view(static_cast<const float*>(x.data), 1, shape.size()), view(output, 1, shape.size()), context());
-}
-void run(PositionalEncoding& layer, const Input& x, const Shape& shape, float* output) {
-  const Index length = shape[-2], rows = shape.rows();
-  layer.forward(x.matrix(), Sequences::uniform(length == 0 ? 0 : rows / length, length), view(output, rows, shape[-1]));
+Value run(Evaluator& e, const Linear& layer, const Input& x) { return e.linear(layer, x.matrix()); }
+Value run(Evaluator& e, const LayerNorm& layer, const Input& x) { return e.normalize(layer, x.matrix(), true); }
+Value run(Evaluator& e, BatchNorm& layer, const Input& x) { return e.batchNormalize(layer, x.matrix()); }
+Value run(Evaluator& e, FeedForward& layer, const Input& x) { return layer.forward(e, x.matrix()); }
+Value run(Evaluator& e, Dropout& layer, const Input& x) { return e.dropout(layer, view(x.data, 1, x.shape.size())); }
+Value run(Evaluator& e, const PositionalEncoding& layer, const Input& x) {
+  const Index length = x.shape[-2], count = length == 0 ? 0 : x.shape.rows() / length;
+  return e.encodePositions(layer, x.matrix(), Sequences::uniform(count, length));
 }
 
 class BoundTensorLayer : public BoundModule {
@@ -99,9 +93,8 @@ class Bound final : public BoundTensorLayer {
     return guarded([&] {
       const Input x = readTensor(tensor);
       const Shape shape = outputShape(layer_, x.shape);
-      float* output = std::is_same_v<Layer, Dropout> ? x.data : arena().take(shape.size());
-      run(layer_, x, shape, output);
-      return writeTensor(shape, output);
+      InferenceEvaluator e(context());
+      return writeTensor(shape, run(e, layer_, x).data());
     });
   }
 

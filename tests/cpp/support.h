@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heed/context.h"
+#include "heed/inference_evaluator.h"
 #include "heed/module.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
@@ -20,6 +21,18 @@ inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 inline MatrixView window(RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
 inline ConstMatrixView window(const RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); }
+
+/// A value for operations that only read it.
+inline Value valueOf(const RowMajorMatrix& m) { return Value::constant(window(m)); }
+
+/// A call of layers in inference.
+struct Inference {
+  Context context;
+  InferenceEvaluator e{context};
+
+  /// A copy of m, which may be consumed.
+  Value operator()(const RowMajorMatrix& m) { return e.copy(valueOf(m)); }
+};
 
 /// Uniform in [-1, 1).
 RowMajorMatrix randomMatrix(Index rows, Index columns, uint64_t seed);

@@ -33,24 +33,27 @@ std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, In
   return kept.front().tables;
 }
 
-std::optional<train::AttentionMask> readAttentionMask(BoundGraph& graph, const char* argument, const val& mask) {
+std::optional<MaskTensor> readMask(BoundGraph& graph, train::RecordingEvaluator& e, const char* argument,
+                                   const val& mask) {
   if (mask.isNull()) return std::nullopt;
-  train::AttentionMask read;
-  read.argument = argument;
   if (mask["data"].isUndefined()) {
     const BoundVariable& added = *readHandle(mask);
-    read.shape = added.shape();
-    read.added = asRow(graph, added);
-  } else {
-    const auto bytes = readMask(argument, mask);
-    const auto* first = static_cast<const uint8_t*>(bytes->data);
-    read.shape = bytes->shape;
-    read.allowed = std::make_shared<const std::vector<uint8_t>>(first, first + bytes->shape.size());
+    const Value values = e.value(asRow(graph, added));
+    return MaskTensor{argument, Mask::Kind::kAdditive, values.data(), added.shape(), false, values};
   }
+  auto read = readMask(argument, mask);
+  const auto* first = static_cast<const uint8_t*>(read->data);
+  const std::shared_ptr<const uint8_t[]> bytes = [&] {
+    const auto size = static_cast<size_t>(read->shape.size());
+    std::shared_ptr<uint8_t[]> copy(new uint8_t[size]);
+    std::copy_n(first, size, copy.get());
+    return copy;
+  }();
+  read->data = e.share(std::shared_ptr<const uint8_t>(bytes, bytes.get()));
   return read;
 }
 
-Batch batchOf(const char* argument, const BoundVariable& x, Index width) {
+Batch batchOf(train::RecordingEvaluator& e, const char* argument, const BoundVariable& x, Index width) {
   const Shape& shape = x.shape();
   const Index rank = shape.rank();
   if (rank < 2 || rank > 3 || shape[-1] != width) {
@@ -58,7 +61,7 @@ Batch batchOf(const char* argument, const BoundVariable& x, Index width) {
     refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
   }
   const Index count = rank == 3 ? shape[0] : 1, length = shape[-2];
-  return {x.variable().value(), count, length, rank == 3};
+  return {e.value(x.variable()), count, length, rank == 3};
 }
 
 namespace {
@@ -76,7 +79,7 @@ Variable repeated(Graph& graph, const BoundVariable& x, const Shape& leading) {
 
 /// Gives a mask that broadcasts to `weights` [..., L, S] the shape [matrices, 1, L or 1, S or 1], or [1, 1, ...] if it
 /// is the same for all.
-void placeMask(Graph& graph, const Shape& weights, train::AttentionMask& mask) {
+void placeMask(train::RecordingEvaluator& e, const Shape& weights, MaskTensor& mask) {
   Shape shape = mask.shape;
   // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
   if (weights.rank() == 3 && shape.rank() == 4 && shape[1] == 1) shape = {shape[0], shape[2], shape[3]};
@@ -93,45 +96,49 @@ void placeMask(Graph& graph, const Shape& weights, train::AttentionMask& mask) {
   const std::vector<Index> matrices = sourcesOf(leading, target);
   const auto count = static_cast<Index>(matrices.size());
   if (mask.added) {
-    const Variable rows = train::reshape(graph, mask.added, leading.size(), size);
-    mask.added = train::reshape(graph, train::gatherRows(graph, rows, matrices), 1, count * size);
+    Graph& graph = e.graph();
+    const Variable rows = train::reshape(graph, e.variable(mask.added), leading.size(), size);
+    mask.added = e.value(train::reshape(graph, train::gatherRows(graph, rows, matrices), 1, count * size));
+    mask.data = mask.added.data();
     return;
   }
-  std::vector<uint8_t> bytes;
+  auto bytes = std::make_shared<std::vector<uint8_t>>();
   for (const Index matrix : matrices) {
-    const auto first = mask.allowed->begin() + matrix * size;
-    bytes.insert(bytes.end(), first, first + size);
+    const auto* first = static_cast<const uint8_t*>(mask.data) + matrix * size;
+    bytes->insert(bytes->end(), first, first + size);
   }
-  mask.allowed = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  mask.data = e.share(std::shared_ptr<const uint8_t>(bytes, bytes->data()));
 }
 
-/// As the function attention; `options.mask` is as in readAttentionMask(), and the weights become `results.weights`.
+/// As the function attention; `options.mask` is as in readMask(), and the weights become `results.weights`.
 BoundVariable* attentionOf(BoundGraph& bound, const BoundVariable& query, const BoundVariable& key,
                            const BoundVariable& value, const val& options, val results) {
   return guarded([&] {
     Graph& graph = bound.graph();
+    train::RecordingEvaluator e(graph);
     const BatchedAttention attention(query.shape(), key.shape(), value.shape());
     const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
     const Shape leading = leadingAxes(output_shape);
-    train::AttentionSettings call;
+    AttentionOptions call = readCallOptions(options);
     if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
-    call.causal = readBool(options, "causal");
-    call.window = readWindow(options);
     if (const val dropout = options["dropout"]; !dropout.isNull()) {
       call.dropout = readFloat(dropout, "p");
       call.dropout_key.seed = readSeed(dropout["seed"]);
     }
-    if (auto mask = readAttentionMask(bound, "mask", options["mask"])) {
-      placeMask(graph, weights_shape, *mask);
-      call.masks.push_back(std::move(*mask));
+    auto mask = readMask(bound, e, "mask", options["mask"]);
+    if (mask) {
+      placeMask(e, weights_shape, *mask);
+      call.masks = {&*mask, 1};
     }
     const Index count = leading.size();
     float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
-    const Variable output = train::attention(
-        graph, repeated(graph, query, leading), repeated(graph, key, leading), repeated(graph, value, leading),
-        Sequences::uniform(count, query.shape()[-2]), Sequences::uniform(count, key.shape()[-2]), 1, call, weights);
+    const auto input = [&](const BoundVariable& x) { return e.value(repeated(graph, x, leading)); };
+    const Value q = input(query), k = input(key), v = input(value);
+    const Sequences queries = Sequences::uniform(count, query.shape()[-2]),
+                    keys = Sequences::uniform(count, key.shape()[-2]);
+    const Value output = e.attention({q, k, v, queries, keys}, 1, call, weights);
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return made(output_shape, output);
+    return made(output_shape, e.variable(output));
   });
 }
 

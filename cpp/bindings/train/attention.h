@@ -1,7 +1,7 @@
 #pragma once
 
 #include "graph.h"
-#include "heed/train/layers.h"
+#include "heed/train/recording_evaluator.h"
 
 /// Shared by the attention of functions and layers.
 namespace heed::bindings {
@@ -10,10 +10,11 @@ namespace heed::bindings {
 /// options are kept between calls. Graphs share them, so that they outlive their replacement.
 std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length, Index first = 0);
 
-/// Reads a mask: null, a RawMask of bytes, or the handle of an additive mask.
-std::optional<train::AttentionMask> readAttentionMask(BoundGraph& graph, const char* argument, const val& mask);
+/// Reads a mask: null, a RawMask of bytes, or the handle of an additive mask. The evaluator keeps its data.
+std::optional<MaskTensor> readMask(BoundGraph& graph, train::RecordingEvaluator& e, const char* argument,
+                                   const val& mask);
 
 /// A batch [N, L, width] or one sequence [L, width].
-Batch batchOf(const char* argument, const BoundVariable& x, Index width);
+Batch batchOf(train::RecordingEvaluator& e, const char* argument, const BoundVariable& x, Index width);
 
 }  // namespace heed::bindings

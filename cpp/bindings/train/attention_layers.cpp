@@ -4,41 +4,49 @@
 
 #include "attention.h"
 #include "core/check.h"
+#include "heed/train/ops.h"
+#include "heed/transformer.h"
 
 /// The layers with attention. Those that return weights set them in an object `results`.
 namespace heed::bindings {
 namespace {
 
-using train::Graph;
-using train::LayerSettings;
+using train::RecordingEvaluator;
 
-/// Reads `options[mask]` and `options[key_mask]`.
-void addMasks(BoundGraph& graph, const val& options, const char* mask, const char* key_mask, LayerSettings& call) {
-  if (auto read = readAttentionMask(graph, mask, options[mask])) call.masks.push_back(std::move(*read));
-  if (auto read = readAttentionMask(graph, key_mask, options[key_mask])) {
-    read->per_key = true;
-    call.masks.push_back(std::move(*read));
+/// Options of one recorded call of a layer with attention, and the masks that they refer to.
+struct Call {
+  AttentionOptions options;
+  std::vector<MaskTensor> masks;
+
+  Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// Reads `given[mask]` and `given[key_mask]`.
+  void readMasks(BoundGraph& graph, RecordingEvaluator& e, const val& given, const char* mask, const char* key_mask) {
+    if (auto read = readMask(graph, e, mask, given[mask])) masks.push_back(std::move(*read));
+    if (auto read = readMask(graph, e, key_mask, given[key_mask])) {
+      read->per_key = true;
+      masks.push_back(std::move(*read));
+    }
+    options.masks = masks;
   }
-}
-
-/// Reads RawLayerAttentionOptions without the head mask. `rotary` is the layer's option.
-LayerSettings readSettings(BoundGraph& graph, const val& options, const val& rotary, Index head_dim, Index length) {
-  LayerSettings call;
-  call.causal = readBool(options, "causal");
-  call.window = readWindow(options);
-  addMasks(graph, options, "mask", "keyMask", call);
-  call.rotary = rotaryTables(rotary, head_dim, length);
-  return call;
-}
-
-/// Reads headMask, [H] or [N, H].
-void readHeadMask(BoundGraph& graph, const val& options, Index count, Index heads, LayerSettings& call) {
-  const BoundVariable* mask = readHandle(options["headMask"]);
-  if (!mask) return;
-  if (mask->shape() != Shape{heads} && mask->shape() != Shape{count, heads})
-    refuseShape("headMask", Shape{heads}.toString() + " or " + Shape{count, heads}.toString(), mask->shape());
-  call.head_mask = train::reshape(graph.graph(), mask->variable(), mask->shape().rows(), heads);
-}
+  /// Reads RawLayerAttentionOptions without the head mask. `rotary` is the layer's option.
+  void read(BoundGraph& graph, RecordingEvaluator& e, const val& given, const val& rotary, Index head_dim,
+            Index length) {
+    options = readCallOptions(given);
+    readMasks(graph, e, given, "mask", "keyMask");
+    options.rotary = e.share(rotaryTables(rotary, head_dim, length));
+  }
+  /// Reads headMask, [H] or [N, H].
+  void readHeadMask(RecordingEvaluator& e, const val& given, Index count, Index heads) {
+    const BoundVariable* mask = readHandle(given["headMask"]);
+    if (!mask) return;
+    if (mask->shape() != Shape{heads} && mask->shape() != Shape{count, heads})
+      refuseShape("headMask", Shape{heads}.toString() + " or " + Shape{count, heads}.toString(), mask->shape());
+    options.head_mask = e.value(train::reshape(e.graph(), mask->variable(), mask->shape().rows(), heads));
+  }
+};
 
 /// Memory for weights of this shape if they are requested.
 float* weightsFor(const val& options, const Shape& shape) {
@@ -50,7 +58,8 @@ BoundVariable* multiHeadAttentionLayer(BoundGraph& graph, BoundModule& module, c
   return guarded([&] {
     auto& layer = static_cast<MultiHeadAttention&>(module.module());
     const MultiHeadAttentionOptions& o = layer.options();
-    const Batch q = batchOf("query", query, o.embed_dim);
+    RecordingEvaluator e(graph.graph());
+    const Batch q = batchOf(e, "query", query, o.embed_dim);
     const BoundVariable* given_key = readHandle(key);
     const BoundVariable* given_value = readHandle(value);
     const BoundVariable& keys = given_key ? *given_key : query;
@@ -61,25 +70,30 @@ BoundVariable* multiHeadAttentionLayer(BoundGraph& graph, BoundModule& module, c
                  std::to_string(o.value_input_dim) + ", because they differ from the query's width",
              "none");
     }
-    const Batch k = batchOf("key", keys, o.key_input_dim), v = batchOf("value", values, o.value_input_dim);
+    const auto other = [&](const char* argument, const BoundVariable& x, Index width) {
+      return &x == &query && width == o.embed_dim ? q : batchOf(e, argument, x, width);
+    };
+    const Batch k = other("key", keys, o.key_input_dim), v = &values == &keys && o.value_input_dim == o.key_input_dim
+                                                                 ? k
+                                                                 : other("value", values, o.value_input_dim);
     requireSameCount("key", k, q);
     requireSameCount("value", v, q);
     if (v.length != k.length) {
       refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
              std::to_string(v.length));
     }
-    LayerSettings call = readSettings(graph, options, options["rotary"], o.key_dim, std::max(q.length, k.length));
-    readHeadMask(graph, options, q.count, o.num_heads, call);
+    Call call;
+    call.read(graph, e, options, options["rotary"], o.key_dim, std::max(q.length, k.length));
+    call.readHeadMask(e, options, q.count, o.num_heads);
     Shape weights_shape = q.weightsShape(o.num_heads, k.length);
     float* weights = weightsFor(options, weights_shape);
-    const Variable output = train::multiHeadAttention(graph.graph(), layer, query.variable(), keys.variable(),
-                                                      values.variable(), q.sequences, k.sequences, call, weights);
+    const Value output = layer.forward(e, {q.rows, k.rows, v.rows, q.sequences, k.sequences}, call.options, weights);
     if (weights && readBool(options, "averageWeights")) {
       averageHeads(weights, q.count, o.num_heads, q.length, k.length);
       weights_shape = q.batched ? Shape{q.count, q.length, k.length} : Shape{q.length, k.length};
     }
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return made(q.shape(o.embed_dim), output);
+    return made(q.shape(o.embed_dim), e.variable(output));
   });
 }
 
@@ -88,14 +102,16 @@ BoundVariable* encoderLayerLayer(BoundGraph& graph, BoundModule& module, const B
   return guarded([&] {
     auto& layer = static_cast<EncoderLayer&>(module.module());
     const EncoderLayerOptions& o = layer.options();
-    const Batch batch = batchOf("x", x, o.embed_dim);
-    LayerSettings call = readSettings(graph, options, options["rotary"], o.headWidth(), batch.length);
-    readHeadMask(graph, options, batch.count, o.num_heads, call);
+    RecordingEvaluator e(graph.graph());
+    const Batch batch = batchOf(e, "x", x, o.embed_dim);
+    Call call;
+    call.read(graph, e, options, options["rotary"], o.headWidth(), batch.length);
+    call.readHeadMask(e, options, batch.count, o.num_heads);
     const Shape weights_shape = batch.weightsShape(o.num_heads, batch.length);
     float* weights = weightsFor(options, weights_shape);
-    const Variable output = train::encoderLayer(graph.graph(), layer, x.variable(), batch.sequences, call, weights);
+    const Value output = layer.forward(e, batch.rows, batch.sequences, call.options, weights);
     if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return made(x.shape(), output);
+    return made(x.shape(), e.variable(output));
   });
 }
 
@@ -122,35 +138,39 @@ BoundVariable* encoderModule(BoundGraph& graph, BoundModule& module, const Bound
   return guarded([&] {
     auto& encoder = static_cast<Encoder&>(module.module());
     const EncoderLayerOptions& o = encoder.layer(0).options();
-    const Batch batch = batchOf("x", x, o.embed_dim);
-    LayerSettings call = readSettings(graph, options, options["rotary"], o.headWidth(), batch.length);
+    RecordingEvaluator e(graph.graph());
+    const Batch batch = batchOf(e, "x", x, o.embed_dim);
+    Call call;
+    call.read(graph, e, options, options["rotary"], o.headWidth(), batch.length);
     if (const BoundVariable* mask = readHandle(options["headMask"])) {
       requireSame("headMask", mask->shape(), {encoder.numLayers(), encoder.maxHeads()});
-      call.head_mask = mask->variable();
+      call.options.head_mask = e.value(mask->variable());
     }
     const EncoderWeights weights(encoder, batch, options);
-    const Variable output = train::encoder(graph.graph(), encoder, x.variable(), batch.sequences, call, weights.data);
+    const Value output = encoder.forward(e, batch.rows, batch.sequences, call.options, weights.data);
     if (!weights.data.empty()) results.set("weights", weights.written());
-    return made(x.shape(), output);
+    return made(x.shape(), e.variable(output));
   });
 }
 
 /// Options and weights of a decoder call.
 struct DecoderCall {
-  train::DecoderSettings settings;
+  Call self, memory;
+  DecoderCallOptions options;
   Shape self_shape, memory_shape;
   std::vector<DecoderWeights> weights;
 
-  DecoderCall(BoundGraph& graph, const EncoderLayerOptions& o, const Batch& target, const Batch& memory, Index layers,
-              const val& options, const val& rotary)
+  DecoderCall(BoundGraph& graph, RecordingEvaluator& e, const EncoderLayerOptions& o, const Batch& target,
+              const Batch& memory_batch, Index layers, const val& given, const val& rotary)
       : self_shape(target.weightsShape(o.num_heads, target.length)),
-        memory_shape(target.weightsShape(o.num_heads, memory.length)) {
-    requireSameCount("memory", memory, target, "target");
-    settings.self.causal = readBool(options, "causal");
-    settings.self.rotary = rotaryTables(rotary, o.headWidth(), target.length);
-    addMasks(graph, options, "mask", "keyMask", settings.self);
-    addMasks(graph, options, "memoryMask", "memoryKeyMask", settings.memory);
-    for (Index i = 0; i < layers && readBool(options, "returnWeights"); ++i)
+        memory_shape(target.weightsShape(o.num_heads, memory_batch.length)) {
+    requireSameCount("memory", memory_batch, target, "target");
+    self.readMasks(graph, e, given, "mask", "keyMask");
+    memory.readMasks(graph, e, given, "memoryMask", "memoryKeyMask");
+    self.options.causal = readBool(given, "causal");
+    self.options.rotary = e.share(rotaryTables(rotary, o.headWidth(), target.length));
+    options = {self.options, memory.options};
+    for (Index i = 0; i < layers && readBool(given, "returnWeights"); ++i)
       weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
   }
   void write(val& results) const {
@@ -171,13 +191,13 @@ BoundVariable* decoderLayerLayer(BoundGraph& graph, BoundModule& module, const B
   return guarded([&] {
     auto& layer = static_cast<DecoderLayer&>(module.module());
     const EncoderLayerOptions& o = layer.options();
-    const Batch t = batchOf("target", target, o.embed_dim), m = batchOf("memory", memory, o.embed_dim);
-    const DecoderCall call(graph, o, t, m, 1, options, options["rotary"]);
-    const Variable output =
-        train::decoderLayer(graph.graph(), layer, target.variable(), memory.variable(), t.sequences, m.sequences,
-                            call.settings, call.weights.empty() ? DecoderWeights{} : call.weights[0]);
+    RecordingEvaluator e(graph.graph());
+    const Batch t = batchOf(e, "target", target, o.embed_dim), m = batchOf(e, "memory", memory, o.embed_dim);
+    const DecoderCall call(graph, e, o, t, m, 1, options, options["rotary"]);
+    const Value output = layer.forward(e, {t.rows, m.rows, t.sequences, m.sequences}, call.options,
+                                       call.weights.empty() ? DecoderWeights{} : call.weights[0]);
     call.write(results);
-    return made(target.shape(), output);
+    return made(target.shape(), e.variable(output));
   });
 }
 
@@ -186,12 +206,12 @@ BoundVariable* decoderModule(BoundGraph& graph, BoundModule& module, const Bound
   return guarded([&] {
     auto& decoder = static_cast<Decoder&>(module.module());
     const EncoderLayerOptions& o = decoder.layer(0).options();
-    const Batch t = batchOf("target", target, o.embed_dim), m = batchOf("memory", memory, o.embed_dim);
-    const DecoderCall call(graph, o, t, m, decoder.numLayers(), options, options["rotary"]);
-    const Variable output = train::decoder(graph.graph(), decoder, target.variable(), memory.variable(), t.sequences,
-                                           m.sequences, call.settings, call.weights);
+    RecordingEvaluator e(graph.graph());
+    const Batch t = batchOf(e, "target", target, o.embed_dim), m = batchOf(e, "memory", memory, o.embed_dim);
+    const DecoderCall call(graph, e, o, t, m, decoder.numLayers(), options, options["rotary"]);
+    const Value output = decoder.forward(e, {t.rows, m.rows, t.sequences, m.sequences}, call.options, call.weights);
     call.write(results);
-    return made(target.shape(), output);
+    return made(target.shape(), e.variable(output));
   });
 }
 
@@ -201,18 +221,19 @@ BoundVariable* transformerModule(BoundGraph& graph, BoundModule& module, const B
   return guarded([&] {
     auto& model = static_cast<Transformer&>(module.module());
     const EncoderLayerOptions& o = model.encoder().layer(0).options();
-    const Batch s = batchOf("source", source, o.embed_dim), t = batchOf("target", target, o.embed_dim);
+    RecordingEvaluator e(graph.graph());
+    const Batch s = batchOf(e, "source", source, o.embed_dim), t = batchOf(e, "target", target, o.embed_dim);
     const val from = options["source"], rotary = options["rotary"];
-    const LayerSettings settings = readSettings(graph, from, rotary, o.headWidth(), s.length);
+    Call source_call;
+    source_call.read(graph, e, from, rotary, o.headWidth(), s.length);
     const EncoderWeights weights(model.encoder(), s, from);
-    const DecoderCall call(graph, o, t, s, model.decoder().numLayers(), options["target"], rotary);
-    const train::TransformerOutput run =
-        train::transformer(graph.graph(), model, source.variable(), target.variable(), s.sequences, t.sequences,
-                           settings, call.settings, weights.data, call.weights);
+    const DecoderCall call(graph, e, o, t, s, model.decoder().numLayers(), options["target"], rotary);
+    const Transformer::Output run = model.forward(e, s.rows, t.rows, s.sequences, t.sequences, source_call.options,
+                                                  call.options, weights.data, call.weights);
     call.write(results);
     if (!weights.data.empty()) results.set("encoderWeights", weights.written());
-    memory = BoundVariable(source.shape(), run.memory);
-    return made(target.shape(), run.output);
+    memory = BoundVariable(source.shape(), e.variable(run.memory));
+    return made(target.shape(), e.variable(run.output));
   });
 }
 

@@ -2,10 +2,9 @@
 
 #include <emscripten/bind.h>
 
-#include <memory>
-
 #include "core/check.h"
 #include "graph.h"
+#include "heed/train/ops.h"
 
 /// Pretrained encoders in training, and what turns their rows into vectors. Rows are those of all texts, one text after
 /// the other, without padding.
@@ -74,14 +73,13 @@ BoundTrainableEncoder* makeTrainableEncoder(BoundModule& model, const val& names
 class BoundLora : public BoundModule {
  public:
   BoundLora(BoundTrainableEncoder& encoder, const val& modules, const val& options)
-      : lora_(std::make_shared<Lora>(targets(encoder, modules),
-                                     train::LoraOptions{.rank = readIndex(options, "rank"),
-                                                        .alpha = readFloat(options, "alpha"),
-                                                        .dropout = readFloat(options, "dropout")})) {}
-  Module& module() override { return *lora_; }
-  std::shared_ptr<const Lora> shared() const { return lora_; }
+      : lora_(encoder.encoder(), targets(encoder, modules),
+              {.rank = readIndex(options, "rank"),
+               .alpha = readFloat(options, "alpha"),
+               .dropout = readFloat(options, "dropout")}) {}
+  Module& module() override { return lora_; }
   void merge() {
-    guarded([&] { lora_->merge(); });
+    guarded([&] { lora_.merge(); });
   }
 
  private:
@@ -94,80 +92,18 @@ class BoundLora : public BoundModule {
     return all;
   }
 
-  std::shared_ptr<Lora> lora_;  // encodings in progress may outlive the handle
+  Lora lora_;
 };
 
 BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const val& options) {
   return guarded([&] { return new BoundLora(encoder, modules, options); });
 }
 
-/// The updates of a handle, or null.
-std::shared_ptr<const Lora> readLora(const val& lora) {
-  if (lora.isNull()) return nullptr;
-  return lora.as<BoundLora*>(emscripten::allow_raw_pointers())->shared();
-}
-
-/// RawEncoding with low-rank updates, which the model itself does not know.
-class BoundTrainableEncoding {
- public:
-  BoundTrainableEncoding(TrainableEncoder& encoder, std::shared_ptr<const Lora> lora, const TokenBatch& batch)
-      : encoder_(encoder), lora_(std::move(lora)), sequences_(batch.sequences), graph_(context()) {
-    graph_.setLora(lora_.get());
-    hidden_ = encoder.embed(graph_, batch);
-    positions_ = encoder.positions(graph_, sequences_);
-  }
-
-  val runLayer(int i, const val& head_mask, bool return_weights) {
-    return guarded([&] {
-      const Index heads = encoder_.model().config().num_heads;
-      Variable mask;
-      if (!head_mask.isNull()) {
-        const std::vector<float> factors = emscripten::convertJSArrayToNumberVector<float>(head_mask);
-        mask = graph_.leaf(train::Matrix(view(factors.data(), 1, static_cast<Index>(factors.size()))));
-      }
-      const Index size = return_weights ? attentionWeightsSize(heads, sequences_, sequences_) : 0;
-      float* weights = return_weights ? arena().take(size) : nullptr;
-      hidden_ = encoder_.layer(graph_, i, hidden_, sequences_, positions_, mask, weights);
-      return return_weights ? writeFloats(weights, size) : val::null();
-    });
-  }
-  val project(int) {
-    return guarded([]() -> val {
-      refuse(ErrorCode::kUnsupported, "outputProjections", "a model without low-rank updates, or with merged ones",
-             "one with updates");
-    });
-  }
-  void applyFinalNorm() {
-    guarded([&] { hidden_ = encoder_.finalNorm(graph_, hidden_); });
-  }
-  val hidden() {
-    return guarded([&] { return writeFloats(hidden_.value().data(), hidden_.rows() * hidden_.cols()); });
-  }
-  val pool(const std::string& pooling, const val& skipped) {
-    return guarded([&] {
-      const Variable pooled = train::pool(graph_, hidden_, sequences_, readIndices(skipped), poolingNamed(pooling));
-      return writeFloats(pooled.value().data(), pooled.rows() * pooled.cols());
-    });
-  }
-
- private:
-  TrainableEncoder& encoder_;
-  std::shared_ptr<const Lora> lora_;
-  Sequences sequences_;
-  train::Graph graph_;  // records nothing, as no parameters were added to it
-  train::PassPositions positions_;
-  Variable hidden_;
-};
-
-BoundTrainableEncoding* beginEncoding(BoundTrainableEncoder& encoder, const val& lora, const val& batch) {
-  return guarded([&] { return new BoundTrainableEncoding(encoder.encoder(), readLora(lora), readBatch(batch)); });
-}
-
 /// The last hidden rows [T, E].
-BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& lora, const val& batch,
+BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& batch,
                                   const val& options) {
   return guarded([&] {
-    const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute"), readLora(lora).get()};
+    const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute")};
     const Variable rows = encoder.encoder().forward(graph.graph(), readBatch(batch), pass);
     return made({rows.rows(), rows.cols()}, rows);
   });
@@ -222,13 +158,6 @@ EMSCRIPTEN_BINDINGS(heed_train_encoder_model) {
   class_<BoundLora, base<BoundModule>>("Lora")
       .constructor(&makeLora, allow_raw_pointers())
       .function("merge", &BoundLora::merge);
-  class_<BoundTrainableEncoding>("TrainableEncoding")
-      .function("runLayer", &BoundTrainableEncoding::runLayer)
-      .function("project", &BoundTrainableEncoding::project)
-      .function("applyFinalNorm", &BoundTrainableEncoding::applyFinalNorm)
-      .function("hidden", &BoundTrainableEncoding::hidden)
-      .function("pool", &BoundTrainableEncoding::pool);
-  function("beginEncoding", &beginEncoding, allow_raw_pointers());
   function("recordEncoderModel", &recordEncoderModel, allow_raw_pointers());
   function("recordWordLogits", &recordWordLogits, allow_raw_pointers());
   function("recordPool", &recordPool, allow_raw_pointers());

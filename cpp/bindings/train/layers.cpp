@@ -4,13 +4,18 @@
 
 #include "core/check.h"
 #include "graph.h"
-#include "heed/train/layers.h"
+#include "heed/feed_forward.h"
+#include "heed/inference_evaluator.h"
+#include "heed/train/embedding.h"
+#include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 
 /// Layers that map one tensor to one tensor, and the lookup table.
 namespace heed::bindings {
 namespace {
 
 using train::Graph;
+using train::RecordingEvaluator;
 
 /// x [..., in], whose last axis a layer turns into `out` features.
 template <class Forward>
@@ -51,8 +56,9 @@ BoundVariable* dropoutLayer(BoundGraph& graph, BoundModule& module, const BoundV
     const Index first_column = g.context().random.first_row * columnsOf(x.shape());
     RandomScope scope(g.context());
     g.context().random = {};
-    const Variable row = train::dropout(g, static_cast<Dropout&>(module.module()), asRow(graph, x), first_column);
-    return made(x.shape(), train::reshape(g, row, rowsOf(x.shape()), columnsOf(x.shape())));
+    RecordingEvaluator e(g);
+    const Value row = e.dropout(static_cast<Dropout&>(module.module()), e.value(asRow(graph, x)), first_column);
+    return made(x.shape(), train::reshape(g, e.variable(row), rowsOf(x.shape()), columnsOf(x.shape())));
   });
 }
 
@@ -71,7 +77,10 @@ BoundVariable* feedForwardLayer(BoundGraph& graph, BoundModule& module, const Bo
   return guarded([&] {
     auto& layer = static_cast<FeedForward&>(module.module());
     const Index width = layer.options().embed_dim;
-    return mapped(x, width, width, [&](const Variable& v) { return train::feedForward(graph.graph(), layer, v); });
+    return mapped(x, width, width, [&](const Variable& v) {
+      RecordingEvaluator e(graph.graph());
+      return e.variable(layer.forward(e, e.value(v)));
+    });
   });
 }
 
@@ -91,9 +100,8 @@ class BoundEmbedding : public BoundModule {
   val forward(const val& ids) const {
     return guarded([&] {
       const Shape shape = embedded(readShape(ids["shape"]), table_.embedDim());
-      MatrixView output = arena().matrix(shape.rows(), table_.embedDim());
-      table_.forward(readIntegers(ids["data"]), output);
-      return writeTensor(shape, output.data());
+      InferenceEvaluator e(context());
+      return writeTensor(shape, table_.forward(e, readIntegers(ids["data"])).data());
     });
   }
   const train::Embedding& table() const { return table_; }
@@ -105,8 +113,9 @@ class BoundEmbedding : public BoundModule {
 BoundVariable* embeddingLayer(BoundGraph& graph, const BoundEmbedding& embedding, const val& ids) {
   return guarded([&] {
     const train::Embedding& table = embedding.table();
+    RecordingEvaluator e(graph.graph());
     return made(embedded(readShape(ids["shape"]), table.embedDim()),
-                table.forward(graph.graph(), readIntegers(ids["data"])));
+                e.variable(table.forward(e, readIntegers(ids["data"]))));
   });
 }
 

@@ -9,6 +9,7 @@
 #include "heed/context.h"
 #include "heed/dropout.h"
 #include "heed/tensor.h"
+#include "heed/value.h"
 
 /// Scaled dot-product attention, softmax(Q K^T / sqrt(Dk) + M) V (Vaswani et al. 2017, arXiv:1706.03762, eq. 1).
 /// Notation: N sequences, H heads, L queries, S keys, Dk and Dv width of one head's keys and values; L_n and S_n are
@@ -33,13 +34,14 @@ struct Mask {
   const void* at(Index offset) const;
 };
 
-/// A mask as given by the caller, before it is broadcast to the scores of a call.
+/// A mask as given by the caller. It is broadcast to the scores of a call.
 struct MaskTensor {
   const char* argument;  ///< its name in the call, for errors
   Mask::Kind kind;
   const void* data;
   Shape shape;
   bool per_key = false;  ///< a key mask: shape [N, S], or [S] for one sequence, shared by all heads and queries
+  Value added = {};      ///< the data of an additive mask as a row, if it has a gradient
 };
 /// Broadcasts all masks of one call to `target` = (N, H, L, S). Throws kShapeMismatch.
 std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target);
@@ -52,6 +54,11 @@ struct PositionBias {
 
   /// The biases of head h, indexed by j - i from -max_distance to max_distance.
   const float* head(Index h) const { return values.data() + h * (2 * max_distance + 1) + max_distance; }
+  /// (H, 2 max_distance + 1), as in AttentionOptions.
+  Value value() const {
+    const Index width = 2 * max_distance + 1;
+    return Value::constant(view(values.data(), static_cast<Index>(values.size()) / width, width));
+  }
   /// Writes the bias of every query and key to `output` (H, L, S). L and S must not exceed max_distance + 1.
   void expand(Index num_heads, Index num_queries, Index num_keys, float* output) const;
 };
@@ -69,36 +76,44 @@ PositionBias relativeBias(ConstMatrixView table, Index max_length, Index bucket_
 /// j also has the terms Q_i PK_r^T (content to position) and K_j PQ_r^T (position to content), where r is the row for
 /// their distance i - j. C is the number of rows, each for one distance or a bucket of them.
 struct DisentangledPositions {
-  ConstMatrixView key;          ///< PK (C, H Dk)
-  ConstMatrixView query;        ///< PQ (C, H Dk)
+  Value key;                    ///< PK (C, H Dk)
+  Value query;                  ///< PQ (C, H Dk)
   Index max_distance = 0;       ///< larger distances are clamped
-  const Index* rows = nullptr;  ///< (2 max_distance + 1); entry max_distance + (i - j) is r; ascending
+  const Index* rows = nullptr;  ///< (2 max_distance + 1); entry max_distance + (i - j) is first + r; ascending
+  Index first = 0;
+  Value embeddings = {};  ///< (C, E): a layer projects them to PK and PQ if these are empty
 };
 
 /// The bucket of the distance i - j in DeBERTa v2, odd in the distance: itself up to half of the `buckets`, then
 /// growing logarithmically to buckets - 1 at `max_distance` - 1, and beyond. buckets < max_distance.
 Index logBucket(Index distance, Index buckets, Index max_distance);
 
+class Rotary;
+
+/// Options of one call of attention, of a layer with attention, or of a stack of them.
 struct AttentionOptions {
-  std::optional<float> scale;          ///< factor on Q K^T; default 1 / sqrt(Dk)
-  bool causal = false;                 ///< query i attends to keys 0 .. query_offset + i only
-  std::optional<Index> window;         ///< query i attends to keys with |query_offset + i - j| <= window only
-  Index query_offset = 0;              ///< position of query 0 among the keys; positive when decoding with a cache
-  std::span<const Mask> masks;         ///< all of them apply
-  Index key_heads = 0;                 ///< Hk, heads of the keys and values, a divisor of H; 0: H. Head h of the
-                                       ///< queries attends to head h Hk / H (Ainslie et al. 2023, arXiv:2305.13245)
-  const PositionBias* bias = nullptr;  ///< added to the scaled scores
+  std::optional<float> scale;         ///< factor on Q K^T; default 1 / sqrt(Dk)
+  bool causal = false;                ///< query i attends to keys 0 .. query_offset + i only
+  std::optional<Index> window;        ///< query i attends to keys with |query_offset + i - j| <= window only
+  Index query_offset = 0;             ///< position of query 0 among the keys; positive when decoding with a cache
+  std::span<const MaskTensor> masks;  ///< all of them apply
+  Index key_heads = 0;                ///< Hk, heads of the keys and values, a divisor of H; 0: H. Head h of the
+                                      ///< queries attends to head h Hk / H (Ainslie et al. 2023, arXiv:2305.13245)
+  Value bias;                         ///< (H, 2 D + 1) or empty: entry [h, D + (j - i)] is added to the scaled scores;
+                                      ///< larger distances are clamped to D. See PositionBias
   const DisentangledPositions* positions = nullptr;  ///< adds its terms to the scores before they are scaled
-  std::span<const float> head_mask;  ///< (H) or (N, H): factor on each head's output; 0 switches it off; empty: all 1
-  float dropout = 0;                 ///< dropout rate on the weights, with inverted scaling; 0 outside training
-  DropoutKey dropout_key;            ///< identifies the draws if dropout > 0
+  Value head_mask;  ///< (1, H), (N, H) or empty: factor on each head's output; 0 switches it off. Of a stack of layers:
+                    ///< (layers, the largest H)
+  float dropout = 0;               ///< dropout rate on the weights, with inverted scaling; set by layers
+  DropoutKey dropout_key;          ///< identifies the draws if dropout > 0
+  const Rotary* rotary = nullptr;  ///< of layers: rotates the projected queries and keys
 };
 
 /// Inputs of attention: the rows of all sequences, one sequence after the other.
 struct AttentionInput {
-  ConstMatrixView query;     ///< (sum L_n, H Dk), head h in columns [h Dk, (h + 1) Dk)
-  ConstMatrixView key;       ///< (sum S_n, Hk Dk)
-  ConstMatrixView value;     ///< (sum S_n, Hk Dv)
+  Value query;               ///< (sum L_n, H Dk), head h in columns [h Dk, (h + 1) Dk)
+  Value key;                 ///< (sum S_n, Hk Dk)
+  Value value;               ///< (sum S_n, Hk Dv)
   const Sequences& queries;  ///< L_n
   const Sequences& keys;     ///< S_n
 };
@@ -142,10 +157,10 @@ class BatchedAttention {
   const Shape& outputShape() const { return output_; }    ///< [..., L, Dv]
   const Shape& weightsShape() const { return weights_; }  ///< [..., L, S]
 
-  /// `mask` may be null; `options.masks` is ignored. `output` and `weights` (or null) have the shapes above. Dropout
+  /// `options.masks` has at most one mask. `output` and `weights` (or null) have the shapes above. Dropout
   /// draws for the b-th matrix, counted over the leading axes, as for sequence b.
-  void forward(const float* query, const float* key, const float* value, const MaskTensor* mask,
-               const AttentionOptions& options, float* output, float* weights, Context& context) const;
+  void forward(const float* query, const float* key, const float* value, const AttentionOptions& options, float* output,
+               float* weights, Context& context) const;
 
  private:
   Shape query_, key_, value_, leading_, output_, weights_;

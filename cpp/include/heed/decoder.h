@@ -8,8 +8,8 @@ namespace heed {
 
 /// Options of one decoder call: for the self-attention over the target and the cross-attention to the memory.
 struct DecoderCallOptions {
-  MultiHeadCallOptions self;
-  MultiHeadCallOptions memory;
+  AttentionOptions self;
+  AttentionOptions memory;
 };
 
 /// Attention weights of one decoder layer; each pointer is null or as in AttentionOutput.
@@ -20,7 +20,7 @@ struct DecoderWeights {
 
 /// Inputs of a decoder: target (sum L_n, E) and memory (sum S_n, E), the output of the encoder.
 struct DecoderInput {
-  ConstMatrixView target, memory;
+  Value target, memory;
   const Sequences& targets;   ///< L_n
   const Sequences& memories;  ///< S_n
 };
@@ -44,26 +44,22 @@ struct DecoderLayerCache {
 class DecoderLayer final : public Module {
  public:
   explicit DecoderLayer(const EncoderLayerOptions& options);
-  /// output (sum L_n, E) may be the same memory as the target. Throws kShapeMismatch.
-  void forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output, DecoderWeights weights,
-               Context& context);
+  /// Returns (sum L_n, E); consumes the target. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
+                const DecoderWeights& weights = {});
 
   using Cache = DecoderLayerCache;
   /// Projects memory (N S, E), N = `count` sequences of S rows, to keys and values. Throws kShapeMismatch.
-  Cache makeCache(ConstMatrixView memory, Context& context, Index count = 1);
-  /// Computes the next rows of each sequence, target (N L_new, E); they equal those of a full causal pass. The
-  /// self-attention is always causal; its masks broadcast to (N, H, L_new, length + L_new), those of the memory to
-  /// (N, H, L_new, S). A step that throws leaves the cache unchanged.
-  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-            DecoderWeights weights, Context& context);
+  Cache makeCache(const Value& memory, Context& context, Index count = 1);
+  /// Computes the next rows of each sequence, target (N L_new, E), which is consumed; they equal those of a full causal
+  /// pass. The self-attention is always causal; its masks broadcast to (N, H, L_new, length + L_new), those of the
+  /// memory to (N, H, L_new, S). A step that throws leaves the cache unchanged. Steps are not recorded.
+  Value step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options);
 
   const EncoderLayerOptions& options() const { return options_; }
   MultiHeadAttention& selfAttention() { return self_attn_; }
   MultiHeadAttention& crossAttention() { return multihead_attn_; }
   FeedForward& feedForward() { return feed_forward_; }
-  const LayerNorm* norm1() const { return &norm1_; }
-  const LayerNorm* norm2() const { return &norm2_; }
-  const LayerNorm* norm3() const { return &norm3_; }
   Dropout& dropout1() { return dropout1_; }
   Dropout& dropout2() { return dropout2_; }
   Dropout& dropout3() { return dropout3_; }
@@ -72,12 +68,12 @@ class DecoderLayer final : public Module {
   std::vector<Child> children() override;
   /// Runs the three blocks. `self_attention` and `cross_attention` are blocks as residualBlock() calls them.
   template <class SelfAttention, class CrossAttention>
-  void blocks(ConstMatrixView target, const SelfAttention& self_attention, const CrossAttention& cross_attention,
-              MatrixView output, Context& context);
-  void cachedSelfAttention(ConstMatrixView in, Cache& cache, const MultiHeadCallOptions& options,
-                           const MultiHeadOutput& result, Context& context);
-  void cachedCrossAttention(ConstMatrixView in, const Cache& cache, const MultiHeadCallOptions& options,
-                            const MultiHeadOutput& result, Context& context);
+  Value blocks(Evaluator& e, const Value& target, const SelfAttention& self_attention,
+               const CrossAttention& cross_attention);
+  Value cachedSelfAttention(Evaluator& e, const Value& in, Cache& cache, const AttentionOptions& options,
+                            const Value* residual);
+  Value cachedCrossAttention(Evaluator& e, const Value& in, const Cache& cache, const AttentionOptions& options,
+                             const Value* residual);
 
   EncoderLayerOptions options_;
   MultiHeadAttention self_attn_, multihead_attn_;
@@ -91,13 +87,12 @@ class DecoderLayer final : public Module {
 class Decoder final : public Module {
  public:
   Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
-  /// `weights` is empty or has one entry per layer.
-  void forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
-               std::span<const DecoderWeights> weights, Context& context);
+  /// As DecoderLayer::forward(); `weights` is empty or has one entry per layer.
+  Value forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
+                std::span<const DecoderWeights> weights = {});
   using Cache = std::vector<DecoderLayerCache>;
-  Cache makeCache(ConstMatrixView memory, Context& context, Index count = 1);
-  void step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-            Context& context);
+  Cache makeCache(const Value& memory, Context& context, Index count = 1);
+  Value step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options);
   Index numLayers() const { return static_cast<Index>(layers_.size()); }
   DecoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }

@@ -48,27 +48,21 @@ struct EncoderLayerOptions {
 class EncoderLayer final : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);
-  /// x and output (T, E) may be the same; `weights` as in AttentionOutput. Throws kShapeMismatch.
-  void forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options, MatrixView output,
-               float* weights, Context& context);
+  /// x and result (T, E); consumes x. `weights` as in AttentionOutput. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
+                float* weights = nullptr);
   const EncoderLayerOptions& options() const { return options_; }
   MultiHeadAttention& selfAttention() { return self_attn_; }
   FeedForward& feedForward() { return feed_forward_; }
-  /// Null if there is none.
+  /// The norm before the attention of a pre-norm layer, or after that of a post-norm layer; null if there is none.
   const LayerNorm* norm1() const { return options_.attention_norm ? &norm1_ : nullptr; }
-  const LayerNorm* norm2() const { return &norm2_; }
-  const LayerNorm* outputNorm1() const { return output_norm1_ ? &*output_norm1_ : nullptr; }
-  const LayerNorm* outputNorm2() const { return output_norm2_ ? &*output_norm2_ : nullptr; }
-  /// LN' of nested_norm.
-  const LayerNorm* nestedNorm() const { return nested_norm_ ? &*nested_norm_ : nullptr; }
   Dropout& dropout1() { return dropout1_; }
   Dropout& dropout2() { return dropout2_; }
 
  private:
   std::vector<Child> children() override;
-  void selfAttentionBlock(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options,
-                          MatrixView output, float* weights, Context& context);
-  void feedForwardBlock(MatrixView x, Context& context);
+  Value selfAttentionBlock(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
+                           float* weights);
 
   EncoderLayerOptions options_;
   MultiHeadAttention self_attn_;
@@ -78,27 +72,16 @@ class EncoderLayer final : public Module {
   Dropout dropout1_, dropout2_;
 };
 
-/// Options of one call of an encoder: options for all layers, and masks that differ between layers.
-struct EncoderCallOptions : MultiHeadCallOptions {
-  EncoderCallOptions() = default;
-  EncoderCallOptions(const MultiHeadCallOptions& all_layers)  // NOLINT(google-explicit-constructor)
-      : MultiHeadCallOptions(all_layers) {}
-
-  /// Replaces `masks`: masks that are broadcast to the number of heads of each layer.
-  std::span<const MaskTensor> mask_tensors;
-  /// Replaces `head_mask`: (layers, maxHeads()), or empty.
-  std::span<const float> layer_head_masks;
-};
-
 /// A stack of encoder layers and an optional final norm (torch.nn.TransformerEncoder). Parameters: layers.0.*, ...,
 /// norm.*.
 class Encoder final : public Module {
  public:
   /// `heads`: the number of heads per layer, if they differ after pruning; empty: options.num_heads in all layers.
   Encoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm, std::span<const Index> heads = {});
-  /// x and output (T, E) may be the same; `weights` is empty or has one pointer per layer, as in AttentionOutput.
-  void forward(ConstMatrixView x, const Sequences& sequences, const EncoderCallOptions& options, MatrixView output,
-               std::span<float* const> weights, Context& context);
+  /// x and result (T, E); consumes x. `weights` is empty or has one pointer per layer, as in AttentionOutput; the head
+  /// mask is (layers, maxHeads()).
+  Value forward(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
+                std::span<float* const> weights = {});
   Index numLayers() const { return static_cast<Index>(layers_.size()); }
   EncoderLayer& layer(Index i) { return *layers_[static_cast<size_t>(i)]; }
   const LayerNorm* finalNorm() const { return norm_ ? &*norm_ : nullptr; }

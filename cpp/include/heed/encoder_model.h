@@ -94,12 +94,19 @@ struct TokenBatch {
   Sequences sequences;
 };
 
+/// Relative positions of the tokens of a pass, for the attention of all layers.
+struct PassPositions {
+  Value bias;                       ///< kRelative, kAlibi: as in AttentionOptions
+  DisentangledPositions distances;  ///< kDisentangled: their embeddings, unless each layer keeps their projections
+};
+
 /// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers. The caller runs the layers one at a
 /// time, so that it can cancel, report progress or read hidden states in between:
 ///
-///   model.embed(batch, hidden, context);
-///   for (i < numLayers()) model.runLayer(i, batch.sequences, {...}, hidden, weights, context);
-///   model.applyFinalNorm(hidden);
+///   x = model.embed(e, batch);
+///   const PassPositions positions = model.positions(e, batch.sequences);
+///   for (i < numLayers()) x = model.runLayer(e, i, x, batch.sequences, positions);
+///   x = model.applyFinalNorm(e, x);
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
 /// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
@@ -114,22 +121,22 @@ class EncoderModel : public Module {
 
   /// Memory for hidden (T, E). Throws kOutOfMemory.
   std::vector<float> hiddenStates(const Sequences& sequences) const;
-  /// Writes the embeddings to hidden (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with
-  /// more tokens than the model has positions.
-  void embed(const TokenBatch& batch, MatrixView hidden, Context& context) const;
-  /// Runs layer i in place. `head_mask` (H) or empty; `weights` null or as in AttentionOutput; `masks` as in
-  /// AttentionOptions.
-  void runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
-                float* weights, Context& context, std::span<const Mask> masks = {});
-  /// Writes the projections of the rows that layer i reads, hidden (T, E), as its attention multiplies them: queries
-  /// and keys are normalized and rotated if the layer does so. q (T, queryWidth()), k and v (T, keyWidth()), the heads
+  /// The embeddings (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with more tokens than
+  /// the model has positions.
+  Value embed(Evaluator& e, const TokenBatch& batch);
+  PassPositions positions(Evaluator& e, const Sequences& sequences) const;
+  /// Runs layer i on x (T, E), which is consumed. `head_mask` (1, H) or empty; `weights` null or as in AttentionOutput;
+  /// `masks` as in AttentionOptions.
+  Value runLayer(Evaluator& e, Index i, const Value& x, const Sequences& sequences, const PassPositions& positions,
+                 const Value& head_mask = {}, float* weights = nullptr, std::span<const MaskTensor> masks = {});
+  /// The projections of the rows that layer i reads, x (T, E), as its attention multiplies them: queries and keys are
+  /// normalized and rotated if the layer does so. Query (T, queryWidth()), key and value (T, keyWidth()), the heads
   /// side by side.
-  void project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k, MatrixView v,
-               Context& context) const;
-  /// Applies the final norm, if the model has one.
-  void applyFinalNorm(MatrixView hidden) const;
-  /// output (rows, V) = x (rows, D) W_word^T: the tied output layer of masked language models, without its bias.
-  void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
+  MultiHeadAttention::Projections project(Evaluator& e, Index i, const Value& x, const Sequences& sequences) const;
+  /// Applies the final norm, if the model has one. Consumes x.
+  Value applyFinalNorm(Evaluator& e, const Value& x) const;
+  /// x (rows, D) W_word^T (rows, V): the tied output layer of masked language models, without its bias.
+  Value wordLogits(Evaluator& e, const Value& x) const;
 
   Index numLayers() const { return config_.num_layers; }
   /// The width of all heads of the queries, and of the keys and of the values.
@@ -144,23 +151,19 @@ class EncoderModel : public Module {
   struct PositionTables;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
-  void updateRelativeBias();
   /// Layer i, and whether its attention is limited to a window.
   EncoderLayer& layer(Index i) const { return *layers_[config_.shared_layers ? 0 : static_cast<size_t>(i)]; }
   bool isLocal(Index i) const {
     return config_.window >= 0 && !config_.local_layers.empty() && config_.local_layers[static_cast<size_t>(i)];
   }
-  /// kDisentangled: the table's row for each distance from 1 - length to length - 1, ascending, and the table's norm or
-  /// null.
-  std::span<const Index> distanceRows(Index length) const;
-  const LayerNorm* relativeNorm() const;
-  /// PK and PQ of layer i, for sequences of at most `length` tokens. They are kept until a parameter is written.
-  DisentangledPositions disentangled(Index i, Index length, Context& context);
+  /// Relative positions: the table's row for each distance from -most to most, ascending.
+  std::span<const Index> distanceRows(Index most) const;
+  /// kDisentangled: the embeddings of the distances between `length` tokens.
+  DisentangledPositions distances(Evaluator& e, Index length) const;
+  /// The same with PK and PQ of layer i, which are kept until a parameter is written.
+  DisentangledPositions keptDistances(Evaluator& e, Index i, Index length);
   /// The rotation of layer i; null if there is none.
   const Rotary* rotary(Index i) const;
-  /// kRelative: the table (buckets, H), and the biases that follow from it. kDisentangled: the table (2 buckets, E).
-  const float* relativeTable() const;
-  const PositionBias& relativeBias() const;
 
   EncoderModelConfig config_;
   std::unique_ptr<Embeddings> embeddings_;
@@ -168,6 +171,7 @@ class EncoderModel : public Module {
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::unique_ptr<Convolution> convolution_;
   std::optional<LayerNorm> norm_;
+  Dropout position_dropout_;  // kDisentangled: of the embeddings of distances, in each layer anew
 };
 
 }  // namespace heed

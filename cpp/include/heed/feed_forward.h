@@ -1,10 +1,15 @@
 #pragma once
 
+#include <array>
+
 #include "heed/dropout.h"
 #include "heed/linear.h"
+#include "heed/value.h"
 
 /// Notation: T rows, E width of the model, F width of the hidden layer.
 namespace heed {
+
+class Evaluator;
 
 struct FeedForwardOptions {
   Index embed_dim;         ///< E
@@ -24,11 +29,10 @@ struct FeedForwardOptions {
 class FeedForward : public Module {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
-  /// x and output (T, E). `residual` (T, E) is null or is added to the output; it may be the same memory as output.
-  void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr);
+  /// x and result (T, E). `residual` (T, E) is null or is added, and consumed.
+  Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr);
   const FeedForwardOptions& options() const { return options_; }
-  const Linear& linear1() const { return linear1_; }
-  const Linear& linear2() const { return linear2_; }
+  std::array<Linear*, 2> linears() { return {&linear1_, &linear2_}; }
   Dropout& dropout() { return dropout_; }
 
  private:

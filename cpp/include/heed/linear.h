@@ -1,13 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "heed/activation.h"
 #include "heed/context.h"
 #include "heed/module.h"
+#include "heed/value.h"
 
 namespace heed {
 
+class Evaluator;
+class Linear;
 class PackedWeight;
 
 /// The maximum number of inputs of a layer with int8 weights: the sum of this many products of 7-bit and 8-bit values
@@ -23,6 +27,17 @@ struct LinearOptions {
   bool lookup = false;  ///< an embedding table, whose rows are mostly read one by one: int8 rows use the full range
 };
 
+/// What a linear layer computes in place of its own product, such as that product and a low-rank update.
+class LinearDecorator {
+ public:
+  /// As Linear::forward().
+  virtual Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual,
+                        bool consumes_x) const = 0;
+
+ protected:
+  ~LinearDecorator() = default;
+};
+
 /// The time-distributed layer z(x)_u = phi(w_0 + W x_u), with the same weights at every position u: torch.nn.Linear
 /// followed by phi. Parameters: weight (out, in), bias (out). T is the number of rows.
 class Linear : public Module {
@@ -32,8 +47,15 @@ class Linear : public Module {
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
 
-  /// x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be the same memory as
-  /// output. Throws kShapeMismatch.
+  /// x (T, in), result (T, out). `residual` (T, out) is null or is added after phi, and consumed; x is consumed if
+  /// `consumes_x`. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const Value& x, const Value* residual = nullptr, bool consumes_x = false) const;
+  /// Null for none. It must exist as long as it is set.
+  void setDecorator(const LinearDecorator* decorator) { decorator_ = decorator; }
+  const LinearDecorator* decorator() const { return decorator_; }
+
+  /// The layer's own product: x (T, in), output (T, out). `residual` (T, out) is null or is added after phi; it may be
+  /// the same memory as output. Throws kShapeMismatch.
   void forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual = nullptr) const;
 
   const LinearOptions& options() const { return options_; }
@@ -46,7 +68,11 @@ class Linear : public Module {
   LinearOptions options_;
   std::unique_ptr<PackedWeight> weight_;
   std::vector<float> bias_;
+  const LinearDecorator* decorator_ = nullptr;
 };
+
+/// Several layers of one input, which is packed once. results[i] belongs to layers[i].
+void forwardAll(Evaluator& e, std::span<const Linear* const> layers, const Value& x, Value* results);
 
 /// output (T, out) = phi(x W^T + b) with the caller's `weight` (out, in) and `bias` (out) or null. Packs the weight on
 /// every call. Throws kShapeMismatch.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heed/attention.h"
+#include "heed/evaluator.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "heed/positional_encoding.h"
@@ -22,21 +23,10 @@ struct MultiHeadAttentionOptions {
   /// Normalizes the projected queries and keys before rotation: each head if its width is Dk, all heads together if it
   /// is H Dk (then Hk = H).
   std::optional<LayerNormOptions> qk_norm = std::nullopt;
-  bool position_projections = false;  ///< projections of relative positions, see positionKeyProjection()
+  bool position_projections = false;  ///< PK and PQ of DisentangledPositions have projections of their own, not those
+                                      ///< of keys and queries
   float dropout = 0;                  ///< rate on the attention weights, in training
   Precision precision = Precision::kFloat32;
-};
-
-/// Options of one call.
-struct MultiHeadCallOptions : AttentionOptions {
-  const Rotary* rotary = nullptr;  ///< rotates the projected queries and keys
-};
-
-/// Results of multi-head attention.
-struct MultiHeadOutput {
-  MatrixView output;                          ///< (sum L_n, E)
-  float* weights = nullptr;                   ///< null, or as in AttentionOutput
-  const ConstMatrixView* residual = nullptr;  ///< null, or (sum L_n, E), added to the output
 };
 
 /// MultiHead(Q, K, V) = [H_1 .. H_h] W^O (Vaswani et al. 2017, section 3.2.2): torch.nn.MultiheadAttention with
@@ -50,35 +40,30 @@ class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
 
-  /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim). For self-attention, pass the
-  /// same view as all three; it is then packed only once. Throws kShapeMismatch.
-  void forward(const AttentionInput& input, const MultiHeadCallOptions& options, const MultiHeadOutput& result,
-               Context& context);
+  /// query (sum L_n, E), key (sum S_n, key_input_dim), value (sum S_n, value_input_dim); result (sum L_n, E). For
+  /// self-attention, pass the same value as all three; it is then packed only once. `weights` is null or as in
+  /// AttentionOutput; `residual` (sum L_n, E) is null or is added, and consumed. Throws kShapeMismatch.
+  Value forward(Evaluator& e, const AttentionInput& input, const AttentionOptions& options, float* weights = nullptr,
+                const Value* residual = nullptr);
 
-  /// Only the projections, normalized if there is a qk_norm: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv). Inputs
-  /// that are the same view are packed only once.
-  void project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q, MatrixView k,
-               MatrixView v, Context& context) const;
-  /// The same for caches, without norms.
-  void projectQuery(ConstMatrixView query, MatrixView q, Context& context) const;
-  void projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v, Context& context) const;
+  /// The inputs as they are multiplied, before rotation: q (rows, H Dk), k (rows, Hk Dk), v (rows, Hk Dv).
+  struct Projections {
+    Value query, key, value;
+  };
+  Projections project(Evaluator& e, const Value& query, const Value& key, const Value& value) const;
+  /// The key's and the value's, for caches, without norms; the query is empty.
+  Projections projectKeyValue(Evaluator& e, const Value& key, const Value& value) const;
+  /// The query's, without a norm.
+  Value projectQuery(Evaluator& e, const Value& query) const;
   /// Attention over projected (and, if applicable, rotated) q, k and v, then the output projection W^O.
-  void attend(const AttentionInput& projected, const AttentionOptions& options, const MultiHeadOutput& result,
-              Context& context);
-  /// Rotates projected queries or keys in place. The first row of each sequence has the position `first_position`.
-  void rotate(const Rotary& rotary, const Sequences& sequences, Index first_position, MatrixView x) const;
+  Value attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options, float* weights,
+               const Value* residual);
+  /// Sets key and query, the projections of the embeddings.
+  void projectPositions(Evaluator& e, DisentangledPositions& positions) const;
 
   const MultiHeadAttentionOptions& options() const { return options_; }  ///< with defaults filled in
-  const Linear& queryProjection() const { return q_proj_; }
-  const Linear& keyProjection() const { return k_proj_; }
-  const Linear& valueProjection() const { return v_proj_; }
-  const Linear& outputProjection() const { return out_proj_; }
-  /// Those of DisentangledPositions' embeddings: of their own, or those of keys and queries.
-  const Linear& positionKeyProjection() const { return pos_key_proj_ ? *pos_key_proj_ : k_proj_; }
-  const Linear& positionQueryProjection() const { return pos_query_proj_ ? *pos_query_proj_ : q_proj_; }
-  /// Null if there is none.
-  const LayerNorm* queryNorm() const { return q_norm_ ? &*q_norm_ : nullptr; }
-  const LayerNorm* keyNorm() const { return k_norm_ ? &*k_norm_ : nullptr; }
+  /// All projections.
+  std::vector<Linear*> linears();
   Dropout& dropout() { return dropout_; }
 
  private:

@@ -11,11 +11,16 @@ class Transformer final : public Module {
  public:
   Transformer(const EncoderLayerOptions& options, Index num_encoder_layers, Index num_decoder_layers);
 
-  /// source (sum S_n, E), target and output (sum L_n, E). The encoder's output is the decoder's memory. To get
-  /// attention weights or the memory, run encoder() and decoder() separately.
-  void forward(ConstMatrixView source, ConstMatrixView target, const Sequences& sources, const Sequences& targets,
-               const EncoderCallOptions& encoder_options, const DecoderCallOptions& decoder_options, MatrixView output,
-               Context& context);
+  struct Output {
+    Value output;  ///< (sum L_n, E)
+    Value memory;  ///< (sum S_n, E), the encoder's output
+  };
+  /// source (sum S_n, E), target (sum L_n, E); consumes both. The encoder's output is the decoder's memory. The weights
+  /// are as in Encoder::forward() and Decoder::forward().
+  Output forward(Evaluator& e, const Value& source, const Value& target, const Sequences& sources,
+                 const Sequences& targets, const AttentionOptions& encoder_options,
+                 const DecoderCallOptions& decoder_options, std::span<float* const> encoder_weights = {},
+                 std::span<const DecoderWeights> decoder_weights = {});
 
   Encoder& encoder() { return encoder_; }
   Decoder& decoder() { return decoder_; }

@@ -89,7 +89,7 @@ Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena) {
   return panels;
 }
 
-void multiplyRowBlock(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
+void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
                       std::span<const Range> columns, const float* factors, MatrixView out, uint32_t* words) {
   static_assert(kBlockRows <= kMaxQueries);
   if (a.rows() == 0) return;

@@ -34,7 +34,7 @@ Panels packValues(ConstMatrixView value, const RowList& keys, Arena& arena);
 /// and all but the last end there; an `out` that is wider than the last range is filled to the end of the panel.
 /// `words` is scratch for the elements of a. A row's result does not depend on the other rows of the block; every sum
 /// is one chain over k in ascending order, so that leaving out a k for which a is zero changes no bit.
-void multiplyRowBlock(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
+void multiplySelected(ConstMatrixView a, const Panels& right, std::span<const Range> rows,
                       std::span<const Range> columns, const float* factors, MatrixView out, uint32_t* words);
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "heed/inference_evaluator.h"
 #include "layers/residual_block.h"
 
 namespace heed {
@@ -29,13 +30,13 @@ void append(GrowingRows& kept, ConstMatrixView fresh, Index count, Index before)
 }
 
 /// The first `length` rows of each of `count` sequences, concatenated.
-ConstMatrixView joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
-  if (count == 1) return view(kept.values.data(), length, width);
+Value joined(const GrowingRows& kept, Index count, Index length, Index width, Arena& arena) {
+  if (count == 1) return Value::constant(view(kept.values.data(), length, width));
   MatrixView all = arena.matrix(count * length, width);
   for (Index n = 0; n < count; ++n) {
     std::copy_n(kept.values.data() + n * kept.capacity * width, length * width, all.data() + n * length * width);
   }
-  return readOnly(all);
+  return all;
 }
 
 }  // namespace
@@ -55,105 +56,99 @@ DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
 }
 
 template <class SelfAttention, class CrossAttention>
-void DecoderLayer::blocks(ConstMatrixView target, const SelfAttention& self_attention,
-                          const CrossAttention& cross_attention, MatrixView output, Context& context) {
-  requireShape("output", readOnly(output), target.rows(), options_.embed_dim);
-  const auto feed_forward = [&](auto in, auto out, auto residual) {
-    feed_forward_.forward(in, out, context, residual);
-  };
+Value DecoderLayer::blocks(Evaluator& e, const Value& target, const SelfAttention& self_attention,
+                           const CrossAttention& cross_attention) {
   const bool pre = options_.norm_first;
-  residualBlock(&norm1_, nullptr, pre, dropout1_, target, output, context, self_attention);
-  residualBlock(&norm2_, nullptr, pre, dropout2_, readOnly(output), output, context, cross_attention);
-  residualBlock(&norm3_, nullptr, pre, dropout3_, readOnly(output), output, context, feed_forward);
+  const Value a = residualBlock(e, &norm1_, nullptr, pre, dropout1_, target, self_attention);
+  const Value b = residualBlock(e, &norm2_, nullptr, pre, dropout2_, a, cross_attention);
+  return residualBlock(e, &norm3_, nullptr, pre, dropout3_, b,
+                       [&](const Value& in, const Value* residual) { return feed_forward_.forward(e, in, residual); });
 }
 
-void DecoderLayer::forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
-                           DecoderWeights weights, Context& context) {
+Value DecoderLayer::forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
+                            const DecoderWeights& weights) {
   const auto& [target, memory, targets, memories] = input;
-  requireShape("target", target, targets.totalRows(), options_.embed_dim);
-  requireShape("memory", memory, memories.totalRows(), options_.embed_dim);
-  blocks(
-      target,
-      [&](auto in, auto out, auto residual) {
-        self_attn_.forward({in, in, in, input.targets, input.targets}, options.self, {out, weights.self, residual},
-                           context);
+  requireShape("target", target.values(), targets.totalRows(), options_.embed_dim);
+  requireShape("memory", memory.values(), memories.totalRows(), options_.embed_dim);
+  return blocks(
+      e, target,
+      [&](const Value& in, const Value* residual) {
+        return self_attn_.forward(e, {in, in, in, input.targets, input.targets}, options.self, weights.self, residual);
       },
-      [&](auto in, auto out, auto residual) {
-        multihead_attn_.forward({in, input.memory, input.memory, input.targets, input.memories}, options.memory,
-                                {out, weights.memory, residual}, context);
-      },
-      output, context);
+      [&](const Value& in, const Value* residual) {
+        return multihead_attn_.forward(e, {in, input.memory, input.memory, input.targets, input.memories},
+                                       options.memory, weights.memory, residual);
+      });
 }
 
-DecoderLayer::Cache DecoderLayer::makeCache(ConstMatrixView memory, Context& context, Index count) {
+DecoderLayer::Cache DecoderLayer::makeCache(const Value& memory, Context& context, Index count) {
   if (count < 1) refuse(ErrorCode::kInvalidArgument, "memory", "at least 1 sequence", std::to_string(count));
-  requireShape("memory", memory, memory.rows() / count * count, options_.embed_dim);
-  const MultiHeadAttentionOptions& o = multihead_attn_.options();
-  const Shape keys{memory.rows(), o.num_heads * o.key_dim}, values{memory.rows(), o.num_heads * o.value_dim};
+  requireShape("memory", memory.values(), memory.rows() / count * count, options_.embed_dim);
+  const Arena::Scope scope(context.arena);
+  InferenceEvaluator e(context);
+  const auto [query, key, value] = multihead_attn_.projectKeyValue(e, memory, memory);
   Cache cache;
   cache.count = count;
-  allocate("memory", keys, cache.memory_key);
-  allocate("memory", values, cache.memory_value);
-  multihead_attn_.projectKeyValue(memory, memory, view(cache.memory_key.data(), keys[0], keys[1]),
-                                  view(cache.memory_value.data(), values[0], values[1]), context);
+  const auto keep = [](const Value& from, std::vector<float>& to) {
+    allocate("memory", {from.rows(), from.cols()}, to);
+    std::copy_n(from.data(), to.size(), to.data());
+  };
+  keep(key, cache.memory_key);
+  keep(value, cache.memory_value);
   return cache;
 }
 
-void DecoderLayer::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-                        DecoderWeights weights, Context& context) {
-  requireShape("target", target, target.rows() / cache.count * cache.count, options_.embed_dim);
+Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
+  requireShape("target", target.values(), target.rows() / cache.count * cache.count, options_.embed_dim);
   if (options.memory.rotary)
     refuse(ErrorCode::kUnsupported, "memory.rotary", "none in a step (the cache holds unrotated keys of the memory)",
            "rotary positions");
-  blocks(
-      target,
-      [&](auto in, auto out, auto residual) {
-        cachedSelfAttention(in, cache, options.self, {out, weights.self, residual}, context);
-      },
-      [&](auto in, auto out, auto residual) {
-        cachedCrossAttention(in, cache, options.memory, {out, weights.memory, residual}, context);
-      },
-      output, context);
+  const Value output = blocks(
+      e, target,
+      [&](const Value& in, const Value* residual) { return cachedSelfAttention(e, in, cache, options.self, residual); },
+      [&](const Value& in, const Value* residual) {
+        return cachedCrossAttention(e, in, cache, options.memory, residual);
+      });
   cache.length += target.rows() / cache.count;
+  return output;
 }
 
-void DecoderLayer::cachedSelfAttention(ConstMatrixView in, Cache& cache, const MultiHeadCallOptions& options,
-                                       const MultiHeadOutput& result, Context& context) {
-  const Arena::Scope scope(context.arena);
-  const MultiHeadAttentionOptions& o = self_attn_.options();
-  const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
+Value DecoderLayer::cachedSelfAttention(Evaluator& e, const Value& in, Cache& cache, const AttentionOptions& options,
+                                        const Value* residual) {
   const Index count = cache.count, added = in.rows() / count, before = cache.length, length = before + added;
   const Sequences queries = Sequences::uniform(count, added), keys = Sequences::uniform(count, length);
-  const MatrixView q = context.arena.matrix(in.rows(), key_width), k = context.arena.matrix(in.rows(), key_width),
-                   v = context.arena.matrix(in.rows(), value_width);
-  self_attn_.project(in, in, in, q, k, v, context);
+  auto [q, k, v] = self_attn_.project(e, in, in, in);
   if (options.rotary) {
-    self_attn_.rotate(*options.rotary, queries, before, q);
-    self_attn_.rotate(*options.rotary, queries, before, k);
+    const Index heads = self_attn_.options().num_heads;
+    q = e.rotate(*options.rotary, q, queries, heads, before);
+    k = e.rotate(*options.rotary, k, queries, heads, before);
   }
-  append(cache.self_key, readOnly(k), count, before);
-  append(cache.self_value, readOnly(v), count, before);
+  append(cache.self_key, k.values(), count, before);
+  append(cache.self_value, v.values(), count, before);
   AttentionOptions call = options;
   call.causal = true;
   call.query_offset = before;
-  self_attn_.attend({readOnly(q), joined(cache.self_key, count, length, key_width, context.arena),
-                     joined(cache.self_value, count, length, value_width, context.arena), queries, keys},
-                    call, result, context);
+  const auto all = [&](const GrowingRows& kept, const Value& fresh) {
+    return joined(kept, count, length, fresh.cols(), e.context().arena);
+  };
+  return self_attn_.attend(e, {q, all(cache.self_key, k), all(cache.self_value, v), queries, keys}, call, nullptr,
+                           residual);
 }
 
-void DecoderLayer::cachedCrossAttention(ConstMatrixView in, const Cache& cache, const MultiHeadCallOptions& options,
-                                        const MultiHeadOutput& result, Context& context) {
-  const Arena::Scope scope(context.arena);
+Value DecoderLayer::cachedCrossAttention(Evaluator& e, const Value& in, const Cache& cache,
+                                         const AttentionOptions& options, const Value* residual) {
   const MultiHeadAttentionOptions& o = multihead_attn_.options();
   const Index key_width = o.num_heads * o.key_dim, value_width = o.num_heads * o.value_dim;
   const Index memory_rows = static_cast<Index>(cache.memory_key.size()) / key_width;
   const Sequences queries = Sequences::uniform(cache.count, in.rows() / cache.count),
                   keys = Sequences::uniform(cache.count, memory_rows / cache.count);
-  const MatrixView q = context.arena.matrix(in.rows(), key_width);
-  multihead_attn_.projectQuery(in, q, context);
-  multihead_attn_.attend({readOnly(q), view(cache.memory_key.data(), memory_rows, key_width),
-                          view(cache.memory_value.data(), memory_rows, value_width), queries, keys},
-                         options, result, context);
+  const auto kept = [&](const std::vector<float>& values, Index width) {
+    return Value::constant(view(values.data(), memory_rows, width));
+  };
+  const Value q = multihead_attn_.projectQuery(e, in);
+  return multihead_attn_.attend(
+      e, {q, kept(cache.memory_key, key_width), kept(cache.memory_value, value_width), queries, keys}, options, nullptr,
+      residual);
 }
 
 std::vector<Module::Child> DecoderLayer::children() {
@@ -178,40 +173,36 @@ Decoder::Decoder(const EncoderLayerOptions& options, Index num_layers, bool fina
   seed(0);
 }
 
-void Decoder::forward(const DecoderInput& input, const DecoderCallOptions& options, MatrixView output,
-                      std::span<const DecoderWeights> weights, Context& context) {
-  requireShape("output", readOnly(output), input.target.rows(), input.target.cols());
-  if (output.data() != input.target.data()) output = input.target;
+Value Decoder::forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
+                       std::span<const DecoderWeights> weights) {
+  Value output = input.target;
   for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i]->forward({readOnly(output), input.memory, input.targets, input.memories}, options, output,
-                        weights.empty() ? DecoderWeights{} : weights[i], context);
+    output = layers_[i]->forward(e, {output, input.memory, input.targets, input.memories}, options,
+                                 weights.empty() ? DecoderWeights{} : weights[i]);
   }
-  if (norm_) norm_->forward(readOnly(output), output);
+  return norm_ ? e.normalize(*norm_, output, true) : output;
 }
 
-Decoder::Cache Decoder::makeCache(ConstMatrixView memory, Context& context, Index count) {
+Decoder::Cache Decoder::makeCache(const Value& memory, Context& context, Index count) {
   Cache cache;
   for (auto& layer : layers_) cache.push_back(layer->makeCache(memory, context, count));
   return cache;
 }
 
-void Decoder::step(ConstMatrixView target, Cache& cache, const DecoderCallOptions& options, MatrixView output,
-                   Context& context) {
-  requireShape("output", readOnly(output), target.rows(), target.cols());
+Value Decoder::step(Evaluator& e, const Value& target, Cache& cache, const DecoderCallOptions& options) {
   if (cache.size() != layers_.size()) {
     refuse(ErrorCode::kInvalidArgument, "cache", "a cache made by this decoder",
            "a cache of " + std::to_string(cache.size()) + " layers");
   }
   const Index before = cache.empty() ? 0 : cache[0].length;
-  if (output.data() != target.data()) output = target;
+  Value output = target;
   try {
-    for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i]->step(readOnly(output), cache[i], options, output, {}, context);
+    for (size_t i = 0; i < layers_.size(); ++i) output = layers_[i]->step(e, output, cache[i], options);
   } catch (...) {
     for (DecoderLayerCache& layer : cache) layer.length = before;
     throw;
   }
-  if (norm_) norm_->forward(readOnly(output), output);
+  return norm_ ? e.normalize(*norm_, output, true) : output;
 }
 
 }  // namespace heed

@@ -23,36 +23,26 @@ EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
   seed(0);
 }
 
-void EncoderLayer::forward(ConstMatrixView x, const Sequences& sequences, const MultiHeadCallOptions& options,
-                           MatrixView output, float* weights, Context& context) {
-  requireShape("x", x, sequences.totalRows(), options_.embed_dim);
-  requireShape("output", readOnly(output), x.rows(), x.cols());
-  selfAttentionBlock(x, sequences, options, output, weights, context);
-  feedForwardBlock(output, context);
+Value EncoderLayer::forward(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
+                            float* weights) {
+  requireShape("x", x.values(), sequences.totalRows(), options_.embed_dim);
+  const Value a = selfAttentionBlock(e, x, sequences, options, weights);
+  return residualBlock(e, &norm2_, output_norm2_ ? &*output_norm2_ : nullptr, options_.norm_first, dropout2_, a,
+                       [&](const Value& in, const Value* residual) { return feed_forward_.forward(e, in, residual); });
 }
 
-void EncoderLayer::selfAttentionBlock(ConstMatrixView x, const Sequences& sequences,
-                                      const MultiHeadCallOptions& options, MatrixView output, float* weights,
-                                      Context& context) {
-  const auto attend = [&](auto in, auto out, auto residual) {
-    self_attn_.forward({in, in, in, sequences, sequences}, options, {out, weights, residual}, context);
+Value EncoderLayer::selfAttentionBlock(Evaluator& e, const Value& x, const Sequences& sequences,
+                                       const AttentionOptions& options, float* weights) {
+  const auto attend = [&](const Value& in, const Value* residual) {
+    return self_attn_.forward(e, {in, in, in, sequences, sequences}, options, weights, residual);
   };
   if (!nested_norm_) {
-    return residualBlock(options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
-                         options_.norm_first, dropout1_, x, output, context, attend);
+    return residualBlock(e, options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
+                         options_.norm_first, dropout1_, x, attend);
   }
-  const Arena::Scope scope(context.arena);
-  const MatrixView inner = context.arena.matrix(x.rows(), x.cols());
-  residualBlock(&*nested_norm_, nullptr, false, dropout1_, x, inner, context, attend);
-  output = x + inner;
-  forRowParts(x.rows(), x.cols(), context, [&](Index begin, Index end) {
-    norm1_.forward(rowsOf(readOnly(output), begin, end), rowsOf(output, begin, end));
-  });
-}
-
-void EncoderLayer::feedForwardBlock(MatrixView x, Context& context) {
-  residualBlock(&norm2_, output_norm2_ ? &*output_norm2_ : nullptr, options_.norm_first, dropout2_, readOnly(x), x,
-                context, [&](auto in, auto out, auto residual) { feed_forward_.forward(in, out, context, residual); });
+  Evaluator::Scope scope(e);
+  const Value inner = residualBlock(e, &*nested_norm_, nullptr, false, dropout1_, e.copy(x), attend);
+  return scope.leave(e.normalize(norm1_, e.add(x, inner), true));
 }
 
 std::vector<Module::Child> EncoderLayer::children() {
@@ -84,29 +74,17 @@ Index Encoder::maxHeads() const {
   return heads;
 }
 
-void Encoder::forward(ConstMatrixView x, const Sequences& sequences, const EncoderCallOptions& options,
-                      MatrixView output, std::span<float* const> weights, Context& context) {
-  requireShape("output", readOnly(output), x.rows(), x.cols());
-  if (!options.layer_head_masks.empty())
-    requireShape("headMask", {static_cast<Index>(options.layer_head_masks.size())}, {numLayers() * maxHeads()});
-  if (output.data() != x.data()) output = x;
-  MultiHeadCallOptions call = options;
-  std::vector<Mask> masks;
-  for (Index i = 0, last_heads = 0; i < numLayers(); ++i) {
-    EncoderLayer& layer = *layers_[static_cast<size_t>(i)];
-    const Index heads = layer.options().num_heads, length = sequences.maxLength();
-    if (heads != last_heads && !options.mask_tensors.empty()) {
-      masks = broadcastMasks(options.mask_tensors, {sequences.count(), heads, length, length});
-      call.masks = masks;
-    }
-    last_heads = heads;
-    if (!options.layer_head_masks.empty())
-      call.head_mask =
-          options.layer_head_masks.subspan(static_cast<size_t>(i * maxHeads()), static_cast<size_t>(heads));
-    layer.forward(readOnly(output), sequences, call, output,
-                  weights.empty() ? nullptr : weights[static_cast<size_t>(i)], context);
+Value Encoder::forward(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
+                       std::span<float* const> weights) {
+  if (options.head_mask) requireShape("headMask", options.head_mask.values(), numLayers(), maxHeads());
+  Value output = x;
+  for (Index i = 0; i < numLayers(); ++i) {
+    AttentionOptions call = options;
+    // Pruned layers have fewer heads and ignore the rest of their row.
+    if (options.head_mask) call.head_mask = e.row(options.head_mask, i, layer(i).options().num_heads);
+    output = layer(i).forward(e, output, sequences, call, weights.empty() ? nullptr : weights[static_cast<size_t>(i)]);
   }
-  if (norm_) norm_->forward(readOnly(output), output);
+  return norm_ ? e.normalize(*norm_, output, true) : output;
 }
 
 }  // namespace heed

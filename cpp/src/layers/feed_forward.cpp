@@ -1,7 +1,7 @@
 #include "heed/feed_forward.h"
 
 #include "core/check.h"
-#include "core/row_parts.h"
+#include "heed/evaluator.h"
 
 namespace heed {
 namespace {
@@ -29,22 +29,10 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
                 .precision = options.precision}),
       dropout_({.p = options.dropout}) {}
 
-void FeedForward::forward(ConstMatrixView x, MatrixView output, Context& context, const ConstMatrixView* residual) {
-  const Arena::Scope scope(context.arena);
-  const Index width = options_.feed_forward_dim;
-  MatrixView hidden = context.arena.matrix(x.rows(), linear1_.options().out_features);
-  linear1_.forward(x, hidden, context);
-  MatrixView inner = view(hidden.data(), x.rows(), width, hidden.outerStride());
-  if (options_.gated) {
-    forRowParts(x.rows(), width, context, [&](Index begin, Index end) {
-      MatrixView left = rowsOf(inner, begin, end);
-      MatrixView right = view(left.data() + width, left.rows(), width, left.outerStride());
-      activate(options_.gate_second ? right : left, options_.activation);
-      left.array() *= right.array();
-    });
-  }
-  dropout_.forward(readOnly(inner), inner, context);
-  linear2_.forward(readOnly(inner), output, context, residual);
+Value FeedForward::forward(Evaluator& e, const Value& x, const Value* residual) {
+  Value hidden = linear1_.forward(e, x);
+  if (options_.gated) hidden = e.gate(hidden, options_.activation, options_.gate_second);
+  return linear2_.forward(e, e.dropout(dropout_, hidden), residual, true);
 }
 
 }  // namespace heed

@@ -1,8 +1,11 @@
 #include "heed/linear.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "gemm/gemm.h"
 #include "gemm/weights/float32.h"
+#include "heed/evaluator.h"
 
 namespace heed {
 namespace {
@@ -40,6 +43,16 @@ void Linear::forward(ConstMatrixView x, MatrixView output, Context& context, con
     epilogue.residual_stride = residual->outerStride();
   }
   matmul(x, *weight_, epilogue, output, context);
+}
+
+Value Linear::forward(Evaluator& e, const Value& x, const Value* residual, bool consumes_x) const {
+  return decorator_ ? decorator_->forward(e, *this, x, residual, consumes_x) : e.linear(*this, x, residual, consumes_x);
+}
+
+void forwardAll(Evaluator& e, std::span<const Linear* const> layers, const Value& x, Value* results) {
+  if (std::ranges::all_of(layers, [](const Linear* layer) { return layer->decorator() == nullptr; }))
+    return e.linears(layers, x, results);
+  for (const Linear* layer : layers) *results++ = layer->forward(e, x);
 }
 
 std::vector<Parameter> Linear::ownParameters() {

@@ -4,8 +4,6 @@
 #include <array>
 
 #include "core/check.h"
-#include "core/row_parts.h"
-#include "gemm/gemm.h"
 
 namespace heed {
 namespace {
@@ -43,26 +41,6 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
 
 LinearOptions projection(const MultiHeadAttentionOptions& o, Index in, Index out) {
   return {.in_features = in, .out_features = out, .bias = o.bias, .activation = o.activation, .precision = o.precision};
-}
-
-Product product(const Linear& linear, MatrixView out) {
-  return {&linear.weight(), {.bias = linear.bias(), .activation = linear.options().activation}, out};
-}
-
-/// Whether both are the same view, so that it can be packed once for both.
-bool sameRows(ConstMatrixView a, ConstMatrixView b) {
-  return a.data() == b.data() && a.rows() == b.rows() && a.cols() == b.cols() && a.outerStride() == b.outerStride();
-}
-
-/// Normalizes each head of x in place, or all of them together: as many columns as the norm has.
-void normalizeHeads(const LayerNorm& norm, MatrixView x, Context& context) {
-  const Index width = norm.options().normalized_shape;
-  forRowParts(x.rows(), x.cols(), context, [&](Index begin, Index end) {
-    for (Index first = 0; first < x.cols(); first += width) {
-      const MatrixView head = view(x.data() + begin * x.outerStride() + first, end - begin, width, x.outerStride());
-      norm.forward(readOnly(head), head);
-    }
-  });
 }
 
 /// One parameter with the rows of three, one after the other: PyTorch's in_proj_weight and in_proj_bias.
@@ -103,72 +81,83 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options)
   k_norm_.emplace(*options_.qk_norm);
 }
 
-void MultiHeadAttention::forward(const AttentionInput& input, const MultiHeadCallOptions& options,
-                                 const MultiHeadOutput& result, Context& context) {
+Value MultiHeadAttention::forward(Evaluator& e, const AttentionInput& input, const AttentionOptions& options,
+                                  float* weights, const Value* residual) {
   const auto& [query, key, value, queries, keys] = input;
-  requireShape("query", query, queries.totalRows(), options_.embed_dim);
-  const Arena::Scope scope(context.arena);
-  const MatrixView q = context.arena.matrix(query.rows(), options_.num_heads * options_.key_dim);
-  const MatrixView k = context.arena.matrix(key.rows(), options_.key_value_heads * options_.key_dim);
-  const MatrixView v = context.arena.matrix(value.rows(), options_.key_value_heads * options_.value_dim);
-  project(query, key, value, q, k, v, context);
+  requireShape("query", query.values(), queries.totalRows(), options_.embed_dim);
+  auto [q, k, v] = project(e, query, key, value);
   if (options.rotary) {
-    rotate(*options.rotary, queries, options.query_offset, q);
-    rotate(*options.rotary, keys, 0, k);
+    q = e.rotate(*options.rotary, q, queries, options_.num_heads, options.query_offset);
+    k = e.rotate(*options.rotary, k, keys, options_.key_value_heads, 0);
   }
-  attend({readOnly(q), readOnly(k), readOnly(v), queries, keys}, options, result, context);
+  return attend(e, {q, k, v, queries, keys}, options, weights, residual);
 }
 
-void MultiHeadAttention::project(ConstMatrixView query, ConstMatrixView key, ConstMatrixView value, MatrixView q,
-                                 MatrixView k, MatrixView v, Context& context) const {
-  if (!sameRows(query, key) || !sameRows(key, value)) {
-    projectQuery(query, q, context);
-    projectKeyValue(key, value, k, v, context);
+MultiHeadAttention::Projections MultiHeadAttention::project(Evaluator& e, const Value& query, const Value& key,
+                                                            const Value& value) const {
+  Projections all;
+  if (query == key && key == value) {
+    requireColumns("key", key.values(), options_.key_input_dim);
+    requireColumns("value", value.values(), options_.value_input_dim);
+    const std::array layers = {&q_proj_, &k_proj_, &v_proj_};
+    std::array<Value, 3> projected;
+    forwardAll(e, layers, query, projected.data());
+    all = {projected[0], projected[1], projected[2]};
   } else {
-    requireColumns("query", query, options_.embed_dim);
-    requireColumns("key", key, options_.key_input_dim);
-    requireColumns("value", value, options_.value_input_dim);
-    matmul(query, std::array{product(q_proj_, q), product(k_proj_, k), product(v_proj_, v)}, context);
+    const Value q = projectQuery(e, query);
+    all = projectKeyValue(e, key, value);
+    all.query = q;
   }
-  if (q_norm_) normalizeHeads(*q_norm_, q, context);
-  if (k_norm_) normalizeHeads(*k_norm_, k, context);
+  if (q_norm_) all.query = e.normalize(*q_norm_, all.query, true);
+  if (k_norm_) all.key = e.normalize(*k_norm_, all.key, true);
+  return all;
 }
 
-void MultiHeadAttention::projectQuery(ConstMatrixView query, MatrixView q, Context& context) const {
-  requireColumns("query", query, options_.embed_dim);
-  q_proj_.forward(query, q, context);
+Value MultiHeadAttention::projectQuery(Evaluator& e, const Value& query) const {
+  requireColumns("query", query.values(), options_.embed_dim);
+  return q_proj_.forward(e, query);
 }
 
-void MultiHeadAttention::projectKeyValue(ConstMatrixView key, ConstMatrixView value, MatrixView k, MatrixView v,
-                                         Context& context) const {
-  requireColumns("key", key, options_.key_input_dim);
-  requireShape("value", value, key.rows(), options_.value_input_dim);
-  if (sameRows(key, value)) return matmul(key, std::array{product(k_proj_, k), product(v_proj_, v)}, context);
-  k_proj_.forward(key, k, context);
-  v_proj_.forward(value, v, context);
+MultiHeadAttention::Projections MultiHeadAttention::projectKeyValue(Evaluator& e, const Value& key,
+                                                                    const Value& value) const {
+  requireColumns("key", key.values(), options_.key_input_dim);
+  requireShape("value", value.values(), key.rows(), options_.value_input_dim);
+  if (key != value) {
+    const Value k = k_proj_.forward(e, key);
+    return {{}, k, v_proj_.forward(e, value)};
+  }
+  const std::array layers = {&k_proj_, &v_proj_};
+  std::array<Value, 2> projected;
+  forwardAll(e, layers, key, projected.data());
+  return {{}, projected[0], projected[1]};
 }
 
-void MultiHeadAttention::attend(const AttentionInput& projected, const AttentionOptions& options,
-                                const MultiHeadOutput& result, Context& context) {
-  const Arena::Scope scope(context.arena);
+Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, const AttentionOptions& options,
+                                 float* weights, const Value* residual) {
   AttentionOptions call = options;
   call.key_heads = options_.key_value_heads;
+  DisentangledPositions positions;
+  if (options.positions && !options.positions->key) {
+    positions = *options.positions;
+    projectPositions(e, positions);
+    call.positions = &positions;
+  }
   if (dropout_.active()) {
-    call.dropout = options_.dropout;
+    call.dropout = dropout_.options().p;
     call.dropout_key = dropout_.nextKey();
   }
-  const MatrixView heads = context.arena.matrix(projected.query.rows(), options_.num_heads * options_.value_dim);
-  attention(projected, options_.num_heads, call, {heads, result.weights}, context);
-  out_proj_.forward(readOnly(heads), result.output, context, result.residual);
+  return out_proj_.forward(e, e.attention(projected, options_.num_heads, call, weights), residual, true);
 }
 
-void MultiHeadAttention::rotate(const Rotary& rotary, const Sequences& sequences, Index first_position,
-                                MatrixView x) const {
-  for (Index n = 0; n < sequences.count(); ++n) {
-    float* rows = x.data() + sequences.begin(n) * x.outerStride();
-    rotary.rotate(view(rows, sequences.length(n), x.cols(), x.outerStride()), x.cols() / options_.key_dim,
-                  first_position);
-  }
+void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& positions) const {
+  positions.key = (pos_key_proj_ ? *pos_key_proj_ : k_proj_).forward(e, positions.embeddings);
+  positions.query = (pos_query_proj_ ? *pos_query_proj_ : q_proj_).forward(e, positions.embeddings);
+}
+
+std::vector<Linear*> MultiHeadAttention::linears() {
+  std::vector<Linear*> all = {&q_proj_, &k_proj_, &v_proj_, &out_proj_};
+  if (pos_key_proj_ && pos_query_proj_) all.insert(all.end(), {&*pos_key_proj_, &*pos_query_proj_});
+  return all;
 }
 
 std::vector<Module::Child> MultiHeadAttention::children() {

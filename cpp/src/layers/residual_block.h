@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/row_parts.h"
 #include "heed/encoder.h"
+#include "heed/evaluator.h"
 
 /// Shared by encoder and decoder layers: the options of their parts, and the residual connection around each block.
 namespace heed {
@@ -48,33 +48,22 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
 
 /// A block f with residual connection, norm and dropout.
 ///
-/// Post-norm: output = LN(x + Dropout(f(x))). Pre-norm: output = x + Dropout(f(LN(x))). `norm` may be null, and so may
-/// `output_norm`, which follows f. x and output (T, E) may be the same. `block(in, out, residual)` must write f(in) +
-/// residual to out, where residual is a matrix or null; in, residual and out may be the same.
+/// Post-norm: LN(x + Dropout(f(x))). Pre-norm: x + Dropout(f(LN(x))). `norm` may be null, and so may `output_norm`,
+/// which follows f. Consumes x (T, E). `block(in, residual)` must return f(in), plus *residual unless that is null.
 template <class Block>
-void residualBlock(const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first, Dropout& dropout,
-                   ConstMatrixView x, MatrixView output, Context& context, const Block& block) {
-  const Arena::Scope scope(context.arena);
-  const auto normalize = [&](const LayerNorm& with, ConstMatrixView from, MatrixView to) {
-    forRowParts(from.rows(), from.cols(), context,
-                [&](Index begin, Index end) { with.forward(rowsOf(from, begin, end), rowsOf(to, begin, end)); });
-  };
-  const auto normed = [&] {
-    const MatrixView y = context.arena.matrix(x.rows(), x.cols());
-    normalize(*norm, x, y);
-    return readOnly(y);
-  };
-  const ConstMatrixView in = norm && norm_first ? normed() : x;
+Value residualBlock(Evaluator& e, const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first,
+                    Dropout& dropout, const Value& x, const Block& block) {
+  Evaluator::Scope scope(e);
+  const Value in = norm && norm_first ? e.normalize(*norm, x) : x;
+  Value sum;
   if (dropout.active() || output_norm) {
-    const MatrixView y = context.arena.matrix(x.rows(), x.cols());
-    block(in, y, static_cast<const ConstMatrixView*>(nullptr));
-    if (output_norm) normalize(*output_norm, readOnly(y), y);
-    dropout.forward(readOnly(y), y, context);
-    output = x + y;
+    Value y = block(in, static_cast<const Value*>(nullptr));
+    if (output_norm) y = e.normalize(*output_norm, y, true);
+    sum = e.add(x, e.dropout(dropout, y));
   } else {
-    block(in, output, &x);  // the last product of the block adds x, which saves a pass over memory
+    sum = block(in, &x);  // the last product of the block adds x, which saves a pass over memory
   }
-  if (norm && !norm_first) normalize(*norm, readOnly(output), output);
+  return scope.leave(norm && !norm_first ? e.normalize(*norm, sum, true) : sum);
 }
 
 }  // namespace heed

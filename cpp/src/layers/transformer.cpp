@@ -7,13 +7,14 @@ Transformer::Transformer(const EncoderLayerOptions& options, Index num_encoder_l
   seed(0);
 }
 
-void Transformer::forward(ConstMatrixView source, ConstMatrixView target, const Sequences& sources,
-                          const Sequences& targets, const EncoderCallOptions& encoder_options,
-                          const DecoderCallOptions& decoder_options, MatrixView output, Context& context) {
-  const Arena::Scope scope(context.arena);
-  const MatrixView memory = context.arena.matrix(source.rows(), source.cols());
-  encoder_.forward(source, sources, encoder_options, memory, {}, context);
-  decoder_.forward({target, readOnly(memory), targets, sources}, decoder_options, output, {}, context);
+Transformer::Output Transformer::forward(Evaluator& e, const Value& source, const Value& target,
+                                         const Sequences& sources, const Sequences& targets,
+                                         const AttentionOptions& encoder_options,
+                                         const DecoderCallOptions& decoder_options,
+                                         std::span<float* const> encoder_weights,
+                                         std::span<const DecoderWeights> decoder_weights) {
+  const Value memory = encoder_.forward(e, source, sources, encoder_options, encoder_weights);
+  return {decoder_.forward(e, {target, memory, targets, sources}, decoder_options, decoder_weights), memory};
 }
 
 }  // namespace heed

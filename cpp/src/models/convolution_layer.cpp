@@ -1,7 +1,6 @@
 #include "models/convolution_layer.h"
 
 #include "layers/residual_block.h"
-#include "ops/windows.h"
 
 namespace heed {
 
@@ -11,18 +10,14 @@ EncoderModel::Convolution::Convolution(const EncoderModelConfig& config)
       linear_({.in_features = config.embed_dim * config.convolution,
                .out_features = config.embed_dim,
                .precision = config.precision}),
-      norm_(normOptions(config, config.embed_dim)) {}
+      norm_(normOptions(config, config.embed_dim)),
+      dropout_({.p = 0}) {}
 
-void EncoderModel::Convolution::forward(ConstMatrixView x, const Sequences& sequences, MatrixView hidden,
-                                        Context& context) const {
-  const Arena::Scope scope(context.arena);
-  const MatrixView windows = context.arena.matrix(x.rows(), x.cols() * width_);
-  MatrixView y = context.arena.matrix(x.rows(), x.cols());
-  gatherWindows(x, sequences, width_, windows);
-  linear_.forward(readOnly(windows), y, context);
-  activate(y, activation_);
-  hidden += y;
-  norm_.forward(readOnly(hidden), hidden);
+Value EncoderModel::Convolution::forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences) {
+  Evaluator::Scope scope(e);
+  const Value product = linear_.forward(e, e.gatherWindows(x, sequences, width_), nullptr, true);
+  const Value local = e.activate(e.dropout(dropout_, product), activation_);
+  return scope.leave(e.normalize(norm_, e.add(h, local), true));
 }
 
 std::vector<Parameter> EncoderModel::Convolution::ownParameters() {

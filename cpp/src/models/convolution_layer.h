@@ -6,8 +6,8 @@
 
 namespace heed {
 
-/// LN(h + phi(W * x + b)), where * is a convolution along each sequence with zero padding: DeBERTa v2's ConvLayer,
-/// which adds local context of the embeddings x to the first layer's output h.
+/// LN(h + phi(Dropout(W * x + b))), where * is a convolution along each sequence with zero padding: DeBERTa v2's
+/// ConvLayer, which adds local context of the embeddings x to the first layer's output h.
 ///
 /// Notation: T rows of all sequences, E width, K width of the convolution. Parameters: weight (E, E, K) and bias (E),
 /// as of torch.nn.Conv1d, norm.*.
@@ -15,14 +15,12 @@ class EncoderModel::Convolution : public Module {
  public:
   explicit Convolution(const EncoderModelConfig& config);
 
-  /// x and hidden (T, E); writes the output to hidden.
-  void forward(ConstMatrixView x, const Sequences& sequences, MatrixView hidden, Context& context) const;
+  /// x and h (T, E); consumes h.
+  Value forward(Evaluator& e, const Value& x, const Value& h, const Sequences& sequences);
 
-  /// The product with windows of x, see ops/windows.h.
-  const Linear& linear() const { return linear_; }
-  const LayerNorm& norm() const { return norm_; }
-  Index width() const { return width_; }
-  Activation activation() const { return activation_; }
+  Linear& linear() { return linear_; }
+  /// Of the convolution, before phi; DeBERTa's hidden rate.
+  Dropout& dropout() { return dropout_; }
 
  private:
   std::vector<Child> children() override { return {{"norm", &norm_}}; }
@@ -32,6 +30,7 @@ class EncoderModel::Convolution : public Module {
   Activation activation_;
   Linear linear_;
   LayerNorm norm_;
+  Dropout dropout_;
 };
 
 }  // namespace heed

@@ -1,7 +1,8 @@
 #include "models/embeddings.h"
 
 #include "core/check.h"
-#include "gemm/gemm.h"
+#include "gemm/weights/packed_weight.h"
+#include "heed/evaluator.h"
 
 namespace heed {
 namespace {
@@ -26,7 +27,7 @@ void requireBelow(const char* argument, const std::vector<int32_t>& values, Inde
 }  // namespace
 
 EncoderModel::Embeddings::Embeddings(const EncoderModelConfig& config)
-    : config_(config), width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim) {
+    : config_(config), width_(config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim), dropout_({.p = 0}) {
   if (config.int4_table) {
     int4_ = std::make_unique<Int4Table>(config.vocab_size, width_);
   } else {
@@ -62,43 +63,47 @@ void EncoderModel::Embeddings::check(const TokenBatch& batch) const {
   }
 }
 
-void EncoderModel::Embeddings::lookUp(const TokenBatch& batch, MatrixView x) const {
+Value EncoderModel::Embeddings::forward(Evaluator& e, const TokenBatch& batch) {
   check(batch);
   const Sequences& sequences = batch.sequences;
-  const RowStorage& words = word_ ? static_cast<const RowStorage&>(word_->weight()) : *int4_;
-  const auto add = [&](Index t, const std::vector<float>& table, Index row) {
-    x.row(t) += view(table.data() + row * width_, 1, width_).row(0);
-  };
-  for (Index n = 0; n < sequences.count(); ++n) {
-    for (Index t = sequences.begin(n); t < sequences.end(n); ++t) {
-      const auto at = static_cast<size_t>(t);
-      words.read(batch.ids[at], 1, x.row(t).data());
-      if (config_.embedding_scale != 1) x.row(t) *= config_.embedding_scale;
-      if (!token_type_.empty()) add(t, token_type_, batch.token_types.empty() ? 0 : batch.token_types[at]);
-      if (!position_.empty()) add(t, position_, positionRow(batch, n, t));
+  const Index count = sequences.totalRows();
+  /// Rows of a table: those given, or else default_row(n, t) of token t of text n.
+  const auto rows = [&](const std::vector<int32_t>& given, const auto& default_row) -> std::span<const Index> {
+    auto* all = e.context().arena.take<Index>(count);
+    for (Index n = 0; n < sequences.count(); ++n) {
+      for (Index t = sequences.begin(n); t < sequences.end(n); ++t)
+        all[t] = given.empty() ? default_row(n, t) : given[static_cast<size_t>(t)];
     }
+    return {all, static_cast<size_t>(count)};
+  };
+  const auto zero = [](Index, Index) { return Index{0}; };
+  std::vector<TableRows> tables;
+  const RowStorage* words = word_ ? static_cast<const RowStorage*>(&word_->weight()) : int4_.get();
+  tables.push_back({words, nullptr, rows(batch.ids, zero), config_.embedding_scale, true});
+  if (!token_type_.empty()) tables.push_back({nullptr, token_type_.data(), rows(batch.token_types, zero), 1, true});
+  if (!position_.empty()) {
+    const auto position = [&](Index n, Index t) { return config_.position_offset + (t - sequences.begin(n)); };
+    tables.push_back({nullptr, position_.data(), rows(batch.positions, position), 1, true});
   }
+  Value x = e.lookUp(tables, width_);
+  if (norm_) x = e.normalize(*norm_, x, true);
+  x = e.dropout(dropout_, x);
+  return projection_ ? projection_->forward(e, x, nullptr, true) : x;
 }
 
-void EncoderModel::Embeddings::forward(const TokenBatch& batch, MatrixView hidden, Context& context) const {
-  const Arena::Scope scope(context.arena);
-  const MatrixView x = projection_ ? context.arena.matrix(batch.sequences.totalRows(), width_) : hidden;
-  lookUp(batch, x);
-  if (norm_) norm_->forward(readOnly(x), x);
-  if (projection_) projection_->forward(readOnly(x), hidden, context);
-}
-
-void EncoderModel::Embeddings::wordLogits(ConstMatrixView x, MatrixView output, Context& context) const {
-  if (word_) return word_->forward(x, output, context);
-  requireShape("output", readOnly(output), x.rows(), int4_->rows());
+Value EncoderModel::Embeddings::wordLogits(Evaluator& e, const Value& x) const {
+  if (word_) return word_->forward(e, x);
+  Context& context = e.context();
+  MatrixView output = context.arena.matrix(x.rows(), int4_->rows());
   constexpr Index kRows = 1024;  // decoded at a time
   for (Index first = 0; first < int4_->rows(); first += kRows) {
     const Arena::Scope scope(context.arena);
     MatrixView rows = context.arena.matrix(std::min(kRows, int4_->rows() - first), width_);
     int4_->read(first, rows.rows(), rows.data());
-    linear(x, readOnly(rows), nullptr, Activation::kIdentity,
+    linear(x.values(), readOnly(rows), nullptr, Activation::kIdentity,
            view(output.data() + first, x.rows(), rows.rows(), output.outerStride()), context);
   }
+  return output;
 }
 
 std::vector<Module::Child> EncoderModel::Embeddings::children() {

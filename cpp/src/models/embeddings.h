@@ -10,7 +10,7 @@
 
 namespace heed {
 
-/// LN(scale word[id] + token_type[type] + position[p]), then, for factored tables, a projection to width E.
+/// Dropout(LN(scale word[id] + token_type[type] + position[p])), then, for factored tables, a projection to width E.
 ///
 /// Notation: T tokens of all texts together, V vocabulary, D width of the tables, E width of the model, P positions.
 /// Parameters word.weight (V, D), position.weight (P, D), token_type.weight (types, D), norm.*, projection.* (E, D).
@@ -18,25 +18,21 @@ class EncoderModel::Embeddings : public Module {
  public:
   explicit Embeddings(const EncoderModelConfig& config);
 
-  /// hidden (T, E).
-  void forward(const TokenBatch& batch, MatrixView hidden, Context& context) const;
-  /// output (rows, V) = x (rows, D) W^T: the word table as an output layer.
-  void wordLogits(ConstMatrixView x, MatrixView output, Context& context) const;
-  /// x (T, D): the sum of each token's rows, before the norm.
-  void lookUp(const TokenBatch& batch, MatrixView x) const;
-  /// The row of the position table of token t of text n.
-  Index positionRow(const TokenBatch& batch, Index n, Index t) const {
-    return batch.positions.empty() ? config_.position_offset + (t - batch.sequences.begin(n))
-                                   : batch.positions[static_cast<size_t>(t)];
-  }
+  /// (T, E). Throws kInvalidArgument for ids outside the tables and texts that are too long.
+  Value forward(Evaluator& e, const TokenBatch& batch);
+  /// x (rows, D) W^T (rows, V): the word table as an output layer.
+  Value wordLogits(Evaluator& e, const Value& x) const;
   /// The word table; null if it has 4 bits.
   const Linear* word() const { return word_ ? &*word_ : nullptr; }
-  /// Null if there is none.
-  const float* position() const { return position_.empty() ? nullptr : position_.data(); }
-  const float* tokenType() const { return token_type_.empty() ? nullptr : token_type_.data(); }
-  const LayerNorm* norm() const { return norm_ ? &*norm_ : nullptr; }
-  const Linear* projection() const { return projection_ ? &*projection_ : nullptr; }
-  Index width() const { return width_; }
+  /// The word table and the projection, those that there are.
+  std::vector<Linear*> linears() {
+    std::vector<Linear*> all;
+    if (word_) all.push_back(&*word_);
+    if (projection_) all.push_back(&*projection_);
+    return all;
+  }
+  /// After the norm.
+  Dropout& dropout() { return dropout_; }
 
  private:
   std::vector<Child> children() override;
@@ -51,6 +47,7 @@ class EncoderModel::Embeddings : public Module {
   std::vector<float> token_type_;    // (types, D), or empty
   std::optional<LayerNorm> norm_;
   std::optional<Linear> projection_;  // D -> E
+  Dropout dropout_;
 };
 
 }  // namespace heed

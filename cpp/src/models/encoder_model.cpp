@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/check.h"
 #include "models/convolution_layer.h"
@@ -142,22 +143,34 @@ struct ProjectedPositions {
   }
 };
 
+/// kRelative: the bucket of each distance from -relative_distance - 1, from which on all distances share the last
+/// bucket, to relative_distance + 1.
+std::vector<Index> relativeBuckets(const EncoderModelConfig& config) {
+  // The biases of a table that contains its own row numbers.
+  std::vector<float> numbers(static_cast<size_t>(config.relative_buckets));
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  const ConstMatrixView table = view(static_cast<const float*>(numbers.data()), config.relative_buckets, 1);
+  const PositionBias bias = relativeBias(table, config.relative_distance + 1, config.relative_distance, true);
+  return {bias.values.begin(), bias.values.end()};
+}
+
 }  // namespace
 
 /// Rotary tables, biases and embeddings of relative positions, shared by all layers except for two rotary bases.
 struct EncoderModel::PositionTables {
   std::optional<Rotary> rotary, local_rotary;
   std::vector<float> relative_table;       // kRelative: (buckets, H); kDisentangled: (2 buckets, E)
-  PositionBias bias;                       // kRelative: recomputed from the table after each write; kAlibi
+  PositionBias alibi;                      // kAlibi
   std::optional<LayerNorm> relative_norm;  // kDisentangled
-  std::vector<Index> rows;                 // kDisentangled: (2 P - 1) the table's row for each distance
+  std::vector<Index> rows;                 // the table's row for each distance
   std::vector<ProjectedPositions> layers;  // kDisentangled: of each layer, empty until it has run
 };
 
 EncoderModel::EncoderModel(const EncoderModelConfig& given)
     : config_(completed(given)),
       embeddings_(std::make_unique<Embeddings>(config_)),
-      positions_(std::make_unique<PositionTables>()) {
+      positions_(std::make_unique<PositionTables>()),
+      position_dropout_({.p = 0}) {
   const EncoderModelConfig& config = config_;
   const Index distinct_layers = config.shared_layers ? std::min<Index>(1, config.num_layers) : config.num_layers;
   for (Index i = 0; i < distinct_layers; ++i)
@@ -174,9 +187,9 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
   }
   if (config.positions == Positions::kRelative) {
     positions_->relative_table.resize(static_cast<size_t>(config.relative_buckets * config.num_heads));
-    updateRelativeBias();
+    positions_->rows = relativeBuckets(config);
   }
-  if (config.positions == Positions::kAlibi) positions_->bias = alibiBias(config.num_heads, config.max_positions - 1);
+  if (config.positions == Positions::kAlibi) positions_->alibi = alibiBias(config.num_heads, config.max_positions - 1);
   if (config.positions == Positions::kDisentangled) {
     allocate("relative_embeddings.weight", {2 * config.relative_buckets, config.embed_dim}, positions_->relative_table);
     if (config.relative_norm) positions_->relative_norm.emplace(normOptions(config, config.embed_dim));
@@ -192,101 +205,115 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
 
 EncoderModel::~EncoderModel() = default;
 
-void EncoderModel::updateRelativeBias() {
-  const ConstMatrixView table =
-      view(static_cast<const float*>(positions_->relative_table.data()), config_.relative_buckets, config_.num_heads);
-  // Distances from relative_distance on share the last bucket, and PositionBias clamps larger ones.
-  positions_->bias = heed::relativeBias(table, config_.relative_distance + 1, config_.relative_distance, true);
-}
-
 std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const {
   std::vector<float> hidden;
   allocate("hidden states", {sequences.totalRows(), config_.embed_dim}, hidden);
   return hidden;
 }
 
-void EncoderModel::embed(const TokenBatch& batch, MatrixView hidden, Context& context) const {
-  embeddings_->forward(batch, hidden, context);
+Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) { return embeddings_->forward(e, batch); }
+
+PassPositions EncoderModel::positions(Evaluator& e, const Sequences& sequences) const {
+  const Index longest = std::max<Index>(sequences.maxLength(), 1);
+  switch (config_.positions) {
+    case Positions::kRelative: {
+      const TableRows biases{nullptr, positions_->relative_table.data(),
+                             distanceRows(std::min(longest - 1, config_.relative_distance + 1))};
+      return {.bias = e.transpose(e.lookUp({&biases, 1}, config_.num_heads)), .distances = {}};
+    }
+    case Positions::kAlibi:
+      return {.bias = positions_->alibi.value(), .distances = {}};
+    case Positions::kDisentangled:
+      return {.bias = {}, .distances = e.keepsValues() ? DisentangledPositions{} : distances(e, longest)};
+    default:
+      return {};
+  }
 }
 
-void EncoderModel::runLayer(Index i, const Sequences& sequences, std::span<const float> head_mask, MatrixView hidden,
-                            float* weights, Context& context, std::span<const Mask> masks) {
+Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequences& sequences,
+                             const PassPositions& positions, const Value& head_mask, float* weights,
+                             std::span<const MaskTensor> masks) {
   requireRange("layer", i, 0, config_.num_layers - 1);
-  if (!head_mask.empty() && static_cast<Index>(head_mask.size()) != config_.num_heads) {
+  if (head_mask && head_mask.cols() != config_.num_heads) {
     refuse(ErrorCode::kShapeMismatch, "headMask",
-           std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.size()));
+           std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.cols()));
   }
-  MultiHeadCallOptions options;
+  Evaluator::Scope scope(e);
+  AttentionOptions options;
   options.head_mask = head_mask;
   options.causal = config_.causal;
   options.masks = masks;
   if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
   options.rotary = rotary(i);
-  if (config_.positions == Positions::kRelative || config_.positions == Positions::kAlibi)
-    options.bias = &positions_->bias;
-  const Arena::Scope scope(context.arena);
-  std::optional<DisentangledPositions> positions;
-  if (config_.positions == Positions::kDisentangled && hidden.rows() > 0) {
-    positions.emplace(disentangled(i, sequences.maxLength(), context));
-    options.positions = &*positions;
+  options.bias = positions.bias;
+  DisentangledPositions distances = positions.distances;
+  if (distances.embeddings) {
+    distances.embeddings = e.dropout(position_dropout_, e.copy(distances.embeddings));
+    options.positions = &distances;
+  } else if (config_.positions == Positions::kDisentangled && x.rows() > 0) {
+    distances = keptDistances(e, i, sequences.maxLength());
+    options.positions = &distances;
   }
-  if (i > 0 || !convolution_) return layer(i).forward(readOnly(hidden), sequences, options, hidden, weights, context);
-  MatrixView embeddings = context.arena.matrix(hidden.rows(), hidden.cols());
-  embeddings = hidden;
-  layer(i).forward(readOnly(embeddings), sequences, options, hidden, weights, context);
-  convolution_->forward(readOnly(embeddings), sequences, hidden, context);
+  if (i > 0 || !convolution_) return scope.leave(layer(i).forward(e, x, sequences, options, weights));
+  const Value embeddings = e.copy(x);
+  const Value output = layer(i).forward(e, x, sequences, options, weights);
+  return scope.leave(convolution_->forward(e, embeddings, output, sequences));
 }
 
-void EncoderModel::project(Index i, const Sequences& sequences, ConstMatrixView hidden, MatrixView q, MatrixView k,
-                           MatrixView v, Context& context) const {
+MultiHeadAttention::Projections EncoderModel::project(Evaluator& e, Index i, const Value& x,
+                                                      const Sequences& sequences) const {
   requireRange("layer", i, 0, config_.num_layers - 1);
-  requireShape("hidden", hidden, sequences.totalRows(), config_.embed_dim);
-  const Arena::Scope scope(context.arena);
-  const MultiHeadAttention& attention = layer(i).selfAttention();
-  const auto normed = [&](const LayerNorm& norm) {
-    const MatrixView y = context.arena.matrix(hidden.rows(), hidden.cols());
-    norm.forward(hidden, y);
-    return readOnly(y);
-  };
+  requireShape("hidden", x.values(), sequences.totalRows(), config_.embed_dim);
   const LayerNorm* norm = config_.norm_first ? layer(i).norm1() : nullptr;
-  const ConstMatrixView rows = norm ? normed(*norm) : hidden;
-  attention.project(rows, rows, rows, q, k, v, context);
+  const Value rows = norm ? e.normalize(*norm, x) : x;
+  auto all = layer(i).selfAttention().project(e, rows, rows, rows);
   if (const Rotary* rotation = rotary(i)) {
-    attention.rotate(*rotation, sequences, 0, q);
-    attention.rotate(*rotation, sequences, 0, k);
+    all.query = e.rotate(*rotation, all.query, sequences, config_.num_heads, 0);
+    all.key = e.rotate(*rotation, all.key, sequences, config_.key_value_heads, 0);
   }
+  return all;
 }
 
-DisentangledPositions EncoderModel::disentangled(Index i, Index length, Context& context) {
-  const std::span<const Index> of_distances = distanceRows(length);
+DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const {
+  const std::span<const Index> of_distances = distanceRows(length - 1);
+  const Index first = of_distances.front(), count = of_distances.back() + 1 - first;
+  // Only the rows that occur: for short texts, projecting all of them would take longer than the texts.
+  auto* rows = e.context().arena.take<Index>(count);
+  std::iota(rows, rows + count, first);
+  const TableRows embeddings{nullptr, positions_->relative_table.data(), {rows, static_cast<size_t>(count)}};
+  Value found = e.lookUp({&embeddings, 1}, config_.embed_dim);
+  if (const std::optional<LayerNorm>& norm = positions_->relative_norm) found = e.normalize(*norm, found, true);
+  return {.key = {},
+          .query = {},
+          .max_distance = length - 1,
+          .rows = of_distances.data(),
+          .first = first,
+          .embeddings = found};
+}
+
+DisentangledPositions EncoderModel::keptDistances(Evaluator& e, Index i, Index length) {
+  const std::span<const Index> of_distances = distanceRows(length - 1);
   ProjectedPositions& kept = positions_->layers[static_cast<size_t>(i)];
-  const Index first = of_distances.front(), end = of_distances.back() + 1, width = queryWidth();
-  if (!kept.has(first, end)) {
-    // Only the rows that have occurred: for short texts, projecting all of them would take longer than the texts.
-    const Index count = end - first;
+  const Index width = queryWidth();
+  if (!kept.has(of_distances.front(), of_distances.back() + 1)) {
+    const Arena::Scope scope(e.context().arena);
+    DisentangledPositions made = distances(e, length);
+    layer(i).selfAttention().projectPositions(e, made);
     kept.count = 0;
-    allocate("positions", {2 * count, width}, kept.values);
-    const Arena::Scope scope(context.arena);
-    MatrixView table = context.arena.matrix(count, config_.embed_dim);
-    table = view(static_cast<const float*>(positions_->relative_table.data()) + first * config_.embed_dim, count,
-                 config_.embed_dim);
-    if (const std::optional<LayerNorm>& norm = positions_->relative_norm) norm->forward(readOnly(table), table);
-    const MultiHeadAttention& attention = layer(i).selfAttention();
-    attention.positionKeyProjection().forward(readOnly(table), view(kept.values.data(), count, width), context);
-    attention.positionQueryProjection().forward(readOnly(table), view(kept.values.data() + count * width, count, width),
-                                                context);
-    kept.first = first;
-    kept.count = count;
+    allocate("positions", {2 * made.key.rows(), width}, kept.values);
+    std::copy_n(made.query.data(), made.query.rows() * width,
+                std::copy_n(made.key.data(), made.key.rows() * width, kept.values.data()));
+    kept.first = made.first;
+    kept.count = made.key.rows();
     kept.writes = Parameter::writes();
   }
-  auto* rows = context.arena.take<Index>(2 * length - 1);
-  std::transform(of_distances.begin(), of_distances.end(), rows, [&](Index row) { return row - kept.first; });
   const float* key = kept.values.data();
-  return {.key = view(key, kept.count, width),
-          .query = view(key + kept.count * width, kept.count, width),
+  return {.key = Value::constant(view(key, kept.count, width)),
+          .query = Value::constant(view(key + kept.count * width, kept.count, width)),
           .max_distance = length - 1,
-          .rows = rows};
+          .rows = of_distances.data(),
+          .first = kept.first};
 }
 
 const Rotary* EncoderModel::rotary(Index i) const {
@@ -295,26 +322,16 @@ const Rotary* EncoderModel::rotary(Index i) const {
   return own ? &*own : nullptr;
 }
 
-std::span<const Index> EncoderModel::distanceRows(Index length) const {
-  const Index first = config_.max_positions - length;
-  return std::span(positions_->rows).subspan(static_cast<size_t>(first), static_cast<size_t>(2 * length - 1));
+std::span<const Index> EncoderModel::distanceRows(Index most) const {
+  const std::vector<Index>& all = positions_->rows;
+  return std::span(all).subspan(all.size() / 2 - static_cast<size_t>(most), static_cast<size_t>(2 * most + 1));
 }
 
-const LayerNorm* EncoderModel::relativeNorm() const {
-  const auto& norm = positions_->relative_norm;
-  return norm ? &*norm : nullptr;
+Value EncoderModel::applyFinalNorm(Evaluator& e, const Value& x) const {
+  return norm_ ? e.normalize(*norm_, x, true) : x;
 }
 
-const float* EncoderModel::relativeTable() const { return positions_->relative_table.data(); }
-const PositionBias& EncoderModel::relativeBias() const { return positions_->bias; }
-
-void EncoderModel::applyFinalNorm(MatrixView hidden) const {
-  if (norm_) norm_->forward(readOnly(hidden), hidden);
-}
-
-void EncoderModel::wordLogits(ConstMatrixView x, MatrixView output, Context& context) const {
-  embeddings_->wordLogits(x, output, context);
-}
+Value EncoderModel::wordLogits(Evaluator& e, const Value& x) const { return embeddings_->wordLogits(e, x); }
 
 std::vector<Module::Child> EncoderModel::children() {
   std::vector<Child> all = stackChildren(layers_, norm_);
@@ -330,10 +347,8 @@ std::vector<Parameter> EncoderModel::ownParameters() {
                            positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
   }
   if (config_.positions != Positions::kRelative) return {};
-  Parameter table = plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.num_heads},
-                                   positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal());
-  table.on_write = [this] { updateRelativeBias(); };
-  return {std::move(table)};
+  return {plainParameter("relative_attention_bias.weight", {config_.relative_buckets, config_.num_heads},
+                         positions_->relative_table.data(), ParameterKind::kWeight, InitialValue::normal())};
 }
 
 }  // namespace heed

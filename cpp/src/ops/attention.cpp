@@ -27,8 +27,8 @@ struct Head {
   float head_mask;
 
   Head(Index n, Index h, Index num_queries, ConstMatrixView key, ConstMatrixView value, const AttentionOptions& options,
-       float scale, float head_mask, Arena& arena)
-      : selection(n, h, key.rows(), options, arena),
+       std::span<const Mask> masks, float scale, float head_mask, Arena& arena)
+      : selection(n, h, key.rows(), options, masks, arena),
         positions(h, key, num_queries, options, arena),
         keys(packKeys(key, selection.selected(), arena)),
         values(packValues(value, selection.selected(), arena)),
@@ -69,7 +69,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
   // Scores: Q K^T / sqrt(Dk).
   RowFactors factors;
   factors.fill(head.scale);
-  multiplyRowBlock(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
+  multiplySelected(query, head.keys, {&features, 1}, visible.ranges(), factors.data(), scores, packed);
   head.positions.add(query, first, head.scale, visible, scores, packed, arena);
   for (Index r = 0; r < rows; ++r) {
     float* row = scores.data() + r * scores.outerStride();
@@ -89,13 +89,13 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
       visible.compactRow(allowed, row);
       Index count = 0;
       for (const Range& range : allowed) count += range.count();
-      multiplyRowBlock(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
+      multiplySelected(readOnly(view(row, 1, count)), head.values, allowed, {&columns, 1}, &factor,
                        view(output.data() + r * output.outerStride(), 1, output.cols()), packed);
     }
   }
   // Product with V for the whole block.
   if (head.values.finite) {
-    multiplyRowBlock(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
+    multiplySelected(readOnly(view(scores.data(), rows, visible.count(), scores.outerStride())), head.values,
                      visible.ranges(), {&columns, 1}, factors.data(), output, packed);
   }
 }
@@ -121,9 +121,9 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   };
   require_heads("query", query.cols(), num_heads);
   require_heads("value", value.cols(), key_heads);
-  requireRows("query", query, queries.totalRows());
-  requireShape("key", key, keys.totalRows(), query.cols() / num_heads * key_heads);
-  requireRows("value", value, keys.totalRows());
+  requireRows("query", query.values(), queries.totalRows());
+  requireShape("key", key.values(), keys.totalRows(), query.cols() / num_heads * key_heads);
+  requireRows("value", value.values(), keys.totalRows());
   requireShape("output", output, queries.totalRows(), value.cols() / key_heads * num_heads);
   if (keys.count() != queries.count()) {
     refuse(ErrorCode::kShapeMismatch, "key", "as many sequences as query (" + std::to_string(queries.count()) + ")",
@@ -136,17 +136,15 @@ void check(const AttentionInput& input, Index num_heads, const AttentionOptions&
   constexpr Index kMaxPositions = std::numeric_limits<Index>::max() / 4;
   requireRange("queryOffset", options.query_offset, 0,
                kMaxPositions - std::min(kMaxPositions, std::max(queries.maxLength(), keys.maxLength())));
-  if (options.bias)
-    requireShape("bias", {static_cast<Index>(options.bias->values.size())},
-                 {num_heads * (2 * options.bias->max_distance + 1)});
+  if (options.bias) requireShape("bias", options.bias.values(), num_heads, options.bias.cols() | 1);
   if (options.positions) {
-    requireColumns("positions.key", options.positions->key, query.cols());
-    requireShape("positions.query", options.positions->query, options.positions->key.rows(), query.cols());
+    requireColumns("positions.key", options.positions->key.values(), query.cols());
+    requireShape("positions.query", options.positions->query.values(), options.positions->key.rows(), query.cols());
     requireShape("positions", {key_heads}, {num_heads});
   }
-  const auto head_mask = static_cast<Index>(options.head_mask.size());
-  if (head_mask != 0 && head_mask != num_heads && head_mask != Shape{queries.count(), num_heads}.size())
-    requireShape("headMask", {head_mask}, {queries.count(), num_heads});
+  if (options.head_mask)
+    requireShape("headMask", options.head_mask.values(), options.head_mask.rows() == 1 ? 1 : queries.count(),
+                 num_heads);
   requireRate("dropout", options.dropout);
 }
 
@@ -167,10 +165,10 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
   const Index key_heads = keyHeads(num_heads, options);
   const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
   const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
-  const bool mask_per_sequence = static_cast<Index>(options.head_mask.size()) != num_heads;
+  const std::vector<Mask> masks = broadcastMasks(
+      options.masks, {input.queries.count(), num_heads, input.queries.maxLength(), input.keys.maxLength()});
   const auto head_mask = [&](Index n, Index h) {
-    if (options.head_mask.empty()) return 1.0f;
-    return options.head_mask[static_cast<size_t>((mask_per_sequence ? n * num_heads : 0) + h)];
+    return options.head_mask ? options.head_mask.data()[(options.head_mask.rows() == 1 ? 0 : n * num_heads) + h] : 1;
   };
 
   // One task for each head of each sequence, and for each part of its queries where heads are fewer than threads.
@@ -192,13 +190,14 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
                 end_block = evenPart(blocks, parts, part + 1);
     if (begin_block == end_block) return;
     const Arena::Scope task_scope(task.arena);
-    const Head head(n, h, num_queries, headRows(input.key, input.keys.begin(n), input.keys.end(n), key_head, key_width),
-                    headRows(input.value, input.keys.begin(n), input.keys.end(n), key_head, value_width), options,
-                    scale, head_mask(n, h), task.arena);
+    const Head head(n, h, num_queries,
+                    headRows(input.key.values(), input.keys.begin(n), input.keys.end(n), key_head, key_width),
+                    headRows(input.value.values(), input.keys.begin(n), input.keys.end(n), key_head, value_width),
+                    options, masks, scale, head_mask(n, h), task.arena);
     float* weights = result.weights ? all_weights[n] + h * num_queries * num_keys : nullptr;
     for (Index b = begin_block; b < end_block; ++b) {
       const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);
-      attendBlock(head, headRows(input.query, first + begin, first + end, h, key_width), begin,
+      attendBlock(head, headRows(input.query.values(), first + begin, first + end, h, key_width), begin,
                   headRows(result.output, first + begin, first + end, h, value_width),
                   weights ? weights + begin * num_keys : nullptr, task);
     }

@@ -49,8 +49,9 @@ BatchedAttention::BatchedAttention(const Shape& query, const Shape& key, const S
   weights_ = matrices(leading_, query[-2], key[-2]);
 }
 
-void BatchedAttention::forward(const float* query, const float* key, const float* value, const MaskTensor* mask,
+void BatchedAttention::forward(const float* query, const float* key, const float* value,
                                const AttentionOptions& options, float* output, float* weights, Context& context) const {
+  const MaskTensor* mask = options.masks.empty() ? nullptr : options.masks.data();
   const Index num_queries = query_[-2], num_keys = key_[-2], value_width = value_[-1];
   const auto strides = [&](const Shape& shape) {
     return *broadcastStrides(shape, matrices(leading_, shape[-2], shape[-1]));
@@ -58,6 +59,7 @@ void BatchedAttention::forward(const float* query, const float* key, const float
   const std::vector<Index> query_strides = strides(query_), key_strides = strides(key_),
                            value_strides = strides(value_);
   std::vector<Index> mask_strides;
+  std::optional<MaskTensor> matrix_mask;  // of one matrix
   if (mask) {
     Shape shape = mask->shape;
     // A mask [N, 1, L, S], as for multi-head scores, also applies to scores [N, L, S].
@@ -65,20 +67,19 @@ void BatchedAttention::forward(const float* query, const float* key, const float
     const auto broadcast = broadcastStrides(shape, weights_);
     if (!broadcast) refuseShape(mask->argument, "a shape that broadcasts to " + weights_.toString(), mask->shape);
     mask_strides = *broadcast;
+    const auto extent = [&](Index axis) { return shape.rank() < axis ? 1 : shape[-axis]; };
+    matrix_mask = {mask->argument, mask->kind, nullptr, {extent(2), extent(1)}};
   }
   const Sequences queries = Sequences::uniform(1, num_queries), keys = Sequences::uniform(1, num_keys);
   const RandomScope random(context);
   for (Index b = 0; b < leading_.size(); ++b) {
     AttentionOptions call = options;
-    Mask matrix_mask;
-    if (mask) {
-      const size_t axes = mask_strides.size();
-      matrix_mask = {mask->kind, mask->data, {0, 0, mask_strides[axes - 2], mask_strides[axes - 1]}};
-      matrix_mask.data = matrix_mask.at(matrixOffset(leading_, mask_strides, b));
-      call.masks = {&matrix_mask, 1};
+    if (matrix_mask) {
+      matrix_mask->data = Mask{mask->kind, mask->data, {}}.at(matrixOffset(leading_, mask_strides, b));
+      call.masks = {&*matrix_mask, 1};
     }
     const auto matrix = [&](const float* data, const Shape& shape, const std::vector<Index>& by) {
-      return view(data + matrixOffset(leading_, by, b), shape[-2], shape[-1]);
+      return Value::constant(view(data + matrixOffset(leading_, by, b), shape[-2], shape[-1]));
     };
     context.random.first_sequence = random.before().first_sequence + b;
     attention({matrix(query, query_, query_strides), matrix(key, key_, key_strides),

@@ -47,7 +47,7 @@ const void* Mask::at(Index offset) const {
 std::vector<Mask> broadcastMasks(std::span<const MaskTensor> masks, const std::array<Index, 4>& target) {
   const Shape keys{target[0], target[3]};
   std::vector<Mask> all;
-  for (const auto& [argument, kind, data, shape, per_key] : masks) {
+  for (const auto& [argument, kind, data, shape, per_key, added] : masks) {
     if (!per_key) {
       all.push_back(Mask::broadcast(argument, kind, data, shape, target));
       continue;

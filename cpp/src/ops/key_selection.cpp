@@ -36,13 +36,14 @@ Range causalAndWindow(Index position, Index num_keys, const AttentionOptions& op
 
 }  // namespace
 
-KeySelection::KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, Arena& arena)
-    : n_(n), h_(h), num_keys_(num_keys), options_(options), selected_{nullptr, num_keys} {
-  if (std::ranges::none_of(options.masks, sameForAllQueries)) return;
+KeySelection::KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options,
+                           std::span<const Mask> masks, Arena& arena)
+    : n_(n), h_(h), num_keys_(num_keys), options_(options), masks_(masks), selected_{nullptr, num_keys} {
+  if (std::ranges::none_of(masks, sameForAllQueries)) return;
   auto* key_indices = arena.take<Index>(num_keys);
   std::iota(key_indices, key_indices + num_keys, Index{0});
   auto* end = key_indices + num_keys;
-  for (const Mask& mask : options.masks) {
+  for (const Mask& mask : masks) {
     if (!sameForAllQueries(mask)) continue;
     const Index first = firstEntry(mask, n, h, 0);
     end = std::remove_if(key_indices, end, [&](Index j) { return forbids(mask, first + j * mask.strides[3]); });
@@ -66,7 +67,7 @@ VisibleKeys::VisibleKeys(const KeySelection& selection, Index first, Index num_q
 }
 
 void VisibleKeys::loadMasks(Arena& arena) {
-  const std::span<const Mask> masks = selection_.options().masks;
+  const std::span<const Mask> masks = selection_.masks();
   auto* loaded = arena.take<BlockMask>(static_cast<Index>(masks.size()));
   size_t count = 0;
   for (const Mask& mask : masks) {
@@ -138,8 +139,8 @@ void VisibleKeys::addBiasAndMasks(Index r, float* scores) const {
     const Range part{std::clamp(own.begin, range.begin, range.end), std::clamp(own.end, range.begin, range.end)};
     scores = std::fill_n(scores, part.begin - range.begin, kForbidden);
     if (options.bias) {
-      const float* bias = options.bias->head(selection_.head());
-      const Index position = options.query_offset + first_ + r, max_distance = options.bias->max_distance;
+      const Index position = options.query_offset + first_ + r, max_distance = options.bias.cols() / 2;
+      const float* bias = options.bias.data() + selection_.head() * options.bias.cols() + max_distance;
       for (Index k = part.begin; k < part.end; ++k)
         scores[k - part.begin] += bias[std::clamp(selection_.selected()[k] - position, -max_distance, max_distance)];
     }

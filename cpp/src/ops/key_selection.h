@@ -19,8 +19,10 @@ namespace heed {
 /// The keys that are left after applying the masks that are the same for all queries.
 class KeySelection {
  public:
-  /// For sequence n and head h. Takes memory from `arena` that must stay valid as long as this object.
-  KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, Arena& arena);
+  /// For sequence n and head h; `masks` are those of `options`, broadcast. Takes memory from `arena` that must stay
+  /// valid as long as this object.
+  KeySelection(Index n, Index h, Index num_keys, const AttentionOptions& options, std::span<const Mask> masks,
+               Arena& arena);
 
   const RowList& selected() const { return selected_; }
   /// Number of all keys of the sequence, selected or not.
@@ -29,12 +31,14 @@ class KeySelection {
   Range visibleTo(Index i) const;
 
   const AttentionOptions& options() const { return options_; }
+  std::span<const Mask> masks() const { return masks_; }
   Index sequence() const { return n_; }
   Index head() const { return h_; }
 
  private:
   Index n_, h_, num_keys_;
   const AttentionOptions& options_;
+  std::span<const Mask> masks_;
   RowList selected_;
 };
 

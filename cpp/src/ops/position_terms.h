@@ -24,8 +24,8 @@ class PositionTerms {
     const auto packed = [&](ConstMatrixView all) {
       return packKeys(headRows(all, first_, end, h, width), {nullptr, end - first_}, arena);
     };
-    position_keys_ = packed(positions_->key);
-    const Panels position_queries = packed(positions_->query);
+    position_keys_ = packed(positions_->key.values());
+    const Panels position_queries = packed(positions_->query.values());
     key_terms_.emplace(arena.matrix(key.rows(), paddedColumns()));
     const Arena::Scope scope(arena);
     auto* words = arena.take<uint32_t>(kMaxQueries * width);
@@ -70,7 +70,7 @@ class PositionTerms {
  private:
   Index row(Index distance) const {
     const Index most = positions_->max_distance;
-    return positions_->rows[most + std::clamp(distance, -most, most)];
+    return positions_->rows[most + std::clamp(distance, -most, most)] - positions_->first;
   }
   Index paddedColumns() const { return (position_keys_.columns + 7) / 8 * 8; }
   /// The columns for all distances from `least` to `greatest`, in whole column panels.
@@ -81,7 +81,7 @@ class PositionTerms {
     const Range depth{0, panels.depth};
     std::array<float, kMaxQueries> ones;
     ones.fill(1);
-    multiplyRowBlock(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
+    multiplySelected(a, panels, {&depth, 1}, {&columns, 1}, ones.data(), out, words);
   }
 
   const DisentangledPositions* positions_;

@@ -1,59 +1,36 @@
 #include "heed/train/encoder_model.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
 #include "models/convolution_layer.h"
 #include "models/embeddings.h"
-#include "train/ops/accumulate.h"
 #include "train/ops/linear.h"
 
 namespace heed::train {
 namespace {
 
-/// Throws kUnsupported for configurations whose gradients are not known here.
-void requireKnown(const EncoderModelConfig& config) {
-  // Every option by name: with a new one, this does not compile until the forward pass below handles or refuses it.
-  [[maybe_unused]] const auto& [vocab_size, embed_dim, embedding_dim, num_layers, num_heads, key_value_heads, head_dim,
-                                feed_forward_dim, max_positions, position_offset, type_vocab_size, activation, eps,
-                                positions, relative_buckets, relative_distance, relative_norm, position_embeddings,
-                                position_projections, convolution, convolution_activation, rotary_dim, rotary_base,
-                                local_rotary_base, rotary_scale, window, local_layers, causal, attention_scale,
-                                embedding_scale, norm_first, embedding_norm, final_norm, bias, norm_bias, rms_norm,
-                                norm_weight_offset, qk_norm, joint_qk_norm, nested_norm, output_norms, gated,
-                                gate_second, linear1_bias, first_attention_norm, shared_layers, precision, int4_table] =
-      config;
-  if (int4_table) refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
-}
-
-/// Switches dropout and low-rank updates on for the calls in a scope.
-class PassScope {
+/// Switches dropout on for the calls in a scope.
+class TrainingScope {
  public:
-  PassScope(TrainableEncoder& encoder, Graph& graph, bool training, const Lora* lora)
-      : encoder_(encoder), graph_(graph), before_(graph.lora()) {
-    graph.setLora(lora);
+  TrainingScope(TrainableEncoder& encoder, const Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
     if (training) setTraining(true);
   }
-  ~PassScope() {
-    setTraining(false);
-    graph_.setLora(before_);
-  }
-  PassScope(const PassScope&) = delete;
-  PassScope& operator=(const PassScope&) = delete;
+  ~TrainingScope() { setTraining(false); }
+  TrainingScope(const TrainingScope&) = delete;
+  TrainingScope& operator=(const TrainingScope&) = delete;
 
  private:
   void setTraining(bool training) {
     encoder_.setTraining(training);
     encoder_.model().setTraining(training);
-    if (!graph_.lora()) return;
-    for (Dropout* dropout : graph_.lora()->dropouts()) dropout->setTraining(training);
+    if (!lora_) return;
+    for (Dropout* dropout : lora_->dropouts()) dropout->setTraining(training);
   }
 
   TrainableEncoder& encoder_;
-  Graph& graph_;
-  const Lora* before_;
+  const Lora* lora_;
 };
 
 /// The draws of a pass, to repeat them.
@@ -62,9 +39,10 @@ struct Draws {
   std::vector<DropoutKey> keys;
   RandomState random;
 
-  Draws(std::vector<Dropout*> layer, const Graph& graph) : dropouts(std::move(layer)), random(graph.context().random) {
-    if (graph.lora()) {
-      for (Dropout* dropout : graph.lora()->dropouts()) dropouts.push_back(dropout);
+  Draws(std::vector<Dropout*> layer, const Lora* lora, const Context& context)
+      : dropouts(std::move(layer)), random(context.random) {
+    if (lora) {
+      for (Dropout* dropout : lora->dropouts()) dropouts.push_back(dropout);
     }
     for (const Dropout* dropout : dropouts) keys.push_back(dropout->key());
   }
@@ -92,17 +70,16 @@ void takeBack(const Variable& leaf, const Variable& v) {
   if (v && v.needsGradient()) std::swap(leaf.node()->gradient, v.node()->gradient);
 }
 
-const RowStorage* weightOf(const Linear& layer) { return &layer.weight(); }
-
 }  // namespace
 
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
-    : model_(model),
-      embedding_dropout_({.p = dropout.embedding}),
-      position_dropout_({.p = dropout.position}),
-      convolution_dropout_({.p = dropout.output}) {
-  requireKnown(model.config());
+    : model_(model) {
+  if (model.config().int4_table)
+    refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
+  model.embeddings_->dropout() = Dropout({.p = dropout.embedding});
+  model.position_dropout_ = Dropout({.p = dropout.position});
+  if (model.convolution_) model.convolution_->dropout() = Dropout({.p = dropout.output});
   for (const auto& layer : model.layers_) {
     layer->selfAttention().dropout() = Dropout({.p = dropout.attention});
     layer->dropout1() = Dropout({.p = dropout.attention_output});
@@ -113,158 +90,76 @@ TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedR
   for (const NamedRows& rows : names) addParameter(rows, all[rows.parameter]);
 }
 
+TrainableEncoder::~TrainableEncoder() {
+  if (lora_) lora_->detach();
+}
+
+std::vector<Linear*> TrainableEncoder::linears() const {
+  std::vector<Linear*> all = model_.embeddings_->linears();
+  const auto add = [&](const auto& layers) { all.insert(all.end(), layers.begin(), layers.end()); };
+  for (const auto& layer : model_.layers_) {
+    add(layer->selfAttention().linears());
+    add(layer->feedForward().linears());
+  }
+  if (model_.convolution_) all.push_back(&model_.convolution_->linear());
+  return all;
+}
+
 Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass) {
   requireTrainable(*model_.embeddings_->word());
-  const PassScope scope(*this, graph, pass.training, pass.lora);
-  Variable x = embed(graph, batch);
-  const PassPositions places = positions(graph, batch.sequences);
+  const TrainingScope scope(*this, lora_, pass.training);
+  RecordingEvaluator e(graph);
+  Value x = model_.embed(e, batch);
+  const PassPositions positions = model_.positions(e, batch.sequences);
   for (Index i = 0; i < model_.numLayers(); ++i) {
-    x = pass.recompute ? recomputedLayer(graph, i, x, batch.sequences, places)
-                       : layer(graph, i, x, batch.sequences, places);
+    x = pass.recompute ? recomputedLayer(e, i, x, batch.sequences, positions)
+                       : model_.runLayer(e, i, x, batch.sequences, positions);
   }
-  return finalNorm(graph, x);
+  return e.variable(model_.applyFinalNorm(e, x));
 }
 
 Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
-  return linear(graph, *model_.embeddings_->word(), x);
+  RecordingEvaluator e(graph);
+  return e.variable(model_.wordLogits(e, e.value(x)));
 }
 
-Variable TrainableEncoder::embed(Graph& graph, const TokenBatch& batch) {
-  const EncoderModel::Embeddings& tables = *model_.embeddings_;
-  const Index width = tables.width();
-  Matrix sum(batch.sequences.totalRows(), width);
-  tables.lookUp(batch, sum.view());
-  const RowStorage* word = weightOf(*tables.word());
-  const bool trains = graph.requiresGradient(word) || graph.requiresGradient(tables.position()) ||
-                      graph.requiresGradient(tables.tokenType());
-  const float scale = model_.config().embedding_scale;
-  Variable x =
-      graph.record(std::move(sum), {}, trains, [&tables, word, batch, width, scale](Matrix& dx, Backward& pass) {
-        const auto add = [&](const void* table, Index row, Index t) {
-          float* gradient = table ? pass.tableRow(table, row) : nullptr;
-          if (gradient) accumulate(width, dx.data() + t * width, gradient, table == word ? scale : 1);
-        };
-        for (Index n = 0; n < batch.sequences.count(); ++n) {
-          for (Index t = batch.sequences.begin(n); t < batch.sequences.end(n); ++t) {
-            const auto at = static_cast<size_t>(t);
-            add(word, batch.ids[at], t);
-            add(tables.tokenType(), batch.token_types.empty() ? 0 : batch.token_types[at], t);
-            add(tables.position(), tables.positionRow(batch, n, t), t);
-          }
-        }
-      });
-  if (tables.norm()) x = layerNorm(graph, *tables.norm(), x);
-  x = dropout(graph, embedding_dropout_, x);
-  return tables.projection() ? linear(graph, *tables.projection(), x) : x;
-}
-
-PassPositions TrainableEncoder::positions(Graph& graph, const Sequences& sequences) const {
-  const Index longest = std::max<Index>(sequences.maxLength(), 1), heads = model_.config().num_heads;
-  switch (model_.config().positions) {
-    case Positions::kRelative:
-      return {.bias = relativeBias(graph), .embeddings = {}, .rows = {}};
-    case Positions::kAlibi: {
-      const PositionBias bias = alibiBias(heads, longest - 1);
-      return {
-          .bias = graph.leaf(Matrix(view(bias.values.data(), heads, 2 * longest - 1))), .embeddings = {}, .rows = {}};
-    }
-    case Positions::kDisentangled:
-      return distanceEmbeddings(graph, longest);
-    default:
-      return {};
-  }
-}
-
-PassPositions TrainableEncoder::distanceEmbeddings(Graph& graph, Index longest) const {
-  const std::span<const Index> table_rows = model_.distanceRows(longest);
-  const Index first = table_rows.front(), count = table_rows.back() + 1 - first, width = model_.config().embed_dim;
-  std::vector<Index> rows(table_rows.begin(), table_rows.end());
-  for (Index& row : rows) row -= first;
-  const float* table = model_.relativeTable();
-  const Variable embeddings = graph.record(Matrix(view(table + first * width, count, width)), {},
-                                           graph.requiresGradient(table), [table, first](Matrix& dy, Backward& pass) {
-                                             pass.addToParameter(table, [&](MatrixView gradient, Index) {
-                                               accumulate(dy.rows() * dy.cols(), dy.data(), gradient.row(first).data());
-                                             });
-                                           });
-  const LayerNorm* norm = model_.relativeNorm();
-  return {.bias = {},
-          .embeddings = norm ? layerNorm(graph, *norm, embeddings) : embeddings,
-          .rows = std::make_shared<const std::vector<Index>>(std::move(rows))};
-}
-
-Variable TrainableEncoder::relativeBias(Graph& graph) const {
-  const PositionBias& bias = model_.relativeBias();
-  const Index heads = model_.config().num_heads, width = 2 * bias.max_distance + 1;
-  const float* table = model_.relativeTable();
-  return graph.record(Matrix(view(bias.values.data(), heads, width)), {}, graph.requiresGradient(table),
-                      [&bias, &config = model_.config(), table, width](Matrix& dy, Backward& pass) {
-                        // A table that contains its own row numbers gives the bucket of each distance.
-                        std::vector<float> rows(static_cast<size_t>(config.relative_buckets));
-                        std::iota(rows.begin(), rows.end(), 0.0f);
-                        const PositionBias buckets =
-                            heed::relativeBias(view(static_cast<const float*>(rows.data()), config.relative_buckets, 1),
-                                               bias.max_distance, config.relative_distance, true);
-                        pass.addToParameter(table, [&](MatrixView gradient, Index) {
-                          for (Index h = 0; h < dy.rows(); ++h) {
-                            for (Index d = 0; d < width; ++d)
-                              gradient(static_cast<Index>(buckets.values[static_cast<size_t>(d)]), h) +=
-                                  dy.data()[h * width + d];
-                          }
-                        });
-                      });
-}
-
-Variable TrainableEncoder::layer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
-                                 const PassPositions& positions, const Variable& head_mask, float* weights) {
-  LayerSettings settings;
-  settings.causal = model_.config().causal;
-  if (model_.config().attention_scale != 0) settings.scale = model_.config().attention_scale;
-  if (model_.isLocal(i)) settings.window = model_.config().window;
-  // The model, which owns the tables, outlives the pass.
-  settings.rotary = std::shared_ptr<const Rotary>(std::shared_ptr<const Rotary>(), model_.rotary(i));
-  settings.position_bias = positions.bias;
-  settings.positions.rows = positions.rows;
-  if (positions.embeddings) settings.distance_embeddings = dropout(graph, position_dropout_, positions.embeddings);
-  settings.head_mask = head_mask;
-  const Variable y = encoderLayer(graph, model_.layer(i), x, sequences, settings, weights);
-  return i == 0 && model_.convolution_ ? convolved(graph, x, y, sequences) : y;
-}
-
-Variable TrainableEncoder::convolved(Graph& graph, const Variable& x, const Variable& y, const Sequences& sequences) {
-  const EncoderModel::Convolution& layer = *model_.convolution_;
-  const Variable product = linear(graph, layer.linear(), gatherWindows(graph, x, sequences, layer.width()));
-  const Variable local = activate(graph, dropout(graph, convolution_dropout_, product), layer.activation());
-  return layerNorm(graph, layer.norm(), add(graph, y, local));
-}
-
-Variable TrainableEncoder::recomputedLayer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
-                                           const PassPositions& positions) {
-  const Draws draws(dropouts(i), graph);
+Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
+                                        const PassPositions& positions) {
+  Graph& graph = e.graph();
+  const Draws draws(dropouts(i), lora_, graph.context());
+  const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
+  const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
+  // The layer's result, computed by an evaluator from the variables in f's order.
+  const auto run = [this, i, sequences, positions](RecordingEvaluator& with, const Variable& from,
+                                                   const Variable& own_bias, const Variable& own_embeddings) {
+    PassPositions own = positions;
+    if (own_bias) own.bias = with.value(own_bias);
+    if (own_embeddings) own.distances.embeddings = with.value(own_embeddings);
+    return with.take(model_.runLayer(with, i, with.value(from), sequences, own));
+  };
   Graph unrecorded(graph.context());
-  unrecorded.setLora(graph.lora());
-  const auto& [bias, embeddings, rows] = positions;
-  const Variable y =
-      layer(unrecorded, i, withoutNode(x), sequences, {withoutNode(bias), withoutNode(embeddings), rows});
-  const bool training = embedding_dropout_.training();
-  return graph.record(
-      Matrix(y.value()), {x, bias, embeddings}, trainsLayer(graph, i),
-      [this, draws, i, x, sequences, positions, training, lora = graph.lora()](Matrix& dy, Backward& pass) {
-        Graph& recorded = pass.graph();
-        const PassScope scope(*this, recorded, training, lora);
-        const RandomScope random(recorded.context());
-        const Draws later(dropouts(i), recorded);
-        draws.restore(recorded.context());
-        const Variable in = standIn(recorded, x);
-        const PassPositions places = {standIn(recorded, positions.bias), standIn(recorded, positions.embeddings),
-                                      positions.rows};
-        Variable out = layer(recorded, i, in, sequences, places);
-        later.restore(recorded.context());
-        Backward::run(recorded, std::move(out), std::move(dy));
-        takeBack(in, x);
-        takeBack(places.bias, positions.bias);
-        takeBack(places.embeddings, positions.embeddings);
-      });
+  RecordingEvaluator plain(unrecorded);
+  const Variable y = run(plain, withoutNode(in), withoutNode(bias), withoutNode(embeddings));
+  return e.value(graph.record(
+      Matrix(y.value()), {in, bias, embeddings}, trainsLayer(graph, i),
+      [this, draws, i, run, in, bias, embeddings, training = this->training()](Matrix& dy, Backward& pass) {
+        Graph& again = pass.graph();
+        const TrainingScope scope(*this, lora_, training);
+        const RandomScope random(again.context());
+        const Draws later(dropouts(i), lora_, again.context());
+        draws.restore(again.context());
+        const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
+                       embeddings_leaf = standIn(again, embeddings);
+        Variable out = [&] {
+          RecordingEvaluator recording(again);
+          return run(recording, x_leaf, bias_leaf, embeddings_leaf);
+        }();
+        later.restore(again.context());
+        Backward::run(again, std::move(out), std::move(dy));
+        takeBack(x_leaf, in);
+        takeBack(bias_leaf, bias);
+        takeBack(embeddings_leaf, embeddings);
+      }));
 }
 
 bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
@@ -275,27 +170,23 @@ bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
   for (const Parameter& parameter : all) {
     for (const Parameter::Part& part : parameter.parts) {
       const void* key = RowSlice::placeOf(part).key;
-      if (graph.requiresGradient(key) || (graph.lora() && graph.lora()->trains(graph, key))) return true;
+      if (graph.requiresGradient(key) || (lora_ && lora_->trains(graph, key))) return true;
     }
   }
   return false;
-}
-
-Variable TrainableEncoder::finalNorm(Graph& graph, const Variable& x) const {
-  return model_.norm_ ? layerNorm(graph, *model_.norm_, x) : x;
 }
 
 std::vector<Dropout*> TrainableEncoder::dropouts(Index i) {
   EncoderLayer& layer = model_.layer(i);
   std::vector<Dropout*> all = {&layer.selfAttention().dropout(), &layer.dropout1(), &layer.feedForward().dropout(),
                                &layer.dropout2()};
-  if (model_.config().positions == Positions::kDisentangled) all.push_back(&position_dropout_);
-  if (i == 0 && model_.convolution_) all.push_back(&convolution_dropout_);
+  if (model_.config().positions == Positions::kDisentangled) all.push_back(&model_.position_dropout_);
+  if (i == 0 && model_.convolution_) all.push_back(&model_.convolution_->dropout());
   return all;
 }
 
 std::vector<Dropout*> TrainableEncoder::dropouts() {
-  std::vector<Dropout*> all = {&embedding_dropout_};
+  std::vector<Dropout*> all = {&model_.embeddings_->dropout()};
   for (size_t i = 0; i < model_.layers_.size(); ++i) {
     for (Dropout* dropout : dropouts(static_cast<Index>(i))) all.push_back(dropout);
   }
@@ -303,7 +194,9 @@ std::vector<Dropout*> TrainableEncoder::dropouts() {
 }
 
 std::vector<Module::Child> TrainableEncoder::children() {
-  return {{"", &embedding_dropout_}, {"", &position_dropout_}, {"", &convolution_dropout_}};
+  std::vector<Child> all = {{"", &model_.embeddings_->dropout()}, {"", &model_.position_dropout_}};
+  if (model_.convolution_) all.push_back({"", &model_.convolution_->dropout()});
+  return all;
 }
 
 void TrainableEncoder::seedOwn(uint64_t seed) { model_.seed(seed); }

@@ -4,9 +4,15 @@
 
 #include "core/check.h"
 #include "gemm/weights/packed_weight.h"
-#include "heed/train/ops.h"
+#include "heed/evaluator.h"
+#include "heed/train/encoder_model.h"
 
 namespace heed::train {
+namespace {
+
+const void* keyOf(const Linear& layer) { return static_cast<const RowStorage*>(&layer.weight()); }
+
+}  // namespace
 
 /// The update of one target. A module of a checkpoint may be several layers of the model, or a part of one: B has a
 /// part for each.
@@ -33,39 +39,84 @@ struct Lora::Update {
   }
 };
 
-Lora::Lora(const std::vector<LoraTarget>& targets, const LoraOptions& options) {
+/// A layer's own product and its updates, before phi.
+class Lora::LowRankLinear final : public LinearDecorator {
+ public:
+  LowRankLinear(Linear& layer, float scale) : layer_(layer), scale_(scale) { layer.setDecorator(this); }
+  ~LowRankLinear() { layer_.setDecorator(nullptr); }
+  LowRankLinear(const LowRankLinear&) = delete;
+  LowRankLinear& operator=(const LowRankLinear&) = delete;
+
+  const void* key() const { return keyOf(layer_); }
+  void add(Update& update, const Update::Part& part) { parts_.push_back({update, part}); }
+
+  Value forward(Evaluator& e, const Linear& layer, const Value& x, const Value* residual,
+                bool consumes_x) const override {
+    Value y = e.product(layer, x);
+    for (const auto& [update, part] : parts_) {
+      const bool draws = update.dropout.active();
+      const Value in = draws ? inputOf(e, update, part, x) : x;
+      const Value hidden = e.scale(update.a.forward(e, in, nullptr, draws), scale_);
+      y = e.addColumns(y, part.b.forward(e, hidden, nullptr, true), part.first);
+    }
+    if (consumes_x) e.release(x);
+    y = e.activate(y, layer.options().activation);
+    return residual ? e.add(*residual, y) : y;
+  }
+
+ private:
+  struct Added {
+    Update& update;
+    const Update::Part& part;
+  };
+  /// Dropout(x). The parts of a module draw the same for its one input.
+  static Value inputOf(Evaluator& e, Update& update, const Update::Part& part, const Value& x) {
+    const DropoutKey key = update.dropout.key();
+    const Value dropped = e.dropout(update.dropout, e.copy(x));
+    if (&part != &update.parts.back()) update.dropout.setKey(key);
+    return dropped;
+  }
+
+  Linear& layer_;
+  float scale_;
+  std::vector<Added> parts_;
+};
+
+Lora::Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, const LoraOptions& options)
+    : encoder_(nullptr) {
   requireAtLeast("rank", options.rank, 1);
   requireRate("dropout", options.dropout);
   if (!std::isfinite(options.alpha))
     refuse(ErrorCode::kInvalidArgument, "alpha", "a finite number", numberText(static_cast<double>(options.alpha)));
   scale_ = options.alpha / static_cast<float>(options.rank);
   for (const LoraTarget& target : targets) updates_.push_back(std::make_unique<Update>(target, options));
-}
-
-Lora::~Lora() = default;
-
-Variable Lora::forward(Graph& graph, const void* key, const Variable& x, Variable y) const {
-  for (const auto& update : updates_) {
-    for (const Update::Part& part : update->parts) {
-      if (part.key != key) continue;
-      Variable in = x;
-      if (Dropout& layer = update->dropout; layer.active()) {
-        // The parts of a module draw the same for its one input.
-        const bool is_last = &part == &update->parts.back();
-        in = dropout(graph, x, layer.options().p, DropoutScaling::kInverted, is_last ? layer.nextKey() : layer.key());
+  encoder_ = &encoder;
+  encoder.setLora(this);
+  for (Linear* linear : encoder.linears()) {
+    for (const auto& update : updates_) {
+      for (const Update::Part& part : update->parts) {
+        if (part.key != keyOf(*linear)) continue;
+        if (layers_.empty() || layers_.back()->key() != part.key)
+          layers_.push_back(std::make_unique<LowRankLinear>(*linear, scale_));
+        layers_.back()->add(*update, part);
       }
-      const Variable hidden = scale(graph, linear(graph, update->a, in), scale_);
-      y = addColumns(graph, y, linear(graph, part.b, hidden), part.first);
     }
   }
-  return y;
+}
+
+Lora::~Lora() { detach(); }
+
+void Lora::detach() {
+  layers_.clear();
+  if (encoder_) encoder_->setLora(nullptr);
+  encoder_ = nullptr;
 }
 
 void Lora::merge() {
+  detach();
   for (const auto& update : updates_) {
     const Parameter& weight = update->target.weight;
     const Index width = weight.rowSize(), rank = update->a.options().out_features;
-    const std::vector<float> zeros(static_cast<size_t>(rank));
     Matrix a(rank, width), row(1, width), b(1, rank);
     update->a.weight().read(0, rank, a.data());
     Index first = 0;
@@ -79,7 +130,6 @@ void Lora::merge() {
           for (Index j = 0; j < width; ++j) row.data()[j] += factor * a.data()[k * width + j];
         }
         weight.write(first, 1, row.data());
-        part_weight.write(i, 1, zeros.data());
       }
     }
   }

@@ -198,10 +198,12 @@ TEST(ThreadPool, AttentionHasTheSameBitsForAnyNumberOfThreads) {
     const auto attend = [&](Context& context) {
       std::vector<float> out(static_cast<size_t>(rows * width)),
           weights(static_cast<size_t>(attentionWeightsSize(heads, sequences, sequences)));
-      attention(
-          {view(q.data(), rows, width), view(k.data(), rows, width), view(v.data(), rows, width), sequences, sequences},
-          heads, {.causal = true, .dropout = 0.2f, .dropout_key = {.seed = 11}},
-          {view(out.data(), rows, width), weights.data()}, context);
+      const auto matrix = [&](const std::vector<float>& values) {
+        return Value::constant(view(values.data(), rows, width));
+      };
+      attention({matrix(q), matrix(k), matrix(v), sequences, sequences}, heads,
+                {.causal = true, .dropout = 0.2f, .dropout_key = {.seed = 11}},
+                {view(out.data(), rows, width), weights.data()}, context);
       out.insert(out.end(), weights.begin(), weights.end());
       return out;
     };

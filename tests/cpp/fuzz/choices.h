@@ -8,10 +8,14 @@
 #include <limits>
 #include <vector>
 
+#include "heed/inference_evaluator.h"
 #include "heed/multi_head_attention.h"
 #include "heed/random.h"
 
 namespace heed::fuzz {
+
+/// A value for operations that only read it.
+inline Value valueOf(const RowMajorMatrix& m) { return Value::constant(view(m.data(), m.rows(), m.cols())); }
 
 /// Decodes choices from the fuzzer's bytes; returns zeros when they are used up.
 class Choices {

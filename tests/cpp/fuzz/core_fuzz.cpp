@@ -14,11 +14,11 @@ namespace {
 
 /// Options of one attention call and the data that they refer to.
 struct Call {
-  MultiHeadCallOptions options;
+  AttentionOptions options;
   std::vector<uint8_t> allowed;
   std::vector<float> added;
   std::vector<float> factors;
-  std::vector<Mask> masks;
+  std::vector<MaskTensor> masks;
   std::optional<PositionBias> bias;
   std::optional<Rotary> rotary;
   bool finite = true;  ///< whether finite inputs must give finite outputs
@@ -40,24 +40,25 @@ struct Call {
     if (choose.flag()) {
       Generator generator(choose.byte());
       for (size_t i = 0; i < size; ++i) allowed.push_back(generator.uniform() < 0.6f);
-      masks.push_back(Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), shape, target));
+      masks.push_back({"mask", Mask::Kind::kBoolean, allowed.data(), shape});
     }
     if (choose.flag()) {
       for (size_t i = 0; i < size; ++i) {
         added.push_back(choose.flag() ? -std::numeric_limits<float>::infinity() : choose.number());
         finite = finite && !(std::isnan(added.back()) || added.back() > 1e6f);
       }
-      masks.push_back(Mask::broadcast("mask", Mask::Kind::kAdditive, added.data(), shape, target));
+      masks.push_back({"mask", Mask::Kind::kAdditive, added.data(), shape});
     }
     options.masks = masks;
     if (choose.flag()) {
       bias = alibiBias(choose.flag() ? heads : choose.extent(8), choose.length(12));
-      options.bias = &*bias;
+      options.bias = bias->value();
     }
     if (choose.flag()) {
-      const Index factor_count = choose.flag() ? heads : choose.flag() ? count * heads : choose.length(9);
-      for (Index i = 0; i < factor_count; ++i) factors.push_back(static_cast<float>(choose.byte()) / 64 - 1);
-      options.head_mask = factors;
+      const Index rows = choose.flag() ? 1 : choose.flag() ? count : choose.length(3);
+      const Index columns = choose.byte() < 250 ? heads : choose.length(9);
+      for (Index i = 0; i < rows * columns; ++i) factors.push_back(static_cast<float>(choose.byte()) / 64 - 1);
+      options.head_mask = view(factors.data(), rows, columns);
     }
     if (choose.byte() < 60) {
       rotary.emplace(choose.byte() < 200 ? 2 : choose.extent(8), choose.byte() < 200 ? 64 : choose.length(20), 100,
@@ -129,10 +130,11 @@ void fuzzAttention(Choices& choose, Context& context) {
   const RowMajorMatrix q = choose.matrix(queries.totalRows(), width(choose, o.embed_dim)),
                        k = choose.matrix(keys.totalRows(), width(choose, mha.options().key_input_dim)),
                        v = choose.matrix(keys.totalRows(), width(choose, mha.options().value_input_dim));
-  RowMajorMatrix y(q.rows(), o.embed_dim);
   std::vector<float> weights(
       static_cast<size_t>(count == keys.count() ? attentionWeightsSize(o.num_heads, queries, keys) : 0));
-  mha.forward({window(q), window(k), window(v), queries, keys}, call.options, {window(y), weights.data()}, context);
+  InferenceEvaluator e(context);
+  const RowMajorMatrix y =
+      mha.forward(e, {valueOf(q), valueOf(k), valueOf(v), queries, keys}, call.options, weights.data()).values();
   requireFinite(y, call.finite);
   requireSums(weights, queries, keys, o.num_heads, call.finite);
 }
@@ -146,8 +148,8 @@ void fuzzEncoder(Choices& choose, Context& context) {
   const Sequences sequences = choose.sequences(count, 11);
   Call call(choose, count, o.num_heads, sequences.maxLength(), sequences.maxLength());
   const RowMajorMatrix x = choose.matrix(sequences.totalRows(), width(choose, o.embed_dim));
-  RowMajorMatrix y(x.rows(), x.cols());
-  encoder.forward(window(x), sequences, call.options, window(y), {}, context);
+  InferenceEvaluator e(context);
+  const RowMajorMatrix y = encoder.forward(e, e.copy(valueOf(x)), sequences, call.options).values();
   requireFinite(y, call.finite && o.eps > 1e-12f);
 }
 
@@ -162,8 +164,11 @@ void fuzzDecoder(Choices& choose, Context& context) {
   DecoderCallOptions options{.self = self.options, .memory = cross.options};
   const RowMajorMatrix target = choose.matrix(targets.totalRows(), width(choose, o.embed_dim)),
                        memory = choose.matrix(memories.totalRows(), width(choose, o.embed_dim));
-  RowMajorMatrix y(target.rows(), target.cols()), steps(target.rows(), target.cols());
-  decoder.forward({window(target), window(memory), targets, memories}, options, window(y), {}, context);
+  InferenceEvaluator e(context);
+  const auto forward = [&]() -> RowMajorMatrix {
+    return decoder.forward(e, {e.copy(valueOf(target)), valueOf(memory), targets, memories}, options).values();
+  };
+  RowMajorMatrix y = forward(), steps(target.rows(), target.cols());
   const bool finite = self.finite && cross.finite && o.eps > 1e-12f;
   requireFinite(y, finite);
 
@@ -171,12 +176,12 @@ void fuzzDecoder(Choices& choose, Context& context) {
   options = {};
   options.self.causal = true;
   decoder.setTraining(false);
-  decoder.forward({window(target), window(memory), targets, memories}, options, window(y), {}, context);
-  Decoder::Cache cache = decoder.makeCache(window(memory), context);
+  y = forward();
+  Decoder::Cache cache = decoder.makeCache(valueOf(memory), context);
   for (Index begin = 0; begin < target.rows();) {
     const Index count = std::min<Index>(1 + choose.length(3), target.rows() - begin);
-    decoder.step(view(target.data() + begin * target.cols(), count, target.cols()), cache, options,
-                 view(steps.data() + begin * y.cols(), count, y.cols()), context);
+    const RowMajorMatrix rows = target.middleRows(begin, count);
+    steps.middleRows(begin, count) = decoder.step(e, e.copy(valueOf(rows)), cache, options).values();
     begin += count;
   }
   if (!finite || o.precision == Precision::kInt8 || o.eps < 1e-6f) return;
@@ -256,11 +261,12 @@ void fuzzManyRows(Choices& choose, Context& context) {
   AttentionOptions options;
   if (choose.flag()) options.dropout = 0.5f;
   const Sequences some = Sequences::uniform(1, keys.rows());
-  attention({window(x), window(keys), window(keys), Sequences::uniform(1, rows), some}, 1, options,
+  attention({valueOf(x), valueOf(keys), valueOf(keys), Sequences::uniform(1, rows), some}, 1, options,
             {window(attended), nullptr}, context);
   options.query_offset = row;
-  attention({view(x.data() + row * in, 1, in), window(keys), window(keys), Sequences::uniform(1, 1), some}, 1, options,
-            {window(alone), nullptr}, context);
+  const Value query = Value::constant(view(x.data() + row * in, 1, in));
+  attention({query, valueOf(keys), valueOf(keys), Sequences::uniform(1, 1), some}, 1, options, {window(alone), nullptr},
+            context);
   if (!(alone.array() == attended.row(row).array()).all()) broken("a query of many is the query alone");
 }
 
@@ -272,6 +278,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace heed::fuzz;
   static Context context;
   Choices choose(data, size);
+  const Arena::Scope scope(context.arena);
   try {
     switch (choose.byte() % 6) {
       case 0:

@@ -128,12 +128,16 @@ TokenBatch batchOf(Choices& choose, const EncoderModelConfig& c) {
 
 RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const float> scale, bool tame,
                    Context& context) {
-  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
-  model.embed(batch, window(hidden), context);
+  const Arena::Scope scope(context.arena);
+  InferenceEvaluator e(context);
+  Value x = model.embed(e, batch);
+  const PassPositions positions = model.positions(e, batch.sequences);
+  const Value head_mask =
+      scale.empty() ? Value() : Value::constant(view(scale.data(), 1, static_cast<Index>(scale.size())));
   const Index heads = model.config().num_heads;
   std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
   for (Index i = 0; i < model.numLayers(); ++i) {
-    model.runLayer(i, batch.sequences, scale, window(hidden), weights.data(), context);
+    x = model.runLayer(e, i, x, batch.sequences, positions, head_mask, weights.data());
     if (!tame) continue;
     size_t at = 0;
     for (Index n = 0; n < batch.sequences.count(); ++n) {
@@ -144,8 +148,7 @@ RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const
       }
     }
   }
-  model.applyFinalNorm(window(hidden));
-  return hidden;
+  return model.applyFinalNorm(e, x).values();
 }
 
 /// A batch that contains only text n.
@@ -223,8 +226,8 @@ void fuzzModel(Choices& choose, Context& context) {
   }
   const Index width = config.embedding_dim > 0 ? config.embedding_dim : config.embed_dim;
   const RowMajorMatrix x = choose.matrix(choose.length(3), choose.byte() < 250 ? width : choose.length(9));
-  RowMajorMatrix logits(x.rows(), config.vocab_size);
-  model.wordLogits(window(x), window(logits), context);
+  InferenceEvaluator e(context);
+  const RowMajorMatrix logits = model.wordLogits(e, valueOf(x)).values();
   if (tame && !logits.allFinite()) broken("finite weights give finite logits");
 }
 

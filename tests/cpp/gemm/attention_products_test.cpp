@@ -55,7 +55,7 @@ void check(const Panels& panels, const Eigen::MatrixXd& b, const std::vector<Ran
     const Index width = total(columns) + room, stride = width + 3;
     std::vector<float> out(static_cast<size_t>(height * stride), 77.0f);
     std::vector<uint32_t> words(a.values.size() + 1);
-    multiplyRowBlock(a.view(), panels, rows, columns, factors.data(), view(out.data(), height, width, stride),
+    multiplySelected(a.view(), panels, rows, columns, factors.data(), view(out.data(), height, width, stride),
                      words.data());
     const Eigen::MatrixXd product = expected(a.view(), b, rows, columns, factors);
     for (Index r = 0; r < height; ++r) {
@@ -116,14 +116,14 @@ TEST(AttentionProducts, LeavingOutZerosChangesNoBit) {
     const std::vector<float> factors = randomFloats(height, 4);
     std::vector<uint32_t> words(a.values.size());
     RowMajorMatrix whole(height, 20), parted(height, 20);
-    multiplyRowBlock(a.view(), panels, {&all, 1}, {&columns, 1}, factors.data(), view(whole.data(), height, 20),
+    multiplySelected(a.view(), panels, {&all, 1}, {&columns, 1}, factors.data(), view(whole.data(), height, 20),
                      words.data());
-    multiplyRowBlock(view(static_cast<const float*>(some.data()), height, 16), panels, parts, {&columns, 1},
+    multiplySelected(view(static_cast<const float*>(some.data()), height, 16), panels, parts, {&columns, 1},
                      factors.data(), view(parted.data(), height, 20), words.data());
     EXPECT_TRUE((whole.array() == parted.array()).all()) << height;
     // Nor do a row's neighbours.
     RowMajorMatrix alone(1, 20);
-    multiplyRowBlock(view(static_cast<const float*>(a.values.data()), 1, 24), panels, {&all, 1}, {&columns, 1},
+    multiplySelected(view(static_cast<const float*>(a.values.data()), 1, 24), panels, {&all, 1}, {&columns, 1},
                      factors.data(), view(alone.data(), 1, 20), words.data());
     EXPECT_TRUE((whole.row(0).array() == alone.row(0).array()).all()) << height;
   }

@@ -24,24 +24,26 @@ DecoderCallOptions causal() {
 
 RowMajorMatrix run(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
                    const DecoderCallOptions& options = causal()) {
-  RowMajorMatrix y(target.rows(), target.cols());
-  Context context;
-  decoder.forward(
-      {window(target), window(memory), Sequences::uniform(1, target.rows()), Sequences::uniform(1, memory.rows())},
-      options, window(y), {}, context);
-  return y;
+  Inference in;
+  const Sequences targets = Sequences::uniform(1, target.rows()), memories = Sequences::uniform(1, memory.rows());
+  return decoder.forward(in.e, {in(target), valueOf(memory), targets, memories}, options).values();
+}
+
+template <class Stack, class Cache>
+RowMajorMatrix step(Stack& stack, const RowMajorMatrix& target, Cache& cache, const DecoderCallOptions& options) {
+  Inference in;
+  return stack.step(in.e, in(target), cache, options).values();
 }
 
 /// Decodes `target` in steps of the given sizes.
 RowMajorMatrix steps(Decoder& decoder, const RowMajorMatrix& target, const RowMajorMatrix& memory,
                      const std::vector<Index>& sizes, const DecoderCallOptions& options = {}) {
   Context context;
-  Decoder::Cache cache = decoder.makeCache(window(memory), context);
+  Decoder::Cache cache = decoder.makeCache(valueOf(memory), context);
   RowMajorMatrix y(target.rows(), target.cols());
   Index begin = 0;
   for (const Index size : sizes) {
-    const ConstMatrixView in = view(target.data() + begin * target.cols(), size, target.cols());
-    decoder.step(in, cache, options, view(y.data() + begin * y.cols(), size, y.cols()), context);
+    y.middleRows(begin, size) = step(decoder, target.middleRows(begin, size), cache, options);
     begin += size;
     EXPECT_EQ(cache[0].length, begin);
   }
@@ -54,7 +56,8 @@ TEST(DecoderLayer, ComposesThreeBlocks) {
     fillRandomly(layer, 1);
     const RowMajorMatrix x = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3);
     const Sequences l = Sequences::uniform(1, 4), s = Sequences::uniform(1, 5);
-    Context context;
+    Inference inference;
+    Evaluator& e = inference.e;
     // The same blocks as separate layers with the same parameters.
     MultiHeadAttention self({.embed_dim = 6, .num_heads = 2}), cross({.embed_dim = 6, .num_heads = 2});
     FeedForward feed({.embed_dim = 6, .feed_forward_dim = 10});
@@ -71,24 +74,19 @@ TEST(DecoderLayer, ComposesThreeBlocks) {
       return out;
     };
     const auto block = [&](const RowMajorMatrix& in, const std::string& name, auto f) {
-      RowMajorMatrix y(in.rows(), in.cols());
-      f(norm_first ? norm(in, name) : in, y);
+      const RowMajorMatrix y = f(valueOf(norm_first ? norm(in, name) : in)).values();
       return norm_first ? RowMajorMatrix(in + y) : norm(in + y, name);
     };
-    RowMajorMatrix expected = block(x, "norm1", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
-      MultiHeadCallOptions options;
+    RowMajorMatrix expected = block(x, "norm1", [&](const Value& in) {
+      AttentionOptions options;
       options.causal = true;
-      self.forward({window(in), window(in), window(in), l, l}, options, {window(out), nullptr}, context);
+      return self.forward(e, {in, in, in, l, l}, options);
     });
-    expected = block(expected, "norm2", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
-      cross.forward({window(in), window(memory), window(memory), l, s}, {}, {window(out), nullptr}, context);
+    expected = block(expected, "norm2", [&](const Value& in) {
+      return cross.forward(e, {in, valueOf(memory), valueOf(memory), l, s}, {});
     });
-    expected = block(expected, "norm3", [&](const RowMajorMatrix& in, RowMajorMatrix& out) {
-      feed.forward(window(in), window(out), context);
-    });
-    RowMajorMatrix y(4, 6);
-    layer.forward({window(x), window(memory), l, s}, causal(), window(y), {}, context);
-    expectNear(y, expected);
+    expected = block(expected, "norm3", [&](const Value& in) { return feed.forward(e, in); });
+    expectNear(layer.forward(e, {inference(x), valueOf(memory), l, s}, causal()).values(), expected);
   }
 }
 
@@ -151,7 +149,7 @@ TEST(Decoder, StepsEqualTheFullPassWithPositionsWindowsAndBiases) {
   const PositionBias bias = alibiBias(2, 9);
   DecoderCallOptions options = causal();
   options.self.rotary = &rotary;
-  options.self.bias = &bias;
+  options.self.bias = bias.value();
   options.self.window = 2;
   expectNear(steps(decoder, target, memory, {1, 1, 3, 4}, options), run(decoder, target, memory, options));
 }
@@ -168,22 +166,20 @@ TEST(Decoder, BatchedStepsAreBitIdenticalToSingleSteps) {
     return RowMajorMatrix(m.middleRows(begin, count));
   };
   Context context;
-  Decoder::Cache together = decoder.makeCache(window(memories), context, n);
+  Decoder::Cache together = decoder.makeCache(valueOf(memories), context, n);
   std::vector<Decoder::Cache> apart;
   for (Index i = 0; i < n; ++i) {
     const RowMajorMatrix memory = rowsOf(memories, i * s, s);
-    apart.push_back(decoder.makeCache(window(memory), context));
+    apart.push_back(decoder.makeCache(valueOf(memory), context));
   }
   Index first = 0;
   for (const Index count : {1, 1, 3, 2}) {
-    RowMajorMatrix target(n * count, 6), output(n * count, 6);
+    RowMajorMatrix target(n * count, 6);
     for (Index i = 0; i < n; ++i) target.middleRows(i * count, count) = targets.middleRows(i * l + first, count);
-    decoder.step(window(std::as_const(target)), together, options, window(output), context);
+    const RowMajorMatrix output = step(decoder, target, together, options);
     for (Index i = 0; i < n; ++i) {
       const RowMajorMatrix one = rowsOf(target, i * count, count);
-      RowMajorMatrix alone(count, 6);
-      decoder.step(window(one), apart[static_cast<size_t>(i)], options, window(alone), context);
-      expectSame(rowsOf(output, i * count, count), alone);
+      expectSame(rowsOf(output, i * count, count), step(decoder, one, apart[static_cast<size_t>(i)], options));
     }
     first += count;
   }
@@ -195,19 +191,19 @@ TEST(Decoder, FailedStepLeavesTheCacheUnchanged) {
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3),
                        expected = run(decoder, target, memory);
   Context context;
-  Decoder::Cache cache = decoder.makeCache(window(memory), context);
+  Decoder::Cache cache = decoder.makeCache(valueOf(memory), context);
   RowMajorMatrix y(4, 6);
-  const auto step = [&](Index begin, Index count, const DecoderCallOptions& options = {}) {
-    decoder.step(view(target.data() + begin * 6, count, 6), cache, options, view(y.data() + begin * 6, count, 6),
-                 context);
+  const auto stepFrom = [&](Index begin, Index count, const DecoderCallOptions& options = {}) {
+    y.middleRows(begin, count) = step(decoder, target.middleRows(begin, count), cache, options);
   };
-  step(0, 2);
-  const std::vector<float> three(3, 1.0f);
+  stepFrom(0, 2);
+  const RowMajorMatrix three = RowMajorMatrix::Ones(1, 3);
   DecoderCallOptions broken;
-  broken.memory.head_mask = three;  // detected after the first layer's self-attention has written to the cache
-  expectError(ErrorCode::kShapeMismatch, "headMask: expected [1, 2], got shape [3]", [&] { step(2, 2, broken); });
+  broken.memory.head_mask = valueOf(three);  // detected after the first layer's self-attention has written to the cache
+  expectError(ErrorCode::kShapeMismatch, "headMask: expected [1, 2], got shape [1, 3]",
+              [&] { stepFrom(2, 2, broken); });
   EXPECT_EQ(cache[0].length, 2);
-  step(2, 2);
+  stepFrom(2, 2);
   expectNear(y, expected);
 }
 
@@ -215,12 +211,11 @@ TEST(Decoder, WeightsOfBothAttentionsSumToOne) {
   Decoder decoder(kSmall, 1, false);
   fillRandomly(decoder, 1);
   const RowMajorMatrix target = randomMatrix(3, 6, 2), memory = randomMatrix(4, 6, 3);
-  RowMajorMatrix y(3, 6);
   std::vector<float> self(2 * 3 * 3), cross(2 * 3 * 4);
   const DecoderWeights weights{self.data(), cross.data()};
-  Context context;
-  decoder.forward({window(target), window(memory), Sequences::uniform(1, 3), Sequences::uniform(1, 4)}, causal(),
-                  window(y), {&weights, 1}, context);
+  Inference in;
+  const Sequences targets = Sequences::uniform(1, 3), memories = Sequences::uniform(1, 4);
+  decoder.forward(in.e, {in(target), valueOf(memory), targets, memories}, causal(), {&weights, 1});
   const auto expectSums = [](const std::vector<float>& w, Index columns) {
     const ConstMatrixView rows = view(w.data(), static_cast<Index>(w.size()) / columns, columns);
     expectNear(rows.rowwise().sum(), RowMajorMatrix::Ones(rows.rows(), 1));
@@ -248,29 +243,27 @@ TEST(Decoder, RejectsIncompatibleArguments) {
   using enum ErrorCode;
   Decoder decoder(kSmall, 2, false), other(kSmall, 1, false);
   const RowMajorMatrix target = randomMatrix(4, 6, 2), memory = randomMatrix(5, 6, 3), narrow = randomMatrix(5, 5, 3);
-  RowMajorMatrix y(4, 6), y5(5, 5);
   Context context;
   expectError(kInvalidArgument, "numLayers: expected at least 1, got -2", [] { Decoder d(kSmall, -2, false); });
   expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]", [&] { run(decoder, target, narrow); });
   expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]", [&] { run(decoder, narrow, memory); });
   expectError(kShapeMismatch, "memory: expected [5, 6], got shape [5, 5]",
-              [&] { decoder.makeCache(window(narrow), context); });
-  Decoder::Cache cache = other.makeCache(window(memory), context);
+              [&] { decoder.makeCache(valueOf(narrow), context); });
+  Decoder::Cache cache = other.makeCache(valueOf(memory), context);
   expectError(kInvalidArgument, "cache: expected a cache made by this decoder, got a cache of 1 layers",
-              [&] { decoder.step(window(target), cache, {}, window(y), context); });
-  expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]",
-              [&] { other.step(window(narrow), cache, {}, window(y5), context); });
+              [&] { step(decoder, target, cache, {}); });
+  expectError(kShapeMismatch, "target: expected [5, 6], got shape [5, 5]", [&] { step(other, narrow, cache, {}); });
   expectError(kInvalidArgument, "memory: expected at least 1 sequence, got 0",
-              [&] { decoder.makeCache(window(memory), context, 0); });
+              [&] { decoder.makeCache(valueOf(memory), context, 0); });
   expectError(kShapeMismatch, "memory: expected [4, 6], got shape [5, 6]",
-              [&] { decoder.makeCache(window(memory), context, 2); });
+              [&] { decoder.makeCache(valueOf(memory), context, 2); });
   const Rotary rotary(2, 9, 100, Rotary::Pairing::kInterleaved);
   DecoderCallOptions turned;
   turned.memory.rotary = &rotary;
   expectError(
       kUnsupported,
       "memory.rotary: expected none in a step (the cache holds unrotated keys of the memory), got rotary positions",
-      [&] { other.step(window(target), cache, turned, window(y), context); });
+      [&] { step(other, target, cache, turned); });
 }
 
 TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {
@@ -283,12 +276,12 @@ TEST(Transformer, PassesTheEncodersOutputToTheDecoder) {
   EXPECT_EQ(transformer.encoder().numLayers(), 2);
   EXPECT_EQ(transformer.decoder().numLayers(), 1);
   const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
-  RowMajorMatrix memory(5, 6), y(4, 6);
-  Context context;
+  Inference in;
   const Sequences s = Sequences::uniform(1, 5), t = Sequences::uniform(1, 4);
-  transformer.encoder().forward(window(source), s, {}, window(memory), {}, context);
-  transformer.forward(window(source), window(target), s, t, {}, causal(), window(y), context);
-  expectSame(y, run(transformer.decoder(), target, memory));
+  const RowMajorMatrix memory = transformer.encoder().forward(in.e, in(source), s, {}).values();
+  const auto [y, got_memory] = transformer.forward(in.e, in(source), in(target), s, t, {}, causal());
+  expectSame(got_memory.values(), memory);
+  expectSame(y.values(), run(transformer.decoder(), target, memory));
 }
 
 TEST(Transformer, TrainingAndSeedReachBothStacks) {
@@ -298,12 +291,10 @@ TEST(Transformer, TrainingAndSeedReachBothStacks) {
   EXPECT_TRUE(transformer.encoder().training());
   EXPECT_TRUE(transformer.decoder().training());
   const RowMajorMatrix source = randomMatrix(5, 6, 2), target = randomMatrix(4, 6, 3);
-  const auto forward = [&] {
-    RowMajorMatrix y(4, 6);
-    Context context;
-    transformer.forward(window(source), window(target), Sequences::uniform(1, 5), Sequences::uniform(1, 4), {},
-                        causal(), window(y), context);
-    return y;
+  const auto forward = [&]() -> RowMajorMatrix {
+    Inference in;
+    const Sequences s = Sequences::uniform(1, 5), t = Sequences::uniform(1, 4);
+    return transformer.forward(in.e, in(source), in(target), s, t, {}, causal()).output.values();
   };
   transformer.seed(1);
   const RowMajorMatrix first = forward();

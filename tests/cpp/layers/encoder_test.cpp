@@ -19,11 +19,9 @@ EncoderLayerOptions with(auto change) {
 }
 
 RowMajorMatrix run(EncoderLayer& layer, const RowMajorMatrix& x, const Sequences& sequences,
-                   const MultiHeadCallOptions& options = {}) {
-  RowMajorMatrix y = RowMajorMatrix::Constant(x.rows(), x.cols(), std::nanf(""));
-  Context context;
-  layer.forward(window(x), sequences, options, window(y), nullptr, context);
-  return y;
+                   const AttentionOptions& options = {}) {
+  Inference in;
+  return layer.forward(in.e, in(x), sequences, options).values();
 }
 
 RowMajorMatrix run(EncoderLayer& layer, const RowMajorMatrix& x) {
@@ -38,11 +36,14 @@ RowMajorMatrix normed(const RowMajorMatrix& x, Module& layer, const std::string&
 }
 
 RowMajorMatrix attended(EncoderLayer& layer, const RowMajorMatrix& x) {
-  RowMajorMatrix y(x.rows(), x.cols());
-  Context context;
+  Inference in;
   const Sequences one = Sequences::uniform(1, x.rows());
-  layer.selfAttention().forward({window(x), window(x), window(x), one, one}, {}, {window(y), nullptr}, context);
-  return y;
+  return layer.selfAttention().forward(in.e, {valueOf(x), valueOf(x), valueOf(x), one, one}, {}).values();
+}
+
+RowMajorMatrix run(FeedForward& layer, const RowMajorMatrix& x) {
+  Inference in;
+  return layer.forward(in.e, valueOf(x)).values();
 }
 
 /// W_2 relu(W_1 x + b_1) + b_2.
@@ -59,11 +60,8 @@ TEST(FeedForward, MatchesHandComputedValues) {
   write(layer, "linear1.bias", matrix({{0, 1}}));
   write(layer, "linear2.weight", matrix({{2, 3}}));
   write(layer, "linear2.bias", matrix({{0.5f}}));
-  const RowMajorMatrix x = matrix({{2}, {-2}});
-  RowMajorMatrix y(2, 1);
-  Context context;
-  layer.forward(window(x), window(y), context);
-  expectNear(y, matrix({{4.5f}, {9.5f}}));  // 2 relu(2) + 3 relu(-1) + 0.5; 2 relu(-2) + 3 relu(3) + 0.5
+  expectNear(run(layer, matrix({{2}, {-2}})),
+             matrix({{4.5f}, {9.5f}}));  // 2 relu(2) + 3 relu(-1) + 0.5; 2 relu(-2) + 3 relu(3) + 0.5
 }
 
 TEST(FeedForward, GatedMultipliesTheActivatedHalfByTheOther) {
@@ -72,12 +70,9 @@ TEST(FeedForward, GatedMultipliesTheActivatedHalfByTheOther) {
   fillRandomly(layer, 1);
   EXPECT_EQ(names(layer), (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]"}));
   const RowMajorMatrix x = randomMatrix(4, 3, 2), w = read(layer, "linear1.weight");
-  RowMajorMatrix y(4, 3);
-  Context context;
-  layer.forward(window(x), window(y), context);
   const RowMajorMatrix inner =
       (x * w.topRows(5).transpose()).array().tanh() * (x * w.bottomRows(5).transpose()).array();
-  expectNear(y, inner * read(layer, "linear2.weight").transpose());
+  expectNear(run(layer, x), inner * read(layer, "linear2.weight").transpose());
 }
 
 TEST(FeedForward, TheSecondHalfMayBeTheActivatedOne) {
@@ -90,32 +85,24 @@ TEST(FeedForward, TheSecondHalfMayBeTheActivatedOne) {
   EXPECT_EQ(names(first),
             (std::vector<std::string>{"linear1.weight [10, 3]", "linear2.weight [3, 5]", "linear2.bias [3]"}));
   const RowMajorMatrix x = randomMatrix(4, 3, 2), w = read(first, "linear1.weight");
-  RowMajorMatrix swapped(10, 3), y(4, 3), z(4, 3);
+  RowMajorMatrix swapped(10, 3);
   swapped << w.bottomRows(5), w.topRows(5);
   write(second, "linear1.weight", swapped);
   write(second, "linear2.weight", read(first, "linear2.weight"));
   write(second, "linear2.bias", read(first, "linear2.bias"));
-  Context context;
-  first.forward(window(x), window(y), context);
-  second.forward(window(x), window(z), context);
-  expectSame(y, z);
+  expectSame(run(first, x), run(second, x));
 }
 
 TEST(FeedForward, DropoutDrawsInTrainingOnly) {
   FeedForward layer({.embed_dim = 4, .feed_forward_dim = 20, .dropout = 0.5f});
   fillRandomly(layer, 1);
-  const RowMajorMatrix x = randomMatrix(5, 4, 2);
-  RowMajorMatrix plain(5, 4), first(5, 4), second(5, 4);
-  Context context;
-  const auto forward = [&](RowMajorMatrix& y) { layer.forward(window(x), window(y), context); };
-  forward(plain);
+  const RowMajorMatrix x = randomMatrix(5, 4, 2), plain = run(layer, x);
   layer.setTraining(true);
   layer.seed(1);
-  forward(first);
+  const RowMajorMatrix first = run(layer, x);
   EXPECT_NE(first, plain);
   layer.seed(1);
-  forward(second);
-  expectSame(second, first);
+  expectSame(run(layer, x), first);
 }
 
 TEST(EncoderLayer, PostNormMatchesThePaper) {
@@ -181,20 +168,15 @@ TEST(EncoderLayer, PermutingPositionsPermutesTheOutput) {
   expectNear(run(layer, x.colwise().reverse()), run(layer, x).colwise().reverse());
 }
 
-TEST(EncoderLayer, WorksInPlace) {
+TEST(EncoderLayer, WritesItsResultToTheMemoryOfItsInput) {
   for (const bool norm_first : {false, true}) {
     EncoderLayer layer(with([=](auto& o) { o.norm_first = norm_first, o.dropout = 0.3f; }));
     fillRandomly(layer, 1);
     for (const bool training : {false, true}) {
       layer.setTraining(training);
-      const RowMajorMatrix x = randomMatrix(7, 6, 2);
-      layer.seed(3);
-      const RowMajorMatrix expected = run(layer, x);
-      RowMajorMatrix y = x;
-      Context context;
-      layer.seed(3);
-      layer.forward(window(std::as_const(y)), Sequences::uniform(1, 7), {}, window(y), nullptr, context);
-      expectSame(y, expected);
+      Inference in;
+      const Value x = in(randomMatrix(7, 6, 2));
+      EXPECT_EQ(layer.forward(in.e, x, Sequences::uniform(1, 7), {}), x);
     }
   }
 }
@@ -230,14 +212,14 @@ TEST(Encoder, ComposesItsLayersAndTheFinalNorm) {
   Encoder encoder(kSmall, 3, true);
   fillRandomly(encoder, 1);
   const RowMajorMatrix x = randomMatrix(5, 6, 2);
-  RowMajorMatrix expected = x, y(5, 6);
+  RowMajorMatrix expected = x;
   for (Index i = 0; i < encoder.numLayers(); ++i) expected = run(encoder.layer(i), expected);
   ASSERT_NE(encoder.finalNorm(), nullptr);
-  Context context;
+  Inference in;
   std::vector<std::vector<float>> weights(3, std::vector<float>(2 * 5 * 5));
   const std::vector<float*> places = {weights[0].data(), weights[1].data(), weights[2].data()};
-  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), places, context);
-  expectSame(y, normed(expected, encoder, "norm"));
+  const Value y = encoder.forward(in.e, in(x), Sequences::uniform(1, 5), {}, places);
+  expectSame(y.values(), normed(expected, encoder, "norm"));
   for (const auto& layer : weights) {
     for (size_t row = 0; row < 10; ++row) {
       float sum = 0;
@@ -257,10 +239,9 @@ TEST(Encoder, LayersMayHaveDifferentNumbersOfHeads) {
   EXPECT_EQ(encoder.layer(0).options().num_heads, 3);
   EXPECT_EQ(encoder.layer(1).options().num_heads, 1);
   const RowMajorMatrix x = randomMatrix(5, 6, 2);
-  RowMajorMatrix y(5, 6);
-  Context context;
-  encoder.forward(window(x), Sequences::uniform(1, 5), {}, window(y), {}, context);
-  expectSame(y, run(encoder.layer(1), run(encoder.layer(0), x)));
+  Inference in;
+  expectSame(encoder.forward(in.e, in(x), Sequences::uniform(1, 5), {}).values(),
+             run(encoder.layer(1), run(encoder.layer(0), x)));
   expectError(ErrorCode::kShapeMismatch, "heads: expected [3], got shape [2]",
               [&] { Encoder wrong(kSmall, 3, false, heads); });
 }
@@ -275,13 +256,13 @@ TEST(Encoder, SeedsAreReproducibleAndLayersDrawIndependently) {
   encoder.setTraining(true);
   const RowMajorMatrix x = RowMajorMatrix::Zero(100, 6);
   const Sequences s = Sequences::uniform(100, 1);
-  RowMajorMatrix y(100, 6), again(100, 6);
-  Context context;
-  encoder.seed(9);
-  encoder.forward(window(x), s, {}, window(y), {}, context);
-  encoder.seed(9);
-  encoder.forward(window(x), s, {}, window(again), {}, context);
-  expectSame(again, y);
+  Inference in;
+  const auto seeded = [&]() -> RowMajorMatrix {
+    encoder.seed(9);
+    return encoder.forward(in.e, in(x), s, {}).values();
+  };
+  const RowMajorMatrix y = seeded();
+  expectSame(seeded(), y);
   EXPECT_TRUE((y.array() == 2).any());  // kept in one layer, dropped in the other
 }
 

@@ -18,17 +18,16 @@ struct Attended {
 };
 
 Attended run(MultiHeadAttention& mha, const RowMajorMatrix& query, const RowMajorMatrix& key,
-             const RowMajorMatrix& value, const MultiHeadCallOptions& options = {}) {
-  Context context;
+             const RowMajorMatrix& value, const AttentionOptions& options = {}) {
+  Inference in;
   const Sequences queries = Sequences::uniform(1, query.rows()), keys = Sequences::uniform(1, key.rows());
-  Attended result{RowMajorMatrix(query.rows(), mha.options().embed_dim), {}};
-  result.weights.resize(static_cast<size_t>(attentionWeightsSize(mha.options().num_heads, queries, keys)));
-  mha.forward({window(query), window(key), window(value), queries, keys}, options,
-              {window(result.output), result.weights.data()}, context);
-  return result;
+  std::vector<float> weights(static_cast<size_t>(attentionWeightsSize(mha.options().num_heads, queries, keys)));
+  const Value output =
+      mha.forward(in.e, {valueOf(query), valueOf(key), valueOf(value), queries, keys}, options, weights.data());
+  return {output.values(), weights};
 }
 
-Attended run(MultiHeadAttention& mha, const RowMajorMatrix& x, const MultiHeadCallOptions& options = {}) {
+Attended run(MultiHeadAttention& mha, const RowMajorMatrix& x, const AttentionOptions& options = {}) {
   return run(mha, x, x, x, options);
 }
 
@@ -118,10 +117,10 @@ TEST(MultiHeadAttention, SharedInputsEqualCopies) {
 TEST(MultiHeadAttention, ProjectionsMayBeNonlinear) {
   auto mha = random({.embed_dim = 6, .num_heads = 2, .activation = Activation::kRelu});
   const RowMajorMatrix x = randomMatrix(4, 6, 2);
-  RowMajorMatrix q(4, 6);
-  Context context;
-  mha.projectQuery(window(x), window(q), context);
-  expectNear(q, affine(x, read(mha, "in_proj_weight").topRows(6), read(mha, "in_proj_bias").topRows(6)).cwiseMax(0.0f));
+  Inference in;
+  const Value q = mha.projectQuery(in.e, valueOf(x));
+  expectNear(q.values(),
+             affine(x, read(mha, "in_proj_weight").topRows(6), read(mha, "in_proj_bias").topRows(6)).cwiseMax(0.0f));
 }
 
 TEST(MultiHeadAttention, HeadsMayHaveAnyWidth) {
@@ -167,15 +166,14 @@ TEST(MultiHeadAttention, NormalizesTheQueriesAndKeysOfEachHead) {
   const LayerNormOptions norm{.normalized_shape = 5, .eps = 1e-6f, .rms = true};
   auto mha = random({.embed_dim = 6, .num_heads = 2, .key_dim = 5, .value_dim = 3, .bias = false, .qk_norm = norm});
   const RowMajorMatrix x = randomMatrix(4, 6, 3);
-  RowMajorMatrix q(4, 10), k(4, 10), v(4, 6);
-  Context context;
-  mha.project(window(x), window(x), window(x), window(q), window(k), window(v), context);
+  Inference in;
+  const auto [q, k, v] = mha.project(in.e, valueOf(x), valueOf(x), valueOf(x));
   for (const auto& [projected, weight, gamma] :
        {std::tuple{&q, "q_proj_weight", "q_norm.weight"}, {&k, "k_proj_weight", "k_norm.weight"}}) {
     const reference::Matrix plain = x.cast<double>() * read(mha, weight).cast<double>().transpose();
     const reference::RowVector scale = read(mha, gamma).cast<double>().reshaped().transpose();
     for (Index h = 0; h < 2; ++h) {
-      const RowMajorMatrix head = projected->middleCols(5 * h, 5);
+      const RowMajorMatrix head = projected->values().middleCols(5 * h, 5);
       expectNear(head, reference::rmsNorm(plain.middleCols(5 * h, 5), scale, 1e-6).cast<float>());
     }
   }
@@ -204,21 +202,21 @@ TEST(MultiHeadAttention, PruningAHeadEqualsMaskingIt) {
   write(pruned, "out_proj.weight", o(Eigen::all, kept));
   write(pruned, "out_proj.bias", read(mha, "out_proj.bias"));
   const RowMajorMatrix x = randomMatrix(5, 8, 2);
-  const std::vector<float> factors = {0, 1, 0, 1};
-  MultiHeadCallOptions options;
-  options.head_mask = factors;
+  const RowMajorMatrix factors = matrix({{0, 1, 0, 1}});
+  AttentionOptions options;
+  options.head_mask = valueOf(factors);
   expectNear(run(pruned, x).output, run(mha, x, options).output);
 }
 
 TEST(MultiHeadAttention, AddsTheResidual) {
   auto mha = random({.embed_dim = 8, .num_heads = 2});
   const RowMajorMatrix x = randomMatrix(5, 8, 2), plain = run(mha, x).output;
-  RowMajorMatrix sum = x;
-  Context context;
+  Inference in;
   const Sequences one = Sequences::uniform(1, 5);
-  const ConstMatrixView in = window(std::as_const(sum));
-  mha.forward({in, in, in, one, one}, {}, {window(sum), nullptr, &in}, context);
-  expectNear(sum, plain + x);
+  const Value residual = in(x);
+  const Value sum = mha.forward(in.e, {residual, residual, residual, one, one}, {}, nullptr, &residual);
+  EXPECT_EQ(sum, residual) << "the residual's memory";
+  expectNear(sum.values(), plain + x);
 }
 
 TEST(MultiHeadAttention, RotaryScoresDependOnlyOnDistance) {
@@ -228,7 +226,7 @@ TEST(MultiHeadAttention, RotaryScoresDependOnlyOnDistance) {
   zero(mha, "in_proj_bias");
   const RowMajorMatrix x = randomMatrix(1, 8, 2).replicate(6, 1);
   const Rotary rotary(8, 6, 100, Rotary::Pairing::kInterleaved);
-  MultiHeadCallOptions options;
+  AttentionOptions options;
   options.rotary = &rotary;
   const std::vector<float> a = run(mha, x, options).weights;
   const auto ratio = [&](size_t i, size_t j) { return a[6 * i + j] / a[6 * i + i]; };
@@ -254,11 +252,12 @@ TEST(MultiHeadAttention, DropoutDrawsInTrainingOnly) {
 TEST(MultiHeadAttention, DoesNotAllocateAfterWarmUp) {
   auto mha = random({.embed_dim = 64, .num_heads = 4});
   const RowMajorMatrix x = randomMatrix(700, 64, 2);
-  RowMajorMatrix y(700, 64);
   Context context;
   const Sequences one = Sequences::uniform(1, 700);
   const auto call = [&] {
-    mha.forward({window(x), window(x), window(x), one, one}, {}, {window(y), nullptr}, context);
+    const Arena::Scope scope(context.arena);
+    InferenceEvaluator e(context);
+    mha.forward(e, {valueOf(x), valueOf(x), valueOf(x), one, one}, {});
   };
   call();
   call();

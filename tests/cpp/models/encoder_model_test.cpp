@@ -45,14 +45,13 @@ TokenBatch batchOf(const std::vector<std::vector<int32_t>>& texts) {
   return {.ids = ids, .token_types = {}, .positions = {}, .sequences = Sequences::ofLengths(lengths)};
 }
 
-RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch) {
-  Context context;
-  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
-  const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
-  model.embed(batch, rows, context);
-  for (Index i = 0; i < model.numLayers(); ++i) model.runLayer(i, batch.sequences, {}, rows, nullptr, context);
-  model.applyFinalNorm(rows);
-  return hidden;
+RowMajorMatrix run(EncoderModel& model, const TokenBatch& batch, std::span<const MaskTensor> masks = {}) {
+  test::Inference in;
+  Value x = model.embed(in.e, batch);
+  const PassPositions positions = model.positions(in.e, batch.sequences);
+  for (Index i = 0; i < model.numLayers(); ++i)
+    x = model.runLayer(in.e, i, x, batch.sequences, positions, {}, nullptr, masks);
+  return model.applyFinalNorm(in.e, x).values();
 }
 
 ErrorCode codeOf(const std::function<void()>& call) {
@@ -142,15 +141,8 @@ RowMajorMatrix runPadded(EncoderModel& model, const std::vector<std::vector<int3
     std::fill_n(added.begin() + first, count, 0.0f);
   }
   const void* data = kind == Mask::Kind::kBoolean ? static_cast<const void*>(allowed.data()) : added.data();
-  const Mask mask{kind, data, {length, 0, 0, 1}};
-  Context context;
-  RowMajorMatrix hidden(batch.sequences.totalRows(), model.config().embed_dim);
-  const MatrixView rows = view(hidden.data(), hidden.rows(), hidden.cols());
-  model.embed(batch, rows, context);
-  for (Index i = 0; i < model.numLayers(); ++i)
-    model.runLayer(i, batch.sequences, {}, rows, nullptr, context, {&mask, 1});
-  model.applyFinalNorm(rows);
-  return hidden;
+  const MaskTensor mask{"keyMask", kind, data, {batch.sequences.count(), length}, true};
+  return run(model, batch, {&mask, 1});
 }
 
 TEST(EncoderModel, MasksOfKeysHidePadding) {
@@ -231,33 +223,27 @@ TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
     EncoderModel model(config);
     fillRandomly(model, 5);
     const TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
-    const Index rows = batch.sequences.totalRows(), width = config.embed_dim, heads = config.num_heads;
-    const Index wide = model.queryWidth(), narrow = model.keyWidth();
-    Context context;
-    RowMajorMatrix x(rows, width), q(rows, wide), k(rows, narrow), v(rows, narrow), output(rows, wide);
-    const auto matrix = [](RowMajorMatrix& m) { return view(m.data(), m.rows(), m.cols()); };
-    model.embed(batch, matrix(x), context);
+    const Index heads = config.num_heads;
+    test::Inference in;
+    Value x = model.embed(in.e, batch);
     for (Index i = 0; i < model.numLayers(); ++i) {
-      model.project(i, batch.sequences, readOnly(matrix(x)), matrix(q), matrix(k), matrix(v), context);
+      const auto [q, k, v] = model.project(in.e, i, x, batch.sequences);
       std::vector<float> expected(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
       std::vector<float> weights(expected.size());
-      model.runLayer(i, batch.sequences, {}, matrix(x), expected.data(), context);
+      x = model.runLayer(in.e, i, x, batch.sequences, model.positions(in.e, batch.sequences), {}, expected.data());
       AttentionOptions options;
       options.causal = config.causal;
       options.key_heads = config.key_value_heads;
       if (!config.local_layers.empty() && config.local_layers[static_cast<size_t>(i)]) options.window = config.window;
-      attention({readOnly(matrix(q)), readOnly(matrix(k)), readOnly(matrix(v)), batch.sequences, batch.sequences},
-                heads, options, {matrix(output), weights.data()}, context);
+      in.e.attention({q, k, v, batch.sequences, batch.sequences}, heads, options, weights.data());
       EXPECT_EQ(weights, expected) << "layer " << i;
     }
   }
   EncoderModel model(tinyConfig());
-  Context context;
-  RowMajorMatrix x = RowMajorMatrix::Zero(2, 24);
-  const MatrixView rows = view(x.data(), x.rows(), x.cols());
+  test::Inference in;
+  const Value x = in(RowMajorMatrix::Zero(2, 24));
   const auto project = [&](Index layer, Index length) {
-    return codeOf(
-        [&] { model.project(layer, Sequences::ofLengths({length}), readOnly(rows), rows, rows, rows, context); });
+    return codeOf([&] { model.project(in.e, layer, x, Sequences::ofLengths({length})); });
   };
   EXPECT_EQ(project(3, 2), ErrorCode::kInvalidArgument);
   EXPECT_EQ(project(0, 3), ErrorCode::kShapeMismatch);
@@ -310,8 +296,9 @@ TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
   EncoderModel model(config);
   EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
   test::expectError(ErrorCode::kOutOfMemory,
-                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]",
-                    [&] { (void)model.hiddenStates(Sequences::ofLengths({65'536, 1})); });
+                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]", [&] {
+                      (void)model.hiddenStates(Sequences::ofLengths({65'536, 1}));
+                    });
   test::expectError(ErrorCode::kOutOfMemory,
                     "hidden states:", [&] { (void)model.hiddenStates(Sequences::ofLengths({1 << 24})); });
 }

@@ -55,7 +55,8 @@ Attended expected(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMaj
     const auto head = [&](const auto& all) -> reference::Matrix {
       return all.middleCols(h * dk, dk).template cast<double>();
     };
-    const reference::Matrix Q = head(q), K = head(k), PK = head(positions.key), PQ = head(positions.query);
+    const reference::Matrix Q = head(q), K = head(k), PK = head(positions.key.values()),
+                            PQ = head(positions.query.values());
     reference::Matrix M = reference::causalAndWindow(q.rows(), k.rows(), options.causal, options.window.value_or(-1),
                                                      options.query_offset);
     for (Index i = 0; i < q.rows(); ++i) {
@@ -80,7 +81,7 @@ TEST(DisentangledAttention, MatchesTheFormulaAtAwkwardSizes) {
   for (const Index dk : {1, 5, 8}) {
     const RowMajorMatrix key = randomMatrix(12, heads * dk, 1), query = randomMatrix(12, heads * dk, 2);
     const DisentangledPositions positions{
-        .key = window(key), .query = window(query), .max_distance = most, .rows = rows.data()};
+        .key = valueOf(key), .query = valueOf(query), .max_distance = most, .rows = rows.data()};
     for (const Index l : {1, 3, 9, 17}) {
       for (const Index s : {1, 7, 20}) {
         const RowMajorMatrix q = randomMatrix(l, heads * dk, 3), k = randomMatrix(s, heads * dk, 4),
@@ -107,7 +108,7 @@ TEST(DisentangledAttention, ResultDoesNotDependOnOtherSequences) {
   std::vector<Index> rows;
   for (Index d = -9; d <= 9; ++d) rows.push_back(std::clamp<Index>(d + 5, 0, 9));
   const DisentangledPositions positions{
-      .key = window(key), .query = window(query), .max_distance = 9, .rows = rows.data()};
+      .key = valueOf(key), .query = valueOf(query), .max_distance = 9, .rows = rows.data()};
   AttentionOptions options;
   options.positions = &positions;
   const Sequences both = Sequences::ofLengths({4, 10}), second = Sequences::uniform(1, 10);

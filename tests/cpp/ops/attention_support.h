@@ -21,7 +21,7 @@ inline Attended attend(const RowMajorMatrix& q, const RowMajorMatrix& k, const R
   const Index width = options.key_heads == 0 ? v.cols() : v.cols() / options.key_heads * heads;
   Attended result{RowMajorMatrix::Constant(q.rows(), width, std::nanf("")), {}};
   result.weights.assign(static_cast<size_t>(attentionWeightsSize(heads, queries, keys)), std::nanf(""));
-  attention({window(q), window(k), window(v), queries, keys}, heads, options,
+  attention({valueOf(q), valueOf(k), valueOf(v), queries, keys}, heads, options,
             {window(result.output), result.weights.data()}, context);
   return result;
 }

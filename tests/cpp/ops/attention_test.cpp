@@ -13,16 +13,18 @@ namespace {
 using namespace test;
 
 /// M: all that is added to the scores of one head of one sequence.
-reference::Matrix addedToScores(Index n, Index h, Index l, Index s, const AttentionOptions& options) {
+reference::Matrix addedToScores(Index n, Index h, Index l, Index s, const AttentionOptions& options,
+                                const std::vector<Mask>& masks) {
   reference::Matrix M =
       reference::causalAndWindow(l, s, options.causal, options.window.value_or(-1), options.query_offset);
   for (Index i = 0; i < l; ++i) {
     for (Index j = 0; j < s; ++j) {
       if (options.bias) {
-        const Index most = options.bias->max_distance;
-        M(i, j) += static_cast<double>(options.bias->head(h)[std::clamp(j - options.query_offset - i, -most, most)]);
+        const Index most = options.bias.cols() / 2;
+        M(i, j) +=
+            static_cast<double>(options.bias.values()(h, most + std::clamp(j - options.query_offset - i, -most, most)));
       }
-      for (const Mask& mask : options.masks) {
+      for (const Mask& mask : masks) {
         const void* at = mask.at(n * mask.strides[0] + h * mask.strides[1] + i * mask.strides[2] + j * mask.strides[3]);
         if (mask.kind == Mask::Kind::kAdditive) {
           M(i, j) += static_cast<double>(*static_cast<const float*>(at));
@@ -40,20 +42,20 @@ Attended expected(const RowMajorMatrix& q, const RowMajorMatrix& k, const RowMaj
                   const Sequences& queries, const Sequences& keys, const AttentionOptions& options) {
   const Index dk = q.cols() / heads, dv = v.cols() / heads;
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1 / std::sqrt(static_cast<double>(dk));
+  const std::vector<Mask> masks =
+      broadcastMasks(options.masks, {queries.count(), heads, queries.maxLength(), keys.maxLength()});
   Attended result{RowMajorMatrix(q.rows(), v.cols()), {}};
   for (Index n = 0; n < queries.count(); ++n) {
     const Index l = queries.length(n), s = keys.length(n);
     for (Index h = 0; h < heads; ++h) {
       const reference::Attention head = reference::attention(
           q.block(queries.begin(n), h * dk, l, dk).cast<double>(), k.block(keys.begin(n), h * dk, s, dk).cast<double>(),
-          v.block(keys.begin(n), h * dv, s, dv).cast<double>(), scale, addedToScores(n, h, l, s, options));
+          v.block(keys.begin(n), h * dv, s, dv).cast<double>(), scale, addedToScores(n, h, l, s, options, masks));
       for (const double weight : head.weights.reshaped<Eigen::RowMajor>())
         result.weights.push_back(static_cast<float>(weight));
       double head_mask = 1;
-      if (!options.head_mask.empty()) {
-        const bool per_sequence = options.head_mask.size() > static_cast<size_t>(heads);
-        head_mask = static_cast<double>(options.head_mask[static_cast<size_t>((per_sequence ? n * heads : 0) + h)]);
-      }
+      if (options.head_mask)
+        head_mask = static_cast<double>(options.head_mask.values()(options.head_mask.rows() > 1 ? n : 0, h));
       result.output.block(queries.begin(n), h * dv, l, dv) = (head_mask * head.output).cast<float>();
     }
   }
@@ -115,22 +117,20 @@ TEST(Attention, MatchesTheFormulaWithEveryCombinationOfOptions) {
   for (uint8_t& x : allowed) x = generator.uniform() < 0.7f;
   for (uint8_t& x : allowed_keys) x = generator.uniform() < 0.7f;
   const RowMajorMatrix added = 3 * randomMatrix(9, 9, 9);
-  const std::vector<float> factors = {0.5f, -1, 0, 1, 2, 1, 0.25f, 3};
+  const RowMajorMatrix factors = matrix({{0.5f, -1}, {0, 1}, {2, 1}, {0.25f, 3}});
   const PositionBias bias = alibiBias(heads, 4);
-  const std::array<Index, 4> target{4, heads, 9, 9};
   for (int choice = 0; choice < 256; ++choice) {
     const auto chosen = [choice](int bit) { return (choice >> bit & 1) == 1; };
     AttentionOptions options;
-    std::vector<Mask> masks;
-    if (chosen(0)) masks.push_back(Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), {4, 2, 9, 9}, target));
-    if (chosen(1))
-      masks.push_back(Mask::broadcast("keyMask", Mask::Kind::kBoolean, allowed_keys.data(), {4, 1, 1, 9}, target));
-    if (chosen(2)) masks.push_back(Mask::broadcast("mask", Mask::Kind::kAdditive, added.data(), {9, 9}, target));
+    std::vector<MaskTensor> masks;
+    if (chosen(0)) masks.push_back({"mask", Mask::Kind::kBoolean, allowed.data(), {4, 2, 9, 9}});
+    if (chosen(1)) masks.push_back({"keyMask", Mask::Kind::kBoolean, allowed_keys.data(), {4, 1, 1, 9}});
+    if (chosen(2)) masks.push_back({"mask", Mask::Kind::kAdditive, added.data(), {9, 9}});
     options.masks = masks;
     options.causal = chosen(3);
     if (chosen(4)) options.window = 2;
-    if (chosen(5)) options.bias = &bias;
-    if (chosen(6)) options.head_mask = factors;
+    if (chosen(5)) options.bias = bias.value();
+    if (chosen(6)) options.head_mask = valueOf(factors);
     if (chosen(7)) options.query_offset = 3;
     SCOPED_TRACE(choice);
     expectNear(attend(q, k, v, heads, queries, keys, options), expected(q, k, v, heads, queries, keys, options));
@@ -198,7 +198,7 @@ TEST(Attention, RefusesMoreHeadsThanIndicesCount) {
     RowMajorMatrix y(1, 1 << 16);
     Context context;
     expectError(ErrorCode::kOutOfMemory, "shape:", [&] {
-      attention({window(x), window(x), window(x), sequences, sequences}, 1 << 16, {}, {window(y), nullptr}, context);
+      attention({valueOf(x), valueOf(x), valueOf(x), sequences, sequences}, 1 << 16, {}, {window(y), nullptr}, context);
     });
   }
 }
@@ -232,14 +232,14 @@ TEST(Attention, ReturningWeightsDoesNotChangeTheOutput) {
   const RowMajorMatrix q = randomMatrix(19, 10, 1), k = randomMatrix(23, 10, 2), v = randomMatrix(23, 6, 3);
   Context context;
   RowMajorMatrix out(19, 6);
-  attention({window(q), window(k), window(v), Sequences::uniform(1, 19), Sequences::uniform(1, 23)}, 2, {},
+  attention({valueOf(q), valueOf(k), valueOf(v), Sequences::uniform(1, 19), Sequences::uniform(1, 23)}, 2, {},
             {window(out), nullptr}, context);
   expectSame(out, attend(q, k, v, 2, Sequences::uniform(1, 19), Sequences::uniform(1, 23)).output);
 }
 
 TEST(Attention, ReadsAndWritesStridedViews) {
   const RowMajorMatrix all = randomMatrix(6, 12, 1);
-  const auto columns = [&](Index first) { return view(all.data() + first, 6, 4, 12); };
+  const auto columns = [&](Index first) { return Value::constant(view(all.data() + first, 6, 4, 12)); };
   RowMajorMatrix out = RowMajorMatrix::Constant(6, 10, 5);
   Context context;
   attention({columns(0), columns(4), columns(8), Sequences::uniform(1, 6), Sequences::uniform(1, 6)}, 2, {},
@@ -254,9 +254,9 @@ TEST(Attention, ReadsAndWritesStridedViews) {
 TEST(Attention, HeadMaskOfZeroSwitchesAHeadOff) {
   const RowMajorMatrix q = randomMatrix(4, 6, 1), k = randomMatrix(4, 6, 2), v = randomMatrix(4, 6, 3);
   const Sequences s = Sequences::uniform(1, 4);
-  const std::vector<float> factors = {1, 0};
+  const RowMajorMatrix factors = matrix({{1, 0}});
   AttentionOptions options;
-  options.head_mask = factors;
+  options.head_mask = valueOf(factors);
   const Attended plain = attend(q, k, v, 2, s, s), off = attend(q, k, v, 2, s, s, options);
   expectSame(off.output.leftCols(3), plain.output.leftCols(3));
   expectSame(off.output.rightCols(3), RowMajorMatrix::Zero(4, 3));
@@ -306,7 +306,7 @@ TEST(Attention, DropoutDoesNotDependOnWhatIsSkipped) {
   expectDraws(window);
   std::vector<uint8_t> allowed(static_cast<size_t>(l));
   for (size_t j = 0; j < allowed.size(); ++j) allowed[j] = j % 3 != 1;
-  const Mask mask = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), {l}, {1, 1, l, l});
+  const MaskTensor mask{"mask", Mask::Kind::kBoolean, allowed.data(), {l}};
   AttentionOptions masked = options;
   masked.masks = {&mask, 1};
   expectDraws(masked);
@@ -329,7 +329,7 @@ TEST(Attention, DropoutOfAPartEqualsThatOfTheBatch) {
   context.random.first_sequence = 2;
   RowMajorMatrix part(10, 6);
   const Sequences two = Sequences::uniform(2, 5);
-  attention({window(later), window(later), window(later), two, two}, 2, options, {window(part)}, context);
+  attention({valueOf(later), valueOf(later), valueOf(later), two, two}, 2, options, {window(part)}, context);
   expectSame(part, whole.bottomRows(10));
 }
 
@@ -357,7 +357,7 @@ TEST(Attention, MemoryDoesNotGrowWithLTimesS) {
   const RowMajorMatrix q = randomMatrix(l, 4, 1);
   RowMajorMatrix out(l, 4);
   Context context;
-  attention({window(q), window(q), window(q), Sequences::uniform(1, l), Sequences::uniform(1, l)}, 1, {},
+  attention({valueOf(q), valueOf(q), valueOf(q), Sequences::uniform(1, l), Sequences::uniform(1, l)}, 1, {},
             {window(out), nullptr}, context);
   EXPECT_LT(context.arena.capacity(), static_cast<size_t>(l * l) * sizeof(float));
 }
@@ -391,7 +391,7 @@ TEST(Attention, RejectsInvalidOptions) {
       attend(x, x, x, 3, s, s, options);
     };
   };
-  const std::vector<float> five(5, 1.0f);
+  const RowMajorMatrix five = RowMajorMatrix::Ones(1, 5);
   const PositionBias bias = alibiBias(2, 4);
   const std::string most = std::to_string(std::numeric_limits<Index>::max() / 4 - 3);
   using enum ErrorCode;
@@ -405,10 +405,10 @@ TEST(Attention, RejectsInvalidOptions) {
               with([](AttentionOptions& o) { o.dropout = 1.5f; }));
   expectError(kInvalidArgument, "queryOffset: expected an integer from 0 to " + most + ", got ",
               with([](AttentionOptions& o) { o.query_offset = std::numeric_limits<Index>::max(); }));
-  expectError(kShapeMismatch, "headMask: expected [1, 3], got shape [5]",
-              with([&](AttentionOptions& o) { o.head_mask = five; }));
-  expectError(kShapeMismatch, "bias: expected [27], got shape [18]",
-              with([&](AttentionOptions& o) { o.bias = &bias; }));
+  expectError(kShapeMismatch, "headMask: expected [1, 3], got shape [1, 5]",
+              with([&](AttentionOptions& o) { o.head_mask = valueOf(five); }));
+  expectError(kShapeMismatch, "bias: expected [3, 9], got shape [2, 9]",
+              with([&](AttentionOptions& o) { o.bias = bias.value(); }));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using Pairs = std::vector<std::pair<Index, Index>>;
 TEST(KeySelection, SelectsAllKeysWithoutMasks) {
   Arena arena;
   const AttentionOptions options;
-  const KeySelection selection(0, 0, 20, options, arena);
+  const KeySelection selection(0, 0, 20, options, {}, arena);
   EXPECT_EQ(selection.selected().count, 20);
   const VisibleKeys visible(selection, 3, 2, arena);
   EXPECT_EQ(pairs(visible.ranges()), (Pairs{{0, 20}}));
@@ -34,8 +34,7 @@ TEST(KeySelection, LeavesOutTheKeysOfAPaddingMask) {
   for (const size_t j : {0, 5, 19}) allowed[j] = 0;
   const Mask mask{Mask::Kind::kBoolean, allowed.data(), {0, 0, 0, 1}};
   AttentionOptions options;
-  options.masks = {&mask, 1};
-  const KeySelection selection(0, 0, 20, options, arena);
+  const KeySelection selection(0, 0, 20, options, {&mask, 1}, arena);
   EXPECT_EQ(selection.selected().count, 17);
   EXPECT_EQ(selection.selected()[0], 1);
   EXPECT_EQ(selection.selected()[4], 6);
@@ -54,7 +53,7 @@ TEST(KeySelection, CausalityAndWindowSkipWholePanelsOfEight) {
   AttentionOptions options;
   options.causal = true;
   options.window = 4;
-  const KeySelection selection(0, 0, 100, options, arena);
+  const KeySelection selection(0, 0, 100, options, {}, arena);
   EXPECT_EQ(selection.visibleTo(2).begin, 0);
   EXPECT_EQ(selection.visibleTo(2).end, 3);
   EXPECT_EQ(selection.visibleTo(50).begin, 46);
@@ -74,8 +73,7 @@ TEST(KeySelection, AMaskHidesPanelsFromABlock) {
   added[2 * 40 + 17] = 1;  // one query sees one key of the third panel
   const Mask mask{Mask::Kind::kAdditive, added.data(), {0, 0, 40, 1}};
   AttentionOptions options;
-  options.masks = {&mask, 1};
-  const KeySelection selection(0, 0, 40, options, arena);
+  const KeySelection selection(0, 0, 40, options, {&mask, 1}, arena);
   EXPECT_EQ(pairs(VisibleKeys(selection, 0, 2, arena).ranges()), (Pairs{{0, 8}, {24, 40}}));
   EXPECT_EQ(pairs(VisibleKeys(selection, 0, 4, arena).ranges()), (Pairs{{0, 8}, {16, 40}}));
 }
@@ -87,12 +85,11 @@ TEST(KeySelection, AddsWhatTheFormulaAdds) {
   allowed[7] = allowed[8] = 0;
   const Mask mask{Mask::Kind::kBoolean, allowed.data(), {0, 0, 0, 1}};
   AttentionOptions options;
-  options.masks = {&mask, 1};
   options.causal = true;
   options.window = 11;
-  options.bias = &bias;
+  options.bias = bias.value();
   options.query_offset = 3;
-  const KeySelection selection(0, 0, 30, options, arena);
+  const KeySelection selection(0, 0, 30, options, {&mask, 1}, arena);
   reference::Matrix M = reference::causalAndWindow(20, 30, true, 11, 3);
   for (Index first = 0; first < 20; first += 5) {
     const VisibleKeys visible(selection, first, 5, arena);
@@ -120,8 +117,7 @@ TEST(KeySelection, ReportsAndGathersTheKeysOfOneQuery) {
   allowed[24 + 23] = 1;
   const Mask mask{Mask::Kind::kBoolean, allowed.data(), {0, 0, 24, 1}};
   AttentionOptions options;
-  options.masks = {&mask, 1};
-  const KeySelection selection(0, 0, 24, options, arena);
+  const KeySelection selection(0, 0, 24, options, {&mask, 1}, arena);
   const VisibleKeys visible(selection, 0, 2, arena);
   std::vector<float> row(static_cast<size_t>(visible.count()));
   visible.forEach([&](Index key, Index column) { row[static_cast<size_t>(column)] = static_cast<float>(key); });

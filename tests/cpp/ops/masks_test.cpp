@@ -13,10 +13,9 @@ TEST(Attention, ForbiddenKeysHaveNoEffect) {
   const RowMajorMatrix q = randomMatrix(3, 4, 1), k = randomMatrix(5, 4, 2), v = randomMatrix(5, 4, 3);
   const uint8_t allowed[] = {1, 1, 1, 0, 0};
   const float added[] = {0, 0, 0, -kInfinity, -kInfinity};
-  const std::array<Index, 4> target{1, 1, 3, 5};
   const RowMajorMatrix expected = attend(q, k.topRows(3), v.topRows(3)).output;
-  for (const Mask& mask : {Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {5}, target),
-                           Mask::broadcast("mask", Mask::Kind::kAdditive, added, {5}, target)}) {
+  for (const MaskTensor& mask : {MaskTensor{"mask", Mask::Kind::kBoolean, allowed, {5}},
+                                 MaskTensor{"mask", Mask::Kind::kAdditive, added, {5}}}) {
     AttentionOptions options;
     options.masks = {&mask, 1};
     const Attended a = attend(q, k, v, options);
@@ -29,9 +28,8 @@ TEST(Attention, LowestFloatMasksAsInPyTorch) {
   // Added to all keys, it absorbs the scores and gives a uniform average; added to some keys, it masks them.
   const float lowest = std::numeric_limits<float>::lowest();
   const RowMajorMatrix q = randomMatrix(1, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
-  const std::array<Index, 4> target{1, 1, 1, 3};
   const float all[] = {lowest, lowest, lowest}, some[] = {0, lowest, lowest};
-  Mask mask = Mask::broadcast("mask", Mask::Kind::kAdditive, all, {3}, target);
+  MaskTensor mask = MaskTensor{"mask", Mask::Kind::kAdditive, all, {3}};
   AttentionOptions options;
   options.masks = {&mask, 1};
   test::expectNear(attend(q, k, v, options).output, v.colwise().mean());
@@ -42,7 +40,7 @@ TEST(Attention, LowestFloatMasksAsInPyTorch) {
 TEST(Attention, FullyMaskedQueriesGiveZeros) {
   const RowMajorMatrix q = randomMatrix(2, 4, 1), k = randomMatrix(3, 4, 2), v = randomMatrix(3, 4, 3);
   const uint8_t allowed[] = {0, 0, 0, 1, 0, 0};
-  const Mask mask = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed, {2, 3}, {1, 1, 2, 3});
+  const MaskTensor mask = MaskTensor{"mask", Mask::Kind::kBoolean, allowed, {2, 3}};
   AttentionOptions options;
   options.masks = {&mask, 1};
   const Attended a = attend(q, k, v, options);
@@ -92,15 +90,14 @@ struct SomeMasks {
     for (size_t i = 0; i < blocks.size(); ++i)
       blocks[i] = i / 9 / 5 == i % 9 / 8;  // either only the last key or all others
   }
-  std::vector<Mask> choose(int choice) const {
+  std::vector<MaskTensor> choose(int choice) const {
     using enum Mask::Kind;
-    const std::array<Index, 4> target{4, 2, 9, 9};
-    std::vector<Mask> masks;
-    if (choice & 1) masks.push_back(Mask::broadcast("mask", kBoolean, allowed.data(), {4, 2, 9, 9}, target));
-    if (choice & 2) masks.push_back(Mask::broadcast("keyMask", kBoolean, allowed_keys.data(), {4, 1, 1, 9}, target));
-    if (choice & 4) masks.push_back(Mask::broadcast("mask", kAdditive, added.data(), {9, 9}, target));
-    if (choice & 8) masks.push_back(Mask::broadcast("keyMask", kAdditive, added.data(), {9}, target));
-    if (choice & 16) masks.push_back(Mask::broadcast("mask", kBoolean, blocks.data(), {9, 9}, target));
+    std::vector<MaskTensor> masks;
+    if (choice & 1) masks.push_back(MaskTensor{"mask", kBoolean, allowed.data(), {4, 2, 9, 9}});
+    if (choice & 2) masks.push_back(MaskTensor{"keyMask", kBoolean, allowed_keys.data(), {4, 1, 1, 9}});
+    if (choice & 4) masks.push_back(MaskTensor{"mask", kAdditive, added.data(), {9, 9}});
+    if (choice & 8) masks.push_back(MaskTensor{"keyMask", kAdditive, added.data(), {9}});
+    if (choice & 16) masks.push_back(MaskTensor{"mask", kBoolean, blocks.data(), {9, 9}});
     return masks;
   }
   std::array<uint8_t, 4 * 2 * 9 * 9> allowed{};
@@ -117,7 +114,7 @@ TEST(Attention, NaNInForbiddenKeysDoesNotPropagate) {
                        v = randomMatrix(21, heads * dv, 3);
   const SomeMasks some(5);
   for (int choice = 0; choice < 128; ++choice) {
-    const std::vector<Mask> masks = some.choose(choice);
+    const std::vector<MaskTensor> masks = some.choose(choice);
     AttentionOptions options;
     options.masks = masks;
     options.causal = choice & 32;
@@ -179,16 +176,15 @@ TEST(Attention, EquivalentMasksGiveIdenticalBits) {
       real[static_cast<size_t>(j)] = is_real;
     }
   }
-  const std::array<Index, 4> target{1, 1, l, s};
-  const Mask padding = Mask::broadcast("keyMask", Mask::Kind::kBoolean, real.data(), {s}, target),
-             boolean = Mask::broadcast("mask", Mask::Kind::kBoolean, allowed.data(), {l, s}, target),
-             additive = Mask::broadcast("mask", Mask::Kind::kAdditive, added.data(), {l, s}, target);
+  const MaskTensor padding = MaskTensor{"keyMask", Mask::Kind::kBoolean, real.data(), {s}},
+                   boolean = MaskTensor{"mask", Mask::Kind::kBoolean, allowed.data(), {l, s}},
+                   additive = MaskTensor{"mask", Mask::Kind::kAdditive, added.data(), {l, s}};
   AttentionOptions by_name, by_mask;
   by_name.causal = true;
   by_name.window = 20;
   by_name.masks = {&padding, 1};
   const Attended named = attend(q, k, v, by_name);
-  for (const Mask& mask : {boolean, additive}) {
+  for (const MaskTensor& mask : {boolean, additive}) {
     by_mask.masks = {&mask, 1};
     const Attended masked = attend(q, k, v, by_mask);
     expectSame(masked.output, named.output);
@@ -202,7 +198,7 @@ TEST(Attention, PaddedSequencesAreBitIdenticalToUnpaddedOnes) {
   const RowMajorMatrix alone = attend(q, k.topRows(real), v.topRows(real)).output;
   std::vector<uint8_t> is_real(static_cast<size_t>(s));
   std::fill_n(is_real.begin(), real, uint8_t{1});
-  const Mask mask = Mask::broadcast("keyMask", Mask::Kind::kBoolean, is_real.data(), {s}, {1, 1, l, s});
+  const MaskTensor mask = MaskTensor{"keyMask", Mask::Kind::kBoolean, is_real.data(), {s}};
   AttentionOptions options;
   options.masks = {&mask, 1};
   expectSame(attend(q, k, v, options).output, alone);

@@ -4,16 +4,15 @@
 #include <cmath>
 
 #include "gradients.h"
-#include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 #include "ops/reference.h"
 
 namespace heed::test {
 namespace {
 
-using train::AttentionMask;
-using train::AttentionSettings;
 using train::Backward;
 using train::Graph;
+using train::RecordingEvaluator;
 using train::Variable;
 
 /// Everything that attention can be differentiated by, and the options that it cannot be differentiated by.
@@ -84,30 +83,47 @@ DoubleMatrix reference(const Call& call, const Inputs<DoubleMatrix>& in) {
 
 /// The same call in training.
 struct Recorded {
-  Recorded(Graph& graph, const Call& call, const Inputs<RowMajorMatrix>& in) {
+  Recorded(Graph& graph, const Call& call, const Inputs<RowMajorMatrix>& in, float* weights = nullptr) {
     const auto variable = [&](const RowMajorMatrix& m) { return m.size() ? leaf(graph, m) : Variable(); };
     leaves = {variable(in.query),     variable(in.key),          variable(in.value),
               variable(in.mask),      variable(in.key_mask),     variable(in.bias),
               variable(in.head_mask), variable(in.position_key), variable(in.position_query)};
-    settings.key_heads = call.key_heads;
-    settings.positions = {leaves.position_key, leaves.position_query, call.rows};
-    settings.causal = call.causal;
-    settings.window = call.window;
-    settings.dropout = call.dropout;
-    settings.dropout_key = call.dropout_key;
-    settings.position_bias = leaves.bias;
-    settings.head_mask = leaves.head_mask;
+    RecordingEvaluator e(graph);
+    AttentionOptions options;
+    options.key_heads = call.key_heads;
+    DisentangledPositions positions;
+    if (call.rows) {
+      positions = {.key = e.value(leaves.position_key),
+                   .query = e.value(leaves.position_query),
+                   .max_distance = static_cast<Index>(call.rows->size()) / 2,
+                   .rows = call.rows->data()};
+      options.positions = &positions;
+    }
+    options.causal = call.causal;
+    options.window = call.window;
+    options.dropout = call.dropout;
+    options.dropout_key = call.dropout_key;
+    options.bias = e.value(leaves.bias);
+    options.head_mask = e.value(leaves.head_mask);
     const Index n = call.queries.count(), l = call.longest(), s = call.width();
-    if (call.allowed) settings.masks.push_back({"mask", {n, call.heads, l, s}, false, call.allowed, {}});
-    if (leaves.mask) settings.masks.push_back({"mask", {n, 1, l, s}, false, nullptr, leaves.mask});
-    if (leaves.key_mask) settings.masks.push_back({"keyMask", {n, s}, true, nullptr, leaves.key_mask});
+    std::vector<MaskTensor> masks;
+    if (call.allowed) masks.push_back({"mask", Mask::Kind::kBoolean, call.allowed->data(), {n, call.heads, l, s}});
+    const auto added = [&](const char* name, const Variable& mask, const Shape& shape, bool per_key) {
+      if (!mask) return;
+      const Value value = e.value(mask);
+      masks.push_back({name, Mask::Kind::kAdditive, value.data(), shape, per_key, value});
+    };
+    added("mask", leaves.mask, {n, 1, l, s}, false);
+    added("keyMask", leaves.key_mask, {n, s}, true);
+    options.masks = masks;
     graph.context().random.first_sequence = call.first_sequence;
-    output =
-        train::attention(graph, leaves.query, leaves.key, leaves.value, call.queries, call.keys, call.heads, settings);
+    const Value result =
+        e.attention({e.value(leaves.query), e.value(leaves.key), e.value(leaves.value), call.queries, call.keys},
+                    call.heads, options, weights);
+    output = e.variable(result);
   }
 
   Inputs<Variable> leaves;
-  AttentionSettings settings;
   Variable output;
 };
 
@@ -335,8 +351,10 @@ TEST(TrainAttention, OneVariableAsQueryKeyAndValueGetsTheSumOfTheGradients) {
   const Recorded apart(graph, call, {x, x, x, {}, {}, {}, {}});
   Backward::run(graph, apart.output, window(cotangent));
   const Variable input = leaf(graph, x);
-  const Variable output = train::attention(graph, input, input, input, call.queries, call.keys, call.heads, {});
-  Backward::run(graph, output, window(cotangent));
+  RecordingEvaluator e(graph);
+  const Value x_value = e.value(input);
+  const Value output = e.attention({x_value, x_value, x_value, call.queries, call.keys}, call.heads, {}, nullptr);
+  Backward::run(graph, e.variable(output), window(cotangent));
   const RowMajorMatrix sum =
       gradientOf(apart.leaves.query) + gradientOf(apart.leaves.key) + gradientOf(apart.leaves.value);
   expectSame(gradientOf(input), sum);
@@ -374,13 +392,10 @@ TEST(TrainAttention, GivesTheBitsAndTheWeightsOfInference) {
     options.dropout = call.dropout;
     options.dropout_key = call.dropout_key;
     RowMajorMatrix expected(2 * l, 21), weights(2 * 3 * l, 9), got_weights(2 * 3 * l, 9);
-    attention({window(in.query), window(in.key), window(in.value), call.queries, call.keys}, 3, options,
+    attention({valueOf(in.query), valueOf(in.key), valueOf(in.value), call.queries, call.keys}, 3, options,
               {window(expected), weights.data()}, context);
     Graph graph(context);
-    const Recorded recorded(graph, call, in);
-    expectSame(recorded.output.value(), expected);
-    train::attention(graph, recorded.leaves.query, recorded.leaves.key, recorded.leaves.value, call.queries, call.keys,
-                     3, recorded.settings, got_weights.data());
+    expectSame(Recorded(graph, call, in, got_weights.data()).output.value(), expected);
     expectSame(got_weights, weights);
   }
 }
@@ -388,21 +403,25 @@ TEST(TrainAttention, GivesTheBitsAndTheWeightsOfInference) {
 TEST(TrainAttention, NamesWrongArguments) {
   Context context;
   Graph graph(context);
-  const Variable x = leaf(graph, randomMatrix(4, 6, 1)), y = leaf(graph, randomMatrix(4, 5, 2));
+  RecordingEvaluator e(graph);
+  const auto value = [&](Index rows, Index columns) { return e.value(leaf(graph, randomMatrix(rows, columns, 1))); };
+  const Value x = value(4, 6), y = value(4, 5);
   const Sequences rows = Sequences::uniform(1, 4);
-  const auto call = [&](const Variable& key, const AttentionSettings& settings) {
-    return [&graph, &x, &rows, key, settings] { train::attention(graph, x, key, x, rows, rows, 2, settings); };
+  const auto call = [&](const Value& key, const AttentionOptions& options) {
+    return [&, key, options] { e.attention({x, key, x, rows, rows}, 2, options, nullptr); };
   };
-  AttentionSettings settings;
-  expectError(ErrorCode::kShapeMismatch, "key", call(y, settings));
-  settings.head_mask = leaf(graph, randomMatrix(1, 3, 3));
-  expectError(ErrorCode::kShapeMismatch, "headMask", call(x, settings));
-  settings = {};
-  settings.masks.push_back({"mask", {3, 4}, false, nullptr, leaf(graph, randomMatrix(1, 12, 3))});
-  expectError(ErrorCode::kShapeMismatch, "mask", call(x, settings));
-  settings = {};
-  settings.position_bias = leaf(graph, randomMatrix(2, 4, 3));
-  expectError(ErrorCode::kShapeMismatch, "bias", call(x, settings));
+  AttentionOptions options;
+  expectError(ErrorCode::kShapeMismatch, "key", call(y, options));
+  options.head_mask = value(1, 3);
+  expectError(ErrorCode::kShapeMismatch, "headMask", call(x, options));
+  options = {};
+  const Value added = value(1, 12);
+  const MaskTensor mask{"mask", Mask::Kind::kAdditive, added.data(), {3, 4}, false, added};
+  options.masks = {&mask, 1};
+  expectError(ErrorCode::kShapeMismatch, "mask", call(x, options));
+  options = {};
+  options.bias = value(2, 4);
+  expectError(ErrorCode::kShapeMismatch, "bias", call(x, options));
 }
 
 }  // namespace

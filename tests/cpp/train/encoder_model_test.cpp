@@ -110,11 +110,11 @@ TEST(TrainableEncoder, ComputesWhatTheModelComputes) {
     fillRandomly(model, 7);
     TrainableEncoder encoder(model, ownNames(model), {});
     Context context;
-    RowMajorMatrix expected(9, config.embed_dim);
-    model.embed(batch(), window(expected), context);
-    for (Index i = 0; i < model.numLayers(); ++i)
-      model.runLayer(i, batch().sequences, {}, window(expected), nullptr, context);
-    model.applyFinalNorm(window(expected));
+    InferenceEvaluator e(context);
+    Value x = model.embed(e, batch());
+    const PassPositions positions = model.positions(e, batch().sequences);
+    for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(e, i, x, batch().sequences, positions);
+    const RowMajorMatrix expected = model.applyFinalNorm(e, x).values();
     Graph graph(context);
     expectSame(encoder.forward(graph, batch(), {}).value(), expected);
     EXPECT_FALSE(encoder.forward(graph, batch(), {.recompute = true}).needsGradient());
@@ -276,7 +276,7 @@ struct Updated {
     for (const Parameter& p : encoder->parameters()) {
       if (p.name.ends_with("in_proj_weight") || p.name.ends_with("linear1.weight")) targets.push_back({p.name, p});
     }
-    lora = std::make_unique<Lora>(targets, train::LoraOptions{.rank = 2, .alpha = 3, .dropout = dropout});
+    lora = std::make_unique<Lora>(*encoder, targets, train::LoraOptions{.rank = 2, .alpha = 3, .dropout = dropout});
     fillRandomly(*lora, 11);
   }
 };
@@ -291,7 +291,7 @@ TEST(Lora, HasTheGradientsOfTheWeightThatItUpdates) {
   for (size_t i = 0; i < of_base.parameters().size(); ++i) of_base.setRequiresGradient(i, false);
   graph.add(of_updates);
   graph.add(of_base);
-  const Variable y = updated.encoder->forward(graph, batch(), {.lora = updated.lora.get()});
+  const Variable y = updated.encoder->forward(graph, batch(), {});
   train::Backward::run(graph, y, window(cotangent));
   Graph plain(context);
   plain.add(of_merged);
@@ -321,8 +321,21 @@ TEST(Lora, ChangesNothingWhileBIsZero) {
   }
   Context context;
   Graph graph(context);
-  const Variable y = updated.encoder->forward(graph, batch(), {.lora = updated.lora.get()});
+  const Variable y = updated.encoder->forward(graph, batch(), {});
+  updated.lora->detach();
   expectSame(y.value(), updated.encoder->forward(graph, batch(), {}).value());
+}
+
+TEST(Lora, GivesTheBitsOfTrainingInInference) {
+  Updated updated;
+  Context context;
+  Graph graph(context);
+  InferenceEvaluator e(context);
+  EncoderModel& model = updated.model;
+  Value x = model.embed(e, batch());
+  const PassPositions positions = model.positions(e, batch().sequences);
+  for (Index i = 0; i < model.numLayers(); ++i) x = model.runLayer(e, i, x, batch().sequences, positions);
+  expectSame(model.applyFinalNorm(e, x).values(), updated.encoder->forward(graph, batch(), {}).value());
 }
 
 TEST(Lora, DropsAnewInEachPassAndRecomputesItsDraws) {
@@ -335,7 +348,7 @@ TEST(Lora, DropsAnewInEachPassAndRecomputesItsDraws) {
     Graph graph(context);
     ParameterGradients gradients(*updated.lora);
     graph.add(gradients);
-    const EncoderPass pass{true, recompute, updated.lora.get()};
+    const EncoderPass pass{true, recompute};
     const Variable first = updated.encoder->forward(graph, batch(), pass);
     const Variable second = updated.encoder->forward(graph, batch(), pass);
     EXPECT_GT((first.value() - second.value()).cwiseAbs().maxCoeff(), 0);
@@ -348,9 +361,11 @@ TEST(Lora, DropsAnewInEachPassAndRecomputesItsDraws) {
 TEST(Lora, RefusesBadOptions) {
   Updated updated;
   const std::vector<train::LoraTarget> targets = {{"w", updated.encoder->parameters()[5]}};
-  expectError(ErrorCode::kInvalidArgument, "rank:", [&] { Lora(targets, {.rank = 0, .alpha = 1}); });
-  expectError(ErrorCode::kInvalidArgument, "alpha:", [&] { Lora(targets, {.rank = 1, .alpha = NAN}); });
-  expectError(ErrorCode::kInvalidArgument, "dropout:", [&] { Lora(targets, {.rank = 1, .alpha = 1, .dropout = 2}); });
+  expectError(ErrorCode::kInvalidArgument, "rank:", [&] { Lora(*updated.encoder, targets, {.rank = 0, .alpha = 1}); });
+  expectError(ErrorCode::kInvalidArgument,
+              "alpha:", [&] { Lora(*updated.encoder, targets, {.rank = 1, .alpha = NAN}); });
+  expectError(ErrorCode::kInvalidArgument,
+              "dropout:", [&] { Lora(*updated.encoder, targets, {.rank = 1, .alpha = 1, .dropout = 2}); });
 }
 
 }  // namespace

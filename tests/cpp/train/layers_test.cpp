@@ -1,11 +1,8 @@
-#include "heed/train/layers.h"
-
 #include "reference_layers.h"
 
 namespace heed::test {
 namespace {
 
-using train::LayerSettings;
 using train::Variable;
 
 constexpr Index kWidth = 6, kHeads = 2;
@@ -30,13 +27,13 @@ TEST(TrainMultiHeadAttention, SelfAttentionHasTheGradientsOfTheFormula) {
       fillRandomly(layer, 3);
       Recording pass(layer);
       const RowMajorMatrix factors = randomMatrix(1, o.num_heads, 5);
-      LayerSettings settings;
-      settings.causal = true;
-      settings.head_mask = pass.graph.leaf(train::Matrix(window(factors)));
-      if (rotary_dim)
-        settings.rotary = std::make_shared<const Rotary>(rotary_dim, 9, 10000, Rotary::Pairing::kHalfSplit);
-      const Variable& x = pass.input("x", randomMatrix(8, kWidth, 1));
-      const Variable y = train::multiHeadAttention(pass.graph, layer, x, x, x, queryRows(), queryRows(), settings);
+      AttentionOptions options;
+      options.causal = true;
+      options.head_mask = valueOf(factors);
+      const Rotary rotary(2, 9, 10000, Rotary::Pairing::kHalfSplit);
+      if (rotary_dim) options.rotary = &rotary;
+      const Value x = pass("x", randomMatrix(8, kWidth, 1));
+      const Value y = layer.forward(pass.e, {x, x, x, queryRows(), queryRows()}, options);
       pass.expectGradients(y, [&](const Values& v) {
         return multiHeadAttention({v, ""}, layer.options(), v.at("x"), v.at("x"), v.at("x"), queryRows(), queryRows(),
                                   {true, rotary_dim, factors.cast<double>()});
@@ -52,9 +49,9 @@ TEST(TrainMultiHeadAttention, CrossAttentionHasTheGradientsOfTheFormula) {
   layer.setTraining(true);
   Recording pass(layer);
   const Draws draws = nextDraws(layer.dropout());
-  const Variable &q = pass.input("query", randomMatrix(8, kWidth, 1)), &k = pass.input("key", randomMatrix(8, 5, 2)),
-                 &v = pass.input("value", randomMatrix(8, 7, 3));
-  const Variable y = train::multiHeadAttention(pass.graph, layer, q, k, v, queryRows(), keyRows(), {});
+  const Value q = pass("query", randomMatrix(8, kWidth, 1)), k = pass("key", randomMatrix(8, 5, 2)),
+              v = pass("value", randomMatrix(8, 7, 3));
+  const Value y = layer.forward(pass.e, {q, k, v, queryRows(), keyRows()}, {});
   pass.expectGradients(y, [&](const Values& all) {
     return multiHeadAttention({all, ""}, layer.options(), all.at("query"), all.at("key"), all.at("value"), queryRows(),
                               keyRows(), {false, 0, {}, draws});
@@ -66,13 +63,14 @@ TEST(TrainMultiHeadAttention, AMaskOfScoresHasAGradientThroughTheLayer) {
   fillRandomly(layer, 3);
   Recording pass(layer);
   const Sequences rows = Sequences::uniform(2, 4);
-  LayerSettings settings;
   // The same for all sequences and heads.
   const Variable& mask = pass.input("mask", randomMatrix(1, 16, 4));
-  settings.masks.push_back({"mask", {4, 4}, false, nullptr, mask});
-  const Variable& x = pass.input("x", randomMatrix(8, kWidth, 1));
-  const Variable y = train::multiHeadAttention(pass.graph, layer, x, x, x, rows, rows, settings);
-  train::Backward::run(pass.graph, y, window(randomMatrix(8, kWidth, 9)));
+  const Value added = pass.e.value(mask), x = pass("x", randomMatrix(8, kWidth, 1));
+  const MaskTensor tensor{"mask", Mask::Kind::kAdditive, added.data(), {4, 4}, false, added};
+  AttentionOptions options;
+  options.masks = {&tensor, 1};
+  const Value y = layer.forward(pass.e, {x, x, x, rows, rows}, options);
+  train::Backward::run(pass.graph, pass.e.variable(y), window(randomMatrix(8, kWidth, 9)));
   // Adding a constant to a row of scores changes nothing.
   const RowMajorMatrix gradient = gradientOf(mask).reshaped<Eigen::RowMajor>(4, 4);
   EXPECT_GT(gradient.cwiseAbs().maxCoeff(), 1e-3f);
@@ -90,9 +88,9 @@ TEST(TrainFeedForward, HasTheGradientsOfTheFormula) {
     layer.setTraining(true);
     Recording pass(layer);
     const Draws draws = nextDraws(layer.dropout());
-    const Variable& x = pass.input("x", randomMatrix(13, 5, 1));
-    pass.expectGradients(train::feedForward(pass.graph, layer, x),
-                         [&](const Values& v) { return feedForward({v, ""}, o, v.at("x"), draws); });
+    pass.expectGradients(layer.forward(pass.e, pass("x", randomMatrix(13, 5, 1))), [&](const Values& v) {
+      return feedForward({v, ""}, o, v.at("x"), draws);
+    });
   }
 }
 
@@ -130,10 +128,10 @@ TEST(TrainEncoderLayer, HasTheGradientsOfTheFormula) {
       Recording pass(layer);
       const AttentionCase call{!training, 0, {}, nextDraws(layer.selfAttention().dropout())};
       const LayerDraws draws = drawsOf(layer);
-      LayerSettings settings;
-      settings.causal = call.causal;
-      const Variable& x = pass.input("x", randomMatrix(8, kWidth, 1));
-      pass.expectGradients(train::encoderLayer(pass.graph, layer, x, queryRows(), settings), [&](const Values& v) {
+      AttentionOptions options;
+      options.causal = call.causal;
+      const Value x = pass("x", randomMatrix(8, kWidth, 1));
+      pass.expectGradients(layer.forward(pass.e, x, queryRows(), options), [&](const Values& v) {
         return encoderLayer({v, ""}, layer, v.at("x"), queryRows(), call, draws);
       });
     }
@@ -149,10 +147,10 @@ TEST(TrainEncoder, HasTheGradientsOfTheFormulaWithAHeadMaskPerLayer) {
     Encoder layers(o, 2, norm_first, heads);
     fillRandomly(layers, 3);
     Recording pass(layers);
-    LayerSettings settings;
-    const Variable& x = pass.input("x", randomMatrix(8, kWidth, 1));
-    settings.head_mask = pass.input("headMask", randomMatrix(2, 2, 5));
-    pass.expectGradients(train::encoder(pass.graph, layers, x, queryRows(), settings), [&](const Values& v) {
+    AttentionOptions options;
+    const Value x = pass("x", randomMatrix(8, kWidth, 1));
+    options.head_mask = pass("headMask", randomMatrix(2, 2, 5));
+    pass.expectGradients(layers.forward(pass.e, x, queryRows(), options), [&](const Values& v) {
       const DoubleMatrix& mask = v.at("headMask");
       return encoder({v, ""}, layers, v.at("x"), queryRows(), {{false, 0, mask.row(0)}, {false, 0, mask.row(1)}});
     });
@@ -170,15 +168,14 @@ TEST(TrainDecoderLayer, HasTheGradientsOfTheFormula) {
     const AttentionCase self{true, 0, {}, nextDraws(layer.selfAttention().dropout())},
         cross{false, 0, {}, nextDraws(layer.crossAttention().dropout())};
     const LayerDraws draws = drawsOf(layer);
-    train::DecoderSettings settings;
-    settings.self.causal = true;
-    const Variable &target = pass.input("target", randomMatrix(8, kWidth, 1)),
-                   &memory = pass.input("memory", randomMatrix(8, kWidth, 2));
-    pass.expectGradients(train::decoderLayer(pass.graph, layer, target, memory, queryRows(), keyRows(), settings),
-                         [&](const Values& v) {
-                           return decoderLayer({v, ""}, layer, v.at("target"), v.at("memory"), queryRows(), keyRows(),
-                                               self, cross, draws);
-                         });
+    DecoderCallOptions options;
+    options.self.causal = true;
+    const Value target = pass("target", randomMatrix(8, kWidth, 1)),
+                memory = pass("memory", randomMatrix(8, kWidth, 2));
+    pass.expectGradients(layer.forward(pass.e, {target, memory, queryRows(), keyRows()}, options), [&](const Values&
+                                                                                                           v) {
+      return decoderLayer({v, ""}, layer, v.at("target"), v.at("memory"), queryRows(), keyRows(), self, cross, draws);
+    });
   }
 }
 
@@ -190,12 +187,11 @@ TEST(TrainTransformer, HasTheGradientsOfTheFormula) {
     Transformer model(o, 1, 2);
     fillRandomly(model, 3);
     Recording pass(model);
-    train::DecoderSettings settings;
-    settings.self.causal = true;
-    const Variable &source = pass.input("source", randomMatrix(8, kWidth, 1)),
-                   &target = pass.input("target", randomMatrix(8, kWidth, 2));
-    const train::TransformerOutput got =
-        train::transformer(pass.graph, model, source, target, keyRows(), queryRows(), {}, settings);
+    DecoderCallOptions options;
+    options.self.causal = true;
+    const Value source = pass("source", randomMatrix(8, kWidth, 1)),
+                target = pass("target", randomMatrix(8, kWidth, 2));
+    const Transformer::Output got = model.forward(pass.e, source, target, keyRows(), queryRows(), {}, options);
     pass.expectGradients(got.output, [&](const Values& v) {
       const Scope p{v, ""};
       const DoubleMatrix memory = encoder(p.in("encoder"), model.encoder(), v.at("source"), keyRows(), {{}});
@@ -204,97 +200,82 @@ TEST(TrainTransformer, HasTheGradientsOfTheFormula) {
   }
 }
 
-/// Runs a layer in inference and in training from the same random state, and expects the same bits.
-void expectSameBits(Module& module, const std::function<void(Context&, MatrixView)>& inference,
-                    const std::function<Variable(train::Graph&)>& training) {
+/// Runs a layer in inference and in training from the same random state, and expects the same bits. `forward` gets an
+/// evaluator and a function that makes values.
+void expectSameBits(
+    Module& module,
+    const std::function<Value(Evaluator&, const std::function<Value(const RowMajorMatrix&)>&)>& forward) {
   for (const bool draws : {false, true}) {
     module.setTraining(draws);
+    Inference in;
     module.seed(11);
-    Context context;
-    train::Graph graph(context);
-    const Variable got = training(graph);
+    const Value expected = forward(in.e, [&](const RowMajorMatrix& m) { return in(m); });
+    train::Graph graph(in.context);
+    train::RecordingEvaluator e(graph);
     module.seed(11);
-    RowMajorMatrix expected(got.rows(), got.cols());
-    inference(context, window(expected));
-    expectSame(got.value(), expected);
+    const Value got =
+        forward(e, [&](const RowMajorMatrix& m) { return e.value(graph.leaf(train::Matrix(window(m)))); });
+    expectSame(got.values(), expected.values());
   }
 }
 
 TEST(TrainLayers, GiveTheBitsOfInference) {
   const RowMajorMatrix x = randomMatrix(130, 24, 1), memory = randomMatrix(57, 24, 2);
   const Sequences targets = Sequences::ofLengths({100, 13, 17}), memories = Sequences::ofLengths({1, 48, 8});
-  const auto constant = [](train::Graph& graph, const RowMajorMatrix& m) {
-    return graph.leaf(train::Matrix(window(m)));
-  };
-  MultiHeadCallOptions call;
+  AttentionOptions call;
   call.causal = true;
-  LayerSettings settings;
-  settings.causal = true;
   for (EncoderLayerOptions o : layerOptions()) {
     o.embed_dim = 24;
     o.feed_forward_dim = 33;
     Encoder layers(o, 3, true);
     fillRandomly(layers, 5);
     const Index size = attentionWeightsSize(o.num_heads, targets, targets);
-    std::vector<RowMajorMatrix> weights(6, RowMajorMatrix(1, size));
-    std::vector<float*> expected, got;
-    for (size_t i = 0; i < 3; ++i) {
-      expected.push_back(weights[i].data());
-      got.push_back(weights[i + 3].data());
-    }
-    expectSameBits(
-        layers, [&](Context& context, MatrixView y) { layers.forward(window(x), targets, call, y, expected, context); },
-        [&](train::Graph& graph) { return train::encoder(graph, layers, constant(graph, x), targets, settings, got); });
-    for (size_t i = 0; i < 3; ++i) expectSame(weights[i + 3], weights[i]);
+    std::vector<RowMajorMatrix> weights;  // of three layers, in inference, in training, and the same with dropout
+    expectSameBits(layers, [&](Evaluator& e, const auto& value) {
+      std::vector<float*> places;
+      for (size_t i = 0; i < 3; ++i) weights.emplace_back(1, size);
+      for (size_t i = weights.size() - 3; i < weights.size(); ++i) places.push_back(weights[i].data());
+      return layers.forward(e, value(x), targets, call, places);
+    });
+    for (const size_t i : {0, 1, 2, 6, 7, 8}) expectSame(weights[i + 3], weights[i]);
 
     o.attention_norm = true;
     Decoder decoder(o, 2, true);
     fillRandomly(decoder, 5);
-    expectSameBits(
-        decoder,
-        [&](Context& context, MatrixView y) {
-          decoder.forward({window(x), window(memory), targets, memories}, {call, {}}, y, {}, context);
-        },
-        [&](train::Graph& graph) {
-          return train::decoder(graph, decoder, constant(graph, x), constant(graph, memory), targets, memories,
-                                {settings, {}});
-        });
+    expectSameBits(decoder, [&](Evaluator& e, const auto& value) {
+      return decoder.forward(e, {value(x), value(memory), targets, memories}, {call, {}});
+    });
 
     MultiHeadAttention attention({.embed_dim = 24, .num_heads = 3, .activation = Activation::kGelu, .dropout = 0.1f});
     fillRandomly(attention, 5);
     const Rotary rotary(4, 100, 10000, Rotary::Pairing::kInterleaved);
-    LayerSettings rotated = settings;
-    rotated.rotary = std::make_shared<const Rotary>(rotary);
-    MultiHeadCallOptions rotated_call = call;
-    rotated_call.rotary = &rotary;
-    expectSameBits(
-        attention,
-        [&](Context& context, MatrixView y) {
-          attention.forward({window(x), window(x), window(x), targets, targets}, rotated_call, {y}, context);
-        },
-        [&](train::Graph& graph) {
-          const Variable in = constant(graph, x);
-          return train::multiHeadAttention(graph, attention, in, in, in, targets, targets, rotated);
-        });
+    AttentionOptions rotated = call;
+    rotated.rotary = &rotary;
+    expectSameBits(attention, [&](Evaluator& e, const auto& value) {
+      const Value in = value(x);
+      return attention.forward(e, {in, in, in, targets, targets}, rotated);
+    });
   }
 }
 
 TEST(TrainLayers, NameWrongArguments) {
   Context context;
   train::Graph graph(context);
-  const Variable x = leaf(graph, randomMatrix(8, kWidth, 1)), narrow = leaf(graph, randomMatrix(8, 5, 1));
+  train::RecordingEvaluator e(graph);
+  const auto value = [&](Index rows, Index columns) { return e.value(leaf(graph, randomMatrix(rows, columns, 1))); };
+  const Value x = value(8, kWidth), narrow = value(8, 5);
   const EncoderLayerOptions o{.embed_dim = kWidth, .num_heads = kHeads, .feed_forward_dim = 9};
   Encoder encoder(o, 2, true);
-  LayerSettings settings;
-  settings.head_mask = leaf(graph, randomMatrix(1, 2, 1));
-  expectError(ErrorCode::kShapeMismatch, "headMask", [&] { train::encoder(graph, encoder, x, queryRows(), settings); });
-  expectError(ErrorCode::kShapeMismatch, "x", [&] { train::encoder(graph, encoder, narrow, queryRows(), {}); });
+  AttentionOptions options;
+  options.head_mask = value(1, 2);
+  expectError(ErrorCode::kShapeMismatch, "headMask", [&] { encoder.forward(e, x, queryRows(), options); });
+  expectError(ErrorCode::kShapeMismatch, "x", [&] { encoder.forward(e, narrow, queryRows(), {}); });
   DecoderLayer decoder(o);
-  expectError(ErrorCode::kShapeMismatch, "memory",
-              [&] { train::decoderLayer(graph, decoder, x, narrow, queryRows(), keyRows(), {}); });
+  expectError(ErrorCode::kShapeMismatch, "memory", [&] {
+    decoder.forward(e, {x, narrow, queryRows(), keyRows()}, {});
+  });
   MultiHeadAttention quantized({.embed_dim = kWidth, .num_heads = kHeads, .precision = Precision::kInt8});
-  expectError(ErrorCode::kUnsupported, "dtype",
-              [&] { train::multiHeadAttention(graph, quantized, x, x, x, queryRows(), queryRows(), {}); });
+  expectError(ErrorCode::kUnsupported, "dtype", [&] { quantized.forward(e, {x, x, x, queryRows(), queryRows()}, {}); });
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(TrainRmsNorm, GradientsEqualCentralDifferences) {
       Graph graph(context);
       graph.add(gradients);
       const RowMajorMatrix x = randomMatrix(rows, heads * width, 1), cotangent = randomMatrix(rows, heads * width, 2);
-      const Variable input = leaf(graph, x), y = normalizeHeads(graph, layer, input);
+      const Variable input = leaf(graph, x), y = layerNorm(graph, layer, input);
       const RowMajorMatrix weight = read(layer, "weight").transpose();
       const auto formula = [&](const DoubleMatrix& in, const DoubleMatrix& gamma) {
         DoubleMatrix out(rows, heads * width);

@@ -3,7 +3,9 @@
 #include <limits>
 
 #include "gradients.h"
-#include "heed/train/layers.h"
+#include "heed/train/embedding.h"
+#include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 
 namespace heed::test {
 namespace {

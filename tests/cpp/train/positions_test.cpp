@@ -1,6 +1,8 @@
 #include "gradients.h"
 #include "heed/initialize.h"
-#include "heed/train/layers.h"
+#include "heed/train/embedding.h"
+#include "heed/train/ops.h"
+#include "heed/train/recording_evaluator.h"
 #include "ops/reference.h"
 
 namespace heed::test {
@@ -96,7 +98,8 @@ TEST(TrainEmbedding, RowsGetTheSumsOfTheirGradients) {
   Graph graph(context);
   graph.add(gradients);
   const std::vector<int32_t> ids{4, 0, 4, 4, 2};
-  const Variable y = layer.forward(graph, ids);
+  train::RecordingEvaluator e(graph);
+  const Variable y = e.variable(layer.forward(e, ids));
   const RowMajorMatrix weight = read(layer, "weight"), cotangent = randomMatrix(5, 9, 2);
   RowMajorMatrix expected = RowMajorMatrix::Zero(5, 9);
   for (Index t = 0; t < 5; ++t) {
@@ -132,10 +135,10 @@ TEST(TrainEmbedding, ATableThatIsAlsoUsedAsAWholeHasADenseGradient) {
 
 TEST(TrainEmbedding, RefusesIdsOutsideTheTable) {
   const Embedding layer(5, 3);
-  RowMajorMatrix y(2, 3);
+  Inference in;
   const std::vector<int32_t> large{0, 5}, negative{-1, 0};
-  expectError(ErrorCode::kInvalidArgument, "ids:", [&] { layer.forward(large, window(y)); });
-  expectError(ErrorCode::kInvalidArgument, "ids:", [&] { layer.forward(negative, window(y)); });
+  expectError(ErrorCode::kInvalidArgument, "ids:", [&] { layer.forward(in.e, large); });
+  expectError(ErrorCode::kInvalidArgument, "ids:", [&] { layer.forward(in.e, negative); });
   expectError(ErrorCode::kInvalidArgument, "numEmbeddings:", [] { Embedding(0, 3); });
   expectError(ErrorCode::kInvalidArgument, "embedDim:", [] { Embedding(3, 0); });
   expectError(ErrorCode::kOutOfMemory, "weight:", [] { Embedding(1 << 20, 1 << 20); });

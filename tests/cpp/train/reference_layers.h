@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "gradients.h"
-#include "heed/train/layers.h"
+#include "heed/train/recording_evaluator.h"
+#include "heed/transformer.h"
 #include "ops/reference.h"
 
 /// The layers in double precision, composed of the formulas of ops/reference.h, and the check of their gradients.
@@ -207,9 +208,14 @@ class Recording {
   const train::Variable& input(const std::string& name, const RowMajorMatrix& value) {
     return inputs_[name] = leaf(graph, value);
   }
+  /// The value of a new input.
+  Value operator()(const std::string& name, const RowMajorMatrix& value) { return e.value(input(name, value)); }
 
   /// Expects `output` to be `forward` of the parameters and inputs, and its gradients to be the central differences;
   /// every parameter must have one that is not 0.
+  void expectGradients(const Value& output, const std::function<DoubleMatrix(const Values&)>& forward) {
+    expectGradients(e.variable(output), forward);
+  }
   void expectGradients(const train::Variable& output, const std::function<DoubleMatrix(const Values&)>& forward) {
     const RowMajorMatrix cotangent = randomMatrix(output.rows(), output.cols(), 99);
     Values values;
@@ -234,6 +240,7 @@ class Recording {
 
   Context context;
   train::Graph graph;
+  train::RecordingEvaluator e{graph};
 
  private:
   Module& module_;

@@ -7,7 +7,6 @@ import type {
   Core,
   RawAttentionOptions,
   RawEncoderModel,
-  RawEncoding,
   RawFunctionAttentionOptions,
   RawMask,
   RawModule,
@@ -326,13 +325,10 @@ export interface TrainCore extends Core {
   /** Where the first sequence and row of the next calls stand in their batch, for the draws of dropout. */
   setPosition(sequence: number, row: number): void;
 
-  /** As `RawEncoderModel.begin`, with low-rank updates. */
-  beginEncoding(encoder: RawModule, lora: RawLora, batch: RawTokenBatch): RawEncoding;
   /** The last hidden rows of all texts, [T,E]. */
   recordEncoderModel(
     graph: RawGraph,
     encoder: RawModule,
-    lora: RawLora | null,
     batch: RawTokenBatch,
     options: { training: boolean; recompute: boolean },
   ): RawVariable;

@@ -135,17 +135,11 @@ class Trained extends LocalModel implements TrainableModel {
     this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
     this.#names = namedRowsOf(loaded);
     const { encoder } = parts;
-    const { delete: free, begin } = encoder;
+    const { delete: free } = encoder;
     const { core } = tape;
     const trained = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
     tracked(tape, 'TrainableEncoder', trained);
     const attached = this.#attached;
-    encoder.begin = (ids, tokenTypes, positions, lengths, keyMask) => {
-      if (!attached.lora) return begin.call(encoder, ids, tokenTypes, positions, lengths, keyMask);
-      if (!keyMask) return core.beginEncoding(trained, attached.lora, { ids, tokenTypes, positions, lengths });
-      const expected = 'a model without low-rank updates, or with merged ones';
-      throw invalid('embedTokens', expected, 'one with updates', 'UNSUPPORTED');
-    };
     const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
     const releases = [heads.hold(), ...onVectors.map(kept)];
     const wordBias = this.#wordBias;
@@ -378,10 +372,9 @@ class Trained extends LocalModel implements TrainableModel {
     const { core } = this.#tape;
     const batch = batchOf(rows, this.context.config.positionOffset);
     const options = { training: this.#training, recompute: this.#options.recompute };
-    return this.#run(name, (call) => {
-      const { lora } = this.#attached;
-      return use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.raw, lora, batch, options)));
-    });
+    return this.#run(name, (call) =>
+      use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.raw, batch, options))),
+    );
   }
 
   /** Runs a call that uses the encoder's parameters, or follows one that does. */

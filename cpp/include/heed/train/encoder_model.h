@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "heed/encoder_model.h"
-#include "heed/train/layers.h"
 #include "heed/train/lora.h"
+#include "heed/train/recording_evaluator.h"
 
 /// Training of pretrained encoders. Notation: T tokens of all texts, N texts, E width of the model, H heads.
 namespace heed::train {
@@ -31,14 +31,6 @@ struct NamedRows {
 struct EncoderPass {
   bool training = false;   ///< whether dropout draws
   bool recompute = false;  ///< keep the input of each layer only, and run its forward pass again in the backward pass
-  const Lora* lora = nullptr;  ///< low-rank updates of the model's linear layers, or null
-};
-
-/// What the positions of a pass's tokens give to the attention of all its layers.
-struct PassPositions {
-  Variable bias;        ///< kRelative, kAlibi: the bias of the scores, (H, 2 max_distance + 1)
-  Variable embeddings;  ///< kDisentangled: those of the distances that occur, (C, E)
-  std::shared_ptr<const std::vector<Index>> rows;  ///< which of them belongs to each distance, see RelativePositions
 };
 
 /// An EncoderModel whose forward passes can be differentiated. Without dropout they compute what the model computes,
@@ -48,22 +40,18 @@ class TrainableEncoder final : public Module {
  public:
   /// `model` must outlive this object. Throws kUnsupported for configurations that cannot be trained.
   TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names, const EncoderDropout& dropout);
+  ~TrainableEncoder() override;
 
   /// The rows after the last layer and the final norm (T, E). Throws as EncoderModel::embed().
   Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass);
   /// x (rows, D) W_word^T, as EncoderModel::wordLogits(). The word table's gradient is then dense.
   Variable wordLogits(Graph& graph, const Variable& x) const;
 
-  /// The parts of forward(), for callers that run one layer at a time.
-  Variable embed(Graph& graph, const TokenBatch& batch);
-  /// `head_mask` may be empty; `weights` null or as in AttentionOutput.
-  Variable layer(Graph& graph, Index i, const Variable& x, const Sequences& sequences, const PassPositions& positions,
-                 const Variable& head_mask = {}, float* weights = nullptr);
-  Variable finalNorm(Graph& graph, const Variable& x) const;
-  /// For texts that embed() has accepted.
-  PassPositions positions(Graph& graph, const Sequences& sequences) const;
-
   EncoderModel& model() const { return model_; }
+  /// The linear layers of the model, in the order of their calls.
+  std::vector<Linear*> linears() const;
+  /// The low-rank updates of the model's linear layers, or null.
+  void setLora(Lora* lora) { lora_ = lora; }
   /// All dropouts: that of the embeddings, then those of each layer; one that layers share, once for each.
   std::vector<Dropout*> dropouts();
   /// Layer i's, in the order of their calls.
@@ -73,20 +61,16 @@ class TrainableEncoder final : public Module {
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override { return parameters_; }
   void seedOwn(uint64_t seed) override;
-  /// layer(), of which only the input is kept.
-  Variable recomputedLayer(Graph& graph, Index i, const Variable& x, const Sequences& sequences,
-                           const PassPositions& positions);
-  /// The first layer's output y with the convolution of its input x.
-  Variable convolved(Graph& graph, const Variable& x, const Variable& y, const Sequences& sequences);
-  Variable relativeBias(Graph& graph) const;
-  PassPositions distanceEmbeddings(Graph& graph, Index longest) const;
+  /// EncoderModel::runLayer(), of which only the input is kept.
+  Value recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
+                        const PassPositions& positions);
   void addParameter(const NamedRows& rows, const Parameter& whole);
   bool trainsLayer(const Graph& graph, Index i) const;
 
   EncoderModel& model_;
+  Lora* lora_ = nullptr;
   std::vector<Parameter> parameters_;
   std::vector<std::unique_ptr<RowSlice>> slices_;  // of the parts of the model's parameters that are divided
-  Dropout embedding_dropout_, position_dropout_, convolution_dropout_;
 };
 
 }  // namespace heed::train

@@ -145,7 +145,6 @@ class ParameterGradients {
 
 class Graph;
 class Backward;
-class Lora;
 
 /// A function void(Matrix& gradient, Backward& pass), or none. Instead of std::function, which also generates code to
 /// copy what each function captures: the download of training would be a tenth larger.
@@ -265,10 +264,6 @@ class Graph {
   /// Whether the values at `key` (see ParameterGradients) require a gradient.
   bool requiresGradient(const void* key) const;
 
-  /// The low-rank updates that linear layers add; null: none.
-  const Lora* lora() const { return lora_; }
-  void setLora(const Lora* lora) { lora_ = lora; }
-
   /// A leaf: an input of the graph. With `needs_gradient`, its gradient can be read after backward().
   Variable leaf(Matrix&& value, bool needs_gradient = false);
   /// The result of an operation. `uses_parameters`: whether one of its parameters requires a gradient. If neither that
@@ -302,7 +297,6 @@ class Graph {
 
   Context& context_;
   std::vector<ParameterGradients*> gradients_;
-  const Lora* lora_ = nullptr;
   uint64_t generation_ = 0;
   uint64_t differentiated_ = UINT64_MAX;  // the order of the node whose backward function runs; the greatest: none
 };

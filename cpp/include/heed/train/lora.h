@@ -10,6 +10,8 @@
 
 namespace heed::train {
 
+class TrainableEncoder;
+
 struct LoraOptions {
   Index rank;
   float alpha;
@@ -28,14 +30,14 @@ struct LoraTarget {
 /// fresh updates change nothing.
 class Lora final : public Module {
  public:
-  /// Throws kInvalidArgument.
-  Lora(const std::vector<LoraTarget>& targets, const LoraOptions& options);
+  /// Decorates the linear layers of `encoder` whose weights the targets have, until merge(), or until this object or
+  /// the encoder is destroyed. Throws kInvalidArgument.
+  Lora(TrainableEncoder& encoder, const std::vector<LoraTarget>& targets, const LoraOptions& options);
   ~Lora() override;
 
-  /// y, the linear layer's result for x, plus the update of the layer whose weight is at `key`, if there is one.
-  Variable forward(Graph& graph, const void* key, const Variable& x, Variable y) const;
-  /// Adds (alpha / rank) B A to each weight and sets B to zeros, so that results stay the same.
+  /// Adds (alpha / rank) B A to each weight and detaches the updates, so that results stay the same.
   void merge();
+  void detach();
   /// Whether the layer with the weight at `key` has an update that requires a gradient.
   bool trains(const Graph& graph, const void* key) const;
 
@@ -44,11 +46,14 @@ class Lora final : public Module {
 
  private:
   struct Update;
+  class LowRankLinear;
   std::vector<Child> children() override;
   std::vector<Parameter> ownParameters() override;
 
+  TrainableEncoder* encoder_;  // null when detached
   float scale_;
   std::vector<std::unique_ptr<Update>> updates_;
+  std::vector<std::unique_ptr<LowRankLinear>> layers_;
 };
 
 }  // namespace heed::train

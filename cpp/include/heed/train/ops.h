@@ -1,15 +1,15 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "heed/attention.h"
+#include "heed/dropout.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "heed/pooling.h"
 #include "heed/positional_encoding.h"
+#include "heed/table_rows.h"
 #include "heed/train/graph.h"
 
 /// Operations that can be differentiated. Each computes what the operation of the same name in inference computes, bit
@@ -33,6 +33,10 @@ Variable gatherRows(Graph& graph, const Variable& x, std::vector<Index> indices)
 Variable reshape(Graph& graph, const Variable& x, Index rows, Index columns);
 /// x with `part` (T, n) added to its columns [first, first + n).
 Variable addColumns(Graph& graph, const Variable& x, const Variable& part, Index first);
+/// The sum of the rows of tables, see heed/table_rows.h. A table's gradient belongs to the address of its values.
+Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width);
+/// X^T.
+Variable transpose(Graph& graph, const Variable& x);
 /// Row i of x is row indices[i] of a matrix of `rows` rows; its other rows are zeros. No index occurs twice.
 Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices, Index rows);
 /// The windows of a convolution along each sequence (T, E width), see ops/windows.h.
@@ -58,10 +62,9 @@ Variable linear(Graph& graph, const Linear& layer, const Variable& x);
 /// The same with weight (out, in) and bias (1, out) or an empty Variable.
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation);
 
-/// Layer norm or RMSNorm with a layer's parameters. Saves x; the backward pass computes the rows' statistics again.
+/// Layer norm or RMSNorm with a layer's parameters, of each row of x, or of each group of as many columns as the layer
+/// has. Saves x; the backward pass computes the rows' statistics again.
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
-/// The same for each head of x (T, H Dk), where Dk is the layer's width.
-Variable normalizeHeads(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
 /// Batch norm. In training mode it normalizes with the mean and the biased variance of the batch's T rows and updates
@@ -73,47 +76,7 @@ Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);
 Variable rotate(Graph& graph, const std::shared_ptr<const Rotary>& rotary, const Variable& x,
                 const Sequences& sequences, Index num_heads, Index first_position = 0);
 /// Adds or appends positional encodings; a learned table gets a gradient.
-Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences);
-
-/// A mask of an attention call that is kept until the backward pass. Boolean masks have `allowed`, additive ones
-/// `added`, a (1, size) Variable whose gradient is the sum over the axes along which it broadcasts.
-struct AttentionMask {
-  const char* argument;
-  Shape shape;
-  bool per_key = false;
-  std::shared_ptr<const std::vector<uint8_t>> allowed;
-  Variable added;
-};
-
-/// DisentangledPositions of an attention call.
-struct RelativePositions {
-  Variable key, query;                             ///< (C, H Dk), or empty
-  std::shared_ptr<const std::vector<Index>> rows;  ///< (2 max_distance + 1)
-};
-
-/// The options of an attention call, see AttentionOptions.
-struct AttentionSettings {
-  std::optional<float> scale;
-  bool causal = false;
-  std::optional<Index> window;
-  std::vector<AttentionMask> masks;
-  Index key_heads = 0;     ///< heads of keys and values; 0: as many as of the queries
-  Variable position_bias;  ///< empty, or the values of a PositionBias, (H, 2 max_distance + 1)
-  RelativePositions positions;
-  Variable head_mask;  ///< empty, (1, H) or (N, H)
-  float dropout = 0;
-  DropoutKey dropout_key;
-};
-
-/// Scaled dot-product attention of all heads; see heed/attention.h for shapes. `weights` is null or is filled as there.
-/// Keeps q, k and v and nothing of size L x S: the backward pass computes the softmax again, by blocks of queries.
-///
-/// With P = softmax(Q K^T scale + M), O = P V and D = rowsum(dO * O): dV = P^T dO, dP = dO V^T, dS = P * (dP - D),
-/// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4). The gradient of a
-/// mask adds up along the axes that repeat. Forbidden keys and their values have gradients of exactly 0, and so has a
-/// query whose keys are all forbidden.
-Variable attention(Graph& graph, const Variable& query, const Variable& key, const Variable& value,
-                   const Sequences& queries, const Sequences& keys, Index num_heads, const AttentionSettings& settings,
-                   float* weights = nullptr);
+Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const Variable& x,
+                            const Sequences& sequences);
 
 }  // namespace heed::train

@@ -9,7 +9,7 @@
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
 #include "train/losses/unit_rows.h"
-#include "train/ops/products.h"
+#include "gemm/gradient_products.h"
 
 namespace heed::train::losses {
 

@@ -3,34 +3,17 @@
 
 #include "core/check.h"
 #include "gemm/gemm.h"
+#include "gemm/gradient_products.h"
 #include "gemm/weights/packed_weight.h"
-#include "heed/train/lora.h"
-#include "train/ops/products.h"
 
 namespace heed::train {
-
 namespace {
 
 ConstMatrixView columnsOf(const Matrix& m, Index first, Index count) {
   return heed::view(m.data() + first, m.rows(), count, m.cols());
 }
 
-}  // namespace
-
-void requireTrainable(const Linear& layer) {
-  if (layer.options().precision != Precision::kFloat32)
-    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, which alone can be trained", "int8 weights");
-}
-
-Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
-  requireTrainable(layer);
-  requireShape("x", x.value(), x.rows(), layer.options().in_features);
-  Matrix z(x.rows(), layer.options().out_features);
-  // phi is an operation of its own, so that its argument is kept and not its result.
-  matmul(x.value(), layer.weight(), {.bias = layer.bias()}, z.view(), graph.context());
-  return activate(graph, recordLinear(graph, layer, x, std::move(z)), layer.options().activation);
-}
-
+/// Records Z = X W^T + b, without the layer's phi.
 Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matrix z) {
   const RowStorage* weight = &layer.weight();
   const bool trains = graph.requiresGradient(weight) || (layer.bias() && graph.requiresGradient(layer.bias()));
@@ -53,8 +36,45 @@ Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matr
       inputGradient(dz.values(), layer.weight(), out, residual, context);
     });
   };
-  Variable y = graph.record(std::move(z), {x}, trains, backward);
-  return graph.lora() ? graph.lora()->forward(graph, weight, x, std::move(y)) : y;
+  return graph.record(std::move(z), {x}, trains, backward);
+}
+
+}  // namespace
+
+void requireTrainable(const Linear& layer) {
+  if (layer.options().precision != Precision::kFloat32)
+    refuse(ErrorCode::kUnsupported, "dtype", "fp32 weights, which alone can be trained", "int8 weights");
+}
+
+Variable product(Graph& graph, const Linear& layer, const Variable& x) {
+  requireTrainable(layer);
+  requireShape("x", x.value(), x.rows(), layer.options().in_features);
+  Matrix z(x.rows(), layer.options().out_features);
+  matmul(x.value(), layer.weight(), {.bias = layer.bias()}, z.view(), graph.context());
+  return recordLinear(graph, layer, x, std::move(z));
+}
+
+Variable linear(Graph& graph, const Linear& layer, const Variable& x) {
+  // phi is an operation of its own, so that its argument is kept and not its result.
+  return activate(graph, product(graph, layer, x), layer.options().activation);
+}
+
+std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> layers, const Variable& x) {
+  std::vector<Matrix> values;
+  std::vector<Product> products;
+  for (const Linear* layer : layers) {
+    requireTrainable(*layer);
+    requireShape("x", x.value(), x.rows(), layer->options().in_features);
+    values.emplace_back(x.rows(), layer->options().out_features);
+    products.push_back({&layer->weight(), {.bias = layer->bias()}, values.back().view()});
+  }
+  matmul(x.value(), products, graph.context());
+  std::vector<Variable> results;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    results.push_back(
+        activate(graph, recordLinear(graph, *layers[i], x, std::move(values[i])), layers[i]->options().activation));
+  }
+  return results;
 }
 
 Variable linear(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, Activation activation) {

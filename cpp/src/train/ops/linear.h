@@ -7,7 +7,9 @@ namespace heed::train {
 /// Throws kUnsupported for a layer whose weights are not fp32.
 void requireTrainable(const Linear& layer);
 
-/// Records Z = X W^T + b, without the layer's phi, for a Z that was computed together with other products of X.
-Variable recordLinear(Graph& graph, const Linear& layer, const Variable& x, Matrix z);
+/// linear() without phi.
+Variable product(Graph& graph, const Linear& layer, const Variable& x);
+/// linear() for several layers, whose products read one packed copy of x.
+std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> layers, const Variable& x);
 
 }  // namespace heed::train

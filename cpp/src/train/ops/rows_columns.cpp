@@ -5,6 +5,8 @@
 ///   Y_i = X_{indices[i]}     dX_k = sum of dY_i over the i with indices[i] = k
 ///   Y = X + [0, P, 0]        dP = dY[:, first : last], dX = dY
 ///   Y_{indices[i]} = X_i     dX_i = dY_{indices[i]}
+///   Y = X^T                  dX = dY^T
+///   y_t = sum c w_{row_t}    dw_k = sum of c dy_t over the t with row_t = k, for each table w
 #include <algorithm>
 #include <string>
 
@@ -130,6 +132,44 @@ Variable scatterRows(Graph& graph, const Variable& x, std::vector<Index> indices
                           dx.view().row(static_cast<Index>(i)) = dy.values().row(indices[i]);
                         pass.give(node, std::move(dx));
                       });
+}
+
+Variable transpose(Graph& graph, const Variable& x) {
+  Matrix y(x.cols(), x.rows());
+  y.view() = x.value().transpose();
+  return graph.record(std::move(y), {x}, false, [node = x.node()](Matrix& dy, Backward& pass) {
+    pass.add(node,
+             [&](MatrixView out, const ConstMatrixView* residual) { write(out, residual, dy.values().transpose()); });
+  });
+}
+
+Variable lookUp(Graph& graph, std::span<const TableRows> tables, Index width) {
+  struct Kept {
+    const void* key;
+    std::vector<Index> rows;
+    float scale;
+    bool sparse;
+  };
+  std::vector<Kept> kept;
+  bool trains = false;
+  for (const TableRows& table : tables) {
+    const void* key = table.storage ? static_cast<const void*>(table.storage) : table.plain;
+    if (!graph.requiresGradient(key)) continue;
+    trains = true;
+    kept.push_back({key, {table.rows.begin(), table.rows.end()}, table.scale, table.sparse});
+  }
+  Matrix y(static_cast<Index>(tables.front().rows.size()), width);
+  heed::lookUp(tables, y.view());
+  return graph.record(std::move(y), {}, trains, [kept = std::move(kept), width](Matrix& dy, Backward& pass) {
+    for (const Kept& table : kept) {
+      // Once a gradient is dense, its rows are found there.
+      if (!table.sparse) pass.addToParameter(table.key, [](MatrixView, Index) {});
+      for (size_t t = 0; t < table.rows.size(); ++t) {
+        float* row = pass.tableRow(table.key, table.rows[t]);
+        if (row) accumulate(width, dy.data() + static_cast<Index>(t) * width, row, table.scale);
+      }
+    }
+  });
 }
 
 }  // namespace heed::train

@@ -15,7 +15,7 @@
 ///
 /// The first three products and the softmax run by row blocks of queries, as in the forward pass, and skip the same
 /// keys. P and dS of a few row blocks are kept for the two products with transposed operands.
-#include "train/ops/attention_backward.h"
+#include "ops/attention_backward.h"
 
 #include <algorithm>
 #include <array>
@@ -23,13 +23,13 @@
 
 #include "core/row_parts.h"
 #include "gemm/attention_products.h"
+#include "gemm/gradient_products.h"
 #include "gemm/simd.h"
 #include "ops/key_selection.h"
 #include "ops/mask.h"
 #include "ops/position_terms.h"
 #include "ops/softmax.h"
 #include "train/ops/dropout_draws.h"
-#include "train/ops/panel_products.h"
 
 namespace heed::train {
 namespace {
@@ -76,9 +76,10 @@ float scoreGradient(float* exponentials, float sum, float* products, const float
 /// One head of one sequence.
 class HeadBackward {
  public:
-  HeadBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result, Index n, Index h,
-               Context& context)
+  HeadBackward(const AttentionCall& call, std::span<const Mask> masks, ConstMatrixView gradient,
+               const AttentionGradients& result, Index n, Index h, Context& context)
       : call_(call),
+        masks_(masks),
         result_(result),
         n_(n),
         h_(h),
@@ -86,14 +87,14 @@ class HeadBackward {
         context_(context),
         scale_(call.options.scale.value_or(1 / std::sqrt(static_cast<float>(call.keyWidth())))),
         head_mask_(call.headMask(n, h)),
-        query_(queries(call.query.value(), call.keyWidth())),
+        query_(queries(call.variables.query.value(), call.keyWidth())),
         gradient_(queries(gradient, call.valueWidth())),
-        selection_(n, h, call.keys.length(n), call.options, context.arena),
-        positions_(h, keys(call.key.value(), call.keyWidth()), query_.rows(), call.options, context.arena) {
+        selection_(n, h, call.keys.length(n), call.options, masks, context.arena),
+        positions_(h, keys(call.variables.key.value(), call.keyWidth()), query_.rows(), call.options, context.arena) {
     const RowList& selected = selection_.selected();
-    const ConstMatrixView key = keys(call.key.value(), call.keyWidth());
+    const ConstMatrixView key = keys(call.variables.key.value(), call.keyWidth());
     key_columns_ = packKeys(key, selected, arena());
-    value_columns_ = packKeys(keys(call.value.value(), call.valueWidth()), selected, arena());
+    value_columns_ = packKeys(keys(call.variables.value.value(), call.valueWidth()), selected, arena());
     key_rows_ = packFinite(key, selected, arena());
     query_rows_ = packPanels(query_, arena());
     gradient_rows_ = packPanels(gradient_, arena());
@@ -171,9 +172,9 @@ class HeadBackward {
 
     // S without M, and G.
     MatrixView scores = arena().matrix(rows, width), products = arena().matrix(rows, width);
-    multiplyRowBlock(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
+    multiplyColumns(block(query_), key_columns_, visible.ranges(), scale_, scores, packed);
     positions_.add(block(query_), first, scale_, visible, scores, packed, arena());
-    multiplyRowBlock(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
+    multiplyColumns(block(gradient_), value_columns_, visible.ranges(), 1, products, packed);
     float* kept = call_.options.dropout > 0 ? arena().take(width) : nullptr;
     for (Index r = 0; r < rows; ++r) {
       float *score = scores.row(r).data(), *product = products.row(r).data();
@@ -192,7 +193,7 @@ class HeadBackward {
 
     // dQ = m scale (dS / m) K.
     factors.fill(head_mask_ * scale_);
-    multiplyRowBlock(readOnly(view(products.data(), rows, count, width)), key_rows_, visible.ranges(),
+    multiplySelected(readOnly(view(products.data(), rows, count, width)), key_rows_, visible.ranges(),
                      {&key_features, 1}, factors.data(), block(queries(result_.query, call_.keyWidth())), packed);
   }
 
@@ -206,14 +207,14 @@ class HeadBackward {
 
   /// Adds dM = dS of query i to the gradients of additive masks and of the position bias, whose entries repeat.
   void addMaskGradients(const VisibleKeys& visible, Index i, const float* score_gradient) const {
-    for (size_t m = 0; m < call_.masks.size(); ++m) {
+    for (size_t m = 0; m < masks_.size(); ++m) {
       if (!result_.masks[m]) continue;
-      const std::array<Index, 4>& strides = call_.masks[m].strides;
+      const std::array<Index, 4>& strides = masks_[m].strides;
       float* row = result_.masks[m] + n_ * strides[0] + h_ * strides[1] + i * strides[2];
       visible.forEach([&](Index key, Index column) { row[key * strides[3]] += head_mask_ * score_gradient[column]; });
     }
     if (result_.position_bias) {
-      const Index most = call_.bias.max_distance;
+      const Index most = call_.options.bias.cols() / 2;
       float* row = result_.position_bias + h_ * (2 * most + 1) + most;
       visible.forEach([&](Index key, Index column) {
         row[std::clamp(key - i, -most, most)] += head_mask_ * score_gradient[column];
@@ -236,19 +237,19 @@ class HeadBackward {
     const auto rows = [&](auto all) {
       return headRows(all, positions_.first(), positions_.first() + positions_.count(), h_, width);
     };
-    const auto add = [&](const MatrixView& sums, const Variable& position, MatrixView rows_gradient, const Panels& own,
+    const auto add = [&](const MatrixView& sums, const Value& position, MatrixView rows_gradient, const Panels& own,
                          float* position_gradient) {
       const Arena::Scope scope(arena());
-      multiply(readOnly(sums), packPanels(rows(position.value()), arena()), rows_gradient, true, context_);
+      multiplyPanels(readOnly(sums), packPanels(rows(position.values()), arena()), rows_gradient, true, context_);
       if (position_gradient) {
         const MatrixView all = view(position_gradient, position.rows(), position.cols());
         addTransposedProduct(readOnly(sums), own, 0, rows(all), context_);
       }
     };
     // NOLINTBEGIN(bugprone-unchecked-optional-access): the constructor made both
-    const RelativePositions& positions = call_.settings.positions;
+    const DisentangledPositions& positions = call_.positions;
     add(*query_sums_, positions.key, queries(result_.query, width), query_rows_, result_.position_key);
-    const Panels key_rows = packFinite(keys(call_.key.value(), width), {nullptr, key_sums_->rows()}, arena());
+    const Panels key_rows = packFinite(keys(call_.variables.key.value(), width), {nullptr, key_sums_->rows()}, arena());
     add(*key_sums_, positions.query, keys(result_.key, width), key_rows, result_.position_query);
     // NOLINTEND(bugprone-unchecked-optional-access)
   }
@@ -266,6 +267,7 @@ class HeadBackward {
   }
 
   const AttentionCall& call_;
+  const std::span<const Mask> masks_;
   const AttentionGradients& result_;
   const Index n_, h_, key_head_;
   Context& context_;
@@ -290,13 +292,15 @@ void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, cons
   MatrixView(result.key).setZero();
   MatrixView(result.value).setZero();
   const Index group = call.num_heads / call.key_heads;
+  const std::vector<Mask> masks = broadcastMasks(
+      call.options.masks, {call.queries.count(), call.num_heads, call.queries.maxLength(), call.keys.maxLength()});
   for (Index n = 0; n < call.queries.count(); ++n) {
     if (call.queries.length(n) == 0) continue;
     // The heads that share keys, one after the other: tasks must write to disjoint memory.
     const auto heads = [&](Index key_head, Context& task) {
       for (Index h = key_head * group; h < (key_head + 1) * group; ++h) {
         const Arena::Scope scope(task.arena);
-        HeadBackward(call, gradient, result, n, h, task).run();
+        HeadBackward(call, masks, gradient, result, n, h, task).run();
       }
     };
     if (result.sharedByHeads()) {

@@ -23,7 +23,10 @@ struct Statistics {
 Statistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = rms ? 0 : x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
+  const float mean = rms ? 0
+                         : x[0] + sumOver(
+                                      width, [first](const auto& a) { return a - first; }, x) /
+                                      count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -78,11 +81,15 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
     float* d = dy.data() + t * width;
     const Statistics statistics = statisticsOf(row, width, o.eps, o.rms);
     affine.add(row, d, statistics);
-    if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
+    if (weight)
+      transform<4>(
+          width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = o.rms ? 0 : sumOver(width, [](const auto& a) { return a; }, d);
-    const float gn =
-        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = o.rms ? 0
+                          : sumOver(
+                                width, [](const auto& a) { return a; }, d);
+    const float gn = sumOver(
+        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(
@@ -95,11 +102,8 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
 }  // namespace
 
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x) {
-  requireColumns("x", x.value(), layer.options().normalized_shape);
-  return normalizeHeads(graph, layer, x);
-}
-
-Variable normalizeHeads(Graph& graph, const LayerNorm& layer, const Variable& x) {
+  if (x.cols() % layer.options().normalized_shape != 0)
+    requireColumns("x", x.value(), layer.options().normalized_shape);
   const auto value = [&layer, kept = x.shared()] {
     const Index width = layer.options().normalized_shape, rows = kept->rows() * kept->cols() / width;
     Matrix y(kept->rows(), kept->cols());

@@ -1,8 +1,7 @@
 /// Y = Z * X * c with the draws Z (0 or 1) of a DropoutKey and the factor c of the kept entries; dX = Z * dY * c, for
 /// which the draws are repeated.
-#include "heed/dropout.h"
-
 #include "core/check.h"
+#include "heed/dropout.h"
 #include "heed/train/ops.h"
 #include "train/ops/dropout_draws.h"
 #include "train/ops/vectors.h"

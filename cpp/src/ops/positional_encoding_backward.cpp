@@ -1,13 +1,13 @@
 /// y_t = x_t + e_i or [x_t, e_i] for row t with position i in its sequence, e_i row i of the table. dx_t = dy_t, or its
 /// first columns; de_i = the sum of dy_t, or of its last columns, over the rows t with position i.
 #include "heed/positional_encoding.h"
-
 #include "heed/train/ops.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
 
-Variable positionalEncoding(Graph& graph, PositionalEncoding& layer, const Variable& x, const Sequences& sequences) {
+Variable positionalEncoding(Graph& graph, const PositionalEncoding& layer, const Variable& x,
+                            const Sequences& sequences) {
   Matrix y(x.rows(), layer.outputWidth(x.cols()));
   layer.forward(x.value(), sequences, y.view());
   const bool concatenates = layer.options().mode == PositionalEncodingOptions::Mode::kConcat;

@@ -8,11 +8,10 @@
 ///   silu'      s (1 + x (1 - s))
 ///
 /// The gate of X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
-#include "heed/activation.h"
-
 #include <algorithm>
 
 #include "core/check.h"
+#include "heed/activation.h"
 #include "heed/train/ops.h"
 #include "train/ops/vectors.h"
 
@@ -76,17 +75,23 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
       std::copy_n(dy, count, dx);
       return;
     case Activation::kRelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
+      return transform<4>(
+          count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
     case Activation::kGelu:
-      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
+      return transform<4>(
+          count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
     case Activation::kGeluTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
     case Activation::kTanh:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
     case Activation::kSigmoid:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
     case Activation::kSilu:
-      return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
+      return transform<2>(
+          count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
   }
 }
 

@@ -1,12 +1,13 @@
-#include "train/ops/panel_products.h"
+#include "gemm/gradient_products.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "gemm/driver.h"
-#include "gemm/row_blocks.h"
+#include "gemm/chunk.h"
+#include "ops/elementwise.h"
 
-namespace heed::train {
+namespace heed {
 namespace {
 
 /// A sink that writes C = factor A B, or adds it to C. Panels beyond the last column go through a buffer, as in
@@ -70,7 +71,8 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
   using Pack = void (*)(ConstMatrixView, Index, Index, uint32_t*);
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
     return std::array{Pack{packColumns<kRow + 1>}...};
-  }(std::make_integer_sequence<int, kBlockRows>());
+  }
+  (std::make_integer_sequence<int, kBlockRows>());
   constexpr Index kRows = 8;
   const Index depth = a.rows();
   // There are two heights at most, one after the other.
@@ -85,10 +87,6 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
     }
   }
 }
-
-/// Rows of C that are computed from one packed part of A^T, and bytes of the panels of B that each row block reads
-/// again: as many as fit into the second-level cache, as in gemm/chunk.h.
-constexpr Index kMaxRows = 128, kMaxPanelBytes = 256 * 1024;
 
 /// The left operand A (N, K): a matrix, or the transpose of one.
 struct LeftOperand {
@@ -105,9 +103,9 @@ struct LeftOperand {
   }
 };
 
-/// out = A B, or out += A B, for the rows [first, first + K) of B.
-void multiplyPanels(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
-  const Index depth = a.depth(), chunks = (a.rows() + kMaxRows - 1) / kMaxRows;
+/// out = A B, or out += A B, for the rows [first, first + K) of B, by chunks of rows of A.
+void multiplyChunks(const LeftOperand& a, const Panels& b, Index first, MatrixView out, bool adds, Context& context) {
+  const Index depth = a.depth(), chunks = (a.rows() + kChunkRows - 1) / kChunkRows;
   const Index columns_at_once = 8 * std::max<Index>(kMaxPanelBytes / std::max<Index>(depth * FloatStep::kBytes, 1), 4);
   context.executor.run(chunks, context, [&](Index c, Context& task) {
     const Arena::Scope scope(task.arena);
@@ -122,13 +120,21 @@ void multiplyPanels(const LeftOperand& a, const Panels& b, Index first, MatrixVi
         const Range k[] = {{first + t, first + std::min(t + kChain, depth)}};
         for (Index i = 0; i < blocks.count; ++i) {
           float* rows = out.data() + (begin + blocks.begin(i)) * out.outerStride() + column;
-          heed::multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
-                                            spanOf(b), std::span(k), std::span(&columns, 1),
-                                            Rows(rows, out.outerStride(), columns.count(), 1, adds || t > 0));
+          multiplyRowBlock<FloatStep>(blocks.height(i), words + blocks.begin(i) * depth + t * blocks.height(i),
+                                      spanOf(b), std::span(k), std::span(&columns, 1),
+                                      Rows(rows, out.outerStride(), columns.count(), 1, adds || t > 0));
         }
       }
     }
   });
+}
+
+/// to[0, 4 N) += the sum of `rows` rows, which are added first.
+template <int N>
+void addRows(const float* from, Index stride, Index rows, float* to) {
+  simd::Floats<N> sum = simd::loadFloats<N>(from);
+  for (Index t = 1; t < rows; ++t) sum = sum + simd::loadFloats<N>(from + t * stride);
+  simd::store(to, simd::loadFloats<N>(to) + sum);
 }
 
 }  // namespace
@@ -185,21 +191,63 @@ Panels packPanels(const Float32Weight& b, Arena& arena) {
   return {.data = panels, .depth = depth, .columns = width, .finite = false};
 }
 
-void multiplyRowBlock(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
-                      uint32_t* words) {
+void multiplyColumns(ConstMatrixView a, const Panels& b, std::span<const Range> columns, float factor, MatrixView out,
+                     uint32_t* words) {
   if (a.rows() == 0) return;
   packRows(a, RowBlocks(a.rows()), words);
   const Range k[] = {{0, b.depth}};
-  heed::multiplyRowBlock<FloatStep>(a.rows(), words, spanOf(b), std::span(k), columns,
-                                    Rows(out.data(), out.outerStride(), out.cols(), factor, false));
+  multiplyRowBlock<FloatStep>(a.rows(), words, spanOf(b), std::span(k), columns,
+                              Rows(out.data(), out.outerStride(), out.cols(), factor, false));
 }
 
-void multiply(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context) {
-  multiplyPanels({a, false}, b, 0, out, adds, context);
+void multiplyPanels(ConstMatrixView a, const Panels& b, MatrixView out, bool adds, Context& context) {
+  multiplyChunks({a, false}, b, 0, out, adds, context);
 }
 
 void addTransposedProduct(ConstMatrixView a, const Panels& b, Index first, MatrixView out, Context& context) {
-  multiplyPanels({a, true}, b, first, out, true, context);
+  multiplyChunks({a, true}, b, first, out, true, context);
 }
 
-}  // namespace heed::train
+void inputGradient(ConstMatrixView gradient, const PackedWeight& weight, MatrixView out,
+                   const ConstMatrixView* residual, Context& context) {
+  const Arena::Scope scope(context.arena);
+  const Panels panels = packPanels(static_cast<const Float32Weight&>(weight), context.arena);
+  multiplyPanels(gradient, panels, out, residual != nullptr, context);
+}
+
+void inputGradient(ConstMatrixView gradient, ConstMatrixView weight, MatrixView out, const ConstMatrixView* residual,
+                   Context& context) {
+  const Arena::Scope scope(context.arena);
+  multiplyPanels(gradient, packPanels(weight, context.arena), out, residual != nullptr, context);
+}
+
+void addWeightGradient(ConstMatrixView gradient, ConstMatrixView x, MatrixView out, Context& context) {
+  // By chains of sums: scratch memory does not grow with the rows, and the sums are those of one product.
+  for (Index first = 0; first < x.rows(); first += kChain) {
+    const Arena::Scope scope(context.arena);
+    const Index rows = std::min(kChain, x.rows() - first);
+    const auto part = [&](const ConstMatrixView& m) {
+      return view(m.row(first).data(), rows, m.cols(), m.outerStride());
+    };
+    addTransposedProduct(part(gradient), packPanels(part(x), context.arena), 0, out, context);
+  }
+}
+
+void addBiasGradient(ConstMatrixView gradient, MatrixView out) {
+  // Sums over many rows lose digits: rows are added in groups, then the groups are added.
+  constexpr Index kGroup = 32, kColumns = 32;
+  const Index stride = gradient.outerStride(), width = gradient.cols();
+  for (Index first = 0; first < gradient.rows(); first += kGroup) {
+    const Index rows = std::min(kGroup, gradient.rows() - first);
+    const float* from = gradient.data() + first * stride;
+    Index j = 0;
+    for (; j + kColumns <= width; j += kColumns) addRows<kColumns / 4>(from + j, stride, rows, out.data() + j);
+    for (; j < width; ++j) {
+      float sum = 0;
+      for (Index t = 0; t < rows; ++t) sum += from[t * stride + j];
+      out.data()[j] += sum;
+    }
+  }
+}
+
+}  // namespace heed

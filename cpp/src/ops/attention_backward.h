@@ -1,34 +1,34 @@
 #pragma once
 
-#include "heed/train/ops.h"
+#include "train/ops/attention.h"
 
 namespace heed::train {
 
-/// One call of attention(): its inputs, and its settings as inference takes them. `options` refers to the other
-/// members, so that an object stays where it was made.
+/// One recorded call of attention. `options` refers to the other members, so that an object stays where it was made.
 struct AttentionCall {
-  AttentionCall(const Variable& query, const Variable& key, const Variable& value, const Sequences& queries,
-                const Sequences& keys, Index num_heads, const AttentionSettings& settings, const RandomState& random);
+  AttentionCall(AttentionVariables&& variables, const Sequences& queries, const Sequences& keys, Index num_heads,
+                const AttentionOptions& options, const RandomState& random);
   AttentionCall(const AttentionCall&) = delete;
   AttentionCall& operator=(const AttentionCall&) = delete;
 
-  AttentionInput input() const { return {query.value(), key.value(), value.value(), queries, keys}; }
-  Index keyWidth() const { return query.cols() / num_heads; }
-  Index valueWidth() const { return value.cols() / key_heads; }
+  AttentionInput input() const {
+    const auto matrix = [](const Variable& v) { return Value::constant(v.value()); };
+    return {matrix(variables.query), matrix(variables.key), matrix(variables.value), queries, keys};
+  }
+  Index keyWidth() const { return variables.query.cols() / num_heads; }
+  Index valueWidth() const { return variables.value.cols() / key_heads; }
   /// Position of the factor on head h of sequence n in the head mask.
-  Index headMaskIndex(Index n, Index h) const { return (settings.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
+  Index headMaskIndex(Index n, Index h) const { return (options.head_mask.rows() > 1 ? n * num_heads : 0) + h; }
   float headMask(Index n, Index h) const {
-    return settings.head_mask ? settings.head_mask.value().data()[headMaskIndex(n, h)] : 1;
+    return options.head_mask ? options.head_mask.data()[headMaskIndex(n, h)] : 1;
   }
 
-  Variable query, key, value;
+  AttentionVariables variables;
   Sequences queries, keys;
   Index num_heads, key_heads;
-  AttentionSettings settings;
   RandomState random;  // dropout draws for the same sequences in both passes
-  std::vector<Mask> masks;
-  PositionBias bias;
-  std::optional<DisentangledPositions> positions;
+  std::vector<MaskTensor> mask_tensors;
+  DisentangledPositions positions;
   AttentionOptions options;
 };
 

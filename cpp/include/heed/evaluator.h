@@ -1,0 +1,106 @@
+#pragma once
+
+#include <span>
+
+#include "heed/activation.h"
+#include "heed/attention.h"
+#include "heed/context.h"
+#include "heed/table_rows.h"
+#include "heed/value.h"
+
+/// What executes the operations of layers. Layers and models state their forward pass once, in terms of an Evaluator:
+/// InferenceEvaluator computes in the arena, train::RecordingEvaluator computes the same bits and records how to
+/// differentiate them.
+/// Notation: T rows of all sequences, E columns.
+namespace heed {
+
+class BatchNorm;
+class Dropout;
+class LayerNorm;
+class Linear;
+class PositionalEncoding;
+
+/// Values are valid until the end of the Scope in which they were computed. An operation *consumes* an argument if it
+/// may write its result to the argument's memory; the argument must not be used afterwards.
+class Evaluator {
+ public:
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// Releases what is computed in a scope, except for its result.
+  class Scope {
+   public:
+    explicit Scope(Evaluator& evaluator)
+        : evaluator_(evaluator), arena_(evaluator.context().arena), first_(evaluator.beginScope()) {}
+    /// Ends the scope. The result must be in memory from before it, that of an argument that was consumed.
+    Value leave(const Value& result) { return evaluator_.endScope(first_, result); }
+
+   private:
+    Evaluator& evaluator_;
+    Arena::Scope arena_;
+    Index first_;
+  };
+
+  Context& context() const { return context_; }
+
+  /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null, and x if
+  /// `consumes_x`.
+  virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr,
+                       bool consumes_x = false) = 0;
+  /// The same without phi.
+  virtual Value product(const Linear& layer, const Value& x) = 0;
+  /// linear() for several layers of one input, see forwardAll().
+  virtual void linears(std::span<const Linear* const> layers, const Value& x, Value* results) = 0;
+  /// Layer norm or RMSNorm of each row, or of each group of as many columns as the norm has. Consumes x if `in_place`.
+  virtual Value normalize(const LayerNorm& norm, const Value& x, bool in_place = false) = 0;
+  virtual Value batchNormalize(BatchNorm& norm, const Value& x) = 0;
+  /// Adds or appends positional encodings.
+  virtual Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) = 0;
+  /// Consumes x. The identity in evaluation mode. Column c uses the draws of column `first_column` + c.
+  virtual Value dropout(Dropout& layer, const Value& x, Index first_column = 0) = 0;
+  /// The sum over `tables` of their rows, in that order: (T, width).
+  virtual Value lookUp(std::span<const TableRows> tables, Index width) = 0;
+
+  /// Attention of all heads, see heed/attention.h: query (sum L_n, H Dk), key (sum S_n, Hk Dk), value (sum S_n, Hk Dv);
+  /// `weights` is null or as in AttentionOutput.
+  virtual Value attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                          float* weights) = 0;
+  /// phi(x). Consumes x.
+  virtual Value activate(const Value& x, Activation activation) = 0;
+  /// phi(x[:, :F]) * x[:, F:] of x (T, 2F); with `second`, x[:, :F] * phi(x[:, F:]). Consumes x.
+  virtual Value gate(const Value& x, Activation activation, bool second) = 0;
+  /// a + b. Consumes both.
+  virtual Value add(const Value& a, const Value& b) = 0;
+  /// factor x. Consumes x.
+  virtual Value scale(const Value& x, float factor) = 0;
+  /// x with `part` (T, n) added to its columns [first, first + n). Consumes both.
+  virtual Value addColumns(const Value& x, const Value& part, Index first) = 0;
+  /// Rotates the heads of x (T, H Dh), the first row of each sequence by the angles of `first_position`. Consumes x.
+  virtual Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
+                       Index first_position) = 0;
+  /// The windows of a convolution along each sequence, (T, E width), see ops/windows.h.
+  virtual Value gatherWindows(const Value& x, const Sequences& sequences, Index width) = 0;
+  virtual Value transpose(const Value& x) = 0;
+  /// The first `columns` columns of row i.
+  virtual Value row(const Value& x, Index i, Index columns) = 0;
+  /// x under another handle, which may be consumed.
+  virtual Value copy(const Value& x) = 0;
+
+  /// Ends the use of a value, as an operation that consumes it does.
+  virtual void release(const Value& x) = 0;
+  /// Whether values that follow from parameters alone may be kept between calls.
+  virtual bool keepsValues() const = 0;
+
+ protected:
+  explicit Evaluator(Context& context) : context_(context) {}
+  ~Evaluator() = default;
+
+ private:
+  /// Begins a scope, and ends the one that began with `first`, whose `result` moves to the scope around it.
+  virtual Index beginScope() = 0;
+  virtual Value endScope(Index first, const Value& result) = 0;
+
+  Context& context_;
+};
+
+}  // namespace heed

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "heed/evaluator.h"
+
+namespace heed {
+
+/// Computes in the arena of a context. Bias, activation and residual are parts of the product before them, and
+/// operations that consume an argument write to its memory.
+class InferenceEvaluator final : public Evaluator {
+ public:
+  explicit InferenceEvaluator(Context& context) : Evaluator(context) {}
+
+  Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
+  Value product(const Linear& layer, const Value& x) override;
+  void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
+  Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
+  Value batchNormalize(BatchNorm& norm, const Value& x) override;
+  Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
+  Value dropout(Dropout& layer, const Value& x, Index first_column) override;
+  Value lookUp(std::span<const TableRows> tables, Index width) override;
+  Value attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                  float* weights) override;
+  Value activate(const Value& x, Activation activation) override;
+  Value gate(const Value& x, Activation activation, bool second) override;
+  Value add(const Value& a, const Value& b) override;
+  Value scale(const Value& x, float factor) override;
+  Value addColumns(const Value& x, const Value& part, Index first) override;
+  Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
+               Index first_position) override;
+  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
+  Value transpose(const Value& x) override;
+  Value row(const Value& x, Index i, Index columns) override;
+  Value copy(const Value& x) override;
+  void release(const Value&) override {}
+  bool keepsValues() const override { return true; }
+
+ private:
+  Index beginScope() override { return 0; }
+  Value endScope(Index, const Value& result) override { return result; }
+  MatrixView matrix(Index rows, Index columns) const { return context().arena.matrix(rows, columns); }
+};
+
+}  // namespace heed

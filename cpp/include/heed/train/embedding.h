@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "heed/evaluator.h"
+#include "heed/module.h"
+
+namespace heed::train {
+
+/// A lookup table (torch.nn.Embedding): row ids[t] for each t. Parameter: weight (num_embeddings, embed_dim), initially
+/// normal. Its gradient has only the rows that were looked up.
+class Embedding final : public Module {
+ public:
+  Embedding(Index num_embeddings, Index embed_dim);
+  /// (T, E). Throws kInvalidArgument for ids outside [0, num_embeddings).
+  Value forward(Evaluator& e, std::span<const int32_t> ids) const;
+  Index numEmbeddings() const { return num_embeddings_; }
+  Index embedDim() const { return embed_dim_; }
+
+ private:
+  std::vector<Parameter> ownParameters() override;
+
+  Index num_embeddings_, embed_dim_;
+  std::vector<float> weight_;
+};
+
+}  // namespace heed::train

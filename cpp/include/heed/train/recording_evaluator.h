@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "heed/evaluator.h"
+#include "heed/train/graph.h"
+
+namespace heed::train {
+
+/// Computes what InferenceEvaluator computes, bit for bit, and records it in a graph. Modules, their parameters, and
+/// Rotary tables and masks that are not shared (see share()) must outlive the graph.
+class RecordingEvaluator final : public Evaluator {
+ public:
+  explicit RecordingEvaluator(Graph& graph) : Evaluator(graph.context()), graph_(graph) {}
+
+  Graph& graph() const { return graph_; }
+  /// The value of a variable; empty for an empty one.
+  Value value(const Variable& variable);
+  /// The variable of a value; a new leaf, with a copy of the matrix, for one that is not recorded.
+  Variable variable(const Value& value) const;
+  /// The same, and the value must not be used any more: its matrix is freed when nothing else needs it.
+  Variable take(const Value& value);
+  /// Keeps an argument of operations, such as Rotary tables or a mask's bytes, for as long as the graph needs it.
+  /// Returns its address.
+  template <class T>
+  T* share(std::shared_ptr<T> argument) {
+    T* address = argument.get();
+    if (address) shared_.push_back({address, std::move(argument)});
+    return address;
+  }
+
+  Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
+  Value product(const Linear& layer, const Value& x) override;
+  void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
+  Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
+  Value batchNormalize(BatchNorm& norm, const Value& x) override;
+  Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
+  Value dropout(Dropout& layer, const Value& x, Index first_column) override;
+  Value lookUp(std::span<const TableRows> tables, Index width) override;
+  Value attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                  float* weights) override;
+  Value activate(const Value& x, Activation activation) override;
+  Value gate(const Value& x, Activation activation, bool second) override;
+  Value add(const Value& a, const Value& b) override;
+  Value scale(const Value& x, float factor) override;
+  Value addColumns(const Value& x, const Value& part, Index first) override;
+  Value rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
+               Index first_position) override;
+  Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
+  Value transpose(const Value& x) override;
+  Value row(const Value& x, Index i, Index columns) override;
+  Value copy(const Value& x) override { return value(variable(x)); }
+  void release(const Value& x) override { (void)take(x); }
+  bool keepsValues() const override { return false; }
+
+ private:
+  struct Shared {
+    const void* address;
+    std::shared_ptr<const void> owner;
+  };
+  Index beginScope() override { return static_cast<Index>(variables_.size()); }
+  Value endScope(Index first, const Value& result) override;
+  /// What was shared at an address; null if nothing was.
+  std::shared_ptr<const void> ownerOf(const void* address) const;
+
+  Graph& graph_;
+  std::vector<Variable> variables_;  // by Value::variable()
+  std::vector<Shared> shared_;
+};
+
+}  // namespace heed::train

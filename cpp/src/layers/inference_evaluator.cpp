@@ -1,0 +1,155 @@
+#include "heed/inference_evaluator.h"
+
+#include "core/check.h"
+#include "core/row_parts.h"
+#include "gemm/gemm.h"
+#include "heed/dropout.h"
+#include "heed/linear.h"
+#include "heed/norm.h"
+#include "heed/positional_encoding.h"
+#include "ops/windows.h"
+
+namespace heed {
+
+Value InferenceEvaluator::linear(const Linear& layer, const Value& x, const Value* residual, bool) {
+  if (!residual) {
+    const MatrixView output = matrix(x.rows(), layer.options().out_features);
+    layer.forward(x.values(), output, context());
+    return output;
+  }
+  const ConstMatrixView added = residual->values();
+  layer.forward(x.values(), residual->view(), context(), &added);
+  return *residual;
+}
+
+Value InferenceEvaluator::product(const Linear& layer, const Value& x) {
+  requireColumns("x", x.values(), layer.options().in_features);
+  const MatrixView output = matrix(x.rows(), layer.options().out_features);
+  matmul(x.values(), layer.weight(), {.bias = layer.bias()}, output, context());
+  return output;
+}
+
+void InferenceEvaluator::linears(std::span<const Linear* const> layers, const Value& x, Value* results) {
+  auto* products = context().arena.take<Product>(static_cast<Index>(layers.size()));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Linear& layer = *layers[i];
+    requireColumns("x", x.values(), layer.options().in_features);
+    const MatrixView output = matrix(x.rows(), layer.options().out_features);
+    const Epilogue epilogue{.bias = layer.bias(), .activation = layer.options().activation};
+    new (&products[i]) Product{&layer.weight(), epilogue, output};
+    results[i] = output;
+  }
+  matmul(x.values(), {products, layers.size()}, context());
+}
+
+Value InferenceEvaluator::normalize(const LayerNorm& norm, const Value& x, bool in_place) {
+  const Index width = norm.options().normalized_shape;
+  if (x.cols() % width != 0) requireColumns("x", x.values(), width);
+  MatrixView from = x.view(), to = in_place ? from : matrix(x.rows(), x.cols());
+  forRowParts(from.rows(), from.cols(), context(), [&](Index begin, Index end) {
+    for (Index first = 0; first < from.cols(); first += width) {
+      const auto part = [&](MatrixView& m) {
+        return view(m.data() + begin * m.outerStride() + first, end - begin, width, m.outerStride());
+      };
+      norm.forward(readOnly(part(from)), part(to));
+    }
+  });
+  return to;
+}
+
+Value InferenceEvaluator::batchNormalize(BatchNorm& norm, const Value& x) {
+  const MatrixView output = matrix(x.rows(), x.cols());
+  norm.forward(x.values(), output);
+  return output;
+}
+
+Value InferenceEvaluator::encodePositions(const PositionalEncoding& encoding, const Value& x,
+                                          const Sequences& sequences) {
+  const MatrixView output = matrix(x.rows(), encoding.outputWidth(x.cols()));
+  encoding.forward(x.values(), sequences, output);
+  return output;
+}
+
+Value InferenceEvaluator::dropout(Dropout& layer, const Value& x, Index) {
+  layer.forward(x.values(), x.view(), context());
+  return x;
+}
+
+Value InferenceEvaluator::lookUp(std::span<const TableRows> tables, Index width) {
+  MatrixView sum = matrix(static_cast<Index>(tables.front().rows.size()), width);
+  heed::lookUp(tables, sum);
+  return sum;
+}
+
+Value InferenceEvaluator::attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                                    float* weights) {
+  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads;
+  const MatrixView output = matrix(input.query.rows(), input.value.cols() / key_heads * num_heads);
+  heed::attention(input, num_heads, options, {output, weights}, context());
+  return output;
+}
+
+Value InferenceEvaluator::activate(const Value& x, Activation activation) {
+  heed::activate(x.view(), activation);
+  return x;
+}
+
+Value InferenceEvaluator::gate(const Value& x, Activation activation, bool second) {
+  const Index width = x.cols() / 2;
+  MatrixView all = x.view();
+  forRowParts(all.rows(), width, context(), [&](Index begin, Index end) {
+    MatrixView left = view(all.data() + begin * all.outerStride(), end - begin, width, all.outerStride());
+    MatrixView right = view(left.data() + width, left.rows(), width, left.outerStride());
+    heed::activate(second ? right : left, activation);
+    left.array() *= right.array();
+  });
+  return view(all.data(), all.rows(), width, all.outerStride());
+}
+
+Value InferenceEvaluator::add(const Value& a, const Value& b) {
+  a.view() += b.values();
+  return a;
+}
+
+Value InferenceEvaluator::scale(const Value& x, float factor) {
+  x.view() *= factor;
+  return x;
+}
+
+Value InferenceEvaluator::addColumns(const Value& x, const Value& part, Index first) {
+  x.view().middleCols(first, part.cols()) += part.values();
+  return x;
+}
+
+Value InferenceEvaluator::rotate(const Rotary& rotary, const Value& x, const Sequences& sequences, Index num_heads,
+                                 Index first_position) {
+  const MatrixView all = x.view();
+  for (Index n = 0; n < sequences.count(); ++n)
+    rotary.rotate(rowsOf(all, sequences.begin(n), sequences.end(n)), num_heads, first_position);
+  return x;
+}
+
+Value InferenceEvaluator::gatherWindows(const Value& x, const Sequences& sequences, Index width) {
+  const MatrixView windows = matrix(x.rows(), x.cols() * width);
+  heed::gatherWindows(x.values(), sequences, width, windows);
+  return windows;
+}
+
+Value InferenceEvaluator::transpose(const Value& x) {
+  MatrixView result = matrix(x.cols(), x.rows());
+  result = x.values().transpose();
+  return result;
+}
+
+Value InferenceEvaluator::row(const Value& x, Index i, Index columns) {
+  MatrixView all = x.view();
+  return view(all.row(i).data(), 1, columns);
+}
+
+Value InferenceEvaluator::copy(const Value& x) {
+  MatrixView result = matrix(x.rows(), x.cols());
+  result = x.values();
+  return result;
+}
+
+}  // namespace heed
