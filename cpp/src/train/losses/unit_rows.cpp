@@ -9,8 +9,6 @@ namespace {
 
 constexpr float kShortest = 1e-12f;
 
-constexpr auto kProduct = [](const auto& x, const auto& y) { return x * y; };
-
 }  // namespace
 
 UnitRows unitRowsOf(const Matrix& x) {

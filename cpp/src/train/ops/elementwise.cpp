@@ -11,12 +11,10 @@ namespace heed::train {
 namespace {
 
 constexpr auto kSum = [](const auto& a, const auto& b) { return a + b; };
-constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b; };
 
 /// y = factor x; y may be x.
 void multiplyBy(float factor, Index count, const float* x, float* y) {
-  transform<4>(
-      count, y, [factor](const auto& a) { return a * simd::splat(factor); }, x);
+  transform<4>(count, y, [factor](const auto& a) { return a * simd::splat(factor); }, x);
 }
 
 }  // namespace

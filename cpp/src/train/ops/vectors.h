@@ -32,6 +32,8 @@ VectorLoop vectorLoop() {
   };
 }
 
+inline constexpr auto kProduct = [](const auto& a, const auto& b) { return a * b; };
+
 /// transform() for a loop that takes `step` elements at a time. Not inlined, as that would make copies of it.
 __attribute__((noinline)) void transformArrays(Index count, Index step, float* out,
                                                std::span<const float* const> inputs, VectorLoop loop, const void* f);
