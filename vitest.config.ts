@@ -42,7 +42,7 @@ const withPackages = ['tests/adapters/*.test.ts'];
 export default defineConfig({
   resolve: { alias },
   test: {
-    maxWorkers: 2,
+    maxWorkers: 3, // on two cores, because many tests wait for processes, workers and pages
     // These only stop tests that hang; they are long enough for a busy machine.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -67,10 +67,9 @@ async function ensureArm64Node() {
 const kParts = {
   // The C++ core under the address, undefined-behaviour and leak sanitizers, with 64-bit indices and with WebAssembly's 32-bit ones.
   cpp: async () => {
-    for (const preset of ['native-sanitize', 'native-sanitize-index32']) {
-      await buildCMake(preset);
-      await ctest(preset);
-    }
+    const presets = ['native-sanitize', 'native-sanitize-index32'];
+    for (const preset of presets) await buildCMake(preset);
+    await Promise.all(presets.map(ctest));
   },
   // The TypeScript API in Node.
   web: () => vitest('node'),

@@ -76,7 +76,7 @@ Value InferenceEvaluator::dropout(Dropout& layer, const Value& x, Index) {
 }
 
 Value InferenceEvaluator::lookUp(std::span<const TableRows> tables, Index width) {
-  MatrixView sum = matrix(static_cast<Index>(tables.front().rows.size()), width);
+  const MatrixView sum = matrix(static_cast<Index>(tables.front().rows.size()), width);
   heed::lookUp(tables, sum);
   return sum;
 }

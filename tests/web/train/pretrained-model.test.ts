@@ -86,11 +86,19 @@ describe.each(FAMILIES)('%s', (name) => {
     expect(unmerged).not.toEqual(base.lastHiddenState);
     expect((await model.encode(input)).lastHiddenState).toEqual(unmerged);
     expect(await model.embed(input)).toEqual(model.sentenceVectors(input));
+    const { queries, values } = (await model.encode(input, { outputProjections: true })).projections;
     model.mergeLora();
     expect(model.lora).toBeNull();
     const merged = model.forward(input).lastHiddenState;
     const worst = Math.max(...merged.data.map((x, i) => Math.abs(x - unmerged.data[i]!)));
     expect(worst).toBeLessThan(1e-5);
+    const afterMerge = (await model.encode(input, { outputProjections: true })).projections;
+    for (const [layers, expected] of [
+      [queries, afterMerge.queries],
+      [values, afterMerge.values],
+    ] as const)
+      for (const [layer, tensor] of layers.entries())
+        tensor.data.forEach((x, i) => void expect(Math.abs(x - expected[layer]!.data[i]!)).toBeLessThan(1e-5));
     expect((await model.encode(input)).lastHiddenState).toEqual(merged);
     model.dispose();
   });
