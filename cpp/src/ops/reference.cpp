@@ -49,7 +49,7 @@ Matrix dropout(const Matrix& X, const Matrix& Z, double p) { return X.cwiseProdu
 
 Matrix positionalEncoding(Eigen::Index length, Eigen::Index E, double base) {
   return Matrix::NullaryExpr(length, E, [=](Eigen::Index i, Eigen::Index column) {
-    const Index pair = column / 2;
+    const Eigen::Index pair = column / 2;
     const double angle = double(i) * std::pow(base, -2.0 * double(pair) / double(E));
     return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
   });
