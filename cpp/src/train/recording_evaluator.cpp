@@ -37,7 +37,7 @@ std::shared_ptr<const void> RecordingEvaluator::ownerOf(const void* address) con
 
 Value RecordingEvaluator::endScope(Index first, const Value& result) {
   if (result.variable() < first) return result;
-  Variable kept = take(result);
+  const Variable kept = take(result);
   variables_.resize(static_cast<size_t>(first));
   return value(kept);
 }

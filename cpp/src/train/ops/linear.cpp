@@ -70,6 +70,7 @@ std::vector<Variable> linearsOf(Graph& graph, std::span<const Linear* const> lay
   }
   matmul(x.value(), products, graph.context());
   std::vector<Variable> results;
+  results.reserve(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     results.push_back(
         activate(graph, recordLinear(graph, *layers[i], x, std::move(values[i])), layers[i]->options().activation));
