@@ -71,8 +71,7 @@ void packColumns(ConstMatrixView a, Index begin, const RowBlocks& blocks, uint32
   using Pack = void (*)(ConstMatrixView, Index, Index, uint32_t*);
   static constexpr auto kHeights = []<int... kRow>(std::integer_sequence<int, kRow...>) {
     return std::array{Pack{packColumns<kRow + 1>}...};
-  }
-  (std::make_integer_sequence<int, kBlockRows>());
+  }(std::make_integer_sequence<int, kBlockRows>());
   constexpr Index kRows = 8;
   const Index depth = a.rows();
   // There are two heights at most, one after the other.

@@ -75,23 +75,17 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
       std::copy_n(dy, count, dx);
       return;
     case Activation::kRelu:
-      return transform<4>(
-          count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
+      return transform<4>(count, dx, [](const auto& a, const auto& b) { return reluGradient(a, b); }, x, dy);
     case Activation::kGelu:
-      return transform<4>(
-          count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
+      return transform<4>(count, dx, [](const auto& a, const auto& b) { return geluGradient(a, b); }, x, dy);
     case Activation::kGeluTanh:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return geluTanhGradient(a, b); }, x, dy);
     case Activation::kTanh:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return tanhGradient(a, b); }, x, dy);
     case Activation::kSigmoid:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
     case Activation::kSilu:
-      return transform<2>(
-          count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
   }
 }
 

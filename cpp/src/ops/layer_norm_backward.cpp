@@ -23,10 +23,7 @@ struct Statistics {
 Statistics statisticsOf(const float* x, Index width, float eps, bool rms) {
   const auto count = static_cast<float>(width);
   const v128_t first = simd::splat(x[0]);
-  const float mean = rms ? 0
-                         : x[0] + sumOver(
-                                      width, [first](const auto& a) { return a - first; }, x) /
-                                      count;
+  const float mean = rms ? 0 : x[0] + sumOver(width, [first](const auto& a) { return a - first; }, x) / count;
   const auto squared = [mean](const auto& a) {
     const auto centred = a - simd::splat(mean);
     return centred * centred;
@@ -81,15 +78,11 @@ void normGradient(const Matrix& x, const float* weight, const LayerNormOptions& 
     float* d = dy.data() + t * width;
     const Statistics statistics = statisticsOf(row, width, o.eps, o.rms);
     affine.add(row, d, statistics);
-    if (weight)
-      transform<4>(
-          width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
+    if (weight) transform<4>(width, d, [offset](const auto& a, const auto& b) { return a * (b + offset); }, d, weight);
     const v128_t mean = simd::splat(statistics.mean), scale = simd::splat(statistics.scale);
-    const float g = o.rms ? 0
-                          : sumOver(
-                                width, [](const auto& a) { return a; }, d);
-    const float gn = sumOver(
-        width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
+    const float g = o.rms ? 0 : sumOver(width, [](const auto& a) { return a; }, d);
+    const float gn =
+        sumOver(width, [mean, scale](const auto& a, const auto& b) { return a * ((b - mean) * scale); }, d, row);
     const auto count = static_cast<float>(width);
     const v128_t mean_g = simd::splat(g / count), mean_gn = simd::splat(gn / count);
     transform<4>(

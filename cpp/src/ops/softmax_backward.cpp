@@ -16,10 +16,8 @@ Variable softmax(Graph& graph, const Variable& x) {
     for (Index t = 0; t < gradient.rows(); ++t) {
       const float* row = y->data() + t * columns;
       float* d = gradient.data() + t * columns;
-      const float sum = sumOver(
-          columns, [](const auto& a, const auto& b) { return a * b; }, row, d);
-      transform<4>(
-          columns, d, [sum](const auto& a, const auto& b) { return a * (b - simd::splat(sum)); }, row, d);
+      const float sum = sumOver(columns, [](const auto& a, const auto& b) { return a * b; }, row, d);
+      transform<4>(columns, d, [sum](const auto& a, const auto& b) { return a * (b - simd::splat(sum)); }, row, d);
     }
     pass.give(node, std::move(gradient));
   };

@@ -115,7 +115,7 @@ std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) con
 void Optimizer::makeDense(Slot& slot) {
   const Parameter& parameter = slot.value();
   const Index width = parameter.rowSize();
-  for (std::vector<float> Slot::*const moments : {&Slot::first, &Slot::second}) {
+  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
     std::vector<float>& sparse = slot.*moments;
     if (sparse.empty()) continue;
     std::vector<float> dense;
@@ -143,7 +143,7 @@ void Optimizer::makeSparse(Slot& slot) {
   if (static_cast<Index>(order.size()) > rows / 2) return;
   slot.places.assign(static_cast<size_t>(rows), -1);
   for (size_t k = 0; k < order.size(); ++k) slot.places[static_cast<size_t>(order[k])] = static_cast<Index>(k);
-  for (std::vector<float> Slot::*const moments : {&Slot::first, &Slot::second}) {
+  for (std::vector<float> Slot::* const moments : {&Slot::first, &Slot::second}) {
     if ((slot.*moments).empty()) continue;
     std::vector<float> sparse(order.size() * static_cast<size_t>(width));
     for (size_t k = 0; k < order.size(); ++k)

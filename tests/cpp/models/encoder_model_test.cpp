@@ -296,9 +296,8 @@ TEST(EncoderModel, RefusesHiddenStatesBeyondMemory) {
   EncoderModel model(config);
   EXPECT_EQ(model.hiddenStates(Sequences::ofLengths({3})).size(), 3u << 16);
   test::expectError(ErrorCode::kOutOfMemory,
-                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]", [&] {
-                      (void)model.hiddenStates(Sequences::ofLengths({65'536, 1}));
-                    });
+                    "hidden states: expected a size that fits into 4 GB of memory, got shape [65537, 65536]",
+                    [&] { (void)model.hiddenStates(Sequences::ofLengths({65'536, 1})); });
   test::expectError(ErrorCode::kOutOfMemory,
                     "hidden states:", [&] { (void)model.hiddenStates(Sequences::ofLengths({1 << 24})); });
 }

@@ -88,9 +88,8 @@ TEST(TrainFeedForward, HasTheGradientsOfTheFormula) {
     layer.setTraining(true);
     Recording pass(layer);
     const Draws draws = nextDraws(layer.dropout());
-    pass.expectGradients(layer.forward(pass.e, pass("x", randomMatrix(13, 5, 1))), [&](const Values& v) {
-      return feedForward({v, ""}, o, v.at("x"), draws);
-    });
+    pass.expectGradients(layer.forward(pass.e, pass("x", randomMatrix(13, 5, 1))),
+                         [&](const Values& v) { return feedForward({v, ""}, o, v.at("x"), draws); });
   }
 }
 
@@ -172,10 +171,11 @@ TEST(TrainDecoderLayer, HasTheGradientsOfTheFormula) {
     options.self.causal = true;
     const Value target = pass("target", randomMatrix(8, kWidth, 1)),
                 memory = pass("memory", randomMatrix(8, kWidth, 2));
-    pass.expectGradients(layer.forward(pass.e, {target, memory, queryRows(), keyRows()}, options), [&](const Values&
-                                                                                                           v) {
-      return decoderLayer({v, ""}, layer, v.at("target"), v.at("memory"), queryRows(), keyRows(), self, cross, draws);
-    });
+    pass.expectGradients(layer.forward(pass.e, {target, memory, queryRows(), keyRows()}, options),
+                         [&](const Values& v) {
+                           return decoderLayer({v, ""}, layer, v.at("target"), v.at("memory"), queryRows(), keyRows(),
+                                               self, cross, draws);
+                         });
   }
 }
 
@@ -271,9 +271,8 @@ TEST(TrainLayers, NameWrongArguments) {
   expectError(ErrorCode::kShapeMismatch, "headMask", [&] { encoder.forward(e, x, queryRows(), options); });
   expectError(ErrorCode::kShapeMismatch, "x", [&] { encoder.forward(e, narrow, queryRows(), {}); });
   DecoderLayer decoder(o);
-  expectError(ErrorCode::kShapeMismatch, "memory", [&] {
-    decoder.forward(e, {x, narrow, queryRows(), keyRows()}, {});
-  });
+  expectError(ErrorCode::kShapeMismatch, "memory",
+              [&] { decoder.forward(e, {x, narrow, queryRows(), keyRows()}, {}); });
   MultiHeadAttention quantized({.embed_dim = kWidth, .num_heads = kHeads, .precision = Precision::kInt8});
   expectError(ErrorCode::kUnsupported, "dtype", [&] { quantized.forward(e, {x, x, x, queryRows(), queryRows()}, {}); });
 }

@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "core/check.h"
+#include "gemm/gradient_products.h"
 #include "heed/linear.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
 #include "train/losses/unit_rows.h"
-#include "gemm/gradient_products.h"
 
 namespace heed::train::losses {
 namespace {

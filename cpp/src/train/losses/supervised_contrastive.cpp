@@ -5,11 +5,11 @@
 /// dU = scale (dS + dS^T) U, and dx = (du - (u du) u) / |x|.
 #include <limits>
 
+#include "gemm/gradient_products.h"
 #include "heed/linear.h"
 #include "ops/softmax.h"
 #include "train/losses/loss.h"
 #include "train/losses/unit_rows.h"
-#include "gemm/gradient_products.h"
 
 namespace heed::train::losses {
 

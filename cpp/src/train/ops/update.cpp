@@ -86,14 +86,12 @@ void sgd(const SgdFactors& factors, Index count, const float* g, float* m, float
 
 void scaleBy(float factor, Index count, float* x) {
   const v128_t four = simd::splat(factor);
-  transform<4>(
-      count, x, [four](const auto& a) { return a * four; }, x);
+  transform<4>(count, x, [four](const auto& a) { return a * four; }, x);
 }
 
 bool allFinite(Index count, const float* x) {
   // 0 times infinity or NaN is NaN.
-  return sumOver(
-             count, [](const auto& a) { return a * simd::splat(0); }, x) == 0;
+  return sumOver(count, [](const auto& a) { return a * simd::splat(0); }, x) == 0;
 }
 
 double squaresOf(Index count, const float* x) {

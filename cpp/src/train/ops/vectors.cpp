@@ -56,8 +56,7 @@ double sumArrays(Index count, std::span<const float* const> inputs, VectorLoop l
 
 void accumulate(Index count, const float* x, float* out, float factor) {
   const v128_t factors = simd::splat(factor);
-  transform<4>(
-      count, out, [factors](const auto& a, const auto& b) { return a + b * factors; }, out, x);
+  transform<4>(count, out, [factors](const auto& a, const auto& b) { return a + b * factors; }, out, x);
 }
 
 }  // namespace heed::train
