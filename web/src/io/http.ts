@@ -1,7 +1,7 @@
 /** Files from the network. */
 import { HeedError, invalid, invalidFile } from '../error.js';
 import type { SignalLike } from '../platform.js';
-import { fromStream, type OpenFile, type Request, type Source } from './files.js';
+import { fromStream, type OpenFile, type Source } from './files.js';
 
 /** Where each file is, for sources that read URLs; null for files that have none. */
 export type UrlOf = (path: string) => URL | null;
@@ -57,6 +57,9 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source
     },
   };
 }
+
+/** Fetches a URL with these headers. The same type as in files.ts, which is not declared there. */
+type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
 
 /** How files are fetched. */
 export interface Fetcher {
