@@ -1,4 +1,4 @@
-"""Readers of the sources: WordNet, Webster 1913, Moby, CLDR and SCOWL, as plain Python values."""
+"""Readers of WordNet, Moby, CLDR and SCOWL, as plain Python values. webster.py and glossaries.py read the other sources."""
 
 import json
 import re
@@ -19,6 +19,8 @@ class Synset:
     examples: list
     hypernyms: list = field(default_factory=list)  # synset ids
     derived: list = field(default_factory=list)  # (own lemma, other synset's id, index of its lemma)
+    antonyms: list = field(default_factory=list)  # likewise
+    parts: list = field(default_factory=list)  # ids of the synsets that name its parts
 
 
 def wordnet(folder: Path) -> list:
@@ -46,8 +48,11 @@ def _synset(line: str) -> Synset:
         other = ("a" if other_part == "s" else other_part) + offset
         if symbol in ("@", "@i", "&"):
             synset.hypernyms.append(other)
-        elif symbol == "+":
-            synset.derived.append((lemmas[int(ends[:2], 16) - 1], other, int(ends[2:], 16) - 1))
+        elif symbol in ("+", "!"):
+            words = synset.derived if symbol == "+" else synset.antonyms
+            words.append((lemmas[int(ends[:2], 16) - 1], other, int(ends[2:], 16) - 1))
+        elif symbol == "%p":
+            synset.parts.append(other)
     return synset
 
 
@@ -59,47 +64,6 @@ def tag_counts(folder: Path) -> dict:
         lemma = key.split("%")[0].replace("_", " ")
         counts[lemma] = counts.get(lemma, 0) + int(count)
     return counts
-
-
-def webster(path: Path) -> list:
-    """(headword, definition) of Webster's 1913 dictionary: the paragraphs marked so, and only those.
-
-    GCIDE, which carries the text, marks each paragraph with its origin; what it added itself is left out.
-    """
-    text = path.read_text(errors="replace")
-    text = text[text.index("\nA \\A") :]
-    pairs = []
-    for entry in re.split(r"\n(?=[A-Z][\w'*-]*(?: [\w'-]+)? \\)", text):
-        headword = entry.lstrip().split(" \\", 1)[0].strip().lower()
-        if not re.fullmatch(r"[a-z][a-z' -]+", headword):
-            continue
-        body = entry.split("\n   ", 1)[1] if "\n   " in entry else ""
-        paragraphs = re.split(r"\n\s*\n", body)
-        # The first paragraph opens with what is left of the line of pronunciation and etymology.
-        for paragraph in paragraphs:
-            if not paragraph.rstrip().endswith("[1913 Webster]"):
-                continue
-            definition = _webster_definition(paragraph)
-            quotation = re.search(rf"\b{headword.rstrip('ey')}\w{{0,3}}\b", definition.lower())  # it uses the word
-            if definition and not quotation:
-                pairs.append((headword, definition))
-    return pairs
-
-
-def _webster_definition(paragraph: str) -> str:
-    line = " ".join(paragraph.split()).removesuffix("[1913 Webster]")
-    if re.match(r"(Syn|Note|Usage|\{)", line.strip()):
-        return ""
-    line = re.sub(r"--\s?[A-Z].*$", "", line)  # the author of a quotation, and the quotation's rest
-    line = re.sub(r"^.*?\]\.?\s+(?=[A-Z0-9(])", "", line, count=1) if re.match(r"^[^.]*\][. ]", line) else line
-    line = re.sub(r"^\s*(\d+\.|\([a-z]\))\s*", "", line)
-    line = re.sub(r"\[[^\]]*\]", "", line)
-    line = re.sub(r"^(\([A-Z][^)]*\.\)\s*)+", "", line.strip())
-    line = re.sub(r"[{}]", "", line)
-    line = re.split(r"; as,|; -- |; opposed to|\bSee\b", line)[0]
-    line = re.sub(r"\s+", " ", line).strip(" .;:,")
-    words = line.split()
-    return line if 2 < len(words) <= 60 and line[0].isupper() and not line.startswith("Same as") else ""
 
 
 def moby(path: Path) -> list:

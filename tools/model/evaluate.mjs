@@ -4,11 +4,12 @@
 //
 // Each encoder is evaluated twice: with the vectors of the words alone, and combined with those of the words' training
 // definitions, as in the shipped index (`heed index --weight`). BM25 searches the same definitions. The words of the strict
-// set have no definitions there, so that only their own vectors count.
+// set have no definitions there, so that only their own vectors count. Two lists of hand-written descriptions and the search of documents
+// (documents.mjs) follow.
 //
 //   node tools/model/evaluate.mjs [--model web/model] [--data build/model] [--fp32 folder] [--part test|dev] [--weight 0.5]
 //
-// tools/model/prepare.py writes build/model. --fp32 is a folder with the weights before quantization
+// tools/model/prepare.py writes build/model, or the folder in HEED_MODEL_DATA. --fp32 is a folder with the weights before quantization
 // (tools/model/export.py --dtype fp32), to measure the full cost of int8. Without it, fp32 arithmetic runs on the int8
 // weights, which measures the cost of the arithmetic alone.
 
@@ -19,12 +20,13 @@ import { parseArgs } from 'node:util';
 import { Tokenizer } from '@huggingface/tokenizers';
 import { load } from 'heed';
 import { Bm25 } from './bm25.mjs';
+import { searchDocuments } from './documents.mjs';
 import { readSafetensors, untrained } from './weights.mjs';
 
 const { values: options } = parseArgs({
   options: {
     model: { type: 'string', default: 'web/model' },
-    data: { type: 'string', default: 'build/model' },
+    data: { type: 'string', default: process.env.HEED_MODEL_DATA ?? 'build/model' },
     fp32: { type: 'string' },
     part: { type: 'string', default: 'test' },
     weight: { type: 'string', default: '0.5' },
@@ -38,8 +40,9 @@ main().catch((error) => {
 });
 
 async function main() {
-  const data = readData(options.data, options.model, options.part);
   const heed = await load();
+  await evaluateDocuments(heed); // first, because it also runs for models that were trained on other pairs
+  const data = readData(options.data, options.model, options.part);
   const systems = {};
   const vectors = {};
   const add = (name, encoded) => {
@@ -83,7 +86,22 @@ async function main() {
   }
   const { mean, least } = agreement(vectors['heed, int8'], vectors['heed, fp32']);
   console.log(`\ncosine of int8 and fp32 vectors: ${mean.toFixed(5)} on average, ${least.toFixed(5)} at least`);
-  demonstrate(await describeAll(heed, described(vectors['heed, int8']), data));
+  for (const list of ['descriptions.json', 'everyday.json']) {
+    demonstrate(list, await describeAll(list, heed, described(vectors['heed, int8']), data));
+  }
+}
+
+async function evaluateDocuments(heed) {
+  const model = await heed.fromPretrained(options.model, { dtype: 'q8' });
+  const embed = async (texts, dimensions) => {
+    const { data: flat, shape } = await model.embed(texts, { dimensions });
+    return texts.map((_, i) => flat.subarray(i * shape[1], (i + 1) * shape[1]));
+  };
+  await searchDocuments({
+    'heed, int8': (texts) => embed(texts),
+    'heed, int8, first 128 entries': (texts) => embed(texts, 128),
+  });
+  model.dispose();
 }
 
 /** The held-out queries, the dictionary and the training definitions. Throws if the model was trained on a query. */
@@ -241,9 +259,9 @@ function agreement(a, b) {
   return { mean: cosines.reduce((sum, x) => sum + x, 0) / cosines.length, least: Math.min(...cosines) };
 }
 
-async function describeAll(heed, dictionary, data) {
+async function describeAll(list, heed, dictionary, data) {
   const model = await heed.fromPretrained(options.model, { dtype: 'q8' });
-  const entries = JSON.parse(readFileSync(new URL('descriptions.json', import.meta.url), 'utf8'));
+  const entries = JSON.parse(readFileSync(new URL(list, import.meta.url), 'utf8'));
   const { data: flat, shape } = await model.embed(entries.map(({ text }) => text));
   model.dispose();
   const rows = entries.map((_, i) => normalized(flat.slice(i * shape[1], (i + 1) * shape[1])));
@@ -256,10 +274,10 @@ async function describeAll(heed, dictionary, data) {
   });
 }
 
-function demonstrate(entries) {
-  const found = entries.filter((entry) => entry.rank <= 10).length;
+function demonstrate(list, entries) {
+  const found = (limit) => entries.filter((entry) => entry.rank <= limit).length;
   console.log(
-    `\n${found} of ${entries.length} hand-written descriptions have an expected word in the top ten (their words were trained on)`,
+    `\n${list}: ${found(10)} of ${entries.length} descriptions have an expected word in the top ten, ${found(1)} have it first (their words were trained on)`,
   );
   for (const { text, words, rank: place, top } of entries) {
     console.log(`  ${place <= 10 ? ' ' : '-'} ${text.padEnd(48)} ${words.join(', ')} at ${place}: ${top.join(', ')}`);

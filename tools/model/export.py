@@ -3,7 +3,8 @@
 
 --dtype int8 (what heed ships) stores each matrix `X.weight` as I8 with `X.weight_scale` F32 [rows,1]: value = int8 *
 scale, symmetric, one scale for each output channel of a linear layer and for each row of an embedding. This is the
-layout that compressed-tensors calls int-quantized. --dtype fp32 stores the weights as they were trained.
+layout that compressed-tensors calls int-quantized. --dtype fp32 stores the weights as they were trained. Either way they are the
+average that train.py keeps.
 training.json says what the run was: the sha256 of its pairs.tsv, so that no one evaluates on what it was trained on.
 """
 
@@ -14,10 +15,10 @@ from pathlib import Path
 import torch
 
 import safetensors
+import sources
 from model import Bert, Config
 from wordpiece import SPECIAL, tokenizer_json
 
-ROOT = Path(__file__).resolve().parents[2]
 QUANTIZATION = {
     "quant_method": "compressed-tensors",
     "format": "int-quantized",
@@ -51,7 +52,7 @@ def export(state: dict, vocabulary: list, out: Path, dtype: str) -> None:
     """state: what train.py saved. Fills the folder `out`."""
     config = Config(**state["config"])
     tensors = {}
-    for name, value in state["model"].items():
+    for name, value in state["average"].items():
         if dtype == "int8" and value.dim() == 2:
             tensors[name], tensors[name + "_scale"] = quantize(value, narrow="embeddings" not in name)
         else:
@@ -89,11 +90,12 @@ def export(state: dict, vocabulary: list, out: Path, dtype: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "build" / "model")
-    parser.add_argument("--out", type=Path, default=ROOT / "web" / "model")
+    parser.add_argument("--data", type=Path, default=sources.DATA)
+    parser.add_argument("--checkpoint", default="checkpoint.pt")
+    parser.add_argument("--out", type=Path, default=sources.ROOT / "web" / "model")
     parser.add_argument("--dtype", choices=["int8", "fp32"], default="int8")
     options = parser.parse_args()
-    path = options.data / "checkpoint.pt"
+    path = options.data / options.checkpoint
     if not path.exists():
         raise SystemExit(f"export: {path} is missing: run tools/model/train.py first")
     export(torch.load(path), (options.data / "vocabulary.txt").read_text().splitlines(), options.out, options.dtype)

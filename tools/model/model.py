@@ -54,15 +54,12 @@ class Bert(nn.Module):
                 if isinstance(module, nn.Linear):
                     nn.init.zeros_(module.bias)
 
-    def forward(self, ids: Tensor, positions: Tensor, groups: list, layers=None) -> Tensor:
-        """ids, positions [T] of texts in `groups` (n, L) -> each text's mean over its tokens [N,E].
-
-        `layers` stops after so many (0: embeddings alone).
-        """
+    def forward(self, ids: Tensor, positions: Tensor, groups: list) -> Tensor:
+        """ids, positions [T] of texts in `groups` (n, L) -> each text's mean over its tokens [N,E]."""
         lengths = torch.cat([torch.full((n,), length) for n, length in groups])
         drop = TextDropout(self.config.dropout if self.training else 0.0, lengths, self.config.hidden_size)
         x = self.embeddings(ids, positions, drop)
-        for layer in self.encoder["layer"][:layers]:
+        for layer in self.encoder["layer"]:
             x = layer(x, groups, drop)
         means = [part.view(n, length, -1).float().mean(1) for part, n, length in split(x, groups)]
         return torch.cat(means)

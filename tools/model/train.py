@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Trains heed's model on build/model/pairs.tsv (prepare.py writes it), on a CPU within a given time or number of steps.
+"""Trains heed's model on build/model/pairs.tsv (prepare.py writes it), on one CPU core, for hours or days.
 
-Symmetric InfoNCE (van den Oord et al. 2018) with the batch's other texts as negatives, words that its definitions
-use (a description is not to find its own words), and common words at random. Over the vector's first 256 and first 128
-entries (Matryoshka, Kusupati et al. 2022). Two phases: embeddings alone, which learn in minutes, then the encoder. The
-learning rate rises linearly and falls along a cosine over the budget.
+Symmetric InfoNCE (van den Oord et al. 2018) over the vector's first 256 and first 128 entries (Matryoshka, Kusupati et al. 2022). The
+negatives of a description are the batch's other texts, words that share a part with one of its words (a description is not to find its
+own words), words at random, and the latest vectors of all common words, which are kept in a table and get no gradient. Words that mean
+about the same as the right one are no negatives.
 
-Weights are kept in fp32 and computed with in bfloat16. The state goes to build/model/checkpoint.pt every few minutes;
-the same command goes on from there after an interruption.
+A batch that is larger than memory allows is embedded in chunks without gradients; the loss's gradient with respect to the vectors is
+computed, and each chunk is embedded again to propagate it (Gao et al. 2021).
+
+The learning rate rises, stays, and falls linearly over the last --decay of --steps; the exported weights are an exponential average. So a
+run may be stopped at any step and still be exported: more steps, or the decay, are added by the same command with a larger --steps.
+Weights are kept in fp32 and computed with in bfloat16. The state goes to --checkpoint every few minutes, and the same command goes on from
+there, with the same bits as without an interruption. It may be killed at any moment.
+
+  HEED_MODEL_DATA=folder nice -n 19 python3 tools/model/train.py --start web/model --steps 60000
 """
 
 import argparse
+import fcntl
 import hashlib
-import json
-import math
 import os
 import time
 from pathlib import Path
@@ -22,37 +28,43 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from data import Pairs, sort
+import sources
+from data import Batch, Pairs
+from heldout import HeldOut, describe, embed, embed_many
 from model import Bert, Config
+from safetensors import read_model
+from wordpiece import WordPiece
 
-ROOT = Path(__file__).resolve().parents[2]
 MATRYOSHKA = (256, 128)
-TEMPERATURE = 0.05
-ENCODER_BATCH = 0.5  # of data.MIXTURE: on a CPU twice the steps are worth more than twice the negatives
+PAIRS = 1024  # in a batch of data.MIXTURE
 
 
-def embed(model: Bert, texts: list, first=None, layers=None) -> torch.Tensor:
-    """Token ids of N texts -> their vectors [N,E], not normalized. `first` draws a text's first position by its length."""
-    order, ids, groups = sort(texts)
-    lengths = [length for n, length in groups for _ in range(n)]
-    positions = np.concatenate([np.arange(length) + (first(length) if first else 0) for length in lengths])
-    vectors = model(ids, torch.from_numpy(positions), groups, layers)
-    return vectors[torch.from_numpy(np.argsort(order))]
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b.T in bfloat16, many times as fast here as in fp32."""
+    return (a.bfloat16() @ b.bfloat16().T).float()
 
 
-def contrastive(a: torch.Tensor, b: torch.Tensor, same: torch.Tensor, others: torch.Tensor, same_others: torch.Tensor) -> torch.Tensor:
-    """a, b [B,E]: row i of each belongs together; others [M,E] belong to none of a.
-
-    `same` [B,B] and `same_others` [B,M] mark what must not repel a row of a all the same.
-    """
+def contrastive(batch: Batch, vectors: torch.Tensor, places: np.ndarray, table: torch.Tensor, temperature: float) -> torch.Tensor:
+    """vectors [B + B + M, E] of the batch's texts; places [M] of its words in the table of all common words [C,E] -> the loss."""
+    a, b, c = vectors.split([len(batch.a), len(batch.b), len(batch.c)])
+    same = alike(batch.groups, batch.first, batch.second)
+    not_wrong = batch.second[:, None] == batch.words[None, :]
+    for row, right in zip(batch.described, batch.right):
+        not_wrong[row] |= np.isin(places, right)
+    not_wrong, described = torch.from_numpy(not_wrong), torch.from_numpy(batch.described)
+    rows = torch.from_numpy(np.repeat(np.arange(len(batch.right)), [len(right) for right in batch.right]))
+    columns = torch.from_numpy(np.concatenate(batch.right))
     target = torch.arange(len(a))
     loss = 0.0
     for width in MATRYOSHKA:
-        scores = F.normalize(a[:, :width]) @ F.normalize(b[:, :width]).T / TEMPERATURE
-        scores = scores.masked_fill(same, float("-inf"))
-        wrong = F.normalize(a[:, :width]) @ F.normalize(others[:, :width]).T / TEMPERATURE
-        wrong = wrong.masked_fill(same_others, float("-inf"))
-        loss = loss + (F.cross_entropy(torch.cat([scores, wrong], 1), target) + F.cross_entropy(scores.T, target)) / 2
+        first, second, others = (F.normalize(x[:, :width]) for x in (a, b, c))
+        scores = (product(first, second) / temperature).masked_fill(same, float("-inf"))
+        wrong = (product(first, others) / temperature).masked_fill(not_wrong, float("-inf"))
+        far = product(first[described], F.normalize(table[:, :width].float())) / temperature
+        far = far.index_put((rows, columns), torch.tensor(float("-inf")))
+        total = torch.cat([scores, wrong], 1).logsumexp(1)
+        total = total.index_put((described,), torch.logaddexp(total[described], far.logsumexp(1)))
+        loss = loss + ((total - scores.diagonal()).mean() + F.cross_entropy(scores.T, target)) / 2
     return loss / len(MATRYOSHKA)
 
 
@@ -63,53 +75,87 @@ def alike(*columns) -> torch.Tensor:
 
 
 class Training:
-    """The state of a run: fp32 weights, their bfloat16 copy that computes, the optimizer, the time spent."""
+    """The state of a run: fp32 weights, their bfloat16 copy that computes, their average, the optimizer, the table of words, the CPU time spent."""
 
-    def __init__(self, options, config: Config):
+    def __init__(self, options, config: Config, pairs: Pairs):
         torch.manual_seed(options.seed)
-        self.options, self.step, self.seconds, self.layers = options, 0, 0.0, 0
+        self.options, self.pairs, self.step, self.seconds = options, pairs, 0, 0.0
         self.master = Bert(config)
+        if options.start:
+            self.master.load_state_dict(grown(options.start, pairs.tokenizer, self.master.state_dict()))
         self.compute = Bert(config).to(torch.bfloat16)
+        self.average = {name: value.clone() for name, value in self.master.state_dict().items()}
         decayed = [p for p in self.master.parameters() if p.dim() == 2]
         others = [p for p in self.master.parameters() if p.dim() != 2]
         groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-6)
         self.publish()
+        self.table = None
 
     def publish(self) -> None:
         with torch.no_grad():
             for mine, copy in zip(self.master.parameters(), self.compute.parameters()):
                 copy.copy_(mine)
 
-    def progress(self) -> float:
-        o = self.options
-        return self.step / o.steps if o.steps else self.seconds / (60 * o.minutes)
-
     def rate(self) -> float:
-        """The learning rate: each phase has its own ascent and its own cosine down."""
-        warm = self.options.embedding_share
-        at, peak = self.progress(), self.options.lr
-        if at < warm:
-            at, peak, floor = at / warm, 2 * peak, 0.3
-        else:
-            at, floor = (at - warm) / (1 - warm), 0.01
-        cosine = floor + (1 - floor) * (1 + math.cos(math.pi * min(at, 1))) / 2
-        return peak * min(at / 0.04 + 0.01, 1) * cosine
+        o = self.options
+        falling = min(1.0, (o.steps - self.step) / o.decay) if o.decay else 1.0
+        return o.lr * min(1.0, (self.step + 1) / o.warmup) * falling
 
-    def update(self, pairs: Pairs) -> float:
+    def update(self) -> float:
         """One step; returns its loss."""
-        started = time.monotonic()
-        alone = self.progress() < self.options.embedding_share
-        groups, first, second, a, b, words, c = pairs.batch(self.step, 1.0 if alone else ENCODER_BATCH)
-        rng = np.random.default_rng((self.options.seed, self.step, 1))
+        started = time.process_time()
+        pairs = self.pairs
+        if self.table is None:
+            self.table = embed_many(self.compute, [pairs.texts[t] for t in pairs.common]).bfloat16()
+        batch = pairs.batch(self.step, self.options.batch / PAIRS)
+        places = np.array([pairs.place[word] for word in batch.words.tolist()])
+        texts = batch.a + batch.b + batch.c
+        chunks = self._chunks(texts)
+        self.compute.train()
+        if len(chunks) == 1:
+            vectors = self._embed(texts, 0)
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature)
+            loss.backward()
+        else:
+            with torch.no_grad():
+                parts = [self._embed([texts[i] for i in chunk], n) for n, chunk in enumerate(chunks)]
+                vectors = torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(chunks)))]
+            vectors.requires_grad_()
+            loss = contrastive(batch, vectors, places, self.table, self.options.temperature)
+            loss.backward()
+            for n, chunk in enumerate(chunks):
+                self._embed([texts[i] for i in chunk], n).backward(vectors.grad[torch.from_numpy(chunk)])
+        self._remember(batch, places, vectors.detach())
+        self._optimize()
+        self.step += 1
+        self.seconds += time.process_time() - started
+        return loss.item()
+
+    def _chunks(self, texts: list) -> list:
+        """Indices of the texts, shortest first, cut where --chunk tokens are full."""
+        order = np.array(sorted(range(len(texts)), key=lambda i: len(texts[i])))
+        ends = np.cumsum([len(texts[i]) + 2 for i in order]) // self.options.chunk
+        return np.split(order, np.flatnonzero(np.diff(ends)) + 1)
+
+    def _embed(self, texts: list, chunk: int) -> torch.Tensor:
+        """Dropout and positions are drawn from the step and the chunk, so that embedding it again gives the same vectors."""
+        key = (self.options.seed, self.step, 1, chunk)
+        torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1)[0]))
+        rng = np.random.default_rng(key)
         positions = self.master.config.max_position_embeddings
         # A quarter of the texts starts late, so that positions past the longest training text are trained too.
-        first_position = lambda length: int(rng.integers(positions - length)) if rng.random() < 0.25 else 0
-        self.compute.train()
-        vectors = embed(self.compute, a + b + c, first_position, 0 if alone else None)
-        a, b, c = vectors.split([len(a), len(b), len(c)])
-        loss = contrastive(a, b, alike(groups, first, second), c, torch.from_numpy(second[:, None] == words))
-        loss.backward()
+        return embed(self.compute, texts, lambda length: int(rng.integers(positions - length)) if rng.random() < 0.25 else 0)
+
+    def _remember(self, batch: Batch, places: np.ndarray, vectors: torch.Tensor) -> None:
+        seconds = [(i, self.pairs.place[text]) for i, text in enumerate(batch.second.tolist()) if text in self.pairs.place]
+        rows, known = zip(*seconds)
+        start = len(batch.a)
+        # A word may occur twice; its vector in the last row stays, whatever the order of writing.
+        latest = dict(zip([*known, *places.tolist()], [*(start + i for i in rows), *range(2 * start, len(vectors))]))
+        self.table[list(latest)] = vectors[list(latest.values())].to(self.table.dtype)
+
+    def _optimize(self) -> None:
         for mine, copy in zip(self.master.parameters(), self.compute.parameters()):
             mine.grad = None if copy.grad is None else copy.grad.float()
             copy.grad = None
@@ -118,22 +164,29 @@ class Training:
             group["lr"] = self.rate()
         self.optimizer.step()
         self.publish()
-        self.step += 1
-        self.seconds += time.monotonic() - started
-        return loss.item()
+        share = max(1 - self.options.average, 1 / (self.step + 10))
+        with torch.no_grad():
+            for name, value in self.master.state_dict().items():
+                self.average[name].lerp_(value, share)
 
     def save(self, path: Path, data: str) -> None:
         state = {
             "config": self.master.config.__dict__,
             "model": self.master.state_dict(),
+            "average": self.average,
             "optimizer": self.optimizer.state_dict(),
+            "table": self.table,
             "step": self.step,
             "seconds": self.seconds,
-            "rng": torch.get_rng_state(),
+            "options": {k: str(v) for k, v in vars(self.options).items()},
             "data": data,
         }
-        torch.save(state, path.with_suffix(".partial"))
-        path.with_suffix(".partial").replace(path)
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
 
     def resume(self, path: Path, data: str) -> None:
         state = torch.load(path)
@@ -143,67 +196,56 @@ class Training:
             raise SystemExit(f"train: {path} has another architecture: {state['config']}; remove it to start anew")
         self.master.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.seconds = state["step"], state["seconds"]
-        torch.set_rng_state(state["rng"])
+        self.average, self.table, self.step, self.seconds = (state[k] for k in ("average", "table", "step", "seconds"))
         self.publish()
 
 
-class HeldOut:
-    """The queries of heldout.json against the dictionary; refuses queries that training has seen."""
+def grown(folder: Path, tokenizer: WordPiece, fresh: dict) -> dict:
+    """The weights of a model folder for another vocabulary: a new piece gets the mean of the pieces that it consisted of before.
 
-    def __init__(self, folder: Path, pairs: Pairs, part: str):
-        self.words = (folder / "dictionary.txt").read_text().splitlines()
-        self.encode = pairs.tokenizer.encode
-        self.place = {w: i for i, w in enumerate(self.words)}
-        self.sets = {kind: parts[part] for kind, parts in json.loads((folder / "heldout.json").read_text()).items()}
-        for kind, held in self.sets.items():
-            texts = [q["text"] for q in held["queries"]] + held.get("words", [])
-            seen = [t for t in texts if t in pairs.index]
-            if seen:
-                raise SystemExit(f"train: refusing to evaluate: training has seen {len(seen)} of the held-out texts of '{kind}', e.g. '{seen[0]}'")
-
-    @torch.no_grad()
-    def evaluate(self, vectors) -> dict:
-        """`vectors`: token ids of texts -> [N,E]. For each set hit@1, hit@10 and the median rank."""
-        words = F.normalize(vectors([self.encode(w) for w in self.words]).float())
-        result = {}
-        for kind, held in self.sets.items():
-            queries = held["queries"]
-            scores = F.normalize(vectors([self.encode(q["text"])[:126] for q in queries]).float()) @ words.T
-            ranks = []
-            for row, query in zip(scores, queries):
-                row[[self.place[w] for w in query["ignore"]]] = -2
-                best = row[[self.place[w] for w in query["words"]]].max()
-                ranks.append(int((row > best).sum()) + 1)
-            ranks = np.array(ranks)
-            result[kind] = {"hit@1": (ranks <= 1).mean(), "hit@10": (ranks <= 10).mean(), "median": float(np.median(ranks))}
-        return result
-
-
-def describe(result: dict) -> str:
-    return "; ".join(f"{kind} hit@1 {r['hit@1']:.3f} hit@10 {r['hit@10']:.3f} median {r['median']:.0f}" for kind, r in result.items())
+    Layers that the folder lacks keep the values of `fresh`.
+    """
+    weights, vocabulary = read_model(folder)
+    name = "embeddings.word_embeddings.weight"
+    table, old = weights.pop(name), WordPiece(vocabulary)
+    rows = []
+    for piece in tokenizer.ids:
+        parts = [old.ids[piece]] if piece in old.ids else old.pieces(piece.removeprefix("##"), piece.startswith("##"))
+        rows.append(table[parts].mean(0))
+    return fresh | weights | {name: torch.stack(rows)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "build" / "model")
-    parser.add_argument("--minutes", type=float, default=75, help="time to train for; the schedule follows the clock")
-    parser.add_argument("--steps", type=int, help="steps to train for instead: the schedule then is reproducible")
-    parser.add_argument("--embedding-share", type=float, default=0.07, help="share of the budget that trains embeddings alone")
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--data", type=Path, default=sources.DATA)
+    parser.add_argument("--steps", type=int, required=True, help="steps to train for, those before a resumption included")
+    parser.add_argument("--decay", type=int, default=0, help="steps at the end over which the learning rate falls to 0")
+    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--batch", type=int, default=PAIRS, help="pairs of a step")
+    parser.add_argument("--chunk", type=int, default=32768, help="tokens that are embedded at a time")
+    parser.add_argument("--temperature", type=float, default=0.05)
+    parser.add_argument("--average", type=float, default=0.999, help="decay of the average of the weights")
+    parser.add_argument("--start", type=Path, help="a model folder whose weights to start from")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--layers", type=int, default=Config.num_hidden_layers)
     parser.add_argument("--save-minutes", type=float, default=4)
+    parser.add_argument("--evaluate-minutes", type=float, default=60, help="CPU minutes; the state is then kept in a second file, too")
     parser.add_argument("--checkpoint", default="checkpoint.pt")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    path = options.data / options.checkpoint
+    lock = path.with_suffix(".lock").open("w")  # held until the process ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SystemExit(f"train: another process trains {path}") from None
 
     pairs = Pairs(options.data, options.seed)
-    dev = HeldOut(options.data, pairs, "dev")
+    dev = HeldOut(options.data, pairs.tokenizer, pairs.index)
     data = hashlib.sha256((options.data / "pairs.tsv").read_bytes()).hexdigest()
-    run = Training(options, Config(vocab_size=len(pairs.tokenizer.ids), num_hidden_layers=options.layers))
-    path = options.data / options.checkpoint
+    run = Training(options, Config(vocab_size=len(pairs.tokenizer.ids), num_hidden_layers=options.layers), pairs)
     if path.exists():
         run.resume(path, data)
         print(f"resuming at step {run.step}, {run.seconds / 60:.1f} min trained")
@@ -211,26 +253,23 @@ def main() -> None:
     print(f"{count} parameters, {sum(len(k) for k in pairs.kinds.values())} pairs, {options.threads} threads, seed {options.seed}", flush=True)
 
     def evaluate() -> None:
-        # Embeddings alone are what the first phase trains, and later the baseline of mean word vectors.
-        table = run.master.embeddings.word_embeddings.weight
-        means = lambda texts: torch.stack([table[t or [1]].mean(0) for t in map(list, texts)])
-        run.compute.eval()
-        layers = 0 if run.progress() < options.embedding_share else None
-        print(f"  dev, model:      {describe(dev.evaluate(lambda t: embed(run.compute, t, layers=layers)))}")
-        print(f"  dev, mean words: {describe(dev.evaluate(means))}", flush=True)
+        """Of the averaged weights."""
+        model = Bert(run.master.config)
+        model.load_state_dict(run.average)
+        print(describe(dev.evaluate(model.to(torch.bfloat16))), flush=True)
 
-    saved = evaluated = run.seconds
+    saved, evaluated = time.monotonic(), run.seconds
     losses = []
-    while run.progress() < 1:
-        losses.append(run.update(pairs))
+    while run.step < options.steps:
+        losses.append(run.update())
         if run.step % 50 == 0:
-            rate, mean = run.rate(), sum(losses) / len(losses)
-            print(f"step {run.step} {run.seconds / 60:.1f} min loss {mean:.4f} lr {rate:.2e}", flush=True)
+            print(f"step {run.step} {run.seconds / 60:.1f} min loss {sum(losses) / len(losses):.4f} lr {run.rate():.2e}", flush=True)
             losses = []
-        if run.seconds - saved > 60 * options.save_minutes:
+        if time.monotonic() - saved > 60 * options.save_minutes:
             run.save(path, data)
-            saved = run.seconds
-        if run.seconds - evaluated > 120 * options.save_minutes:
+            saved = time.monotonic()
+        if run.seconds - evaluated > 60 * options.evaluate_minutes:
+            run.save(path.with_suffix(".evaluated.pt"), data)
             evaluate()
             evaluated = run.seconds
     run.save(path, data)

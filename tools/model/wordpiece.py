@@ -108,14 +108,15 @@ class WordPiece:
 
     def _word(self, word: str) -> list:
         if word not in self.cache:
-            self.cache[word] = self._pieces(word)
+            self.cache[word] = self.pieces(word)
         return self.cache[word]
 
-    def _pieces(self, word: str) -> list:
+    def pieces(self, word: str, inside: bool = False) -> list:
+        """The ids of a word, or with `inside` of the rest of a word."""
         ids, start = [], 0
         while start < len(word) <= LONGEST_WORD:
             for end in range(len(word), start, -1):
-                piece = ("##" if start else "") + word[start:end]
+                piece = ("##" if start or inside else "") + word[start:end]
                 if piece in self.ids:
                     ids.append(self.ids[piece])
                     start = end

@@ -1,0 +1,40 @@
+// Search of documents with sentence vectors: 200 questions of everyday use over 40 short documents (documents.json), which were written for this test and are not
+// used in training. BM25 searches the same texts.
+
+import { readFileSync } from 'node:fs';
+import { Bm25 } from './bm25.mjs';
+
+/** `encoders`: name -> a function from texts to unit vectors. Prints the share of questions whose document is first, and among the first three. */
+export async function searchDocuments(encoders) {
+  const documents = JSON.parse(readFileSync(new URL('documents.json', import.meta.url), 'utf8'));
+  const texts = documents.map(({ title, text }) => `${title}. ${text}`);
+  const queries = documents.flatMap(({ questions }, right) => questions.map((text) => ({ text, right })));
+  console.log(`\ndocuments: ${queries.length} questions, ${texts.length} documents`);
+  const bm25 = new Bm25(texts.map((text, id) => ({ id, text })));
+  const found = queries.map(({ text }) => new Map(bm25.search(text)));
+  const baseline = report(
+    'BM25',
+    queries,
+    found.map((scores) => texts.map((_, id) => scores.get(id) ?? 0)),
+  );
+  for (const [name, embed] of Object.entries(encoders)) {
+    const rows = await embed(texts);
+    const questions = await embed(queries.map(({ text }) => text));
+    const scores = questions.map((question) => rows.map((row) => row.reduce((sum, x, j) => sum + x * question[j], 0)));
+    const hit3 = report(name, queries, scores);
+    console.log(`  ${name}: ${(hit3 / baseline).toFixed(2)}x BM25's hit@3 (at least 1.15x wanted)`);
+  }
+}
+
+/** -> the share among the first three; equal scores share the mean of their ranks. */
+function report(name, queries, scores) {
+  const ranks = queries.map(({ right }, i) => {
+    const above = scores[i].filter((score) => score > scores[i][right]).length;
+    const equal = scores[i].filter((score) => score === scores[i][right]).length - 1;
+    return 1 + above + equal / 2;
+  });
+  const share = (limit) => ranks.filter((rank) => rank <= limit).length / ranks.length;
+  const percent = (limit) => `${(100 * share(limit)).toFixed(1)} %`.padStart(6);
+  console.log(`  ${name.padEnd(40)} hit@1 ${percent(1)}  hit@3 ${percent(3)}`);
+  return share(3);
+}
