@@ -53,7 +53,7 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['tests/web/**/*.test.ts', 'tests/tools/**/*.test.ts', 'tests/demo/*.test.ts'],
-          exclude: browser,
+          exclude: [...browser, '**/node_modules/**'],
           ...coverage,
           execArgv: [...relaxedSimd, '--expose-gc'], // some tests collect garbage
         },
@@ -81,7 +81,12 @@ export default defineConfig({
       // The tests run in Node; each opens a Chromium through playwright-core.
       {
         extends: true,
-        test: { name: 'browser', include: browser, exclude: packaged, globalSetup: 'tests/demo/setup.ts' },
+        test: {
+          name: 'browser',
+          include: browser,
+          exclude: [...packaged, '**/node_modules/**'],
+          globalSetup: 'tests/demo/setup.ts',
+        },
       },
       {
         extends: true,

@@ -13,6 +13,8 @@ const [out, seconds = '10', parts = 'latency,families,corpus'] = process.argv.sl
 const root = new URL('../build/bench/', import.meta.url);
 const require = createRequire(import.meta.url);
 
+// onnxruntime-web defines a global Worker in Node. jax-js would then compile for shared memory, which its backend, created before, does not have.
+Object.defineProperty(globalThis, 'Worker', { get: () => undefined, set() {} });
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 setWasmPaths(`${new URL('./node_modules/@tensorflow/tfjs-backend-wasm/dist/', import.meta.url).pathname}`);

@@ -32,6 +32,8 @@ const { values: options } = parseArgs({
   },
 });
 const wanted = new Set(options.only.split(','));
+const unknown = options.engines.split(',').find((name) => !ENGINE_NAMES.includes(name));
+if (unknown) throw new Error(`bench: --engines: expected some of ${ENGINE_NAMES.join(', ')}, got '${unknown}'`);
 
 function run(command, args, settings = {}) {
   const { status, stdout, error } = spawnSync(command, args, {

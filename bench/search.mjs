@@ -1,4 +1,4 @@
-// Measures TextIndex beside usearch, a graph index (HNSW, compiled to native code): `node bench/search.mjs [sizes...] [--no-peer]`, after `npm run build` and
+// Measures TextIndex, in JavaScript and in the core, beside usearch, a graph index (HNSW, compiled to native code), and beside a plain loop in JavaScript over the same bytes: `node bench/search.mjs [sizes...] [--no-peer]`, after `npm run build` and
 // `npm install --prefix bench`. Prints rows of the table in docs/search.md.
 //
 // Vectors of 384 entries: a random linear map of 96 latent variables, whose deviations fall as 1 / sqrt(rank) as those of embeddings do, around 1,000 centers, plus noise. Queries are
@@ -104,8 +104,8 @@ function measure(label, size, nearest, find, count, note) {
   );
 }
 
-async function filled(size, output) {
-  const index = TextIndex.of();
+async function filled(size, output, Index) {
+  const index = Index.of();
   let adding = 0;
   for (const { first, batch } of corpus(size)) {
     const rows = output === 'binary' ? signs(batch) : batch;
@@ -117,22 +117,56 @@ async function filled(size, output) {
   return [index, adding];
 }
 
-async function measureHeed(size, output, nearest, searches) {
-  const [index, adding] = await filled(size, output);
+async function measureHeed(size, output, nearest, searches, Index) {
+  const [index, adding] = await filled(size, output, Index);
+  const where = Index === TextIndex ? 'in JavaScript' : 'in the core';
   index.search(queryOf(0), { rescoreMultiplier: 1 }); // computes the signs
   let start = performance.now();
   const file = await index.save();
   const saving = (performance.now() - start) / 1000;
   start = performance.now();
-  await TextIndex.load({ 'index.safetensors': file });
+  const loaded = await Index.load({ 'index.safetensors': file });
+  loaded.dispose();
   const loading = (performance.now() - start) / 1000;
   const note = `${adding.toFixed(1)} | ${saving.toFixed(2)} | ${loading.toFixed(2)}`;
   for (const rescoreMultiplier of searches) {
-    const label = `\`${output}\`, ${rescoreMultiplier ? `\`rescoreMultiplier: ${rescoreMultiplier}\`` : 'all compared'}`;
-    const options = { topK: K, ...(rescoreMultiplier && { rescoreMultiplier }) };
-    const count = size >= 1e6 && !rescoreMultiplier ? 20 : QUERIES;
+    const label = `\`${output}\` ${where}, ${rescoreMultiplier ? `\`rescoreMultiplier: ${rescoreMultiplier}\`` : 'all compared'}`;
+    const options = { topK: K, ...(rescoreMultiplier ? { rescoreMultiplier } : { exact: true }) };
+    const count = size >= 1e6 && !rescoreMultiplier && Index === TextIndex ? 20 : QUERIES;
     measure(label, size, nearest, (query) => index.search(query, options).map(({ index }) => index), count, note);
   }
+  if (Index !== TextIndex && output === 'int8') {
+    const many = new Tensor(queries.data.slice(0, 64 * WIDTH), [64, WIDTH]);
+    const times = Array.from(
+      { length: 7 },
+      () => 1000 * seconds(() => index.searchAll(many, { topK: K, exact: true }))[0],
+    );
+    console.log(
+      `64 queries at once, all of ${size.toLocaleString('en')} compared: ${percentile(times, 0.5).toPrecision(3)} ms`,
+    );
+  }
+  index.dispose();
+}
+
+/** The products of a query and all rows, and the largest ten, as one would write it first. */
+function measurePlainLoop(size, nearest) {
+  const data = new Int8Array(size * WIDTH);
+  for (const { first, batch } of corpus(size))
+    batch.data.forEach((v, i) => (data[first * WIDTH + i] = Math.round(127 * 3 * v)));
+  const search = (query) => {
+    const best = [];
+    for (let n = 0; n < size; n++) {
+      let sum = 0;
+      const at = n * WIDTH;
+      for (let i = 0; i < WIDTH; i++) sum += query[i] * data[at + i];
+      if (best.length === K && sum <= best[K - 1].sum) continue;
+      best.push({ n, sum });
+      best.sort((a, b) => b.sum - a.sum);
+      best.length = Math.min(K, best.length);
+    }
+    return best.map(({ n }) => n);
+  };
+  measure('a plain loop in JavaScript', size, nearest, search, size >= 1e6 ? 20 : QUERIES, '| | ');
 }
 
 function signs({ data, shape }) {
@@ -173,7 +207,10 @@ console.log('| texts | search | recall@10 | median ms | p95 ms | adding s | savi
 console.log('| --: | --- | --: | --: | --: | --: | --: | --: |');
 for (const size of sizes.length > 0 ? sizes : [10_000, 100_000, 1_000_000]) {
   const nearest = exact(size);
-  await measureHeed(size, 'int8', nearest, [0, 4, 16, 64]);
-  await measureHeed(size, 'binary', nearest, [4, 64]);
+  for (const Index of [TextIndex, heed.TextIndex]) {
+    await measureHeed(size, 'int8', nearest, [0, 4, 16, 64, 256], Index);
+    await measureHeed(size, 'binary', nearest, [4, 64], Index);
+  }
+  measurePlainLoop(size, nearest);
   if (!process.argv.includes('--no-peer')) await measurePeer(size, nearest);
 }

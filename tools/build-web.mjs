@@ -4,7 +4,7 @@ import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { PlainError, root, run, say } from './console.mjs';
 import { filesBelow, hashOf } from './files.mjs';
-import { linkedScripts } from './linked-scripts.mjs';
+import { laterScripts } from './linked-scripts.mjs';
 import { provenance } from './provenance.mjs';
 
 const dist = join(root, 'dist');
@@ -48,7 +48,7 @@ const kChunks = {
   // All that drawing and the adapters need: in `core`, they would load 10 KB more.
   base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
-  core: /web.src.(module|event-loop|owned|shipped|io.(bytes|safetensors)|models.(call-options|sparse|quantized)|worker.channel)\.ts$/,
+  core: /web.src.(module|event-loop|owned|shipped|start-worker|io.(bytes|safetensors)|models.(call-options|sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.
   models: /web.src.worker.handler\.ts$/,
 };
@@ -79,12 +79,18 @@ const gluePlugin = {
   name: 'glue',
   transform: {
     filter: { id: /heed\.mjs$/ },
-    handler: (code) => code.replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, ''),
+    // Without a source map: nobody debugs generated code.
+    handler: (code) => ({
+      code: code.replace(/var ENVIRONMENT_IS_NODE=[^;]*;(?!.*ENVIRONMENT_IS_NODE)/s, ''),
+      map: { mappings: '' },
+    }),
   },
 };
 
 async function bundle(forCoverage) {
+  // Not at the top: this file is loaded before the packages are installed.
   const { rolldown } = await import('rolldown');
+  const { finishFile } = await import('./finish-script.mjs');
   const input = { ...kEntries };
   // Unit tests import modules of web/src. As entries they share the package's chunks, so that what the tests run is counted.
   if (forCoverage) {
@@ -114,28 +120,23 @@ async function bundle(forCoverage) {
     chunkFileNames: '[name]-[hash].js',
     codeSplitting: { groups: chunks.map(([name, test], i) => ({ name, test, priority: chunks.length - i })) },
     comments: false, // THIRD_PARTY.md has the licenses
-    // Source maps would double the size of the package.
-    ...(forCoverage ? { sourcemap: true } : { minify: true }),
+    sourcemap: true,
+    minify: !forCoverage,
   });
   await bundled.close();
-  for (const script of ['worker.js', 'train-worker.js']) linkDynamicImports(script);
+  const scripts = filesBelow(next).filter((file) => file.endsWith('.js'));
+  const added = new Map(['worker.js', 'train-worker.js'].map((name) => [join(next, name), linkLater(name)]));
+  if (!forCoverage) for (const file of scripts) finishFile(file, added.get(file));
 }
 
 /**
- * Makes a worker's script import statically, too, what its scripts import when it is used: Vite before version 8 makes one script
+ * What makes a worker's script import statically, too, what its scripts import when it is used: Vite before version 8 makes one script
  * of a worker and refuses to divide it. A bundler drops an import that nothing uses, but never an assignment to a global.
  */
-function linkDynamicImports(script) {
-  const linked = new Set(linkedScripts(next, script));
-  const added = [];
-  for (const name of linked)
-    for (const [, found] of fs.readFileSync(join(next, name), 'utf8').matchAll(/\bimport\(["'`]\.\/([^"'`]+)/g)) {
-      if (linked.has(found)) continue;
-      added.push(found);
-      for (const file of linkedScripts(next, found)) linked.add(file);
-    }
-  const imports = added.map((name, i) => `import*as part${i} from"./${name}";`).join('');
-  fs.appendFileSync(join(next, script), `${imports}globalThis.heedParts=[${added.map((_, i) => `part${i}`)}];\n`);
+function linkLater(script) {
+  const names = laterScripts(next, script);
+  const imports = names.map((name, i) => `import*as part${i} from"./${name}";\n`).join('');
+  return `${imports}globalThis.heedParts=[${names.map((_, i) => `part${i}`)}];\n`;
 }
 
 // Packs the model's folder into one file, which web/src/io/packed.ts reads: the small files move into the header's metadata.
@@ -156,6 +157,19 @@ function packModel(from, to) {
   fs.writeFileSync(join(to, 'model.safetensors'), Buffer.concat([length, json, weights.subarray(end)]));
 }
 
+/**
+ * Rewrites types of typed arrays for TypeScript before 5.7, which knows no types of their buffers. A typed array's `of` makes one with an ArrayBuffer of its own, in every version.
+ */
+function rewriteArrayTypes(folder) {
+  for (const file of filesBelow(folder)) {
+    const text = fs.readFileSync(file, 'utf8');
+    const plain = text
+      .replace(/\b(\w+Array)<ArrayBufferLike>/g, '$1')
+      .replace(/\b(\w+Array)<ArrayBuffer>/g, 'ReturnType<typeof $1.of>');
+    if (plain !== text) fs.writeFileSync(file, plain);
+  }
+}
+
 /** @param {{ forCoverage?: boolean }} options forCoverage: scripts that are not minified, with source maps */
 export async function buildWeb({ forCoverage = false } = {}) {
   const hash = hashOf(inputs()) + (forCoverage ? ' for coverage' : '');
@@ -174,6 +188,7 @@ export async function buildWeb({ forCoverage = false } = {}) {
     join(next, 'types'),
   ];
   const [{ status }] = await Promise.all([run(tsc, { allowFailure: true }), bundle(forCoverage)]);
+  rewriteArrayTypes(join(next, 'types'));
   for (const [name, bytes] of modules) fs.writeFileSync(join(next, `heed-${name}.wasm`), bytes);
   packModel(join(root, 'web/model'), join(next, 'model'));
   if (fs.existsSync(join(next, 'cli.js'))) fs.chmodSync(join(next, 'cli.js'), 0o755);

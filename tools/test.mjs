@@ -100,6 +100,7 @@ const kParts = {
   // Every bundler and framework. Takes minutes, and downloads them from npm the first time.
   bundlers: async () => {
     await ensurePackages('tests/package/bundlers');
+    await ensurePackages('tests/package/next-15');
     await vitest('bundlers', 'package'); // the package again, with the newer versions of Node that this installs
   },
   // The package and the demo page in Firefox and WebKit. Installs both the first time, some 200 MB.
@@ -109,12 +110,20 @@ const kParts = {
     await vitest('browsers');
   },
 };
-// Without an argument: the fast parts. Those of Vitest share one run, which keeps all cores busy until the end.
-const kFast = {
-  cpp: kParts.cpp,
-  'sizes and record': checkPackage,
-  'web, browser, package': () => vitest('node', 'browser', 'package'),
-};
+/** Without an argument: the fast parts. Those of Vitest share one run, and the core is compiled and tested while they wait for pages and processes. */
+function fastParts() {
+  const script = [process.execPath, join(root, 'tools/test.mjs'), 'cpp'];
+  const core = run(script, { quiet: true, allowFailure: true });
+  return {
+    'sizes and record': checkPackage,
+    'web, browser, package': () => vitest('node', 'browser', 'package'),
+    cpp: async () => {
+      const { status, output } = await core;
+      process.stdout.write(output);
+      if (status !== 0) throw new PlainError(`the tests of the core failed (exit status ${status})`);
+    },
+  };
+}
 
 const kPassed = join(root, 'build/passed.txt');
 
@@ -131,7 +140,6 @@ await runMain(async () => {
   const named = process.argv.slice(2).filter((word) => word !== '--again');
   const unknown = named.find((name) => !(name in kParts));
   if (unknown) throw new PlainError(`part: expected one of ${Object.keys(kParts).join(', ')}, got '${unknown}'`);
-  const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(kFast);
   await setup('test');
   await build();
   // A folder that is no git checkout, such as an unpacked archive, has no list of files.
@@ -140,6 +148,7 @@ await runMain(async () => {
     say('all tests passed before with exactly these files; `npm test -- --again` runs them again');
     return;
   }
+  const parts = named.length > 0 ? named.map((name) => [name, kParts[name]]) : Object.entries(fastParts());
   const failed = [];
   for (const [name, test] of parts) {
     say(`tests: ${name}`);

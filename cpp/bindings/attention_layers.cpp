@@ -1,31 +1,56 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "heed/inference_evaluator.h"
 #include "heed/multi_head_attention.h"
 #include "layers.h"
 
 /// Multi-head attention and the encoder.
 namespace heed::bindings {
 
-EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary) {
-  const std::vector<MaskTensor> masks = readMasks(options, "mask", "keyMask");
-  AttentionOptions call = readCallOptions(options);
-  call.masks = masks;
-  call.rotary = rotary.tables(x.length);
-  if (const auto head_mask = readOptionalTensor(options["headMask"])) {
+MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
+  return {.embed_dim = readIndex(o, "embedDim"),
+          .num_heads = readIndex(o, "numHeads"),
+          .key_dim = readIndex(o, "keyDim"),
+          .value_dim = readIndex(o, "valueDim"),
+          .key_input_dim = readIndex(o, "keyInputDim"),
+          .value_input_dim = readIndex(o, "valueInputDim"),
+          .bias = readBool(o, "bias"),
+          .activation = readActivation(o),
+          .dropout = readFloat(o, "dropout")};
+}
+
+EncoderLayerOptions readEncoderLayerOptions(const val& o) {
+  return {.embed_dim = readIndex(o, "embedDim"),
+          .num_heads = readIndex(o, "numHeads"),
+          .feed_forward_dim = readIndex(o, "feedForwardDim"),
+          .key_dim = readIndex(o, "keyDim"),
+          .value_dim = readIndex(o, "valueDim"),
+          .activation = readActivation(o),
+          .norm_first = readBool(o, "normFirst"),
+          .eps = readFloat(o, "eps"),
+          .dropout = readFloat(o, "dropout"),
+          .bias = readBool(o, "bias"),
+          .gated = readBool(o, "gated"),
+          .precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32};
+}
+
+EncoderRun runEncoder(Call& call, Encoder& encoder, const Batch& x, AttentionCall& attention, RotaryOption& rotary) {
+  attention.options.rotary = call.share(rotary.tables(x.length));
+  if (const auto head_mask = call.tensor("headMask")) {
     requireShape("headMask", head_mask->shape, {encoder.numLayers(), encoder.maxHeads()});
-    call.head_mask = head_mask->matrix();
+    attention.options.head_mask = head_mask->value;
   }
   EncoderRun run;
   std::vector<float*> weights;
-  for (Index i = 0; i < encoder.numLayers() && readBool(options, "returnWeights"); ++i) {
+  for (Index i = 0; i < encoder.numLayers(); ++i) {
     const Shape shape = x.weightsShape(encoder.layer(i).options().num_heads, x.length);
-    weights.push_back(arena().take<float>(shape.size()));
-    run.weights.emplace_back(shape, weights.back());
+    float* const own = weightsFor(call, shape);
+    if (!own) break;
+    weights.push_back(own);
+    run.weights.emplace_back(shape, own);
   }
-  InferenceEvaluator e(context());
-  run.output = encoder.forward(e, x.rows, x.sequences, call, weights);
+  call.useSites(x.sequences, x.sequences);
+  run.output = encoder.forward(call.evaluator(), x.rows, x.sequences, attention.options, weights);
   return run;
 }
 
@@ -38,73 +63,76 @@ val writeWeights(const EncoderRun& run) {
 
 namespace {
 
-/// The options of one call of multi-head attention, with the memory that they refer to, and its weights.
-class Call {
+/// The options of a call of multi-head attention.
+class HeadsCall : public AttentionCall {
  public:
-  Call(const val& o, const Batch& query, const Batch& key, Index num_heads, RotaryOption& rotary)
-      : options(readCallOptions(o)),
+  HeadsCall(Call& call, const Batch& query, const Batch& key, Index num_heads, RotaryOption& rotary)
+      : AttentionCall(call, "mask", "keyMask"),
         weights_shape(query.weightsShape(num_heads, key.length)),
-        weights(readBool(o, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr),
-        masks_(readMasks(o, "mask", "keyMask")) {
-    options.masks = masks_;
-    options.head_mask = readHeadMask(o, query.count, num_heads);
-    options.rotary = rotary.tables(std::max(query.length, key.length));
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  val attended(const Batch& query, const Value& output) const {
-    return writeAttended(writeTensor(query.shape(output.cols()), output.data()),
-                         weights ? writeTensor(weights_shape, weights) : val::null());
+        weights(weightsFor(call, weights_shape)) {
+    options.causal = readBool(call.arguments(), "causal");
+    options.window = readWindow(call.arguments());
+    options.rotary = call.share(rotary.tables(std::max(query.length, key.length)));
+    if (const auto head_mask = call.tensor("headMask")) {
+      const Shape heads{num_heads}, per_sequence{query.count, num_heads};
+      if (head_mask->shape != heads && head_mask->shape != per_sequence)
+        refuseShape("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
+      options.head_mask = head_mask->value;
+    }
   }
 
-  AttentionOptions options;
+  val attended(Call& call, const Batch& query, const Value& output) const {
+    const val written = weights ? writeTensor(weights_shape, weights) : val::null();
+    return writeAttended(call.result(query.shape(output.cols()), output), written);
+  }
+
   Shape weights_shape;  // [N, H, L, S] or [H, L, S]
   float* weights;       // null unless requested
-
- private:
-  std::vector<MaskTensor> masks_;
 };
 
-class BoundMultiHeadAttention : public BoundModule {
+class BoundMultiHeadAttention : public BoundLayer {
  public:
   explicit BoundMultiHeadAttention(const val& o)
       : attention_(readAttentionLayerOptions(o)), rotary_(o["rotary"], attention_.options().key_dim) {}
   Module& module() override { return attention_; }
 
-  val forward(const val& query, const val& key, const val& value, const val& options) {
-    return guarded([&] {
-      const MultiHeadAttentionOptions& o = attention_.options();
-      const Batch q = readBatch("query", query, o.embed_dim);
-      const bool self = key.isNull() && value.isNull();
-      if (self && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
-        refuse(ErrorCode::kShapeMismatch, "key",
-               "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
-                   std::to_string(o.value_input_dim) + " (the query has another width)",
-               "none");
-      }
-      const Batch k = key.isNull() ? q : readBatch("key", key, o.key_input_dim);
-      const Batch v = value.isNull() ? k : readBatch("value", value, o.value_input_dim);
-      if (k.rows.cols() != o.key_input_dim || v.rows.cols() != o.value_input_dim) {
-        refuse(ErrorCode::kShapeMismatch, "value", "width " + std::to_string(o.value_input_dim),
-               "width " + std::to_string(v.rows.cols()));
-      }
-      requireSameCount("key", k, q);
-      requireSameCount("value", v, q);
-      if (v.length != k.length) {
-        refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
-               std::to_string(v.length));
-      }
-      Call call(options, q, k, o.num_heads, rotary_);
-      InferenceEvaluator e(context());
-      const Value output =
-          attention_.forward(e, {q.rows, k.rows, v.rows, q.sequences, k.sequences}, call.options, call.weights);
-      if (call.weights && readBool(options, "averageWeights")) {
-        averageHeads(call.weights, q.count, o.num_heads, q.length, k.length);
-        call.weights_shape = q.shape(k.length);
-      }
-      return call.attended(q, output);
-    });
+  val run(Call& call) override {
+    const MultiHeadAttentionOptions& o = attention_.options();
+    const Argument query = *call.tensor("query");
+    const auto given_key = call.tensor("key"), given_value = call.tensor("value");
+    const Batch q = batchOf("query", query, o.embed_dim);
+    if (!given_key && !given_value && (o.key_input_dim != o.embed_dim || o.value_input_dim != o.embed_dim)) {
+      refuse(ErrorCode::kShapeMismatch, "key",
+             "a key of width " + std::to_string(o.key_input_dim) + " and a value of width " +
+                 std::to_string(o.value_input_dim) + " (the query has another width)",
+             "none");
+    }
+    // The same tensor is the same value, which is then multiplied once.
+    const Argument &key = given_key ? *given_key : query, &value = given_value ? *given_value : key;
+    const bool query_is_key = key.source == query.source && o.key_input_dim == o.embed_dim;
+    const Batch k = query_is_key ? q : batchOf("key", key, o.key_input_dim);
+    const auto value_batch = [&] {
+      if (value.source == query.source && o.value_input_dim == o.embed_dim) return q;
+      if (value.source == key.source && o.value_input_dim == o.key_input_dim) return k;
+      return batchOf("value", value, o.value_input_dim);
+    };
+    const Batch v = value_batch();
+    requireSameCount("key", k, q);
+    requireSameCount("value", v, q);
+    if (v.length != k.length) {
+      refuse(ErrorCode::kShapeMismatch, "value", std::to_string(k.length) + " rows, one per key",
+             std::to_string(v.length));
+    }
+    HeadsCall heads(call, q, k, o.num_heads, rotary_);
+    call.useSites(q.sequences, k.sequences);
+    Evaluator& e = call.evaluator();
+    const AttentionInput input{q.rows, k.rows, v.rows, q.sequences, k.sequences};
+    const Value output = e.at(Site::kAttention, attention_.forward(e, input, heads.options, heads.weights));
+    if (heads.weights && readBool(call.arguments(), "averageWeights")) {
+      averageHeads(heads.weights, q.count, o.num_heads, q.length, k.length);
+      heads.weights_shape = q.shape(k.length);
+    }
+    return heads.attended(call, q, output);
   }
 
  private:
@@ -112,25 +140,20 @@ class BoundMultiHeadAttention : public BoundModule {
   RotaryOption rotary_;
 };
 
-class BoundEncoderLayer : public BoundModule {
+class BoundEncoderLayer : public BoundLayer {
  public:
   explicit BoundEncoderLayer(const val& o)
       : layer_(readEncoderLayerOptions(o)), rotary_(o["rotary"], layer_.options().headWidth()) {}
   Module& module() override { return layer_; }
 
-  val forward(const val& tensor, const val& options) {
-    return guarded([&] {
-      const EncoderLayerOptions& o = layer_.options();
-      const Batch x = readBatch("x", tensor, o.embed_dim);
-      Call call(options, x, x, o.num_heads, rotary_);
-      std::optional<Rotary> given;
-      if (const auto angles = readOptionalTensor(options["angles"])) {
-        given.emplace(readOnly(angles->matrix()));
-        call.options.rotary = &*given;
-      }
-      InferenceEvaluator e(context());
-      return call.attended(x, layer_.forward(e, x.rows, x.sequences, call.options, call.weights));
-    });
+  val run(Call& call) override {
+    const EncoderLayerOptions& o = layer_.options();
+    const Batch x = readBatch(call, "x", o.embed_dim);
+    HeadsCall heads(call, x, x, o.num_heads, rotary_);
+    call.useSites(x.sequences, x.sequences);
+    Evaluator& e = call.evaluator();
+    const Value output = layer_.forward(e, e.at(Site::kInput, x.rows), x.sequences, heads.options, heads.weights);
+    return heads.attended(call, x, e.at(Site::kOutput, output));
   }
 
  private:
@@ -142,7 +165,7 @@ std::vector<Index> readHeads(const val& heads) {
   return heads.isNull() ? std::vector<Index>() : readShape(heads).extents();
 }
 
-class BoundEncoder : public BoundModule {
+class BoundEncoder : public BoundLayer {
  public:
   explicit BoundEncoder(const val& o)
       : options_(readEncoderLayerOptions(o)),
@@ -150,12 +173,13 @@ class BoundEncoder : public BoundModule {
         rotary_(o["rotary"], options_.headWidth()) {}
   Module& module() override { return encoder_; }
 
-  val forward(const val& tensor, const val& options) {
-    return guarded([&] {
-      const Batch x = readBatch("x", tensor, options_.embed_dim);
-      const EncoderRun run = runEncoder(encoder_, x, options, rotary_);
-      return writeAttended(writeTensor(x.shape(options_.embed_dim), run.output.data()), writeWeights(run));
-    });
+  val run(Call& call) override {
+    const Batch x = readBatch(call, "x", options_.embed_dim);
+    AttentionCall attention(call, "mask", "keyMask");
+    attention.options.causal = readBool(call.arguments(), "causal");
+    attention.options.window = readWindow(call.arguments());
+    const EncoderRun run = runEncoder(call, encoder_, x, attention, rotary_);
+    return writeAttended(call.result(x.shape(options_.embed_dim), run.output), writeWeights(run));
   }
 
  private:
@@ -167,9 +191,9 @@ class BoundEncoder : public BoundModule {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_attention_layers) {
-  registerLayer<BoundMultiHeadAttention>("MultiHeadAttention").function("forward", &BoundMultiHeadAttention::forward);
-  registerLayer<BoundEncoderLayer>("EncoderLayer").function("forward", &BoundEncoderLayer::forward);
-  registerLayer<BoundEncoder>("Encoder").function("forward", &BoundEncoder::forward);
+  registerLayer<BoundMultiHeadAttention>("MultiHeadAttention");
+  registerLayer<BoundEncoderLayer>("EncoderLayer");
+  registerLayer<BoundEncoder>("Encoder");
 }
 
 }  // namespace heed::bindings

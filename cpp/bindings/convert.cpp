@@ -35,13 +35,16 @@ namespace {
 /// use it.
 class CallScope {
  public:
+  CallScope() { ++depth; }
   ~CallScope() {
     scope_.reset();
-    arena().trim(kKeptBytes);
+    // A function that edits activations may call the core in turn.
+    if (--depth == 0) arena().trim(kKeptBytes);
   }
 
  private:
   static constexpr size_t kKeptBytes = 64 << 20;
+  static inline int depth = 0;  // of calls within calls
   std::optional<Arena::Scope> scope_{std::in_place, arena()};
 };
 
@@ -108,6 +111,13 @@ val writeShape(const Shape& shape) {
   return array;
 }
 
+std::vector<int32_t> readIntegers(const val& array) {
+  if (array.isNull()) return {};
+  std::vector<int32_t> values(array["length"].as<size_t>());
+  val(emscripten::typed_memory_view(values.size(), values.data())).call<void>("set", array);
+  return values;
+}
+
 val writeAttended(const val& output, const val& weights) {
   val result = val::object();
   result.set("output", output);
@@ -152,75 +162,13 @@ std::optional<MaskTensor> readMask(const char* argument, const val& mask) {
   return tensor;
 }
 
-std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask) {
-  std::vector<MaskTensor> masks;
-  if (auto tensor = readMask(mask, options[mask])) masks.push_back(std::move(*tensor));
-  if (auto tensor = readMask(key_mask, options[key_mask])) {
-    tensor->per_key = true;
-    masks.push_back(std::move(*tensor));
-  }
-  return masks;
-}
+Index rowsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.rows(); }
+Index columnsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[-1]; }
 
-AttentionOptions readCallOptions(const val& options) {
-  AttentionOptions call;
-  call.causal = readBool(options, "causal");
-  call.window = readWindow(options);
-  return call;
-}
-
-Value readHeadMask(const val& options, Index num_sequences, Index num_heads) {
-  const auto head_mask = readOptionalTensor(options["headMask"]);
-  if (!head_mask) return {};
-  const Shape heads{num_heads}, per_sequence{num_sequences, num_heads};
-  if (head_mask->shape != heads && head_mask->shape != per_sequence)
-    refuseShape("headMask", heads.toString() + " or " + per_sequence.toString(), head_mask->shape);
-  return view(head_mask->data, head_mask->shape.rows(), num_heads);
-}
-
-Batch readBatch(const char* argument, const val& tensor, Index width) {
-  const Input input = readTensor(tensor);
-  const Index rank = input.shape.rank();
-  if (rank < 2 || rank > 3 || input.shape[-1] != width) {
-    const std::string w = std::to_string(width);
-    refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", input.shape);
-  }
-  return {input.matrix(), rank == 3 ? input.shape[0] : 1, input.shape[-2], rank == 3};
-}
-
-void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name) {
-  if (batch.count == other.count && batch.batched == other.batched) return;
-  const auto text = [](const Batch& b) {
-    return b.batched ? "a batch of " + std::to_string(b.count) : "no batch axis";
-  };
-  refuse(ErrorCode::kShapeMismatch, argument, text(other) + ", as in " + name, text(batch));
-}
-
-MultiHeadAttentionOptions readAttentionLayerOptions(const val& o) {
-  return {.embed_dim = readIndex(o, "embedDim"),
-          .num_heads = readIndex(o, "numHeads"),
-          .key_dim = readIndex(o, "keyDim"),
-          .value_dim = readIndex(o, "valueDim"),
-          .key_input_dim = readIndex(o, "keyInputDim"),
-          .value_input_dim = readIndex(o, "valueInputDim"),
-          .bias = readBool(o, "bias"),
-          .activation = readActivation(o),
-          .dropout = readFloat(o, "dropout")};
-}
-
-EncoderLayerOptions readEncoderLayerOptions(const val& o) {
-  return {.embed_dim = readIndex(o, "embedDim"),
-          .num_heads = readIndex(o, "numHeads"),
-          .feed_forward_dim = readIndex(o, "feedForwardDim"),
-          .key_dim = readIndex(o, "keyDim"),
-          .value_dim = readIndex(o, "valueDim"),
-          .activation = readActivation(o),
-          .norm_first = readBool(o, "normFirst"),
-          .eps = readFloat(o, "eps"),
-          .dropout = readFloat(o, "dropout"),
-          .bias = readBool(o, "bias"),
-          .gated = readBool(o, "gated"),
-          .precision = readBool(o, "int8") ? Precision::kInt8 : Precision::kFloat32};
+Shape withWidth(const Shape& shape, Index width) {
+  std::vector<Index> extents = shape.extents();
+  extents.back() = width;
+  return Shape(std::move(extents));
 }
 
 RotaryOption::RotaryOption(const val& options, Index head_dim) {
@@ -236,18 +184,15 @@ RotaryOption::RotaryOption(const val& options, Index head_dim) {
   }
 }
 
-const Rotary* RotaryOption::tables(Index length, Index first) {
-  if (!given_) return nullptr;
-  if (!tables_ || tables_->maxLength() - length < first) tables_ = make(length, first);
-  return &*tables_;
-}
-
-Rotary RotaryOption::make(Index length, Index first) const {
-  // Rounded up, so that slightly longer texts do not need new tables.
-  const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
-  const Index rounded =
-      static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
-  return Rotary(dim_, rounded, base_, pairing_);
+const std::shared_ptr<const Rotary>& RotaryOption::tables(Index length, Index first) {
+  if (given_ && (!tables_ || tables_->maxLength() - length < first)) {
+    // Rounded up, so that slightly longer texts do not need new tables.
+    const uint64_t needed = std::max<uint64_t>(static_cast<uint64_t>(length) + static_cast<uint64_t>(first), 64);
+    const Index rounded =
+        static_cast<Index>(std::min<uint64_t>(std::bit_ceil(needed), std::numeric_limits<Index>::max()));
+    tables_ = std::make_shared<const Rotary>(dim_, rounded, base_, pairing_);
+  }
+  return tables_;
 }
 
 }  // namespace heed::bindings

@@ -2,23 +2,23 @@
 
 #include <emscripten/val.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "heed/activation.h"
 #include "heed/arena.h"
 #include "heed/attention.h"
 #include "heed/dropout.h"
-#include "heed/encoder.h"
 #include "heed/positional_encoding.h"
 #include "heed/tensor.h"
 
 /// Conversions between JavaScript's plain objects and the core's types. Inputs are copied into the arena, results into
 /// arrays that JavaScript owns. A view of WebAssembly memory is used for one copy only, because growing the memory
 /// invalidates it.
-/// Notation: N sequences, L queries, S keys, H heads, E width.
 namespace heed::bindings {
 
 using emscripten::val;
@@ -69,6 +69,8 @@ std::optional<Input> readOptionalTensor(const val& tensor);
 val writeTensor(const Shape& shape, const float* data);
 val writeFloats(const float* data, Index count);
 val writeShape(const Shape& shape);
+/// Copies an Int32Array; empty if it is null.
+std::vector<int32_t> readIntegers(const val& array);
 /// RawAttended: { output, weights }.
 val writeAttended(const val& output, const val& weights);
 
@@ -83,61 +85,26 @@ DropoutScaling readScaling(const val& options);
 
 /// Reads a RawMask with its data in the arena; nothing if it is null. `argument` is its name for errors.
 std::optional<MaskTensor> readMask(const char* argument, const val& mask);
-/// Reads `options[mask]` and `options[key_mask]`, if they are given; the latter has the shape [N, S].
-std::vector<MaskTensor> readMasks(const val& options, const char* mask, const char* key_mask);
-/// Reads causal and window of RawLayerAttentionOptions.
-AttentionOptions readCallOptions(const val& options);
-/// Reads headMask, [H] or [N, H]; empty if it is null.
-Value readHeadMask(const val& options, Index num_sequences, Index num_heads);
-
-/// A batch [N, L, E] or one sequence [L, E].
-struct Batch {
-  Value rows;
-  Sequences sequences;
-  Index count, length;
-  bool batched;
-
-  Batch(const Value& rows, Index count, Index length, bool batched)
-      : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
-  /// A batch of the same shape.
-  Batch with(const Value& other) const { return {other, count, length, batched}; }
-  /// [N, L, width] or [L, width].
-  Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
-  /// [N, H, L, S] or [H, L, S].
-  Shape weightsShape(Index heads, Index keys) const {
-    return batched ? Shape{count, heads, length, keys} : Shape{heads, length, keys};
-  }
-};
-/// Throws kShapeMismatch naming `argument` unless the tensor is [N, L, width] or [L, width].
-Batch readBatch(const char* argument, const val& tensor, Index width);
-
-/// Requires `batch` and `other`, the argument `name`, to have the same number of sequences and to be both batched or
-/// both unbatched.
-void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name = "query");
-
-MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
-EncoderLayerOptions readEncoderLayerOptions(const val& options);
+/// Rows and columns of a tensor as a matrix whose columns are the last axis; without axes, (1, 1).
+Index rowsOf(const Shape& shape);
+Index columnsOf(const Shape& shape);
+/// A shape with another last axis.
+Shape withWidth(const Shape& shape, Index width);
 
 /// The rotary option of a layer. Its tables are computed on the first call and recomputed for longer sequences.
 class RotaryOption {
  public:
   RotaryOption(const val& options, Index head_dim);
-  /// Tables for `length` positions from `first`; null if the option is null.
-  const Rotary* tables(Index length, Index first = 0);
-  /// New tables, as tables() makes them.
-  Rotary make(Index length, Index first) const;
-  bool given() const { return given_; }
-  /// Whether both make the same tables.
-  bool operator==(const RotaryOption& other) const {
-    return dim_ == other.dim_ && base_ == other.base_ && pairing_ == other.pairing_;
-  }
+  /// Tables for `length` positions from `first`; null if the option is null. Graphs share them, so that they may be
+  /// replaced.
+  const std::shared_ptr<const Rotary>& tables(Index length, Index first = 0);
 
  private:
   bool given_ = false;
   Index dim_ = 0;
   double base_ = 10000;
   Rotary::Pairing pairing_ = Rotary::Pairing::kHalfSplit;
-  std::optional<Rotary> tables_;
+  std::shared_ptr<const Rotary> tables_;
 };
 
 }  // namespace heed::bindings

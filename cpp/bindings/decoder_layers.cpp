@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "heed/inference_evaluator.h"
 #include "heed/transformer.h"
 #include "layers.h"
 
@@ -27,18 +26,19 @@ BoundDecoderCache* copyOf(const BoundDecoderCache& cache) {
 }
 
 /// A module with a decoder, which it runs step by step.
-class IncrementalDecoder : public BoundModule {
+class IncrementalDecoder : public BoundLayer {
  public:
-  BoundDecoderCache* makeCache(const val& input, const val& key_mask) {
+  /// arguments: { input, keyMask }.
+  BoundDecoderCache* makeCache(const val& arguments) {
     return guarded([&] {
-      const Batch x = readBatch(input_, input, options_.embed_dim);
-      std::vector<MaskTensor> tensors;
-      if (auto mask = readMask("keyMask", key_mask)) tensors.push_back(std::move(*mask));
-      for (MaskTensor& mask : tensors) mask.per_key = true;
-      (void)broadcastMasks(tensors, {x.count, options_.num_heads, x.length, x.length});
+      InferenceCall call(arguments);
+      const Batch x = batchOf(input_, *call.tensor("input"), options_.embed_dim);
+      AttentionCall attention(call, "mask", "keyMask");
+      (void)broadcastMasks(attention.options.masks, {x.count, options_.num_heads, x.length, x.length});
+      const Value rows = memory(call, x, attention);
       BoundDecoderCache made{
-          decoder().makeCache(memory(x, tensors), context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
-      for (const MaskTensor& mask : tensors) {
+          decoder().makeCache(rows, context(), x.count), x.count, x.length, x.batched, std::nullopt, {}};
+      for (const MaskTensor& mask : attention.options.masks) {
         const auto* bytes = static_cast<const std::byte*>(mask.data);
         made.mask_kind = mask.kind;
         made.mask.assign(bytes, bytes + x.count * x.length * (mask.kind == Mask::Kind::kBoolean ? 1 : 4));
@@ -48,26 +48,26 @@ class IncrementalDecoder : public BoundModule {
   }
 
   /// Computes the output for the next rows of the cached sequences.
-  val step(const val& target, BoundDecoderCache& cache) {
+  val step(const val& arguments, BoundDecoderCache& cache) {
     return guarded([&] {
-      const Batch t = readBatch("target", target, options_.embed_dim);
+      InferenceCall call(arguments);
+      const Batch t = readBatch(call, "target", options_.embed_dim);
       if (t.count != cache.count || t.batched != cache.batched) {
         refuseShape("target",
                     (cache.batched ? "[" + std::to_string(cache.count) + ", L, " : std::string("[L, ")) +
                         std::to_string(options_.embed_dim) + "], like the memory of the cache",
                     t.shape(options_.embed_dim));
       }
-      DecoderCallOptions call;
-      call.self.rotary = rotary_.tables(cache.decoded + t.length);
+      DecoderCallOptions options;
+      options.self.rotary = rotary_.tables(cache.decoded + t.length).get();
       std::optional<MaskTensor> mask;
       if (cache.mask_kind) {
         mask = {"keyMask", *cache.mask_kind, cache.mask.data(), {cache.count, cache.memory_length}, true};
-        call.memory.masks = {&*mask, 1};
+        options.memory.masks = {&*mask, 1};
       }
-      InferenceEvaluator e(context());
-      const Value output = decoder().step(e, t.rows, cache.cache, call);
+      const Value output = decoder().step(call.evaluator(), t.rows, cache.cache, options);
       cache.decoded += t.length;
-      return writeTensor(t.shape(options_.embed_dim), output.data());
+      return call.result(t.shape(options_.embed_dim), output);
     });
   }
 
@@ -77,7 +77,7 @@ class IncrementalDecoder : public BoundModule {
       : options_(readEncoderLayerOptions(o)), rotary_(o["rotary"], options_.headWidth()), input_(input) {}
   virtual Decoder& decoder() = 0;
   /// The memory that makeCache() projects.
-  virtual Value memory(const Batch& input, const std::vector<MaskTensor>&) { return input.rows; }
+  virtual Value memory(Call&, const Batch& input, AttentionCall&) { return input.rows; }
 
   EncoderLayerOptions options_;
   RotaryOption rotary_;
@@ -91,27 +91,22 @@ struct DecoderRun {
   val weights;
 };
 
-DecoderRun runDecoder(Decoder& decoder, const EncoderLayerOptions& o, const Batch& target, const Batch& memory,
-                      const val& options, RotaryOption& rotary) {
+/// `key_mask`, `memory_key_mask`: the names of these arguments.
+DecoderRun runDecoder(Call& call, Decoder& decoder, const EncoderLayerOptions& o, const Batch& target,
+                      const Batch& memory, RotaryOption& rotary, const char* key_mask, const char* memory_key_mask) {
   requireSameCount("memory", memory, target, "target");
-  const std::vector<MaskTensor> self_masks = readMasks(options, "mask", "keyMask"),
-                                memory_masks = readMasks(options, "memoryMask", "memoryKeyMask");
-  DecoderCallOptions call;
-  call.self.masks = self_masks;
-  call.self.causal = readBool(options, "causal");
-  call.self.rotary = rotary.tables(target.length);
-  call.memory.masks = memory_masks;
+  AttentionCall self(call, "mask", key_mask), cross(call, "memoryMask", memory_key_mask);
+  self.options.causal = readBool(call.arguments(), "causal");
+  self.options.rotary = call.share(rotary.tables(target.length));
 
-  const bool asked = readBool(options, "returnWeights");
   const Shape self_shape = target.weightsShape(o.num_heads, target.length),
               memory_shape = target.weightsShape(o.num_heads, memory.length);
   std::vector<DecoderWeights> weights;
-  for (Index i = 0; i < decoder.numLayers() && asked; ++i)
-    weights.push_back({arena().take<float>(self_shape.size()), arena().take<float>(memory_shape.size())});
-  InferenceEvaluator e(context());
-  const Value output =
-      decoder.forward(e, {target.rows, memory.rows, target.sequences, memory.sequences}, call, weights);
-  if (!asked) return {output, val::null()};
+  for (Index i = 0; i < decoder.numLayers() && readBool(call.arguments(), "returnWeights"); ++i)
+    weights.push_back({weightsFor(call, self_shape), weightsFor(call, memory_shape)});
+  const Value output = decoder.forward(call.evaluator(), {target.rows, memory.rows, target.sequences, memory.sequences},
+                                       {self.options, cross.options}, weights);
+  if (weights.empty()) return {output, val::null()};
   val list = val::array();
   for (const DecoderWeights& w : weights) {
     val entry = val::object();
@@ -127,13 +122,11 @@ class BoundDecoder : public IncrementalDecoder {
   explicit BoundDecoder(const val& o) : BoundDecoder(o, readIndex(o, "numLayers"), readBool(o, "finalNorm")) {}
   Module& module() override { return decoder_; }
 
-  val forward(const val& target, const val& memory, const val& options) {
-    return guarded([&] {
-      const Batch t = readBatch("target", target, options_.embed_dim),
-                  m = readBatch("memory", memory, options_.embed_dim);
-      DecoderRun run = runDecoder(decoder_, options_, t, m, options, rotary_);
-      return writeAttended(writeTensor(t.shape(options_.embed_dim), run.output.data()), run.weights);
-    });
+  val run(Call& call) override {
+    const Index width = options_.embed_dim;
+    const Batch target = readBatch(call, "target", width), memory = readBatch(call, "memory", width);
+    const DecoderRun run = runDecoder(call, decoder_, options_, target, memory, rotary_, "keyMask", "memoryKeyMask");
+    return writeAttended(call.result(target.shape(width), run.output), run.weights);
   }
 
  protected:
@@ -159,27 +152,25 @@ class BoundTransformer : public IncrementalDecoder {
   Module& module() override { return transformer_; }
   Initialization initialization() const override { return Initialization::kXavier; }
 
-  val forward(const val& source, const val& target, const val& options) {
-    return guarded([&] {
-      const Index width = options_.embed_dim;
-      const Batch s = readBatch("source", source, width), t = readBatch("target", target, width);
-      const EncoderRun encoded = runEncoder(transformer_.encoder(), s, options["source"], rotary_);
-      DecoderRun decoded = runDecoder(decoder(), options_, t, s.with(encoded.output), options["target"], rotary_);
-      val result = writeAttended(writeTensor(t.shape(width), decoded.output.data()), decoded.weights);
-      result.set("memory", writeTensor(s.shape(width), encoded.output.data()));
-      result.set("encoderWeights", writeWeights(encoded));
-      return result;
-    });
+  val run(Call& call) override {
+    const Index width = options_.embed_dim;
+    const Batch source = readBatch(call, "source", width), target = readBatch(call, "target", width);
+    AttentionCall attention(call, "mask", "sourceKeyMask");
+    const EncoderRun encoded = runEncoder(call, transformer_.encoder(), source, attention, rotary_);
+    const DecoderRun decoded = runDecoder(call, decoder(), options_, target, source.with(encoded.output), rotary_,
+                                          "targetKeyMask", "sourceKeyMask");
+    const val encoder_weights = writeWeights(encoded);
+    val results = writeAttended(call.result(target.shape(width), decoded.output), decoded.weights);
+    results.set("memory", call.result(source.shape(width), encoded.output));
+    results.set("encoderWeights", encoder_weights);
+    return results;
   }
 
  private:
   Decoder& decoder() override { return transformer_.decoder(); }
-  Value memory(const Batch& source, const std::vector<MaskTensor>& masks) override {
-    AttentionOptions call;
-    call.masks = masks;
-    call.rotary = rotary_.tables(source.length);
-    InferenceEvaluator e(context());
-    return transformer_.encoder().forward(e, source.rows, source.sequences, call);
+  Value memory(Call& call, const Batch& source, AttentionCall& attention) override {
+    attention.options.rotary = rotary_.tables(source.length).get();
+    return transformer_.encoder().forward(call.evaluator(), source.rows, source.sequences, attention.options);
   }
 
   Transformer transformer_;
@@ -191,12 +182,12 @@ EMSCRIPTEN_BINDINGS(heed_decoder_layers) {
   emscripten::class_<BoundDecoderCache>("DecoderCache")
       .function("length", &BoundDecoderCache::length)
       .function("copy", &copyOf, emscripten::allow_raw_pointers());
-  emscripten::class_<IncrementalDecoder, emscripten::base<BoundModule>>("IncrementalDecoder")
+  emscripten::class_<IncrementalDecoder, emscripten::base<BoundLayer>>("IncrementalDecoder")
       .function("makeCache", &IncrementalDecoder::makeCache, emscripten::allow_raw_pointers())
       .function("step", &IncrementalDecoder::step);
-  registerLayer<BoundDecoder, IncrementalDecoder>("Decoder").function("forward", &BoundDecoder::forward);
+  registerLayer<BoundDecoder, IncrementalDecoder>("Decoder");
   registerLayer<BoundDecoderLayer, BoundDecoder>("DecoderLayer");
-  registerLayer<BoundTransformer, IncrementalDecoder>("Transformer").function("forward", &BoundTransformer::forward);
+  registerLayer<BoundTransformer, IncrementalDecoder>("Transformer");
 }
 
 }  // namespace heed::bindings

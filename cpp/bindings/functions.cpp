@@ -3,97 +3,92 @@
 
 #include <algorithm>
 
-#include "convert.h"
+#include "call.h"
 #include "core/check.h"
 #include "gemm/gemm.h"
-#include "heed/linear.h"
-#include "heed/norm.h"
-#include "ops/softmax.h"
 
 namespace heed::bindings {
 namespace {
 
-val attentionOf(const val& query, const val& key, const val& value, const val& options) {
-  return guarded([&] {
-    const Input q = readTensor(query), k = readTensor(key), v = readTensor(value);
-    const BatchedAttention attention(q.shape, k.shape, v.shape);
-    AttentionOptions call = readCallOptions(options);
-    if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
-    if (const val dropout = options["dropout"]; !dropout.isNull()) {
-      call.dropout = readFloat(dropout, "p");
-      call.dropout_key.seed = readSeed(dropout["seed"]);
-    }
-    const auto mask = readMask("mask", options["mask"]);
-    if (mask) call.masks = {&*mask, 1};
-    const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
-    float* output = arena().take<float>(output_shape.size());
-    float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
-    attention.forward(q.data, k.data, v.data, call, output, weights, context());
-    return writeAttended(writeTensor(output_shape, output),
-                         weights ? writeTensor(weights_shape, weights) : val::null());
-  });
+/// Requires an optional vector to have `width` entries. Returns its value, or an empty one.
+Value vector(Call& call, const char* name, Index width) {
+  const auto given = call.tensor(name);
+  if (!given) return {};
+  requireShape(name, given->shape, Shape{width});
+  return given->value;
 }
 
-void requireAxes(const char* argument, const Shape& shape) {
-  if (shape.rank() < 1) refuseShape(argument, "at least one axis", shape);
+/// The argument x, which must have `axes` axes at least.
+Argument argument(Call& call, Index axes, const char* expected) {
+  Argument x = *call.tensor("x");
+  if (x.shape.rank() < axes) refuseShape("x", expected, x.shape);
+  return x;
 }
 
-void requireVector(const char* argument, const std::optional<Input>& vector, Index width) {
-  if (vector) requireShape(argument, vector->shape, Shape{width});
+val attentionOf(Call& call) {
+  const val& given = call.arguments();
+  const Argument query = *call.tensor("query"), key = *call.tensor("key"), value = *call.tensor("value");
+  const BatchedAttention attention(query.shape, key.shape, value.shape);
+  AttentionOptions options;
+  options.causal = readBool(given, "causal");
+  options.window = readWindow(given);
+  if (const val scale = given["scale"]; !scale.isNull()) options.scale = scale.as<float>();
+  if (const val dropout = given["dropout"]; !dropout.isNull()) {
+    options.dropout = readFloat(dropout, "p");
+    options.dropout_key.seed = readSeed(dropout["seed"]);
+  }
+  const Shape& shape = attention.weightsShape();
+  float* weights = readBool(given, "returnWeights") ? arena().take<float>(shape.size()) : nullptr;
+  const Value output = call.attention(attention, query, key, value, options, call.mask("mask"), weights);
+  const val written = weights ? writeTensor(shape, weights) : val::null();
+  return writeAttended(call.result(attention.outputShape(), output), written);
 }
 
-val softmaxOf(const val& tensor) {
-  return guarded([&] {
-    const Input x = readTensor(tensor);
-    requireAxes("x", x.shape);
-    const Index width = x.shape[-1];
-    for (Index row = 0; row < x.shape.rows(); ++row) softmaxRow(x.data + row * width, width);
-    return writeTensor(x.shape, x.data);
-  });
+val softmaxOf(Call& call) {
+  const Argument x = argument(call, 1, "at least one axis");
+  return call.result(x.shape, call.softmax(x.value));
 }
 
-val linearOf(const val& tensor, const val& options) {
-  return guarded([&] {
-    const Input x = readTensor(tensor), weight = readTensor(options["weight"]);
-    const auto bias = readOptionalTensor(options["bias"]);
-    requireAxes("x", x.shape);
-    if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1]) {
-      refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
-    }
-    const Index out = weight.shape[0];
-    requireVector("bias", bias, out);
-    std::vector<Index> extents = x.shape.extents();
-    extents.back() = out;
-    const Shape shape(std::move(extents));
-    MatrixView output = arena().matrix(x.shape.rows(), out);
-    linear(readOnly(x.matrix()), readOnly(weight.matrix()), bias ? bias->data : nullptr, readActivation(options),
-           output, context());
-    return writeTensor(shape, output.data());
-  });
+val linearOf(Call& call) {
+  const Argument x = argument(call, 1, "at least one axis"), weight = *call.tensor("weight");
+  if (weight.shape.rank() != 2 || weight.shape[1] != x.shape[-1])
+    refuseShape("weight", "[out, " + std::to_string(x.shape[-1]) + "], as wide as x", weight.shape);
+  const Value bias = vector(call, "bias", weight.shape[0]);
+  return call.result(withWidth(x.shape, weight.shape[0]),
+                     call.linear(x.value, weight.value, bias, readActivation(call.arguments())));
 }
 
-val layerNormOf(const val& tensor, const val& options) {
-  return guarded([&] {
-    const Input x = readTensor(tensor);
-    requireAxes("x", x.shape);
-    const auto weight = readOptionalTensor(options["weight"]), bias = readOptionalTensor(options["bias"]);
-    requireVector("weight", weight, x.shape[-1]);
-    requireVector("bias", bias, x.shape[-1]);
-    MatrixView rows = view(x.data, x.shape.rows(), x.shape[-1]);
-    layerNorm(readOnly(rows), weight ? weight->data : nullptr, bias ? bias->data : nullptr, readFloat(options, "eps"),
-              rows);
-    return writeTensor(x.shape, x.data);
-  });
+val layerNormOf(Call& call) {
+  const Argument x = argument(call, 1, "at least one axis");
+  const Value weight = vector(call, "weight", x.shape[-1]), bias = vector(call, "bias", x.shape[-1]);
+  return call.result(x.shape, call.layerNorm(x.value, weight, bias, readFloat(call.arguments(), "eps")));
 }
 
-val dropoutOf(const val& tensor, const val& options) {
-  return guarded([&] {
-    const Input x = readTensor(tensor);
-    MatrixView all = view(x.data, 1, x.shape.size());
-    dropout(readOnly(all), readFloat(options, "p"), readScaling(options), {.seed = readSeed(options["seed"])}, all);
-    return writeTensor(x.shape, x.data);
-  });
+val dropoutOf(Call& call) {
+  const val& given = call.arguments();
+  const Argument x = *call.tensor("x");
+  // As one row: the draws depend on the position in the whole tensor.
+  return call.result(x.shape, call.dropout(call.reshape(x.value, 1, x.shape.size()), readFloat(given, "p"),
+                                           readScaling(given), {.seed = readSeed(given["seed"])}));
 }
+
+val rotaryOf(Call& call) {
+  const Argument x = argument(call, 2, "[..., L, D]");
+  const Index length = x.shape[-2], first = readIndex(call.arguments(), "firstPosition");
+  RotaryOption option(call.arguments(), x.shape[-1]);
+  const std::shared_ptr<const Rotary> tables = option.tables(length, first);
+  const Sequences sequences = Sequences::uniform(length == 0 ? 0 : x.shape.rows() / length, length);
+  return call.result(x.shape, call.evaluator().rotate(*call.share(tables), x.value, sequences, 1, first));
+}
+
+struct NamedFunction {
+  const char* name;
+  val (*run)(Call& call);
+};
+constexpr NamedFunction kFunctions[] = {
+    {"attention", attentionOf}, {"softmax", softmaxOf}, {"linear", linearOf},
+    {"layerNorm", layerNormOf}, {"dropout", dropoutOf}, {"rotary", rotaryOf},
+};
 
 val positionalEncodingOf(double length, double dim, double base) {
   return guarded([&] {
@@ -102,19 +97,6 @@ val positionalEncodingOf(double length, double dim, double base) {
     MatrixView output = arena().matrix(shape[0], shape[1]);
     positionalEncoding(base, output);
     return writeTensor(shape, output.data());
-  });
-}
-
-val rotaryOf(const val& tensor, const val& options) {
-  return guarded([&] {
-    const Input x = readTensor(tensor);
-    if (x.shape.rank() < 2) refuseShape("x", "[..., L, D]", x.shape);
-    const Index length = x.shape[-2], width = x.shape[-1], first = readIndex(options, "firstPosition");
-    RotaryOption rotary(options, width);
-    const Rotary* tables = rotary.tables(length, first);
-    const Index count = x.shape.size() == 0 ? 0 : x.shape.size() / (length * width);
-    for (Index b = 0; b < count; ++b) tables->rotate(view(x.data + b * length * width, length, width), 1, first);
-    return writeTensor(x.shape, x.data);
   });
 }
 
@@ -155,16 +137,25 @@ std::string compiler() {
 
 double memoryBytes() { return static_cast<double>(__builtin_wasm_memory_size(0)) * 65536; }
 
+val compute(const std::string& name, const val& arguments) {
+  return guarded([&] {
+    InferenceCall call(arguments);
+    return functionNamed(name)(call);
+  });
+}
+
 }  // namespace
 
+val (*functionNamed(const std::string& name))(Call& call) {
+  for (const NamedFunction& function : kFunctions) {
+    if (name == function.name) return function.run;
+  }
+  refuse(ErrorCode::kInvalidArgument, "function", "the name of a function", name);
+}
+
 EMSCRIPTEN_BINDINGS(heed_functions) {
-  emscripten::function("attention", &attentionOf);
-  emscripten::function("softmax", &softmaxOf);
-  emscripten::function("linear", &linearOf);
-  emscripten::function("layerNorm", &layerNormOf);
-  emscripten::function("dropout", &dropoutOf);
+  emscripten::function("compute", &compute);
   emscripten::function("positionalEncoding", &positionalEncodingOf);
-  emscripten::function("rotary", &rotaryOf);
   emscripten::function("alibi", &alibiOf);
   emscripten::function("relativeBias", &relativeBiasOf);
   emscripten::function("compiler", &compiler);

@@ -2,12 +2,22 @@
 
 #include <emscripten/bind.h>
 
+#include "call.h"
 #include "heed/encoder.h"
 #include "module.h"
 
-/// The layers as JavaScript classes. Each reads its options, runs a layer of the core and converts its results; there
-/// is no arithmetic here.
+/// The layers as JavaScript classes. Each reads its options and states once, in terms of a Call, how its arguments
+/// become values and its results leave; there is no arithmetic here.
 namespace heed::bindings {
+
+/// RawLayer.
+class BoundLayer : public BoundModule {
+ public:
+  /// Runs the layer. Returns one result, or an object of results by name.
+  virtual val run(Call& call) = 0;
+  /// The same on tensors. `arguments`: an object of RawTensors, RawMasks and options.
+  val forward(const val& arguments);
+};
 
 /// The constructor to register for a class.
 template <class T>
@@ -15,18 +25,65 @@ T* make(const val& options) {
   return guarded([&] { return new T(options); });
 }
 /// Registers a class whose constructor takes an object of options.
-template <class T, class Base = BoundModule>
+template <class T, class Base = BoundLayer>
 emscripten::class_<T, emscripten::base<Base>> registerLayer(const char* name) {
   return emscripten::class_<T, emscripten::base<Base>>(name).constructor(&make<T>, emscripten::allow_raw_pointers());
 }
 
-/// Results of an encoder in the arena; weights [N, H, L, L] per layer, or none.
+/// A batch [N, L, E] or one sequence [L, E].
+struct Batch {
+  Value rows;
+  Sequences sequences;
+  Index count, length;
+  bool batched;
+
+  Batch(const Value& rows, Index count, Index length, bool batched)
+      : rows(rows), sequences(Sequences::uniform(count, length)), count(count), length(length), batched(batched) {}
+  /// A batch of the same shape.
+  Batch with(const Value& other) const { return {other, count, length, batched}; }
+  /// [N, L, width] or [L, width].
+  Shape shape(Index width) const { return batched ? Shape{count, length, width} : Shape{length, width}; }
+  /// [N, H, L, S] or [H, L, S].
+  Shape weightsShape(Index heads, Index keys) const {
+    return batched ? Shape{count, heads, length, keys} : Shape{heads, length, keys};
+  }
+};
+/// Throws kShapeMismatch naming `argument` unless x is [N, L, width] or [L, width].
+Batch batchOf(const char* argument, const Argument& x, Index width);
+/// The same for the argument of that name.
+Batch readBatch(Call& call, const char* argument, Index width);
+/// Requires `batch` and `other`, the argument `name`, to have the same number of sequences and to be both batched or
+/// both unbatched.
+void requireSameCount(const char* argument, const Batch& batch, const Batch& other, const char* name = "query");
+
+/// The options of attention in one call, with the masks that they refer to.
+class AttentionCall {
+ public:
+  AttentionCall() = default;
+  /// Reads the mask, which broadcasts to the weights, and the key mask [N, S] of these names.
+  AttentionCall(Call& call, const char* mask, const char* key_mask);
+  AttentionCall(const AttentionCall&) = delete;
+  AttentionCall& operator=(const AttentionCall&) = delete;
+
+  AttentionOptions options;
+
+ private:
+  std::vector<MaskTensor> masks_;
+};
+
+/// Memory for attention weights of this shape, if the call's option returnWeights says so; otherwise null.
+float* weightsFor(const Call& call, const Shape& shape);
+
+/// Results of an encoder; weights [N, H, L, L] per layer, or none.
 struct EncoderRun {
   Value output;
   std::vector<std::pair<Shape, float*>> weights;
 };
-EncoderRun runEncoder(Encoder& encoder, const Batch& x, const val& options, RotaryOption& rotary);
+EncoderRun runEncoder(Call& call, Encoder& encoder, const Batch& x, AttentionCall& attention, RotaryOption& rotary);
 /// The weights as a JavaScript array, or null if they were not requested.
 val writeWeights(const EncoderRun& run);
+
+MultiHeadAttentionOptions readAttentionLayerOptions(const val& options);
+EncoderLayerOptions readEncoderLayerOptions(const val& options);
 
 }  // namespace heed::bindings

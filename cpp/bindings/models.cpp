@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/check.h"
 #include "heed/encoder_model.h"
 #include "heed/inference_evaluator.h"
 #include "heed/pooling.h"
 #include "module.h"
+#include "sites.h"
 
 namespace heed::bindings {
 namespace {
@@ -43,7 +45,9 @@ EncoderModelConfig readConfig(const val& config) {
                           {&c.relative_distance, "relativeDistance"},
                           {&c.convolution, "convolution"},
                           {&c.rotary_dim, "rotaryDim"},
-                          {&c.window, "window"}});
+                          {&c.window, "window"},
+                          {&c.patch_size, "patchSize"},
+                          {&c.registers, "registers"}});
   read.operator()<double>(
       {{&c.rotary_base, "rotaryBase"}, {&c.local_rotary_base, "localRotaryBase"}, {&c.rotary_scale, "rotaryScale"}});
   read.operator()<float>({{&c.attention_scale, "attentionScale"},
@@ -62,6 +66,8 @@ EncoderModelConfig readConfig(const val& config) {
                          {&c.position_embeddings, "positionEmbeddings"},
                          {&c.position_projections, "positionProjections"},
                          {&c.output_norms, "outputNorms"},
+                         {&c.layer_scale, "layerScale"},
+                         {&c.class_row, "classRow"},
                          {&c.relative_norm, "relativeNorm"},
                          {&c.gated, "gated"},
                          {&c.gate_second, "gateSecond"},
@@ -79,31 +85,32 @@ EncoderModelConfig readConfig(const val& config) {
   return c;
 }
 
-/// Copies an Int32Array; empty if it is null.
-std::vector<int32_t> readIntegers(const val& array) {
-  if (array.isNull()) return {};
-  std::vector<int32_t> values(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(values.size(), values.data())).call<void>("set", array);
-  return values;
-}
-
 /// Copies a Float32Array; empty if it is null.
 std::vector<float> readFactors(const val& array) {
   if (array.isNull()) return {};
   return emscripten::convertJSArrayToNumberVector<float>(array);
 }
 
-/// A batch between the layers of a model. It owns its hidden states instead of taking them from the arena, because the
-/// calls of several batches may alternate.
+/// A batch of texts, or an image, between the layers of a model. It owns its hidden states instead of taking them from
+/// the arena, because the calls of several batches may alternate.
 class BoundEncoding {
  public:
-  BoundEncoding(std::shared_ptr<EncoderModel> model, const TokenBatch& batch, std::vector<float> key_mask)
+  /// `input`: a TokenBatch or an ImageInput.
+  template <class Source>
+  BoundEncoding(std::shared_ptr<EncoderModel> model, Sequences sequences, const Source& input, const val& sites)
       : model_(std::move(model)),
-        sequences_(batch.sequences),
-        key_mask_(std::move(key_mask)),
-        hidden_(model_->hiddenStates(batch.sequences)) {
-    InferenceEvaluator e(context());
-    keep(model_->embed(e, batch));
+        sequences_(std::move(sequences)),
+        sites_(readSites(sites, sequences_, sequences_)),
+        hidden_(model_->hiddenStates(sequences_)) {
+    InferenceEvaluator e = evaluator();
+    keep(model_->embed(e, input));
+  }
+
+  void setKeyMask(std::vector<float> key_mask) { key_mask_ = std::move(key_mask); }
+  /// `angles` (L, Dk / 2): rotates the queries and keys of row i by those of row i.
+  void setAngles(ConstMatrixView angles) {
+    requireShape("angles", angles, sequences_.totalRows(), model_->config().head_dim / 2);
+    rotary_.emplace(angles);
   }
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
@@ -113,32 +120,19 @@ class BoundEncoding {
       float* weights = return_weights ? arena().take(size) : nullptr;
       const MaskTensor mask{
           "keyMask", Mask::Kind::kAdditive, key_mask_.data(), {sequences_.count(), sequences_.maxLength()}, true};
-      InferenceEvaluator e(context());
+      InferenceEvaluator e = evaluator();
       const Value factor_row = factors.empty() ? Value() : view(factors.data(), 1, static_cast<Index>(factors.size()));
-      keep(model_->runLayer(e, i, rows(), sequences_, model_->positions(e, sequences_), factor_row, weights,
+      PassPositions positions = model_->positions(e, sequences_);
+      if (rotary_) positions.rotary = &*rotary_;
+      keep(model_->runLayer(e, i, rows(), sequences_, positions, factor_row, weights,
                             {&mask, key_mask_.empty() ? 0U : 1U}));
       return return_weights ? writeFloats(weights, size) : val::null();
     });
   }
 
-  /// What layer i would multiply: q (T, H Dh), k and v (T, Hk Dh), one after the other.
-  val project(int i) {
-    return guarded([&] {
-      InferenceEvaluator e(context());
-      const auto projections = model_->project(e, i, rows(), sequences_);
-      const Index wide = model_->queryWidth(), narrow = model_->keyWidth();
-      const Index size = Shape{sequences_.totalRows(), wide + 2 * narrow}.size();
-      float* all = arena().take(size);
-      float* end = all;
-      for (const Value& part : {projections.query, projections.key, projections.value})
-        end = std::copy_n(part.data(), part.rows() * part.cols(), end);
-      return writeFloats(all, size);
-    });
-  }
-
   void applyFinalNorm() {
     guarded([&] {
-      InferenceEvaluator e(context());
+      InferenceEvaluator e = evaluator();
       model_->applyFinalNorm(e, rows());
     });
   }
@@ -158,6 +152,7 @@ class BoundEncoding {
   }
 
  private:
+  InferenceEvaluator evaluator() const { return InferenceEvaluator(context(), sites_.get()); }
   Index width() const { return model_->config().embed_dim; }
   MatrixView rows() { return view(hidden_.data(), sequences_.totalRows(), width()); }
   /// Copies a result to the hidden states, unless it is there.
@@ -167,7 +162,9 @@ class BoundEncoding {
 
   std::shared_ptr<EncoderModel> model_;
   Sequences sequences_;
-  std::vector<float> key_mask_;  // empty, or (T)
+  std::vector<float> key_mask_;        // empty, or (T)
+  std::unique_ptr<BoundSites> sites_;  // null for none
+  std::optional<Rotary> rotary_;       // of images with rotary positions
   std::vector<float> hidden_;
 };
 
@@ -176,9 +173,10 @@ class BoundEncoderModel : public BoundModule {
   explicit BoundEncoderModel(const EncoderModelConfig& config) : model_(std::make_shared<EncoderModel>(config)) {}
   Module& module() override { return *model_; }
 
-  /// key_mask: null, or (T), 0 or -infinity for rows that are no keys; all sequences are then of one length.
+  /// key_mask: null, or (T), 0 or -infinity for rows that are no keys; all sequences are then of one length. sites:
+  /// RawSites or null.
   BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths,
-                       const val& key_mask) {
+                       const val& key_mask, const val& sites) {
     return guarded([&] {
       std::vector<Index> extents;
       for (const int32_t length : readIntegers(lengths)) extents.push_back(length);
@@ -186,7 +184,23 @@ class BoundEncoderModel : public BoundModule {
                              .token_types = readIntegers(token_types),
                              .positions = readIntegers(positions),
                              .sequences = Sequences::ofLengths(extents)};
-      return new BoundEncoding(model_, batch, readFactors(key_mask));
+      auto encoding = std::make_unique<BoundEncoding>(model_, batch.sequences, batch, sites);
+      encoding->setKeyMask(readFactors(key_mask));
+      return encoding.release();
+    });
+  }
+
+  /// pixels [3, height, width]; positions and angles as in ImageInput and setAngles(), or null.
+  BoundEncoding* beginImage(const val& pixels, const val& positions, const val& angles, const val& sites) {
+    return guarded([&] {
+      const Input image = readTensor(pixels);
+      requireShape("pixels", image.shape, {3, image.shape[-2], image.shape[-1]});
+      ImageInput input{image.data, image.shape[-2], image.shape[-1]};
+      if (const auto table = readOptionalTensor(positions)) input.positions = table->matrix();
+      const Index rows = model_->imageRows(input.height, input.width);
+      auto encoding = std::make_unique<BoundEncoding>(model_, Sequences::ofLengths({rows}), input, sites);
+      if (const auto given = readOptionalTensor(angles)) encoding->setAngles(readOnly(given->matrix()));
+      return encoding.release();
     });
   }
 
@@ -214,13 +228,13 @@ EMSCRIPTEN_BINDINGS(heed_models) {
   using namespace emscripten;
   class_<BoundEncoding>("Encoding")
       .function("runLayer", &BoundEncoding::runLayer)
-      .function("project", &BoundEncoding::project)
       .function("applyFinalNorm", &BoundEncoding::applyFinalNorm)
       .function("hidden", &BoundEncoding::hidden)
       .function("pool", &BoundEncoding::pool);
   class_<BoundEncoderModel, base<BoundModule>>("EncoderModel")
       .constructor(&makeEncoderModel, allow_raw_pointers())
       .function("begin", &BoundEncoderModel::begin, allow_raw_pointers())
+      .function("beginImage", &BoundEncoderModel::beginImage, allow_raw_pointers())
       .function("wordLogits", &BoundEncoderModel::wordLogits);
 }
 

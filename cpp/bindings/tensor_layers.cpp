@@ -1,6 +1,5 @@
 #include "core/check.h"
-#include "heed/inference_evaluator.h"
-#include "heed/initialize.h"
+#include "heed/feed_forward.h"
 #include "heed/linear.h"
 #include "heed/norm.h"
 #include "layers.h"
@@ -40,12 +39,6 @@ FeedForwardOptions readFeedForwardOptions(const val& o) {
           .gated = readBool(o, "gated")};
 }
 
-/// `shape` with `width` columns.
-Shape withWidth(const Shape& shape, Index width) {
-  std::vector<Index> extents = shape.extents();
-  extents.back() = width;
-  return Shape(std::move(extents));
-}
 /// [..., in] -> [..., out]
 Shape mapped(const Shape& x, Index in, Index out) {
   if (x.rank() < 1 || x[-1] != in) refuseShape("x", "[..., " + std::to_string(in) + "]", x);
@@ -69,33 +62,34 @@ Shape outputShape(const PositionalEncoding& layer, const Shape& x) {
   return withWidth(x, layer.outputWidth(x[-1]));
 }
 
-Value run(Evaluator& e, const Linear& layer, const Input& x) { return e.linear(layer, x.matrix()); }
-Value run(Evaluator& e, const LayerNorm& layer, const Input& x) { return e.normalize(layer, x.matrix(), true); }
-Value run(Evaluator& e, BatchNorm& layer, const Input& x) { return e.batchNormalize(layer, x.matrix()); }
-Value run(Evaluator& e, FeedForward& layer, const Input& x) { return layer.forward(e, x.matrix()); }
-Value run(Evaluator& e, Dropout& layer, const Input& x) { return e.dropout(layer, view(x.data, 1, x.shape.size())); }
-Value run(Evaluator& e, const PositionalEncoding& layer, const Input& x) {
+Value run(Call& call, const Linear& layer, const Argument& x) { return call.evaluator().linear(layer, x.value); }
+Value run(Call& call, const LayerNorm& layer, const Argument& x) {
+  return call.evaluator().normalize(layer, x.value, true);
+}
+Value run(Call& call, BatchNorm& layer, const Argument& x) { return call.evaluator().batchNormalize(layer, x.value); }
+Value run(Call& call, FeedForward& layer, const Argument& x) { return layer.forward(call.evaluator(), x.value); }
+Value run(Call& call, Dropout& layer, const Argument& x) {
+  // As one row: the draws depend on the position in the whole tensor.
+  Context& context = call.evaluator().context();
+  const Index first_column = context.random.first_row * columnsOf(x.shape);
+  const RandomScope scope(context);
+  context.random = {};
+  return call.evaluator().dropout(layer, call.reshape(x.value, 1, x.shape.size()), first_column);
+}
+Value run(Call& call, const PositionalEncoding& layer, const Argument& x) {
   const Index length = x.shape[-2], count = length == 0 ? 0 : x.shape.rows() / length;
-  return e.encodePositions(layer, x.matrix(), Sequences::uniform(count, length));
+  return call.evaluator().encodePositions(layer, x.value, Sequences::uniform(count, length));
 }
 
-class BoundTensorLayer : public BoundModule {
- public:
-  virtual val forward(const val& x) = 0;
-};
-
 template <class Layer, auto kReadOptions>
-class Bound final : public BoundTensorLayer {
+class Bound final : public BoundLayer {
  public:
   explicit Bound(const val& options) : layer_(kReadOptions(options)) {}
   Module& module() override { return layer_; }
-  val forward(const val& tensor) override {
-    return guarded([&] {
-      const Input x = readTensor(tensor);
-      const Shape shape = outputShape(layer_, x.shape);
-      InferenceEvaluator e(context());
-      return writeTensor(shape, run(e, layer_, x).data());
-    });
+  val run(Call& call) override {
+    const Argument x = *call.tensor("x");
+    const Shape shape = outputShape(layer_, x.shape);
+    return call.result(shape, bindings::run(call, layer_, x));
   }
 
  private:
@@ -105,14 +99,12 @@ class Bound final : public BoundTensorLayer {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_tensor_layers) {
-  emscripten::class_<BoundTensorLayer, emscripten::base<BoundModule>>("TensorLayer")
-      .function("forward", &BoundTensorLayer::forward);
-  registerLayer<Bound<Linear, readLinearOptions>, BoundTensorLayer>("Linear");
-  registerLayer<Bound<LayerNorm, readLayerNormOptions>, BoundTensorLayer>("LayerNorm");
-  registerLayer<Bound<BatchNorm, readBatchNormOptions>, BoundTensorLayer>("BatchNorm");
-  registerLayer<Bound<Dropout, readDropoutOptions>, BoundTensorLayer>("Dropout");
-  registerLayer<Bound<PositionalEncoding, readPositionalEncodingOptions>, BoundTensorLayer>("PositionalEncoding");
-  registerLayer<Bound<FeedForward, readFeedForwardOptions>, BoundTensorLayer>("FeedForward");
+  registerLayer<Bound<Linear, readLinearOptions>>("Linear");
+  registerLayer<Bound<LayerNorm, readLayerNormOptions>>("LayerNorm");
+  registerLayer<Bound<BatchNorm, readBatchNormOptions>>("BatchNorm");
+  registerLayer<Bound<Dropout, readDropoutOptions>>("Dropout");
+  registerLayer<Bound<PositionalEncoding, readPositionalEncodingOptions>>("PositionalEncoding");
+  registerLayer<Bound<FeedForward, readFeedForwardOptions>>("FeedForward");
 }
 
 }  // namespace heed::bindings

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { sweep } from '../demo/sweep';
 import { type Engine, engines } from './engines.mjs';
 
 const folder = fileURLToPath(new URL('../../build/tests/browsers/', import.meta.url));
@@ -64,5 +65,45 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('%s', (name) => 
     );
     await engine.screenshot(`${folder}${name}-${hash.replace(/\W+/g, '-')}-phone.png`);
     expect(width).toBeLessThanOrEqual(390);
+  });
+
+  test.each(['hand', 'hand?width=8&scale=1&seed=2816', 'hand?heads=4&width=8'])(
+    'nothing moves while the pointer does (#%s)',
+    async (hash) => {
+      await engine.resize(1280, 900);
+      expect(await open(hash, ['#output td'])).toEqual([]);
+      await engine.evaluate(async () => {
+        while (!document.fonts.check('1rem "Source Serif 4"')) await new Promise(requestAnimationFrame);
+      }, null);
+      const { pixels, which } = await engine.evaluate(sweep, null);
+      expect(pixels, which).toBeLessThanOrEqual(1);
+    },
+  );
+
+  test.each(['hand?heads=4&width=8', 'hand?words=donaudampfschifffahrtsgesellschaft|b|c|d'])(
+    'wide matrices and long words do not widen the page (#%s)',
+    async (hash) => {
+      await engine.resize(1280, 900);
+      expect(await open(hash, ['#output td'])).toEqual([]);
+      const [all, visible] = await engine.evaluate(
+        async () => [document.documentElement.scrollWidth, document.documentElement.clientWidth],
+        null,
+      );
+      expect(all).toBeLessThanOrEqual(visible!);
+    },
+  );
+
+  test('garbage in a link is ignored, and primes stand on the line of their letters', async () => {
+    expect(await open('hand?x=;;;&words=&positions=add', ['#output td', '.plots svg'])).toEqual([]);
+    const above = await engine.evaluate(
+      async () =>
+        [...document.querySelectorAll('mo.prime')].map((prime) => {
+          const [mark, letter] = [prime, prime.previousElementSibling!].map((one) => one.getBoundingClientRect());
+          return (letter!.top - mark!.top) / letter!.height;
+        }),
+      null,
+    );
+    expect(above.length).toBeGreaterThan(3);
+    expect(Math.max(...above)).toBeLessThan(0.3);
   });
 });

@@ -107,6 +107,20 @@ describe('Tensor', () => {
     expect(all.match(/0/g)).toHaveLength(1000);
   });
 
+  it('is written as nested arrays in JSON', () => {
+    const x = new Tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
+    expect(JSON.stringify({ x })).toBe('{"x":[[1,2],[3,4]]}');
+    expect(JSON.stringify(new Tensor(Int8Array.of(-1, 2), [2]))).toBe('[-1,2]');
+  });
+
+  it('is abbreviated if its rows are long', () => {
+    const x = new Tensor(
+      Float32Array.from({ length: 65 }, (_, i) => i),
+      [1, 65],
+    );
+    expect(inspect(x)).toBe('Tensor [1, 65]\n[[ 0.0000,  1.0000,  2.0000, …, 62.0000, 63.0000, 64.0000]]');
+  });
+
   it('is printed with its shape by console.log', () => {
     const x = new Tensor(Float32Array.of(1, 2), [1, 2]);
     expect(inspect(x)).toBe('Tensor [1, 2]\n[[1.0000, 2.0000]]');

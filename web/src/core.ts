@@ -22,29 +22,29 @@ export interface RawAttended {
   weights: RawTensor | null;
 }
 
-/** Options of one attention call; every field is present. */
-export interface RawAttentionOptions {
-  /** broadcasts to [N,H,L,S] */
-  mask: RawMask | null;
-  causal: boolean;
-  /** null: none */
-  window: number | null;
-  returnWeights: boolean;
+/** A change of a site, see `SiteEdit` in heed/sites.h. */
+export interface RawSiteEdit {
+  /** 16 times the layer, plus the number of the site. */
+  code: number;
+  verb: number;
+  /** For each of the axes (n, h, l, d): the index of each entry in the selection, or -1; null: all. */
+  selected: (Int32Array | null)[];
+  extents: number[];
+  strides: number[];
+  operand: Float32Array | null;
 }
 
-/** Options of `attention()`; the mask broadcasts to [...,L,S]. */
-export interface RawFunctionAttentionOptions extends RawAttentionOptions {
-  /** null: 1 / sqrt(Dk) */
-  scale: number | null;
-  dropout: { p: number; seed: number } | null;
-}
-
-/** Options of a layer's call. */
-export interface RawLayerAttentionOptions extends RawAttentionOptions {
-  /** [N,S] */
-  keyMask: RawMask | null;
-  /** [H] or [N,H]; null: all 1 */
-  headMask: RawTensor | null;
+/** What a call reads and edits. */
+export interface RawSites {
+  /** The codes of sites. */
+  reads: Int32Array;
+  /** The column of each row in padded tensors; null: 0, 1, 2, ... in each sequence. */
+  columns: Int32Array | null;
+  edits: RawSiteEdit[];
+  /** Gets the values of a site: those of all sequences, one after the other, without padding. */
+  read(code: number, values: Float32Array): void;
+  /** Gets the selection of an edit, with zeros as padding; returns as many values. */
+  map(edit: number, values: Float32Array): Float32Array;
 }
 
 /** A module that owns parameters. */
@@ -68,9 +68,15 @@ export interface RawModule {
   delete(): void;
 }
 
-export interface RawTensorLayer extends RawModule {
-  forward(x: RawTensor): RawTensor;
+/**
+ * A layer. Its arguments are tensors, masks and the options of the call by name, every one present; a result is a tensor or an object of tensors. In heed/train, the tape's
+ * variables take the places of both.
+ */
+export interface RawLayer<Arguments extends object = object, Result = unknown> extends RawModule {
+  forward(given: Arguments): Result;
 }
+
+export type RawTensorLayer = RawLayer<{ x: RawTensor }, RawTensor>;
 
 /** Rotary embedding of the projected queries and keys. */
 export interface RawRotaryOptions {
@@ -80,40 +86,15 @@ export interface RawRotaryOptions {
   pairing: 'half-split' | 'interleaved';
 }
 
-export interface RawMultiHeadAttention extends RawModule {
-  /** key null: the query; value null: the key. */
-  forward(
-    query: RawTensor,
-    key: RawTensor | null,
-    value: RawTensor | null,
-    options: RawLayerAttentionOptions & { averageWeights: boolean },
-  ): RawAttended;
-}
-
-export interface RawEncoderLayer extends RawModule {
-  /** `angles` [L, Dk / 2]: rotates the queries and keys of row i by those of row i, pairs half-split. */
-  forward(x: RawTensor, options: RawLayerAttentionOptions & { angles?: RawTensor | null }): RawAttended;
-}
-
-export interface RawEncoder extends RawModule {
-  /** `headMask` is [layers, maximum number of heads] here; weights one tensor per layer, or null. */
-  forward(x: RawTensor, options: RawLayerAttentionOptions): { output: RawTensor; weights: RawTensor[] | null };
-}
-
-/** Masks of a decoder call. */
-export interface RawDecoderCallOptions {
-  mask: RawMask | null;
-  keyMask: RawMask | null;
-  memoryMask: RawMask | null;
-  memoryKeyMask: RawMask | null;
-  causal: boolean;
-  returnWeights: boolean;
-}
-
-/** `weights`: one entry per layer. */
-export interface RawDecoded {
+/** A result of layers whose weights are one entry per layer, or null. */
+export interface RawWeighted<Weights> {
   output: RawTensor;
-  weights: { self: RawTensor; memory: RawTensor }[] | null;
+  weights: Weights[] | null;
+}
+
+export interface RawDecoderWeights {
+  self: RawTensor;
+  memory: RawTensor;
 }
 
 export interface RawDecoderCache {
@@ -123,32 +104,24 @@ export interface RawDecoderCache {
   delete(): void;
 }
 
+/** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its key mask, [N,S]. */
+export interface RawCacheInput {
+  input: RawTensor;
+  keyMask: RawMask | null;
+}
+
 /** A module with a decoder, which it runs step by step. */
-export interface RawIncrementalDecoder extends RawModule {
-  /** A decoder's memory or a Transformer's source, [N,S,E] or [S,E], and its key mask, [N,S]. */
-  makeCache(memory: RawTensor, keyMask: RawMask | null): RawDecoderCache;
+export interface RawIncrementalDecoder<Arguments extends object = object, Result = unknown>
+  extends RawLayer<Arguments, Result> {
+  makeCache(given: RawCacheInput): RawDecoderCache;
   /** The next rows, [N,L,E] or [L,E]. */
-  step(target: RawTensor, cache: RawDecoderCache): RawTensor;
+  step(given: { target: RawTensor }, cache: RawDecoderCache): RawTensor;
 }
 
-export interface RawDecoder extends RawIncrementalDecoder {
-  forward(target: RawTensor, memory: RawTensor, options: RawDecoderCallOptions): RawDecoded;
-}
-
-export interface RawTransformer extends RawIncrementalDecoder {
-  forward(
-    source: RawTensor,
-    target: RawTensor,
-    options: { source: RawLayerAttentionOptions; target: RawDecoderCallOptions },
-  ): RawDecoded & { memory: RawTensor; encoderWeights: RawTensor[] | null };
-}
-
-/** One batch of texts being encoded by an `EncoderModel`. */
+/** One batch of texts, or one image, being encoded by an `EncoderModel`. */
 export interface RawEncoding {
   /** Runs layer `i`; weights of all texts one after the other, each [H, L_n, L_n], or null. */
   runLayer(i: number, headMask: Float32Array | null, returnWeights: boolean): Float32Array | null;
-  /** What layer `i` would multiply, one after the other: queries [T, numHeads * headDim], keys and values [T, keyValueHeads * headDim]. */
-  project(i: number): Float32Array;
   /** Applies the final norm, if the model has one. */
   applyFinalNorm(): void;
   /** A copy of the current rows, [T, E]. */
@@ -216,6 +189,13 @@ export interface RawEncoderModelConfig {
   /** The attention's block is LN(x + LN'(x + MHA(x))). */
   nestedNorm?: boolean;
   outputNorms?: boolean;
+  layerScale?: boolean;
+  /** Images in place of texts: the side of a patch. `maxPositions` is then the number of rows of the position table. */
+  patchSize?: number;
+  /** A learned row before those of the patches. */
+  classRow?: boolean;
+  /** The number of learned rows between it and those of the patches. */
+  registers?: number;
   gated?: boolean;
   gateSecond?: boolean;
   linear1Bias?: boolean;
@@ -237,23 +217,45 @@ export interface RawEncoderModel extends RawModule {
     positions: Int32Array | null,
     lengths: Int32Array,
     keyMask: Float32Array | null,
+    sites: RawSites | null,
+  ): RawEncoding;
+  /**
+   * The same for one image, pixels [3, height, width]. positions null: those of the model's table, for images of the checkpoint's size; angles [L, Dk / 2]: of the rotary positions of
+   * its rows, or null.
+   */
+  beginImage(
+    pixels: RawTensor,
+    positions: RawTensor | null,
+    angles: RawTensor | null,
+    sites: RawSites | null,
   ): RawEncoding;
   /** x [rows, D] times the word table's transpose: [rows, V]. */
   wordLogits(x: RawTensor): RawTensor;
 }
 
+/** `VectorIndex` of the core. */
+export interface RawVectorIndex {
+  count(): number;
+  /** `bytes`: the rows as they are stored; `factors`: one per row. */
+  append(bytes: Uint8Array, factors: Float32Array): void;
+  keep(rows: Uint32Array): void;
+  rows(first: number, count: number): Uint8Array<ArrayBuffer>;
+  /** queries [N,D]. `hits` [N, topK, 2]: row and score, as a float's bits, of the first `counts[n]` hits of query n. */
+  search(
+    queries: Float32Array,
+    options: { topK: number; threshold: number; candidates: number; allowed: Uint32Array | null },
+  ): { counts: Uint32Array; hits: Uint32Array };
+  delete(): void;
+}
+
 type RawClass<Made, Options = object> = new (options: Options) => Made;
 
-/** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
-export interface Core {
-  attention(query: RawTensor, key: RawTensor, value: RawTensor, options: RawFunctionAttentionOptions): RawAttended;
-  softmax(x: RawTensor): RawTensor;
-  linear(x: RawTensor, options: { weight: RawTensor; bias: RawTensor | null; activation: string }): RawTensor;
-  layerNorm(x: RawTensor, options: { weight: RawTensor | null; bias: RawTensor | null; eps: number }): RawTensor;
-  dropout(x: RawTensor, options: { p: number; seed: number; scaling: 'inverted' | 'none' }): RawTensor;
+/** The formulas. */
+export interface RawFunctions {
+  /** Those with tensors as arguments: tensors, masks and options by name, every one present, as for `RawLayer`. */
+  compute(name: 'attention', given: object): RawAttended;
+  compute(name: 'softmax' | 'linear' | 'layerNorm' | 'dropout' | 'rotary', given: object): RawTensor;
   positionalEncoding(length: number, dim: number, base: number): RawTensor;
-  /** x [...,L,D] */
-  rotary(x: RawTensor, options: RawRotaryOptions & { firstPosition: number }): RawTensor;
   /** -> [H,L,S] */
   alibi(numHeads: number, queries: number, keys: number): RawTensor;
   /** table [buckets,H] -> [H,L,S] */
@@ -261,23 +263,26 @@ export interface Core {
     table: RawTensor,
     options: { queries: number; keys: number; maxDistance: number; bidirectional: boolean },
   ): RawTensor;
+}
 
-  // The options of a layer are those that its schema has read, every one present.
+/** The layers' classes by the names that they have in the API, of which these are used elsewhere, too. Their options are those that the layer's schema has read, every one present. */
+export interface RawLayers {
   Linear: RawClass<RawTensorLayer, { inFeatures: number; outFeatures: number; bias: boolean; activation: string }>;
   LayerNorm: RawClass<RawTensorLayer, { normalizedShape: number; eps: number; name?: string }>;
-  BatchNorm: RawClass<RawTensorLayer>;
   Dropout: RawClass<RawTensorLayer>;
-  PositionalEncoding: RawClass<RawTensorLayer>;
   FeedForward: RawClass<RawTensorLayer>;
-  MultiHeadAttention: RawClass<RawMultiHeadAttention>;
-  EncoderLayer: RawClass<RawEncoderLayer>;
-  /** `heads`: the number of heads of each layer if they differ, as after pruning, or null. */
-  Encoder: RawClass<RawEncoder>;
-  /** A decoder of one layer, whose parameters have no prefix `layers.0.`. */
-  DecoderLayer: RawClass<RawDecoder>;
-  Decoder: RawClass<RawDecoder>;
-  Transformer: RawClass<RawTransformer>;
+  MultiHeadAttention: RawClass<RawLayer<object, RawAttended>>;
+  /** Its call may have `angles` [L, Dk / 2]: rotates the queries and keys of row i by those of row i, pairs half-split. */
+  EncoderLayer: RawClass<RawLayer<object, RawAttended>>;
+}
+
+/** What layers and functions call: the core, or in heed/train what records their calls. */
+export interface Calls extends RawFunctions, RawLayers {}
+
+/** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
+export interface Core extends Calls {
   EncoderModel: RawClass<RawEncoderModel, RawEncoderModelConfig>;
+  VectorIndex: new (form: 'int8' | 'bits', width: number) => RawVectorIndex;
 
   /** In builds with threads: prepares for `count` threads besides the caller, or for none again. Returns the functions that initialize a thread, run it and report its failure, and the size of its stack. */
   startThreads?(count: number, cores: number, mayWait: boolean): number[];

@@ -39,6 +39,11 @@ export type HeedErrorCode =
  * }
  */
 export class HeedError extends Error {
+  // Minified classes keep this name in consoles, which print that of the class before the message.
+  static {
+    Object.defineProperty(HeedError, 'name', { value: 'HeedError' });
+  }
+
   /** Stable; for programs to tell errors apart. */
   readonly code: HeedErrorCode;
 

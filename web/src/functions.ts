@@ -1,5 +1,5 @@
 /** The formulas, as functions that own no parameters, and their options. */
-import type { Core, RawTensor } from './core.js';
+import type { Calls, RawTensor } from './core.js';
 import { calling } from './error.js';
 import {
   count,
@@ -22,10 +22,19 @@ import {
 import type { Runtime } from './owned.js';
 import { type MaskInput, readTensor, Tensor, type TensorInput } from './tensor.js';
 
-/** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' its approximation. */
-export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu';
+/** The activation phi of a layer. 'gelu' is the exact one (by erf), 'gelu_tanh' and 'quick_gelu', x sigmoid(1.702 x), its approximations. */
+export type Activation = 'identity' | 'relu' | 'gelu' | 'gelu_tanh' | 'tanh' | 'sigmoid' | 'silu' | 'quick_gelu';
 
-export const activation = oneOf<Activation>(['identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu']);
+export const activation = oneOf<Activation>([
+  'identity',
+  'relu',
+  'gelu',
+  'gelu_tanh',
+  'tanh',
+  'sigmoid',
+  'silu',
+  'quick_gelu',
+]);
 
 /** 'inverted': entries that are kept are divided by 1 - p; 'none': they stay as they are. */
 export type DropoutScaling = 'inverted' | 'none';
@@ -217,7 +226,7 @@ export abstract class Functions {
     options?: AttentionOptions<W>,
   ): Attended<W> {
     return run('attention', { query, key, value }, attentionSchema, options, ([q, k, v], read) =>
-      toAttended(this.#core.attention(q!, k!, v!, read)),
+      toAttended(this.#calls.compute('attention', { query: q!, key: k!, value: v!, ...read })),
     );
   }
 
@@ -229,7 +238,7 @@ export abstract class Functions {
    */
   softmax(x: TensorInput): Tensor;
   softmax(x: TensorInput, options?: object): Tensor {
-    return run('softmax', { x }, {}, options, ([raw]) => toTensor(this.#core.softmax(raw!)));
+    return run('softmax', { x }, {}, options, ([raw]) => toTensor(this.#calls.compute('softmax', { x: raw! })));
   }
 
   /**
@@ -239,7 +248,9 @@ export abstract class Functions {
    * heed.linear([[1, 2]], { weight: [[3, 4], [0, -1]], bias: [1, 0], activation: 'relu' }).toArray(); // [[12, 0]]
    */
   linear(x: TensorInput, options: LinearFunctionOptions): Tensor {
-    return run('linear', { x }, linearSchema, options, ([raw], read) => toTensor(this.#core.linear(raw!, read)));
+    return run('linear', { x }, linearSchema, options, ([raw], read) =>
+      toTensor(this.#calls.compute('linear', { x: raw!, ...read })),
+    );
   }
 
   /**
@@ -250,7 +261,7 @@ export abstract class Functions {
    */
   layerNorm(x: TensorInput, options?: LayerNormFunctionOptions): Tensor {
     return run('layerNorm', { x }, layerNormSchema, options, ([raw], read) =>
-      toTensor(this.#core.layerNorm(raw!, read)),
+      toTensor(this.#calls.compute('layerNorm', { x: raw!, ...read })),
     );
   }
 
@@ -263,7 +274,7 @@ export abstract class Functions {
    */
   dropout(x: TensorInput, options?: DropoutFunctionOptions): Tensor {
     return run('dropout', { x }, dropoutSchema, options, ([raw], { training, ...read }) =>
-      toTensor(this.#core.dropout(raw!, training ? read : { ...read, p: 0 })),
+      toTensor(this.#calls.compute('dropout', { x: raw!, ...read, ...(!training && { p: 0 }) })),
     );
   }
 
@@ -277,7 +288,7 @@ export abstract class Functions {
     const rows = integer(length, 'positionalEncoding: length', 0);
     const columns = integer(dim, 'positionalEncoding: dim', 1);
     return run('positionalEncoding', {}, positionalEncodingSchema, options, (_, { base }) =>
-      toTensor(this.#core.positionalEncoding(rows, columns, base)),
+      toTensor(this.#calls.positionalEncoding(rows, columns, base)),
     );
   }
 
@@ -289,11 +300,11 @@ export abstract class Functions {
    */
   rotary(x: TensorInput, options?: RotaryFunctionOptions): Tensor {
     return run('rotary', { x }, rotaryFunctionSchema, options, ([raw], read) =>
-      toTensor(this.#core.rotary(raw!, read)),
+      toTensor(this.#calls.compute('rotary', { x: raw!, ...read })),
     );
   }
 
-  get #core(): Core {
-    return this.#runtime.core;
+  get #calls(): Calls {
+    return this.#runtime.calls;
   }
 }

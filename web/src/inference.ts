@@ -2,13 +2,15 @@
 import create from 'heed-glue/inference';
 import { importing } from './error.js';
 import type { Variant } from './module.js';
+import { packaged } from './packaged.js';
 import { nodeOptions, start } from './start-worker.js';
 
 /** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const inference: Variant = {
   name: 'inference',
+  prefix: '',
   create,
-  createThreaded: async () => (await importing(() => import('heed-glue/threads'))).default,
+  loadThreaded: async () => (await importing(() => import('./threaded.js'))).threaded,
   files: {
     'relaxed-simd': () => new URL('./heed-relaxed-simd.wasm', import.meta.url),
     simd128: () => new URL('./heed-simd128.wasm', import.meta.url),
@@ -20,7 +22,7 @@ export const inference: Variant = {
   startWorker: () =>
     start(
       'worker.js',
-      ({ Worker }) => new Worker(new URL('./worker.js', import.meta.url), nodeOptions),
+      ({ Worker }) => new Worker(packaged('worker.js', new URL('./worker.js', import.meta.url)), nodeOptions),
       () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     ),
 };

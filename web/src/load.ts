@@ -18,7 +18,7 @@ export function load(options?: LoadOptions): Promise<Heed> {
   return start(
     inference,
     options,
-    (core, choice, onDispose) => new Heed(runtimeOf(inference, core, onDispose), choice, fromPretrained),
+    (core, choice, onDispose) => new Heed(runtimeOf(inference, core, core, onDispose), choice, fromPretrained),
   );
 }
 

@@ -143,12 +143,12 @@ export function masksOf(runtime: Runtime): Masks {
     alibi(numHeads, length, keys = length) {
       const heads = integer(numHeads, 'masks.alibi: numHeads', 1);
       const [rows, columns] = extents('alibi', length, keys);
-      return calling('masks.alibi', () => toTensor(runtime.core.alibi(heads, rows, columns)));
+      return calling('masks.alibi', () => toTensor(runtime.calls.alibi(heads, rows, columns)));
     },
     relative(table, length, keys = length, options) {
       const [queries, columns] = extents('relative', length, keys);
       return run('masks.relative', { table }, relativeSchema, options, ([raw], read) =>
-        toTensor(runtime.core.relativeBias(raw!, { queries, keys: columns, ...read })),
+        toTensor(runtime.calls.relativeBias(raw!, { queries, keys: columns, ...read })),
       );
     },
   };

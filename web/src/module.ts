@@ -4,7 +4,8 @@ import type { Core } from './core.js';
 import type { Count } from './cores.js';
 import { describe, guarded, HeedError, invalid } from './error.js';
 import { nodeModule, type ResponseLike, type UrlLike, type WorkerLike } from './platform.js';
-import { obstacle, sharedMemory, Threads } from './threads.js';
+import { obstacle, sharedMemory } from './shared-memory.js';
+import type { Threads } from './threads.js';
 import { version } from './version.js';
 
 /** The two builds of the module: with relaxed SIMD, or with SIMD128 alone. */
@@ -32,13 +33,21 @@ export type CreateModule = (options: {
 /** @internal The JavaScript that Emscripten generated for the builds of a variant. */
 export interface Glue {
   readonly create: CreateModule;
-  /** That of its builds with threads; null: it has none. */
-  readonly createThreaded: (() => Promise<CreateModule>) | null;
+  /** Loads what its builds with threads need; null: it has none. */
+  readonly loadThreaded: (() => Promise<Threaded>) | null;
+}
+
+/** @internal The JavaScript of builds with threads, and the function that starts the threads of an instance. */
+export interface Threaded {
+  readonly create: CreateModule;
+  readonly startThreads: typeof Threads.start;
 }
 
 /** @internal A variant of the module, for inference or with training: its glue, and the files of the package that it consists of. */
 export interface Variant extends Glue {
   readonly name: string;
+  /** Between `heed-` and the build in the names of its files; builds with threads have `threads-`. */
+  readonly prefix: string;
   /** The builds. */
   readonly files: Record<Build, () => URL>;
   /** The builds with threads. */
@@ -59,9 +68,10 @@ const ENGINES = 'an engine with WebAssembly SIMD (Chrome 95, Firefox 100, Safari
  * i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s. Some versions of JavaScriptCore have only a part of them.
  */
 const RELAXED =
-  '\0asm\x01\0\0\0\x01\x06\x01`\x01{\x01{\x03\x02\x01\0\x0a\x27\x01\x25\0 \0 \0 \0\xfd\x85\x02 \0 \0\xfd\x86\x02 \0 \0\xfd\x8b\x02 \0\xfd\x92\x02 \0 \0\xfd\x93\x02\x0b';
+  '0061736d0100000001060160017b017b030201000a27012500200020002000fd850220002000fd860220002000fd8b022000fd920220002000fd93020b';
 
-const hasRelaxed = () => WebAssembly.validate(Uint8Array.from(RELAXED, (byte) => byte.charCodeAt(0)));
+const hasRelaxed = () =>
+  WebAssembly.validate(Uint8Array.from(RELAXED.match(/../g)!, (byte) => Number.parseInt(byte, 16)));
 
 /** The build to run here. @throws HeedError `UNSUPPORTED` if the engine lacks what it needs */
 export async function chooseBuild(asked: 'auto' | Build): Promise<Choice> {
@@ -87,30 +97,29 @@ function failed(expected: string, got: string, cause?: unknown, hint?: string): 
 
 /** @internal Makes a new instance of the module from `source`, which may depend on whether it shall have threads, and starts its threads. */
 export async function instantiate(
-  { create, createThreaded }: Glue,
+  { create, loadThreaded }: Glue,
   source: Located | ((threaded: boolean) => Located),
   wanted: Count = { count: 1, reason: '' },
 ): Promise<Core> {
   let alone: string | null = wanted.reason;
-  if (wanted.count > 1) alone = createThreaded ? obstacle() : 'heed/train has no builds with threads';
+  if (wanted.count > 1) alone = loadThreaded ? obstacle() : 'heed/train has no builds with threads';
   let memory = alone === null ? sharedMemory() : null;
   if (alone === null && !memory) alone = 'the engine refuses shared memory';
-  const glue = memory && createThreaded?.(); // loads while the module does
-  glue?.catch(() => {}); // awaited below, unless the module fails first
+  const loading = memory && loadThreaded?.(); // while the module loads
+  loading?.catch(() => {}); // awaited below, unless the module fails first
   const module = await (typeof source === 'function' ? source(memory !== null) : source).compile();
   // A module that is given decides whether the memory is shared.
   const isThreaded = WebAssembly.Module.imports(module).some(({ kind }) => kind === 'memory');
   if (isThreaded) {
-    if (!createThreaded) throw failed('a build without threads for heed/train', 'one with threads');
+    if (!loadThreaded) throw failed('a build without threads for heed/train', 'one with threads');
     memory ??= sharedMemory();
     if (!memory) throw failed('an engine with shared memory for a build with threads', 'none');
   } else alone ??= 'the given module is a build without threads';
-  const core = isThreaded
-    ? await start(await (glue ?? createThreaded!()), module, { wasmMemory: memory! })
-    : await start(create, module, {});
+  const threaded = isThreaded ? await (loading ?? loadThreaded!()) : null;
+  const core = await (threaded ? start(threaded.create, module, { wasmMemory: memory! }) : start(create, module, {}));
   // JavaScriptCore has garbage collection in WebAssembly and no relaxed SIMD. V8 has had relaxed SIMD for longer; besides, only Firefox 120 to 144 is such an engine.
   if (!hasRelaxed() && (await gc())) core.useTallRowBlocks();
-  const threads = alone === null ? await Threads.start(core, module, memory!, wanted) : null;
+  const threads = alone === null ? await threaded!.startThreads(core, module, memory!, wanted) : null;
   keepStack(core, threads);
   instances.set(core, { module, threads, alone: { count: 1, reason: alone ?? '' } });
   return core;
@@ -180,11 +189,6 @@ function keepStack(core: RawCore, threads: Threads | null): void {
 }
 
 const instances = new WeakMap<Core, { module: WasmModule; threads: Threads | null; alone: Count }>();
-
-/** @internal Makes `other`, an object that passes calls on to `core`, an instance of the same compiled module. */
-export function passesOn(core: Core, other: Core): void {
-  instances.set(other, instances.get(core)!);
-}
 
 /** The compiled module that `core` is an instance of, for other threads to instantiate. */
 export function moduleOf(core: Core): WasmModule {
@@ -268,7 +272,7 @@ function asUrl(text: string, name: string): URL {
   }
 }
 
-const HINT = 'Give the URL of the module as load({ wasm })';
+const HINT = "Give the URL of the module as load({ wasm }), or see the page on bundlers in heed's documentation";
 
 async function fetchBytes(url: URL): Promise<Uint8Array<ArrayBuffer>> {
   const fs = url.protocol === 'file:' ? nodeModule<typeof import('node:fs')>('fs') : null;
@@ -302,6 +306,6 @@ function checkMagic(bytes: Uint8Array, label: string): void {
     : bytes.length === 0
       ? 'no bytes'
       : `${bytes.length} bytes that are not WebAssembly`;
-  const hint = isPage ? 'Check the URL: servers may send a page in place of a missing file' : '';
+  const hint = isPage ? `Servers may send a page in place of a missing file. ${HINT}` : '';
   throw failed("heed's WebAssembly module", `${what} ${label}`, undefined, hint);
 }

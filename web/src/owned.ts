@@ -1,5 +1,5 @@
 /** JavaScript objects that own an object of the core: freed by `dispose()`, by `using`, or by the garbage collector. */
-import type { Core } from './core.js';
+import type { Calls, Core } from './core.js';
 import { HeedError } from './error.js';
 import { dispose, registry, type WorkerLike } from './platform.js';
 
@@ -12,6 +12,8 @@ export interface RawObject {
 export interface Runtime {
   /** Throws `DISPOSED` after the caller has disposed of the runtime. */
   readonly core: Core;
+  /** What its layers and functions call. */
+  readonly calls: Calls;
   /** What the caller made with it and has not deleted yet; disposing of the runtime deletes it. */
   readonly owned: Set<RawObject>;
 }

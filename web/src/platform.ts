@@ -13,6 +13,9 @@ declare global {
 /** The key of `using`'s method. Engines without it: the key that TypeScript's and esbuild's translation of `using` looks for. */
 export const dispose: typeof Symbol.dispose = Symbol.dispose ?? (Symbol.for('Symbol.dispose') as typeof Symbol.dispose);
 
+/** The key of the method that says what `console.log` prints, in Node, Deno and Bun. */
+export const inspected: unique symbol = Symbol.for('nodejs.util.inspect.custom');
+
 /** Calls `cleanup` for objects that were collected; null in engines without FinalizationRegistry (some edge servers), where only `dispose()` frees. */
 export function registry<Held>(cleanup: (held: Held) => void): FinalizationRegistry<Held> | null {
   return typeof FinalizationRegistry === 'function' ? new FinalizationRegistry(cleanup) : null;

@@ -1,5 +1,6 @@
 /** Starts workers and listens to them, in browsers and in Node's worker_threads. */
 import { describe, HeedError, invalid } from './error.js';
+import { isPrepared, packaged } from './packaged.js';
 import { nodeModule, type WorkerLike } from './platform.js';
 
 type NodeWorker = import('node:worker_threads').Worker;
@@ -41,7 +42,7 @@ export function keepAlive(worker: WorkerLike, keeps: boolean): void {
 /** Without the options of the process: with `--input-type`, which goes with `--eval`, no script can be started. */
 export const nodeOptions = { execArgv: [] };
 
-/** Starts a worker that runs heed's script of that name, which the caller spells out for bundlers. */
+/** Starts a worker that runs heed's script of that name. The caller spells out `new Worker(new URL(...))`, which bundlers look for. */
 export function start(script: string, inNode: (threads: NodeThreads) => unknown, inPage: () => unknown): WorkerLike {
   const threads = nodeModule<NodeThreads>('worker_threads');
   if (!threads && typeof Worker !== 'function')
@@ -49,7 +50,7 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
       hint: 'Leave `worker` out',
     });
   try {
-    return (threads ? inNode(threads) : inPage()) as WorkerLike;
+    return (threads ? inNode(threads) : startInPage(script, inPage)) as WorkerLike;
   } catch (cause) {
     if (cause instanceof HeedError) throw cause;
     throw invalid(
@@ -60,4 +61,46 @@ export function start(script: string, inNode: (threads: NodeThreads) => unknown,
       { cause },
     );
   }
+}
+
+/**
+ * A page refuses scripts of another origin, such as a CDN, as workers, but a script of its own may import them. Such a script of one line is made here, as a blob, when the page
+ * has refused.
+ */
+function startInPage(script: string, inPage: () => unknown): unknown {
+  let given: [URL | string, WorkerOptions?] | undefined;
+  try {
+    given = isPrepared(import.meta.url) ? argumentsOf(inPage) : undefined;
+    if (!given) return inPage();
+  } catch (error) {
+    if ((error as Error).name !== 'SecurityError') throw error;
+    given = argumentsOf(inPage);
+    if (!given) throw error;
+  }
+  const [address, options] = given;
+  const url = packaged(script, new URL(address, location.href));
+  if (url.origin === location.origin) return new Worker(url, options);
+  const text = options?.type === 'module' ? `import ${JSON.stringify(url)}` : `importScripts(${JSON.stringify(url)})`;
+  return new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })), options);
+}
+
+/** The arguments of `new Worker(...)` in `inPage`, as a bundler has written them: the class is replaced while `inPage` runs; undefined if it cannot be. */
+function argumentsOf(inPage: () => unknown): [URL | string, WorkerOptions?] | undefined {
+  const scope = globalThis as { Worker: unknown };
+  const { Worker } = scope;
+  if (!Object.getOwnPropertyDescriptor(scope, 'Worker')?.writable) return undefined;
+  let given: [URL | string, WorkerOptions?] | undefined;
+  try {
+    scope.Worker = class {
+      constructor(...args: [URL | string, WorkerOptions?]) {
+        given = args;
+      }
+    };
+    inPage();
+  } catch {
+    given = undefined;
+  } finally {
+    scope.Worker = Worker;
+  }
+  return given;
 }

@@ -1,5 +1,6 @@
 import type { RawMask, RawTensor } from './core.js';
 import { describe, formatShape, guarded, invalid } from './error.js';
+import { inspected } from './platform.js';
 
 /** Numbers in nested arrays; a number for a tensor without axes. */
 export type NestedNumbers = number | NestedNumbers[];
@@ -89,6 +90,16 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
   }
 
   /**
+   * What `JSON.stringify` writes: the numbers in nested arrays, which are accepted wherever a tensor is.
+   *
+   * @example
+   * JSON.stringify({ vector: new Tensor(Float32Array.of(1, 2), [2]) }); // '{"vector":[1,2]}'
+   */
+  toJSON(): NestedNumbers {
+    return this.toArray();
+  }
+
+  /**
    * The numbers as text, aligned in columns: four decimal places, for masks none. Of more than 1000 numbers, only the first and last three entries of each axis are
    * shown, as in NumPy.
    *
@@ -96,9 +107,14 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
    * String(new Tensor(Float32Array.of(1, -0.5), [2])); // "[ 1.0000, -0.5000]"
    */
   toString(): string {
+    return this.#text(this.data.length > 1000);
+  }
+
+  /** `isShort`: only the first and last three entries of each axis. */
+  #text(isShort: boolean): string {
     const textOf = (value: number) =>
       this.data.BYTES_PER_ELEMENT === 4 ? value.toFixed(4).replace(/^-(0\.0+)$/, '$1') : String(value);
-    const edge = this.data.length > 1000 ? 3 : Infinity;
+    const edge = isShort ? 3 : Infinity;
     const width = nest<number>(
       this,
       (value) => textOf(value).length,
@@ -118,9 +134,10 @@ export class Tensor<Data extends TensorData = Float32Array> implements Iterable<
     );
   }
 
-  /** What `console.log` prints in Node, Deno and Bun: the shape, then `toString()`. */
-  [Symbol.for('nodejs.util.inspect.custom')](): string {
-    return `Tensor ${formatShape(this.shape)}\n${this}`;
+  /** What `console.log` prints in Node, Deno and Bun: the shape, then `toString()`, of rows longer than 64 as for large tensors. */
+  [inspected](): string {
+    const isShort = this.data.length > 1000 || (this.shape.at(-1) ?? 0) > 64;
+    return `Tensor ${formatShape(this.shape)}\n${this.#text(isShort)}`;
   }
 }
 

@@ -1,8 +1,9 @@
-/** The shared-memory threads of an instance of the module. */
+/** The shared-memory threads of an instance of the module. Loaded when they are used; shared-memory.ts has what decides that. */
 import type { Core } from './core.js';
 import { type Count, coreCount } from './cores.js';
 import { describe, HeedError } from './error.js';
-import { nodeModule, type WorkerLike } from './platform.js';
+import { packaged } from './packaged.js';
+import type { WorkerLike } from './platform.js';
 import { keepAlive, listen, nodeOptions, start } from './start-worker.js';
 
 /** What a thread needs. The functions are indices in the function table, which are the same in all instances. */
@@ -15,30 +16,6 @@ export interface ThreadStart {
   stack: number;
   stackBytes: number;
   index: number;
-}
-
-/** Of the module's memory (-sINITIAL_MEMORY in cmake/wasm.cmake). */
-const INITIAL_PAGES = 16;
-/** 4 GB, and less for engines that reserve the whole of shared memory at once. */
-const MAXIMUM_PAGES = [65536, 32768, 16384];
-
-/** Shared memory for the module, or null if the engine refuses it. */
-export function sharedMemory(): WebAssembly.Memory | null {
-  for (const maximum of MAXIMUM_PAGES) {
-    try {
-      return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared: true });
-    } catch {}
-  }
-  return null;
-}
-
-/** Why there can be no threads here; null if there can. */
-export function obstacle(): string | null {
-  const { crossOriginIsolated } = globalThis as { crossOriginIsolated?: boolean };
-  if (crossOriginIsolated === false) return 'the page is not cross-origin isolated';
-  if (typeof SharedArrayBuffer !== 'function') return 'the engine has no SharedArrayBuffer';
-  if (!nodeModule('worker_threads') && typeof Worker !== 'function') return 'there are no workers here';
-  return null;
 }
 
 /** Whether this thread may sleep. The main thread of a page may not. */
@@ -55,7 +32,7 @@ function mayWait(): boolean {
 const startThread = () =>
   start(
     'thread.js',
-    ({ Worker }) => new Worker(new URL('./thread.js', import.meta.url), nodeOptions),
+    ({ Worker }) => new Worker(packaged('thread.js', new URL('./thread.js', import.meta.url)), nodeOptions),
     () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   );
 

@@ -1,44 +1,19 @@
 #include "attention.h"
 
-#include <emscripten/bind.h>
-
 #include <algorithm>
 
 #include "core/check.h"
 #include "heed/train/ops.h"
 #include "ops/broadcast.h"
 
-/// Attention and rotary positions of tensors with any leading axes.
+/// Attention of tensors with any leading axes.
 namespace heed::bindings {
 
-std::shared_ptr<const Rotary> rotaryTables(const val& option, Index head_dim, Index length, Index first) {
-  const RotaryOption rotary(option, head_dim);
-  if (!rotary.given()) return nullptr;
-  struct Kept {
-    RotaryOption option;
-    std::shared_ptr<const Rotary> tables;
-  };
-  static std::vector<Kept> kept;  // the most recently used first
-  constexpr size_t kMost = 4;     // a model has few
-  auto found = std::ranges::find(kept, rotary, &Kept::option);
-  if (found == kept.end() || found->tables->maxLength() - length < first) {
-    auto tables = std::make_shared<const Rotary>(rotary.make(length, first));
-    if (found == kept.end()) {
-      if (kept.size() == kMost) kept.pop_back();
-      found = kept.insert(kept.end(), {rotary, nullptr});
-    }
-    found->tables = std::move(tables);
-  }
-  std::rotate(kept.begin(), found, found + 1);
-  return kept.front().tables;
-}
-
-std::optional<MaskTensor> readMask(BoundGraph& graph, train::RecordingEvaluator& e, const char* argument,
-                                   const val& mask) {
-  if (mask.isNull()) return std::nullopt;
+std::optional<MaskTensor> readMask(train::RecordingEvaluator& e, const char* argument, const val& mask) {
+  if (mask.isNull() || mask.isUndefined()) return std::nullopt;
   if (mask["data"].isUndefined()) {
     const BoundVariable& added = *readHandle(mask);
-    const Value values = e.value(asRow(graph, added));
+    const Value values = e.value(asRow(e.graph(), added));
     return MaskTensor{argument, Mask::Kind::kAdditive, values.data(), added.shape(), false, values};
   }
   auto read = readMask(argument, mask);
@@ -51,17 +26,6 @@ std::optional<MaskTensor> readMask(BoundGraph& graph, train::RecordingEvaluator&
   }();
   read->data = e.share(std::shared_ptr<const uint8_t>(bytes, bytes.get()));
   return read;
-}
-
-Batch batchOf(train::RecordingEvaluator& e, const char* argument, const BoundVariable& x, Index width) {
-  const Shape& shape = x.shape();
-  const Index rank = shape.rank();
-  if (rank < 2 || rank > 3 || shape[-1] != width) {
-    const std::string w = std::to_string(width);
-    refuseShape(argument, "[N, L, " + w + "] or [L, " + w + "]", shape);
-  }
-  const Index count = rank == 3 ? shape[0] : 1, length = shape[-2];
-  return {e.value(x.variable()), count, length, rank == 3};
 }
 
 namespace {
@@ -110,54 +74,23 @@ void placeMask(train::RecordingEvaluator& e, const Shape& weights, MaskTensor& m
   mask.data = e.share(std::shared_ptr<const uint8_t>(bytes, bytes->data()));
 }
 
-/// As the function attention; `options.mask` is as in readMask(), and the weights become `results.weights`.
-BoundVariable* attentionOf(BoundGraph& bound, const BoundVariable& query, const BoundVariable& key,
-                           const BoundVariable& value, const val& options, val results) {
-  return guarded([&] {
-    Graph& graph = bound.graph();
-    train::RecordingEvaluator e(graph);
-    const BatchedAttention attention(query.shape(), key.shape(), value.shape());
-    const Shape &output_shape = attention.outputShape(), &weights_shape = attention.weightsShape();
-    const Shape leading = leadingAxes(output_shape);
-    AttentionOptions call = readCallOptions(options);
-    if (const val scale = options["scale"]; !scale.isNull()) call.scale = scale.as<float>();
-    if (const val dropout = options["dropout"]; !dropout.isNull()) {
-      call.dropout = readFloat(dropout, "p");
-      call.dropout_key.seed = readSeed(dropout["seed"]);
-    }
-    auto mask = readMask(bound, e, "mask", options["mask"]);
-    if (mask) {
-      placeMask(e, weights_shape, *mask);
-      call.masks = {&*mask, 1};
-    }
-    const Index count = leading.size();
-    float* weights = readBool(options, "returnWeights") ? arena().take<float>(weights_shape.size()) : nullptr;
-    const auto input = [&](const BoundVariable& x) { return e.value(repeated(graph, x, leading)); };
-    const Value q = input(query), k = input(key), v = input(value);
-    const Sequences queries = Sequences::uniform(count, query.shape()[-2]),
-                    keys = Sequences::uniform(count, key.shape()[-2]);
-    const Value output = e.attention({q, k, v, queries, keys}, 1, call, weights);
-    if (weights) results.set("weights", writeTensor(weights_shape, weights));
-    return made(output_shape, e.variable(output));
-  });
-}
-
-BoundVariable* rotaryOf(BoundGraph& graph, const BoundVariable& x, const val& options) {
-  return guarded([&] {
-    const Shape& shape = x.shape();
-    if (shape.rank() < 2) refuseShape("x", "[..., L, D]", shape);
-    const Index length = shape[-2], first = readIndex(options, "firstPosition");
-    const Sequences sequences = Sequences::uniform(length == 0 ? 0 : shape.rows() / length, length);
-    return made(shape, train::rotate(graph.graph(), rotaryTables(options, shape[-1], length, first), x.variable(),
-                                     sequences, 1, first));
-  });
-}
-
 }  // namespace
 
-EMSCRIPTEN_BINDINGS(heed_train_attention) {
-  emscripten::function("recordAttention", &attentionOf, emscripten::allow_raw_pointers());
-  emscripten::function("recordRotary", &rotaryOf, emscripten::allow_raw_pointers());
+Value recordAttention(train::RecordingEvaluator& e, const BatchedAttention& attention, const Argument& query,
+                      const Argument& key, const Argument& value, AttentionOptions options,
+                      std::optional<MaskTensor> mask, float* weights) {
+  const Shape leading = leadingAxes(attention.outputShape());
+  if (mask) {
+    placeMask(e, attention.weightsShape(), *mask);
+    options.masks = {&*mask, 1};
+  }
+  const auto input = [&](const Argument& x) {
+    return e.value(repeated(e.graph(), {x.shape, e.variable(x.value)}, leading));
+  };
+  const Value q = input(query), k = input(key), v = input(value);
+  const Sequences queries = Sequences::uniform(leading.size(), query.shape[-2]),
+                  keys = Sequences::uniform(leading.size(), key.shape[-2]);
+  return e.attention({q, k, v, queries, keys}, 1, options, weights);
 }
 
 }  // namespace heed::bindings

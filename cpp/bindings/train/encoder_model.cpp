@@ -16,7 +16,6 @@ using train::Lora;
 using train::TrainableEncoder;
 
 std::vector<Index> readIndices(const val& array) {
-  if (array.isNull()) return {};
   const std::vector<int32_t> values = readIntegers(array);
   return {values.begin(), values.end()};
 }
@@ -25,12 +24,9 @@ Sequences readSequences(const val& lengths) { return Sequences::ofLengths(readIn
 
 /// RawTokenBatch: { ids, tokenTypes, positions, lengths }.
 TokenBatch readBatch(const val& batch) {
-  const auto read = [&](const char* key) {
-    return batch[key].isNull() ? std::vector<int32_t>() : readIntegers(batch[key]);
-  };
-  return {.ids = read("ids"),
-          .token_types = read("tokenTypes"),
-          .positions = read("positions"),
+  return {.ids = readIntegers(batch["ids"]),
+          .token_types = readIntegers(batch["tokenTypes"]),
+          .positions = readIntegers(batch["positions"]),
           .sequences = readSequences(batch["lengths"])};
 }
 

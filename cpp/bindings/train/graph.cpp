@@ -48,13 +48,10 @@ Variable readVariable(const val& value) {
   return handle ? handle->variable() : Variable();
 }
 
-Variable asRow(BoundGraph& graph, const BoundVariable& variable) {
+Variable asRow(train::Graph& graph, const BoundVariable& variable) {
   const Variable& v = variable.variable();
-  return v.rows() == 1 ? v : train::reshape(graph.graph(), v, 1, variable.shape().size());
+  return v.rows() == 1 ? v : train::reshape(graph, v, 1, variable.shape().size());
 }
-
-Index rowsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.rows(); }
-Index columnsOf(const Shape& shape) { return shape.rank() == 0 ? 1 : shape[-1]; }
 
 Shape axes(const Shape& shape, Index first, Index last) {
   const std::vector<Index>& extents = shape.extents();
@@ -85,18 +82,6 @@ Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& tar
   const Variable elements = train::reshape(graph, x.variable(), shape.size(), 1);
   const Variable repeated = train::gatherRows(graph, elements, sourcesOf(shape, target));
   return train::reshape(graph, repeated, rowsOf(target), columnsOf(target));
-}
-
-std::vector<int32_t> readIntegers(const val& array) {
-  std::vector<int32_t> values(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(values.size(), values.data())).call<void>("set", array);
-  return values;
-}
-
-Shape withWidth(const Shape& shape, Index width) {
-  std::vector<Index> extents = shape.extents();
-  extents.back() = width;
-  return Shape(std::move(extents));
 }
 
 namespace {

@@ -69,11 +69,7 @@ BoundVariable* readHandle(const val& value);
 /// The variable of a handle; empty if there is none.
 Variable readVariable(const val& value);
 /// The same as one row of all elements.
-Variable asRow(BoundGraph& graph, const BoundVariable& variable);
-
-/// Rows and columns of the matrix of a tensor.
-Index rowsOf(const Shape& shape);
-Index columnsOf(const Shape& shape);
+Variable asRow(train::Graph& graph, const BoundVariable& variable);
 
 /// The extents of `shape` from axis `first` to `last`, without it.
 Shape axes(const Shape& shape, Index first, Index last);
@@ -81,11 +77,5 @@ Shape axes(const Shape& shape, Index first, Index last);
 std::vector<Index> sourcesOf(const Shape& shape, const Shape& target);
 /// x repeated along the axes of `target`, to which it broadcasts.
 Variable broadcast(train::Graph& graph, const BoundVariable& x, const Shape& target);
-
-/// Copies an Int32Array.
-std::vector<int32_t> readIntegers(const val& array);
-
-/// A shape with another last axis.
-Shape withWidth(const Shape& shape, Index width);
 
 }  // namespace heed::bindings

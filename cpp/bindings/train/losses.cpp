@@ -2,128 +2,135 @@
 
 #include <emscripten/bind.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/check.h"
 #include "graph.h"
 
-/// Losses: variables without axes.
+/// Losses: variables without axes. One function per loss reads its arguments.
 namespace heed::bindings {
 namespace {
 
 namespace losses = train::losses;
+using train::Graph;
 
-template <class Loss>
-BoundVariable* scalar(Loss loss) {
-  return guarded([&] { return made(Shape{}, loss()); });
+/// Arguments by name: handles of variables, and options.
+class Arguments {
+ public:
+  explicit Arguments(const val& given) : given_(given) {}
+
+  const Shape& shape(const char* name) const { return readHandle(given_[name])->shape(); }
+  Variable variable(const char* name) const { return readVariable(given_[name]); }
+  /// A variable of the shape of another.
+  Variable variableLike(const char* name, const char* other) const {
+    requireSame(name, shape(name), shape(other));
+    return variable(name);
+  }
+  /// Those of a variable `expected`, [..., C], without the last axis.
+  Shape leading(const char* name, const char* expected) const {
+    const Shape& whole = shape(name);
+    if (whole.rank() < 1) refuseShape(name, expected, whole);
+    return axes(whole, 0, whole.rank() - 1);
+  }
+  /// Indices { data: Int32Array, shape } of this shape.
+  std::vector<int32_t> indices(const char* name, const Shape& expected) const {
+    requireSame(name, readShape(given_[name]["shape"]), expected);
+    return readIntegers(given_[name]["data"]);
+  }
+  /// A vector [C]; empty if it is null.
+  std::vector<float> factors(const char* name) const {
+    const auto read = readOptionalTensor(given_[name]);
+    if (!read) return {};
+    if (read->shape.rank() != 1) refuseShape(name, "[C]", read->shape);
+    return {read->data, read->data + read->shape.size()};
+  }
+  val operator[](const char* name) const { return given_[name]; }
+  float number(const char* name) const { return readFloat(given_, name); }
+  bool flag(const char* name) const { return readBool(given_, name); }
+
+ private:
+  const val& given_;
+};
+
+Variable crossEntropyOf(Graph& graph, const Arguments& given) {
+  const Shape shape = given.leading("logits", "[..., C]");
+  return losses::crossEntropy(graph, given.variable("logits"), given.indices("labels", shape),
+                              {.ignore_index = static_cast<Index>(given["ignoreIndex"].as<double>()),
+                               .label_smoothing = given.number("labelSmoothing"),
+                               .weight = given.factors("weight")});
 }
 
-/// The axes of logits or vectors but the last, which labels have.
-Shape leading(const char* argument, const Shape& shape, const char* expected) {
-  if (shape.rank() < 1) refuseShape(argument, expected, shape);
-  return Shape(std::vector<Index>(shape.extents().begin(), shape.extents().end() - 1));
+Variable mseOf(Graph& graph, const Arguments& given) {
+  return losses::mse(graph, given.variable("input"), given.variableLike("target", "input"));
 }
 
-/// Labels { data: Int32Array, shape } of this shape.
-std::vector<int32_t> readLabels(const char* argument, const val& labels, const Shape& shape) {
-  requireSame(argument, readShape(labels["shape"]), shape);
-  return readIntegers(labels["data"]);
+Variable bceWithLogitsOf(Graph& graph, const Arguments& given) {
+  return losses::bceWithLogits(graph, given.variable("logits"), given.variableLike("target", "logits"),
+                               {.weight = given.factors("weight"), .pos_weight = given.factors("posWeight")});
 }
 
-/// A vector of factors; empty if it is null.
-std::vector<float> readFactors(const char* argument, const val& factors) {
-  const auto read = readOptionalTensor(factors);
-  if (!read) return {};
-  if (read->shape.rank() != 1) refuseShape(argument, "[C]", read->shape);
-  return {read->data, read->data + read->shape.size()};
+Variable poissonOf(Graph& graph, const Arguments& given) {
+  return losses::poisson(graph, given.variable("input"), given.variableLike("target", "input"),
+                         {.log_input = given.flag("logInput"), .full = given.flag("full"), .eps = given.number("eps")});
 }
 
-BoundVariable* crossEntropyOf(BoundGraph& graph, const BoundVariable& logits, const val& labels, const val& options) {
-  return scalar([&] {
-    const Shape shape = leading("logits", logits.shape(), "[..., C]");
-    return losses::crossEntropy(graph.graph(), logits.variable(), readLabels("labels", labels, shape),
-                                {.ignore_index = readIndex(options, "ignoreIndex"),
-                                 .label_smoothing = readFloat(options, "labelSmoothing"),
-                                 .weight = readFactors("weight", options["weight"])});
-  });
+Variable cosineEmbeddingOf(Graph& graph, const Arguments& given) {
+  const Variable b = given.variableLike("b", "a");
+  const Input labels = readTensor(given["labels"]);
+  requireSame("labels", labels.shape, given.leading("a", "[..., E]"));
+  return losses::cosineEmbedding(graph, given.variable("a"), b, {labels.data, labels.data + labels.shape.size()},
+                                 given.number("margin"));
 }
 
-BoundVariable* mseOf(BoundGraph& graph, const BoundVariable& input, const BoundVariable& target) {
-  return scalar([&] {
-    requireSame("target", target.shape(), input.shape());
-    return losses::mse(graph.graph(), input.variable(), target.variable());
-  });
+Variable tripletOf(Graph& graph, const Arguments& given) {
+  return losses::triplet(graph, given.variable("anchor"), given.variableLike("positive", "anchor"),
+                         given.variableLike("negative", "anchor"), given.number("margin"));
 }
 
-BoundVariable* bceOf(BoundGraph& graph, const BoundVariable& logits, const BoundVariable& target, const val& options) {
-  return scalar([&] {
-    requireSame("target", target.shape(), logits.shape());
-    return losses::bceWithLogits(graph.graph(), logits.variable(), target.variable(),
-                                 {.weight = readFactors("weight", options["weight"]),
-                                  .pos_weight = readFactors("posWeight", options["posWeight"])});
-  });
+Variable infoNCEOf(Graph& graph, const Arguments& given) {
+  for (const char* name : {"a", "b"}) {
+    if (given.shape(name).rank() != 2) refuseShape(name, "[N, E]", given.shape(name));
+  }
+  const val groups = given["groups"];
+  return losses::infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"),
+                         groups.isNull() ? std::vector<int32_t>() : readIntegers(groups["data"]));
 }
 
-BoundVariable* poissonOf(BoundGraph& graph, const BoundVariable& input, const BoundVariable& target,
-                         const val& options) {
-  return scalar([&] {
-    requireSame("target", target.shape(), input.shape());
-    return losses::poisson(graph.graph(), input.variable(), target.variable(),
-                           {.log_input = readBool(options, "logInput"),
-                            .full = readBool(options, "full"),
-                            .eps = readFloat(options, "eps")});
-  });
+Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {
+  const Shape shape = given.leading("x", "[..., E]");
+  return losses::supervisedContrastive(graph, given.variable("x"), given.indices("labels", shape),
+                                       given.number("scale"));
 }
 
-BoundVariable* cosineEmbeddingOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, const val& labels,
-                                 float margin) {
-  return scalar([&] {
-    requireSame("b", b.shape(), a.shape());
-    const Input read = readTensor(labels);
-    requireSame("labels", read.shape, leading("a", a.shape(), "[..., E]"));
-    return losses::cosineEmbedding(graph.graph(), a.variable(), b.variable(),
-                                   {read.data, read.data + read.shape.size()}, margin);
-  });
-}
+struct NamedLoss {
+  const char* name;
+  Variable (*record)(Graph& graph, const Arguments& given);
+};
+constexpr NamedLoss kLosses[] = {
+    {"crossEntropy", crossEntropyOf},
+    {"mse", mseOf},
+    {"bceWithLogits", bceWithLogitsOf},
+    {"poisson", poissonOf},
+    {"cosineEmbedding", cosineEmbeddingOf},
+    {"triplet", tripletOf},
+    {"infoNCE", infoNCEOf},
+    {"supervisedContrastive", supervisedContrastiveOf},
+};
 
-BoundVariable* tripletOf(BoundGraph& graph, const BoundVariable& anchor, const BoundVariable& positive,
-                         const BoundVariable& negative, float margin) {
-  return scalar([&] {
-    requireSame("positive", positive.shape(), anchor.shape());
-    requireSame("negative", negative.shape(), anchor.shape());
-    return losses::triplet(graph.graph(), anchor.variable(), positive.variable(), negative.variable(), margin);
-  });
-}
-
-BoundVariable* infoNCEOf(BoundGraph& graph, const BoundVariable& a, const BoundVariable& b, float scale,
-                         const val& groups) {
-  return scalar([&] {
-    for (const auto& [argument, x] : {std::pair{"a", &a}, {"b", &b}}) {
-      if (x->shape().rank() != 2) refuseShape(argument, "[N, E]", x->shape());
-    }
-    return losses::infoNCE(graph.graph(), a.variable(), b.variable(), scale,
-                           groups.isNull() ? std::vector<int32_t>() : readIntegers(groups["data"]));
-  });
-}
-
-BoundVariable* supervisedContrastiveOf(BoundGraph& graph, const BoundVariable& x, const val& labels, float scale) {
-  return scalar([&] {
-    const Shape shape = leading("x", x.shape(), "[..., E]");
-    return losses::supervisedContrastive(graph.graph(), x.variable(), readLabels("labels", labels, shape), scale);
+/// The loss of that name, of an object of its arguments.
+BoundVariable* recordLoss(BoundGraph& graph, const std::string& name, const val& arguments) {
+  return guarded([&] {
+    const NamedLoss* loss = std::find_if(std::begin(kLosses), std::end(kLosses) - 1,
+                                         [&](const NamedLoss& one) { return name == one.name; });
+    return made(Shape{}, loss->record(graph.graph(), Arguments(arguments)));
   });
 }
 
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_train_losses) {
-  using emscripten::allow_raw_pointers;
-  using emscripten::function;
-  function("recordCrossEntropy", &crossEntropyOf, allow_raw_pointers());
-  function("recordMse", &mseOf, allow_raw_pointers());
-  function("recordBceWithLogits", &bceOf, allow_raw_pointers());
-  function("recordPoisson", &poissonOf, allow_raw_pointers());
-  function("recordCosineEmbedding", &cosineEmbeddingOf, allow_raw_pointers());
-  function("recordTriplet", &tripletOf, allow_raw_pointers());
-  function("recordInfoNCE", &infoNCEOf, allow_raw_pointers());
-  function("recordSupervisedContrastive", &supervisedContrastiveOf, allow_raw_pointers());
+  emscripten::function("recordLoss", &recordLoss, emscripten::allow_raw_pointers());
 }
 
 }  // namespace heed::bindings

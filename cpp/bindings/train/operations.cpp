@@ -144,54 +144,6 @@ BoundVariable* meanOf(BoundGraph& graph, const BoundVariable& x, const val& mask
   });
 }
 
-void requireAxes(const Shape& shape) {
-  if (shape.rank() < 1) refuseShape("x", "at least one axis", shape);
-}
-
-/// Requires an optional vector to have `size` entries.
-void requireVector(const char* argument, const BoundVariable* vector, Index size) {
-  if (vector) requireSame(argument, vector->shape(), {size});
-}
-
-BoundVariable* softmaxOf(BoundGraph& graph, const BoundVariable& x) {
-  return mapped(graph, x, [&](Graph& g, const Variable& v) {
-    requireAxes(x.shape());
-    return train::softmax(g, v);
-  });
-}
-
-BoundVariable* dropoutOf(BoundGraph& graph, const BoundVariable& x, const val& options) {
-  // The draws depend on the position in the whole tensor.
-  return mapped(graph, x, [&](Graph& g, const Variable& v) {
-    const Variable row = train::dropout(g, asRow(graph, x), readFloat(options, "p"), readScaling(options),
-                                        {.seed = readSeed(options["seed"])});
-    return train::reshape(g, row, v.rows(), v.cols());
-  });
-}
-
-BoundVariable* linearOf(BoundGraph& graph, const BoundVariable& x, const BoundVariable& weight, const val& bias,
-                        const std::string& activation) {
-  return guarded([&] {
-    requireAxes(x.shape());
-    if (weight.shape().rank() != 2 || weight.shape()[1] != x.shape()[-1]) {
-      refuseShape("weight", "[out, " + std::to_string(x.shape()[-1]) + "], as wide as x", weight.shape());
-    }
-    const Index out = weight.shape()[0];
-    requireVector("bias", readHandle(bias), out);
-    return made(withWidth(x.shape(), out), train::linear(graph.graph(), x.variable(), weight.variable(),
-                                                         readVariable(bias), activationNamed(activation)));
-  });
-}
-
-BoundVariable* layerNormOf(BoundGraph& graph, const BoundVariable& x, const val& weight, const val& bias, float eps) {
-  return mapped(graph, x, [&](Graph& g, const Variable& v) {
-    requireAxes(x.shape());
-    requireVector("weight", readHandle(weight), x.shape()[-1]);
-    requireVector("bias", readHandle(bias), x.shape()[-1]);
-    return train::layerNorm(g, v, readVariable(weight), readVariable(bias), eps);
-  });
-}
-
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(heed_train_operations) {
@@ -204,10 +156,6 @@ EMSCRIPTEN_BINDINGS(heed_train_operations) {
   function("recordSlice", &sliceOf, allow_raw_pointers());
   function("recordConcatenate", &concatenateOf, allow_raw_pointers());
   function("recordMean", &meanOf, allow_raw_pointers());
-  function("recordSoftmax", &softmaxOf, allow_raw_pointers());
-  function("recordDropout", &dropoutOf, allow_raw_pointers());
-  function("recordLinear", &linearOf, allow_raw_pointers());
-  function("recordLayerNorm", &layerNormOf, allow_raw_pointers());
 }
 
 }  // namespace heed::bindings

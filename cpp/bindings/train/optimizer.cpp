@@ -7,26 +7,28 @@
 namespace heed::bindings {
 namespace {
 
-train::Optimizer::Kind kindNamed(const std::string& name) {
-  if (name == "SGD") return train::Optimizer::Kind::kSgd;
-  return name == "Adam" ? train::Optimizer::Kind::kAdam : train::Optimizer::Kind::kAdamW;
-}
-
+/// Options that are absent keep the defaults of GroupOptions.
 train::GroupOptions readGroup(const val& options) {
-  const auto number = [&](const char* key) { return options[key].as<double>(); };
-  return {.lr = number("lr"),
-          .weight_decay = number("weightDecay"),
-          .momentum = number("momentum"),
-          .nesterov = readBool(options, "nesterov"),
-          .beta1 = number("beta1"),
-          .beta2 = number("beta2"),
-          .eps = number("eps")};
+  train::GroupOptions group;
+  const auto read = [&](const char* key, double& number) {
+    if (const val value = options[key]; !value.isUndefined()) number = value.as<double>();
+  };
+  read("lr", group.lr);
+  read("weightDecay", group.weight_decay);
+  read("momentum", group.momentum);
+  read("eps", group.eps);
+  if (const val betas = options["betas"]; !betas.isUndefined()) {
+    group.beta1 = betas[0].as<double>();
+    group.beta2 = betas[1].as<double>();
+  }
+  if (const val nesterov = options["nesterov"]; !nesterov.isUndefined()) group.nesterov = nesterov.as<bool>();
+  return group;
 }
 
 /// RawOptimizer.
 class BoundOptimizer {
  public:
-  explicit BoundOptimizer(const std::string& kind) : optimizer_(kindNamed(kind)) {}
+  explicit BoundOptimizer(const std::string& kind) : optimizer_(kind) {}
 
   /// Returns the group's index.
   double addGroup(const val& options) {

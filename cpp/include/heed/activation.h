@@ -14,7 +14,8 @@ enum class Activation {
   kGeluTanh,  ///< the same paper's tanh approximation
   kTanh,
   kSigmoid,
-  kSilu,  ///< x sigmoid(x)
+  kSilu,       ///< x sigmoid(x)
+  kQuickGelu,  ///< x sigmoid(1.702 x), GELU's sigmoid approximation in the same paper (CLIP)
 };
 
 /// The activation with the given lower-case name ("relu", "gelu_tanh", ...). Throws kInvalidArgument for an unknown

@@ -63,6 +63,7 @@ class Dropout : public Module {
   const DropoutKey& key() const { return key_; }
   void setKey(const DropoutKey& key) { key_ = key; }
   const DropoutOptions& options() const { return options_; }
+  std::vector<Dropout*> dropouts() override { return {this}; }
 
  private:
   void seedOwn(uint64_t seed) override { key_ = {seed, 0}; }

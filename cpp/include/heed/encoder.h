@@ -29,6 +29,7 @@ struct EncoderLayerOptions {
   bool linear1_bias = true;
   bool attention_norm = true;  ///< false: no norm before the attention (ModernBERT's first layer, pre-norm only)
   bool output_norms = false;   ///< another norm on each block's output, before the residual connection (Gemma)
+  bool layer_scale = false;    ///< factors on each block's output, before the residual connection, see LayerScale
   bool rms_norm = false;       ///< RMSNorm, see LayerNormOptions, as is the next
   float norm_weight_offset = 0;
   bool qk_norm = false;               ///< the same kind of norm on the queries and keys of each head
@@ -43,12 +44,15 @@ struct EncoderLayerOptions {
 
 /// Post-norm: a = LN(x + Dropout(MHA(x))), y = LN(a + Dropout(FF(a))).
 /// Pre-norm: a = x + Dropout(MHA(LN(x))), y = a + Dropout(FF(LN(a))).
-/// With output norms: f is followed by a norm of its own. torch.nn.TransformerEncoderLayer with batch_first.
-/// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*, nested_norm.*.
+/// With output norms and layer scales: f is followed by a norm or factors of its own. torch.nn.TransformerEncoderLayer
+/// with batch_first.
+/// Parameters: self_attn.*, linear1.*, linear2.*, norm1.*, norm2.*, output_norm1.*, output_norm2.*, nested_norm.*,
+/// layer_scale1.weight, layer_scale2.weight.
 class EncoderLayer final : public Module {
  public:
   explicit EncoderLayer(const EncoderLayerOptions& options);
-  /// x and result (T, E); consumes x. `weights` as in AttentionOutput. Throws kShapeMismatch.
+  /// x and result (T, E); consumes x. `weights` as in AttentionOutput. The sites kInput and kOutput are left to the
+  /// caller. Throws kShapeMismatch.
   Value forward(Evaluator& e, const Value& x, const Sequences& sequences, const AttentionOptions& options,
                 float* weights = nullptr);
   const EncoderLayerOptions& options() const { return options_; }
@@ -69,6 +73,7 @@ class EncoderLayer final : public Module {
   FeedForward feed_forward_;
   LayerNorm norm1_, norm2_;
   std::optional<LayerNorm> output_norm1_, output_norm2_, nested_norm_;
+  std::optional<LayerScale> layer_scale1_, layer_scale2_;
   Dropout dropout1_, dropout2_;
 };
 

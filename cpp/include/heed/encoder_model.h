@@ -29,7 +29,7 @@ enum class Positions {
 
 /// Options that describe the published encoder architectures. The TypeScript API fills them in from config.json.
 struct EncoderModelConfig {
-  Index vocab_size;         ///< V
+  Index vocab_size;         ///< V; 0 for images
   Index embed_dim;          ///< E
   Index embedding_dim = 0;  ///< D, the width of factored embedding tables (ELECTRA, ALBERT), which are projected to E;
                             ///< 0: tables of width E, no projection
@@ -38,7 +38,12 @@ struct EncoderModelConfig {
   Index key_value_heads = 0;  ///< heads of keys and values, a divisor of num_heads; 0: num_heads
   Index head_dim = 0;         ///< width of a head; 0: E / num_heads
   Index feed_forward_dim;
-  Index max_positions;        ///< P, the rows of the position table; the longest text has P - position_offset tokens
+  Index max_positions;  ///< P, the rows of the position table; the longest text has P - position_offset tokens
+  /// Side of an image's patches in pixels, 0: the model's input is tokens. See models/patch_embeddings.h, as for the
+  /// next two. Positions are kAbsolute or kRotary, whose angles are given with each image.
+  Index patch_size = 0;
+  bool class_row = false;     ///< a learned row before those of the patches
+  Index registers = 0;        ///< learned rows between it and those of the patches
   Index position_offset = 0;  ///< position of the first token: 0, or padding_idx + 1 (RoBERTa, MPNet)
   Index type_vocab_size = 0;  ///< rows of the token type table; 0: no table
   Activation activation = Activation::kGelu;
@@ -76,6 +81,7 @@ struct EncoderModelConfig {
   bool joint_qk_norm = false;    ///< as in EncoderLayerOptions, as is the next
   bool nested_norm = false;
   bool output_norms = false;  ///< norms on each block's output, before the residual connection (Gemma)
+  bool layer_scale = false;   ///< factors on each block's output, as in EncoderLayerOptions (DINOv2)
   bool gated = false;
   bool gate_second = false;  ///< as in FeedForwardOptions, as is the next
   bool linear1_bias = true;
@@ -94,13 +100,23 @@ struct TokenBatch {
   Sequences sequences;
 };
 
+/// An image, and the positions of its patches. R and C are the numbers of rows and columns of patches, c is 1 if the
+/// model has a class row, otherwise 0.
+struct ImageInput {
+  const float* pixels;   ///< (3, height, width), normalized
+  Index height, width;   ///< pixels beyond a multiple of the patch's side are ignored
+  Value positions = {};  ///< kAbsolute: (c + R C, E), for other grids than that of the position table; empty: the table
+};
+
 /// Relative positions of the tokens of a pass, for the attention of all layers.
 struct PassPositions {
   Value bias;                       ///< kRelative, kAlibi: as in AttentionOptions
   DisentangledPositions distances;  ///< kDisentangled: their embeddings, unless each layer keeps their projections
+  const Rotary* rotary = nullptr;   ///< of images: the angles of all rows
 };
 
-/// Embeddings (Devlin et al. 2018, arXiv:1810.04805) and a stack of encoder layers. The caller runs the layers one at a
+/// Embeddings (Devlin et al. 2018, arXiv:1810.04805) of tokens, or of an image's patches (Dosovitskiy et al. 2021,
+/// arXiv:2010.11929), and a stack of encoder layers. The caller runs the layers one at a
 /// time, so that it can cancel, report progress or read hidden states in between:
 ///
 ///   x = model.embed(e, batch);
@@ -109,7 +125,8 @@ struct PassPositions {
 ///   x = model.applyFinalNorm(e, x);
 ///
 /// Parameters: embeddings.word.weight (V, D), embeddings.position.weight (P, D), embeddings.token_type.weight,
-/// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables,
+/// embeddings.norm.{weight,bias}, embeddings.projection.{weight,bias} of factored tables; of images, embeddings.* as in
+/// models/patch_embeddings.h;
 /// relative_attention_bias.weight (buckets, H), relative_embeddings.weight (2 buckets, E), relative_norm.*,
 /// convolution.*,
 /// layers.<i>.* as in Encoder (only layers.0 if layers are shared), norm.*.
@@ -124,15 +141,16 @@ class EncoderModel : public Module {
   /// The embeddings (T, E). Throws kInvalidArgument for ids outside the vocabulary and for texts with more tokens than
   /// the model has positions.
   Value embed(Evaluator& e, const TokenBatch& batch);
+  /// The same for an image: (L, E), where L = imageRows().
+  Value embed(Evaluator& e, const ImageInput& image) const;
+  /// The number of rows of an image of that size: class row, registers and patches. Throws kShapeMismatch for images
+  /// without a patch, kUnsupported for models of texts.
+  Index imageRows(Index height, Index width) const;
   PassPositions positions(Evaluator& e, const Sequences& sequences) const;
   /// Runs layer i on x (T, E), which is consumed. `head_mask` (1, H) or empty; `weights` null or as in AttentionOutput;
   /// `masks` as in AttentionOptions.
   Value runLayer(Evaluator& e, Index i, const Value& x, const Sequences& sequences, const PassPositions& positions,
                  const Value& head_mask = {}, float* weights = nullptr, std::span<const MaskTensor> masks = {});
-  /// The projections of the rows that layer i reads, x (T, E), as its attention multiplies them: queries and keys are
-  /// normalized and rotated if the layer does so. Query (T, queryWidth()), key and value (T, keyWidth()), the heads
-  /// side by side.
-  MultiHeadAttention::Projections project(Evaluator& e, Index i, const Value& x, const Sequences& sequences) const;
   /// Applies the final norm, if the model has one. Consumes x.
   Value applyFinalNorm(Evaluator& e, const Value& x) const;
   /// x (rows, D) W_word^T (rows, V): the tied output layer of masked language models, without its bias.
@@ -141,12 +159,12 @@ class EncoderModel : public Module {
   Index numLayers() const { return config_.num_layers; }
   /// The width of all heads of the queries, and of the keys and of the values.
   Index queryWidth() const { return config_.num_heads * config_.head_dim; }
-  Index keyWidth() const { return config_.key_value_heads * config_.head_dim; }
   const EncoderModelConfig& config() const { return config_; }  ///< with defaults filled in
 
  private:
   friend class train::TrainableEncoder;
   class Embeddings;
+  class PatchEmbeddings;
   class Convolution;
   struct PositionTables;
   std::vector<Child> children() override;
@@ -166,7 +184,8 @@ class EncoderModel : public Module {
   const Rotary* rotary(Index i) const;
 
   EncoderModelConfig config_;
-  std::unique_ptr<Embeddings> embeddings_;
+  std::unique_ptr<Embeddings> embeddings_;    // of tokens; null for images
+  std::unique_ptr<PatchEmbeddings> patches_;  // of images; null for tokens
   std::unique_ptr<PositionTables> positions_;
   std::vector<std::unique_ptr<EncoderLayer>> layers_;
   std::unique_ptr<Convolution> convolution_;

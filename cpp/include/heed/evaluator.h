@@ -5,6 +5,7 @@
 #include "heed/activation.h"
 #include "heed/attention.h"
 #include "heed/context.h"
+#include "heed/sites.h"
 #include "heed/table_rows.h"
 #include "heed/value.h"
 
@@ -17,6 +18,7 @@ namespace heed {
 class BatchNorm;
 class Dropout;
 class LayerNorm;
+class LayerScale;
 class Linear;
 class PositionalEncoding;
 
@@ -43,6 +45,21 @@ class Evaluator {
 
   Context& context() const { return context_; }
 
+  /// What reads and edits the sites of the calls that follow; null by default, for none. It must exist as long as it is
+  /// set.
+  void setSites(Sites* sites) { sites_ = sites; }
+  Sites* sites() const { return sites_; }
+  bool touches(Site site) const { return sites_ && sites_->touches(site); }
+  /// x, which is consumed, after it has been edited and read. `heads`: those side by side in x.
+  Value at(Site site, const Value& x, Index heads = 1) const {
+    if (touches(site)) sites_->at(site, x.view(), heads);
+    return x;
+  }
+  /// The sites that follow are those of layer i of a stack, see Site::kOutput for i = the number of layers.
+  void enterLayer(Index i) const {
+    if (sites_) sites_->enterLayer(i);
+  }
+
   /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null, and x if
   /// `consumes_x`.
   virtual Value linear(const Linear& layer, const Value& x, const Value* residual = nullptr,
@@ -53,6 +70,8 @@ class Evaluator {
   virtual void linears(std::span<const Linear* const> layers, const Value& x, Value* results) = 0;
   /// Layer norm or RMSNorm of each row, or of each group of as many columns as the norm has. Consumes x if `in_place`.
   virtual Value normalize(const LayerNorm& norm, const Value& x, bool in_place = false) = 0;
+  /// Consumes x.
+  virtual Value scaleColumns(const LayerScale& layer, const Value& x) = 0;
   virtual Value batchNormalize(BatchNorm& norm, const Value& x) = 0;
   /// Adds or appends positional encodings.
   virtual Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) = 0;
@@ -81,6 +100,8 @@ class Evaluator {
   /// The windows of a convolution along each sequence, (T, E width), see ops/windows.h.
   virtual Value gatherWindows(const Value& x, const Sequences& sequences, Index width) = 0;
   virtual Value transpose(const Value& x) = 0;
+  /// The rows of a, then those of b, of the same width.
+  virtual Value concatenateRows(const Value& a, const Value& b) = 0;
   /// The first `columns` columns of row i.
   virtual Value row(const Value& x, Index i, Index columns) = 0;
   /// x under another handle, which may be consumed.
@@ -101,6 +122,7 @@ class Evaluator {
   virtual Value endScope(Index first, const Value& result) = 0;
 
   Context& context_;
+  Sites* sites_ = nullptr;
 };
 
 }  // namespace heed

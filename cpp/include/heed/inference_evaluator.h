@@ -8,12 +8,14 @@ namespace heed {
 /// operations that consume an argument write to its memory.
 class InferenceEvaluator final : public Evaluator {
  public:
-  explicit InferenceEvaluator(Context& context) : Evaluator(context) {}
+  /// `sites` as in setSites().
+  explicit InferenceEvaluator(Context& context, Sites* sites = nullptr) : Evaluator(context) { setSites(sites); }
 
   Value linear(const Linear& layer, const Value& x, const Value* residual, bool consumes_x) override;
   Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
   Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
+  Value scaleColumns(const LayerScale& layer, const Value& x) override;
   Value batchNormalize(BatchNorm& norm, const Value& x) override;
   Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
   Value dropout(Dropout& layer, const Value& x, Index first_column) override;
@@ -29,6 +31,7 @@ class InferenceEvaluator final : public Evaluator {
                Index first_position) override;
   Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
   Value transpose(const Value& x) override;
+  Value concatenateRows(const Value& a, const Value& b) override;
   Value row(const Value& x, Index i, Index columns) override;
   Value copy(const Value& x) override;
   void release(const Value&) override {}

@@ -9,6 +9,8 @@
 
 namespace heed {
 
+class Dropout;
+
 /// The role of a parameter.
 enum class ParameterKind {
   kWeight,
@@ -105,6 +107,8 @@ class Module {
   /// Seeds the dropout of this module and all its children, each with a different stream. Modules with several dropout
   /// layers call it in their constructor.
   void seed(uint64_t seed);
+  /// All dropouts in this module, in the order of its children; for checkpoints.
+  virtual std::vector<Dropout*> dropouts();
 
  protected:
   /// A module inside this one. With an empty name, the names of its parameters get no prefix.

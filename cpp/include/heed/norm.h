@@ -42,6 +42,21 @@ class LayerNorm : public Module {
   std::vector<float> weight_, bias_;
 };
 
+/// Multiplies feature e by weight_e (Touvron et al. 2021, arXiv:2103.17239): the output of a block of DINOv2 and
+/// DINOv3. Parameter: weight (E).
+class LayerScale : public Module {
+ public:
+  explicit LayerScale(Index num_features);
+  /// x and output (T, E) may be the same. Throws kShapeMismatch.
+  void forward(ConstMatrixView x, MatrixView output) const;
+  const float* weight() const { return weight_.data(); }
+
+ private:
+  std::vector<Parameter> ownParameters() override;
+
+  std::vector<float> weight_;
+};
+
 struct BatchNormOptions {
   Index num_features;
   float eps = 1e-5f;

@@ -113,6 +113,15 @@ void Module::seed(uint64_t seed) {
   for (const Child& child : children()) child.module->seed(streams.fork());
 }
 
+std::vector<Dropout*> Module::dropouts() {
+  std::vector<Dropout*> all;
+  for (const Child& child : children()) {
+    const std::vector<Dropout*> inner = child.module->dropouts();
+    all.insert(all.end(), inner.begin(), inner.end());
+  }
+  return all;
+}
+
 Parameter plainParameter(std::string name, Shape shape, float* data, ParameterKind kind, InitialValue initial) {
   const Index rows = shape[0];
   return {std::move(name), std::move(shape), kind, initial, {{rows, data}}, {}};

@@ -59,9 +59,9 @@ template <class SelfAttention, class CrossAttention>
 Value DecoderLayer::blocks(Evaluator& e, const Value& target, const SelfAttention& self_attention,
                            const CrossAttention& cross_attention) {
   const bool pre = options_.norm_first;
-  const Value a = residualBlock(e, &norm1_, nullptr, pre, dropout1_, target, self_attention);
-  const Value b = residualBlock(e, &norm2_, nullptr, pre, dropout2_, a, cross_attention);
-  return residualBlock(e, &norm3_, nullptr, pre, dropout3_, b,
+  const Value a = residualBlock(e, &norm1_, pre, {dropout1_}, target, self_attention);
+  const Value b = residualBlock(e, &norm2_, pre, {dropout2_}, a, cross_attention);
+  return residualBlock(e, &norm3_, pre, {dropout3_}, b,
                        [&](const Value& in, const Value* residual) { return feed_forward_.forward(e, in, residual); });
 }
 

@@ -19,6 +19,10 @@ EncoderLayer::EncoderLayer(const EncoderLayerOptions& options)
     output_norm1_.emplace(normOptions(options));
     output_norm2_.emplace(normOptions(options));
   }
+  if (options.layer_scale) {
+    layer_scale1_.emplace(options.embed_dim);
+    layer_scale2_.emplace(options.embed_dim);
+  }
   if (options.nested_norm) nested_norm_.emplace(normOptions(options));
   seed(0);
 }
@@ -27,7 +31,8 @@ Value EncoderLayer::forward(Evaluator& e, const Value& x, const Sequences& seque
                             float* weights) {
   requireShape("x", x.values(), sequences.totalRows(), options_.embed_dim);
   const Value a = selfAttentionBlock(e, x, sequences, options, weights);
-  return residualBlock(e, &norm2_, output_norm2_ ? &*output_norm2_ : nullptr, options_.norm_first, dropout2_, a,
+  const BlockOutput output{dropout2_, Site::kFeedForward, addressOf(output_norm2_), addressOf(layer_scale2_)};
+  return residualBlock(e, &norm2_, options_.norm_first, output, a,
                        [&](const Value& in, const Value* residual) { return feed_forward_.forward(e, in, residual); });
 }
 
@@ -37,11 +42,11 @@ Value EncoderLayer::selfAttentionBlock(Evaluator& e, const Value& x, const Seque
     return self_attn_.forward(e, {in, in, in, sequences, sequences}, options, weights, residual);
   };
   if (!nested_norm_) {
-    return residualBlock(e, options_.attention_norm ? &norm1_ : nullptr, output_norm1_ ? &*output_norm1_ : nullptr,
-                         options_.norm_first, dropout1_, x, attend);
+    const BlockOutput output{dropout1_, Site::kAttention, addressOf(output_norm1_), addressOf(layer_scale1_)};
+    return residualBlock(e, norm1(), options_.norm_first, output, x, attend);
   }
   Evaluator::Scope scope(e);
-  const Value inner = residualBlock(e, &*nested_norm_, nullptr, false, dropout1_, e.copy(x), attend);
+  const Value inner = residualBlock(e, &*nested_norm_, false, {dropout1_, Site::kAttention}, e.copy(x), attend);
   return scope.leave(e.normalize(norm1_, e.add(x, inner), true));
 }
 
@@ -52,6 +57,8 @@ std::vector<Module::Child> EncoderLayer::children() {
   if (nested_norm_) all.push_back({"nested_norm", &*nested_norm_});
   if (output_norm1_ && output_norm2_)
     all.insert(all.end(), {{"output_norm1", &*output_norm1_}, {"output_norm2", &*output_norm2_}});
+  if (layer_scale1_ && layer_scale2_)
+    all.insert(all.end(), {{"layer_scale1", &*layer_scale1_}, {"layer_scale2", &*layer_scale2_}});
   return all;
 }
 
@@ -82,9 +89,14 @@ Value Encoder::forward(Evaluator& e, const Value& x, const Sequences& sequences,
     AttentionOptions call = options;
     // Pruned layers have fewer heads and ignore the rest of their row.
     if (options.head_mask) call.head_mask = e.row(options.head_mask, i, layer(i).options().num_heads);
+    e.enterLayer(i);
+    output = e.at(Site::kInput, output);
     output = layer(i).forward(e, output, sequences, call, weights.empty() ? nullptr : weights[static_cast<size_t>(i)]);
+    output = e.at(Site::kOutput, output);
   }
-  return norm_ ? e.normalize(*norm_, output, true) : output;
+  if (norm_) output = e.normalize(*norm_, output, true);
+  e.enterLayer(numLayers());
+  return e.at(Site::kOutput, output);
 }
 
 }  // namespace heed

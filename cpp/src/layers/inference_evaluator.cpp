@@ -57,6 +57,11 @@ Value InferenceEvaluator::normalize(const LayerNorm& norm, const Value& x, bool 
   return to;
 }
 
+Value InferenceEvaluator::scaleColumns(const LayerScale& layer, const Value& x) {
+  layer.forward(x.values(), x.view());
+  return x;
+}
+
 Value InferenceEvaluator::batchNormalize(BatchNorm& norm, const Value& x) {
   const MatrixView output = matrix(x.rows(), x.cols());
   norm.forward(x.values(), output);
@@ -85,7 +90,10 @@ Value InferenceEvaluator::attention(const AttentionInput& input, Index num_heads
                                     float* weights) {
   const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads;
   const MatrixView output = matrix(input.query.rows(), input.value.cols() / key_heads * num_heads);
+  const bool touched = touches(Site::kScores) || touches(Site::kWeights);
+  if (touched && !weights) weights = context().arena.take(attentionWeightsSize(num_heads, input.queries, input.keys));
   heed::attention(input, num_heads, options, {output, weights}, context());
+  if (touched) sites()->atAttention(input, num_heads, options, {output, weights}, context());
   return output;
 }
 
@@ -138,6 +146,13 @@ Value InferenceEvaluator::gatherWindows(const Value& x, const Sequences& sequenc
 Value InferenceEvaluator::transpose(const Value& x) {
   MatrixView result = matrix(x.cols(), x.rows());
   result = x.values().transpose();
+  return result;
+}
+
+Value InferenceEvaluator::concatenateRows(const Value& a, const Value& b) {
+  MatrixView result = matrix(a.rows() + b.rows(), a.cols());
+  result.topRows(a.rows()) = a.values();
+  result.bottomRows(b.rows()) = b.values();
   return result;
 }
 

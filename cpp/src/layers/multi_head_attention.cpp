@@ -90,6 +90,9 @@ Value MultiHeadAttention::forward(Evaluator& e, const AttentionInput& input, con
     q = e.rotate(*options.rotary, q, queries, options_.num_heads, options.query_offset);
     k = e.rotate(*options.rotary, k, keys, options_.key_value_heads, 0);
   }
+  q = e.at(Site::kQueries, q, options_.num_heads);
+  k = e.at(Site::kKeys, k, options_.key_value_heads);
+  v = e.at(Site::kValues, v, options_.key_value_heads);
   return attend(e, {q, k, v, queries, keys}, options, weights, residual);
 }
 
@@ -146,7 +149,8 @@ Value MultiHeadAttention::attend(Evaluator& e, const AttentionInput& projected, 
     call.dropout = dropout_.options().p;
     call.dropout_key = dropout_.nextKey();
   }
-  return out_proj_.forward(e, e.attention(projected, options_.num_heads, call, weights), residual, true);
+  const Value heads = e.at(Site::kHeads, e.attention(projected, options_.num_heads, call, weights), options_.num_heads);
+  return out_proj_.forward(e, heads, residual, true);
 }
 
 void MultiHeadAttention::projectPositions(Evaluator& e, DisentangledPositions& positions) const {

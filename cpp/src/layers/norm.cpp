@@ -48,6 +48,23 @@ std::vector<Parameter> LayerNorm::ownParameters() {
   return own;
 }
 
+LayerScale::LayerScale(Index num_features) : weight_(static_cast<size_t>(num_features), 1.0f) {}
+
+void LayerScale::forward(ConstMatrixView x, MatrixView output) const {
+  const auto width = static_cast<Index>(weight_.size());
+  requireColumns("x", x, width);
+  for (Index t = 0; t < x.rows(); ++t) {
+    const float* from = x.data() + t * x.outerStride();
+    float* to = output.data() + t * output.outerStride();
+    for (Index e = 0; e < width; ++e) to[e] = from[e] * weight_[static_cast<size_t>(e)];
+  }
+}
+
+std::vector<Parameter> LayerScale::ownParameters() {
+  return {plainParameter("weight", {static_cast<Index>(weight_.size())}, weight_.data(), ParameterKind::kWeight,
+                         InitialValue::constant(1))};
+}
+
 BatchNorm::BatchNorm(const BatchNormOptions& options)
     : options_(checked(options)),
       weight_(static_cast<size_t>(options.num_features), 1.0f),

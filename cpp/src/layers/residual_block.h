@@ -46,20 +46,36 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
           .precision = o.precision};
 }
 
-/// A block f with residual connection, norm and dropout.
+/// What follows a block before its residual connection. Optional parts may be null.
+struct BlockOutput {
+  Dropout& dropout;
+  Site site = Site::kNone;  // after norm and scale
+  const LayerNorm* norm = nullptr;
+  const LayerScale* scale = nullptr;
+};
+
+/// The address of an optional's value, or null.
+template <class T>
+const T* addressOf(const std::optional<T>& value) {
+  return value ? &*value : nullptr;
+}
+
+/// A block f with residual connection, norm and dropout; g is f followed by the norm and the factors of `output`.
 ///
-/// Post-norm: LN(x + Dropout(f(x))). Pre-norm: x + Dropout(f(LN(x))). `norm` may be null, and so may `output_norm`,
-/// which follows f. Consumes x (T, E). `block(in, residual)` must return f(in), plus *residual unless that is null.
+/// Post-norm: LN(x + Dropout(g(x))). Pre-norm: x + Dropout(g(LN(x))). `norm` may be null. Consumes x (T, E).
+/// `block(in, residual)` must return f(in), plus *residual unless that is null.
 template <class Block>
-Value residualBlock(Evaluator& e, const LayerNorm* norm, const LayerNorm* output_norm, bool norm_first,
-                    Dropout& dropout, const Value& x, const Block& block) {
+Value residualBlock(Evaluator& e, const LayerNorm* norm, bool norm_first, const BlockOutput& output, const Value& x,
+                    const Block& block) {
   Evaluator::Scope scope(e);
   const Value in = norm && norm_first ? e.normalize(*norm, x) : x;
   Value sum;
-  if (dropout.active() || output_norm) {
+  if (output.dropout.active() || output.norm || output.scale || e.touches(output.site)) {
     Value y = block(in, static_cast<const Value*>(nullptr));
-    if (output_norm) y = e.normalize(*output_norm, y, true);
-    sum = e.add(x, e.dropout(dropout, y));
+    if (output.norm) y = e.normalize(*output.norm, y, true);
+    if (output.scale) y = e.scaleColumns(*output.scale, y);
+    y = e.at(output.site, y);
+    sum = e.add(x, e.dropout(output.dropout, y));
   } else {
     sum = block(in, &x);  // the last product of the block adds x, which saves a pass over memory
   }

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "models/convolution_layer.h"
 #include "models/embeddings.h"
+#include "models/patch_embeddings.h"
 
 namespace heed {
 namespace {
@@ -24,7 +25,9 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const auto require_range = [](const char* name, Index got, Index least, Index most) {
     requireRange(std::string("config.") + name, got, least, most);
   };
-  require_range("vocabSize", c.vocab_size, 1, kMaxRows);
+  require_range("patchSize", c.patch_size, 0, 1 << 12);
+  require_range("registers", c.registers, 0, kMaxRows);
+  require_range("vocabSize", c.vocab_size, c.patch_size > 0 ? 0 : 1, kMaxRows);
   require_range("embedDim", c.embed_dim, 1, kMaxWidth);
   require_range("embeddingDim", c.embedding_dim, 0, kMaxWidth);
   require_range("numLayers", c.num_layers, 0, 1024);
@@ -79,7 +82,7 @@ EncoderModelConfig completed(EncoderModelConfig c) {
   const auto heads = static_cast<double>(c.num_heads + c.key_value_heads);
   const double layer = 2 * e * heads * static_cast<double>(c.head_dim) +
                        static_cast<double>(c.gated ? 3 : 2) * e * static_cast<double>(c.feed_forward_dim);
-  const double matrices = static_cast<double>(c.vocab_size) * width +
+  const double matrices = static_cast<double>(c.vocab_size + 3 * c.patch_size * c.patch_size) * width +
                           layer * static_cast<double>(c.shared_layers ? 1 : c.num_layers) +
                           e * e * static_cast<double>(c.convolution + (c.position_projections ? 2 * c.num_layers : 0));
   const auto positions = static_cast<double>(c.max_positions);
@@ -123,6 +126,7 @@ EncoderLayerOptions layerOptions(const EncoderModelConfig& c, Index i) {
           .linear1_bias = c.linear1_bias,
           .attention_norm = i > 0 || c.first_attention_norm,
           .output_norms = c.output_norms,
+          .layer_scale = c.layer_scale,
           .rms_norm = c.rms_norm,
           .norm_weight_offset = c.norm_weight_offset,
           .qk_norm = c.qk_norm,
@@ -168,7 +172,8 @@ struct EncoderModel::PositionTables {
 
 EncoderModel::EncoderModel(const EncoderModelConfig& given)
     : config_(completed(given)),
-      embeddings_(std::make_unique<Embeddings>(config_)),
+      embeddings_(config_.patch_size > 0 ? nullptr : std::make_unique<Embeddings>(config_)),
+      patches_(config_.patch_size > 0 ? std::make_unique<PatchEmbeddings>(config_) : nullptr),
       positions_(std::make_unique<PositionTables>()),
       position_dropout_({.p = 0}) {
   const EncoderModelConfig& config = config_;
@@ -177,7 +182,7 @@ EncoderModel::EncoderModel(const EncoderModelConfig& given)
     layers_.push_back(std::make_unique<EncoderLayer>(layerOptions(config, i)));
   if (config.convolution > 0 && config.num_layers > 0) convolution_ = std::make_unique<Convolution>(config);
   if (config.final_norm) norm_.emplace(normOptions(config, config.embed_dim));
-  if (config.positions == Positions::kRotary) {
+  if (config.positions == Positions::kRotary && !patches_) {
     positions_->rotary.emplace(config.rotary_dim, config.max_positions, config.rotary_base, Rotary::Pairing::kHalfSplit,
                                config.rotary_scale);
     if (config.window >= 0 && config.local_rotary_base != config.rotary_base) {
@@ -211,7 +216,22 @@ std::vector<float> EncoderModel::hiddenStates(const Sequences& sequences) const 
   return hidden;
 }
 
-Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) { return embeddings_->forward(e, batch); }
+Value EncoderModel::embed(Evaluator& e, const TokenBatch& batch) {
+  if (!embeddings_) refuse(ErrorCode::kUnsupported, "ids", "a model of texts", "one of images");
+  e.enterLayer(0);
+  return e.at(Site::kInput, embeddings_->forward(e, batch));
+}
+
+Value EncoderModel::embed(Evaluator& e, const ImageInput& image) const {
+  requireRange("images", imageRows(image.height, image.width), 1, kMaxRows);
+  e.enterLayer(0);
+  return e.at(Site::kInput, patches_->forward(e, image));
+}
+
+Index EncoderModel::imageRows(Index height, Index width) const {
+  if (!patches_) refuse(ErrorCode::kUnsupported, "images", "a model of images", "one of texts");
+  return patches_->rows(height, width);
+}
 
 PassPositions EncoderModel::positions(Evaluator& e, const Sequences& sequences) const {
   const Index longest = std::max<Index>(sequences.maxLength(), 1);
@@ -239,13 +259,15 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
            std::to_string(config_.num_heads) + " factors for a layer, one per head", std::to_string(head_mask.cols()));
   }
   Evaluator::Scope scope(e);
+  e.enterLayer(i);
+  const Value in = i > 0 ? e.at(Site::kInput, x) : x;  // embed() has done it for the first layer
   AttentionOptions options;
   options.head_mask = head_mask;
   options.causal = config_.causal;
   options.masks = masks;
   if (config_.attention_scale != 0) options.scale = config_.attention_scale;
   if (isLocal(i)) options.window = config_.window;
-  options.rotary = rotary(i);
+  options.rotary = positions.rotary ? positions.rotary : rotary(i);
   options.bias = positions.bias;
   DisentangledPositions distances = positions.distances;
   if (distances.embeddings) {
@@ -255,24 +277,11 @@ Value EncoderModel::runLayer(Evaluator& e, Index i, const Value& x, const Sequen
     distances = keptDistances(e, i, sequences.maxLength());
     options.positions = &distances;
   }
-  if (i > 0 || !convolution_) return scope.leave(layer(i).forward(e, x, sequences, options, weights));
-  const Value embeddings = e.copy(x);
-  const Value output = layer(i).forward(e, x, sequences, options, weights);
-  return scope.leave(convolution_->forward(e, embeddings, output, sequences));
-}
-
-MultiHeadAttention::Projections EncoderModel::project(Evaluator& e, Index i, const Value& x,
-                                                      const Sequences& sequences) const {
-  requireRange("layer", i, 0, config_.num_layers - 1);
-  requireShape("hidden", x.values(), sequences.totalRows(), config_.embed_dim);
-  const LayerNorm* norm = config_.norm_first ? layer(i).norm1() : nullptr;
-  const Value rows = norm ? e.normalize(*norm, x) : x;
-  auto all = layer(i).selfAttention().project(e, rows, rows, rows);
-  if (const Rotary* rotation = rotary(i)) {
-    all.query = e.rotate(*rotation, all.query, sequences, config_.num_heads, 0);
-    all.key = e.rotate(*rotation, all.key, sequences, config_.key_value_heads, 0);
-  }
-  return all;
+  if (i > 0 || !convolution_)
+    return scope.leave(e.at(Site::kOutput, layer(i).forward(e, in, sequences, options, weights)));
+  const Value embeddings = e.copy(in);
+  const Value output = layer(i).forward(e, in, sequences, options, weights);
+  return scope.leave(e.at(Site::kOutput, convolution_->forward(e, embeddings, output, sequences)));
 }
 
 DisentangledPositions EncoderModel::distances(Evaluator& e, Index length) const {
@@ -328,14 +337,20 @@ std::span<const Index> EncoderModel::distanceRows(Index most) const {
 }
 
 Value EncoderModel::applyFinalNorm(Evaluator& e, const Value& x) const {
-  return norm_ ? e.normalize(*norm_, x, true) : x;
+  const Value output = norm_ ? e.normalize(*norm_, x, true) : x;
+  e.enterLayer(config_.num_layers);
+  return e.at(Site::kOutput, output);
 }
 
-Value EncoderModel::wordLogits(Evaluator& e, const Value& x) const { return embeddings_->wordLogits(e, x); }
+Value EncoderModel::wordLogits(Evaluator& e, const Value& x) const {
+  if (!embeddings_) refuse(ErrorCode::kUnsupported, "x", "a model of texts", "one of images");
+  return embeddings_->wordLogits(e, x);
+}
 
 std::vector<Module::Child> EncoderModel::children() {
   std::vector<Child> all = stackChildren(layers_, norm_);
-  all.insert(all.begin(), {"embeddings", embeddings_.get()});
+  Module* embeddings = patches_ ? static_cast<Module*>(patches_.get()) : embeddings_.get();
+  all.insert(all.begin(), {"embeddings", embeddings});
   if (std::optional<LayerNorm>& norm = positions_->relative_norm) all.push_back({"relative_norm", &*norm});
   if (convolution_) all.push_back({"convolution", convolution_.get()});
   return all;

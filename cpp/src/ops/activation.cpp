@@ -24,7 +24,8 @@ void apply(float* x, Index count) {
 }
 
 /// In the order of Activation. GELU takes four vectors at a time, which hides the latency of its division.
-constexpr std::string_view kNames[] = {"identity", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "silu"};
+constexpr std::string_view kNames[] = {"identity", "relu",    "gelu", "gelu_tanh",
+                                       "tanh",     "sigmoid", "silu", "quick_gelu"};
 constexpr void (*kFunctions[])(float*, Index) = {
     [](float*, Index) {},
     apply<2, [](const auto& y) { return simd::relu(y); }>,
@@ -33,6 +34,7 @@ constexpr void (*kFunctions[])(float*, Index) = {
     apply<2, [](const auto& y) { return simd::tanh(y); }>,
     apply<2, [](const auto& y) { return simd::sigmoid(y); }>,
     apply<2, [](const auto& y) { return simd::silu(y); }>,
+    apply<2, [](const auto& y) { return simd::quickGelu(y); }>,
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 ///   tanh'      1 - tanh(x)^2
 ///   sigmoid'   s (1 - s), s = sigmoid(x)
 ///   silu'      s (1 + x (1 - s))
+///   quickGelu' s (1 + c x (1 - s)), s = sigmoid(c x), c = 1.702
 ///
 /// The gate of X = [A, B] or [B, A]: Y = phi(A) * B, backward dA = dY * B * phi'(A), dB = dY * phi(A).
 #include <algorithm>
@@ -68,6 +69,11 @@ Floats<N> siluGradient(const Floats<N>& any, const Floats<N>& dy) {
   return dy * (s * multiplyAdd(x, one - s, one));
 }
 
+template <int N>
+Floats<N> quickGeluGradient(const Floats<N>& any, const Floats<N>& dy) {
+  return siluGradient(any * simd::constant<1.702f>(), dy);
+}
+
 /// dx = dy * phi'(x); dx may be dy.
 void activationGradient(Index count, const float* x, const float* dy, float* dx, Activation activation) {
   switch (activation) {
@@ -86,6 +92,8 @@ void activationGradient(Index count, const float* x, const float* dy, float* dx,
       return transform<2>(count, dx, [](const auto& a, const auto& b) { return sigmoidGradient(a, b); }, x, dy);
     case Activation::kSilu:
       return transform<2>(count, dx, [](const auto& a, const auto& b) { return siluGradient(a, b); }, x, dy);
+    case Activation::kQuickGelu:
+      return transform<2>(count, dx, [](const auto& a, const auto& b) { return quickGeluGradient(a, b); }, x, dy);
   }
 }
 

@@ -55,9 +55,9 @@ void dropEntries(const Head& head, const VisibleKeys& visible, Index i, const Ra
 }
 
 /// Computes queries [first, first + rows) of a head, few enough that their scores stay in the cache. query (rows, Dk),
-/// output (rows, Dv), weights null or (rows, S).
-void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixView output, float* weights,
-                 Context& context) {
+/// output (rows, Dv), weights and scores null or (rows, S).
+void attendBlock(const Head& head, ConstMatrixView query, Index first, AttentionOutput result, Context& context) {
+  auto& [output, weights, all_scores] = result;
   Arena& arena = context.arena;
   const Arena::Scope scope(arena);
   const Index rows = query.rows(), num_keys = head.selection.totalKeys();
@@ -75,6 +75,7 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, MatrixVie
     float* row = scores.data() + r * scores.outerStride();
     // Bias and masks: + M.
     visible.addBiasAndMasks(r, row);
+    if (all_scores) visible.forEach([&](Index key, Index column) { all_scores[r * num_keys + key] = row[column]; });
     std::fill(row + visible.count(), row + scores.cols(), kForbidden);
     const std::span<const Range> allowed = head.values.finite ? visible.ranges() : visible.allowed(row, arena);
     // Softmax. The division by the sum is left to the product with V, whose rows (Dv) are shorter than the scores' (S).
@@ -176,10 +177,11 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
               threads = context.executor.threads();
   const Index parts = threads == 1 || heads == 0 ? 1 : (threads + heads - 1) / heads;
   const Arena::Scope scope(context.arena);
-  float** all_weights = context.arena.take<float*>(result.weights ? count : 0);  // of each sequence, (H, L_n, S_n)
-  if (float* next = result.weights) {
-    for (Index n = 0; n < count; next += num_heads * input.queries.length(n) * input.keys.length(n), ++n)
-      all_weights[n] = next;
+  auto* offsets = context.arena.take<Index>(count);  // of each sequence's weights and scores, (H, L_n, S_n)
+  const bool has_matrices = result.weights || result.scores;
+  for (Index n = 0, next = 0; n < count && has_matrices; ++n) {
+    offsets[n] = next;
+    next += num_heads * input.queries.length(n) * input.keys.length(n);
   }
 
   context.executor.run(heads * parts, context, [&](Index i, Context& task) {
@@ -194,12 +196,16 @@ void attention(const AttentionInput& input, Index num_heads, const AttentionOpti
                     headRows(input.key.values(), input.keys.begin(n), input.keys.end(n), key_head, key_width),
                     headRows(input.value.values(), input.keys.begin(n), input.keys.end(n), key_head, value_width),
                     options, masks, scale, head_mask(n, h), task.arena);
-    float* weights = result.weights ? all_weights[n] + h * num_queries * num_keys : nullptr;
+    /// The rows of queries from `row` on of a matrix (L_n, S_n), if there is one.
+    const auto part_of = [&](float* all, Index row) {
+      return all ? all + offsets[n] + (h * num_queries + row) * num_keys : nullptr;
+    };
     for (Index b = begin_block; b < end_block; ++b) {
       const Index begin = evenPart(num_queries, blocks, b), end = evenPart(num_queries, blocks, b + 1);
       attendBlock(head, headRows(input.query.values(), first + begin, first + end, h, key_width), begin,
-                  headRows(result.output, first + begin, first + end, h, value_width),
-                  weights ? weights + begin * num_keys : nullptr, task);
+                  {headRows(result.output, first + begin, first + end, h, value_width), part_of(result.weights, begin),
+                   part_of(result.scores, begin)},
+                  task);
     }
   });
 }

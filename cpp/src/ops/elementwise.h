@@ -177,4 +177,9 @@ Floats<N> silu(const Floats<N>& x) {
   return x * sigmoid(x);
 }
 
+template <int N>
+Floats<N> quickGelu(const Floats<N>& x) {
+  return x * sigmoid(x * constant<1.702f>());
+}
+
 }  // namespace heed::simd

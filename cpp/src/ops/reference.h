@@ -51,6 +51,7 @@ inline double relu(double x) { return x > 0 ? x : 0; }
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double silu(double x) { return x * sigmoid(x); }
+inline double quickGelu(double x) { return x * sigmoid(1.702 * x); }
 /// x Phi(x), Phi the normal distribution function (Hendrycks, Gimpel 2016).
 inline double gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
 inline double geluTanh(double x) {

@@ -14,7 +14,7 @@ namespace {
 /// Switches dropout on for the calls in a scope.
 class TrainingScope {
  public:
-  TrainingScope(TrainableEncoder& encoder, const Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
+  TrainingScope(TrainableEncoder& encoder, Lora* lora, bool training) : encoder_(encoder), lora_(lora) {
     if (training) setTraining(true);
   }
   ~TrainingScope() { setTraining(false); }
@@ -30,7 +30,7 @@ class TrainingScope {
   }
 
   TrainableEncoder& encoder_;
-  const Lora* lora_;
+  Lora* lora_;
 };
 
 /// The draws of a pass, to repeat them.
@@ -39,7 +39,7 @@ struct Draws {
   std::vector<DropoutKey> keys;
   RandomState random;
 
-  Draws(std::vector<Dropout*> layer, const Lora* lora, const Context& context)
+  Draws(std::vector<Dropout*> layer, Lora* lora, const Context& context)
       : dropouts(std::move(layer)), random(context.random) {
     if (lora) {
       for (Dropout* dropout : lora->dropouts()) dropouts.push_back(dropout);
@@ -75,6 +75,7 @@ void takeBack(const Variable& leaf, const Variable& v) {
 TrainableEncoder::TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names,
                                    const EncoderDropout& dropout)
     : model_(model) {
+  if (!model.embeddings_) refuse(ErrorCode::kUnsupported, "trainable", "a model of texts", "one of images");
   if (model.config().int4_table)
     refuse(ErrorCode::kUnsupported, "trainable", "a model without a word table of 4 bits", "one with it");
   model.embeddings_->dropout() = Dropout({.p = dropout.embedding});
@@ -126,7 +127,7 @@ Variable TrainableEncoder::wordLogits(Graph& graph, const Variable& x) const {
 Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                                         const PassPositions& positions) {
   Graph& graph = e.graph();
-  const Draws draws(dropouts(i), lora_, graph.context());
+  const Draws draws(layerDropouts(i), lora_, graph.context());
   const auto recorded = [&](const Value& v) { return v.variable() < 0 ? Variable() : e.variable(v); };
   const Variable in = e.take(x), bias = recorded(positions.bias), embeddings = recorded(positions.distances.embeddings);
   // The layer's result, computed by an evaluator from the variables in f's order.
@@ -146,7 +147,7 @@ Value TrainableEncoder::recomputedLayer(RecordingEvaluator& e, Index i, const Va
         Graph& again = pass.graph();
         const TrainingScope scope(*this, lora_, training);
         const RandomScope random(again.context());
-        const Draws later(dropouts(i), lora_, again.context());
+        const Draws later(layerDropouts(i), lora_, again.context());
         draws.restore(again.context());
         const Variable x_leaf = standIn(again, in), bias_leaf = standIn(again, bias),
                        embeddings_leaf = standIn(again, embeddings);
@@ -176,7 +177,7 @@ bool TrainableEncoder::trainsLayer(const Graph& graph, Index i) const {
   return false;
 }
 
-std::vector<Dropout*> TrainableEncoder::dropouts(Index i) {
+std::vector<Dropout*> TrainableEncoder::layerDropouts(Index i) {
   EncoderLayer& layer = model_.layer(i);
   std::vector<Dropout*> all = {&layer.selfAttention().dropout(), &layer.dropout1(), &layer.feedForward().dropout(),
                                &layer.dropout2()};
@@ -188,7 +189,7 @@ std::vector<Dropout*> TrainableEncoder::dropouts(Index i) {
 std::vector<Dropout*> TrainableEncoder::dropouts() {
   std::vector<Dropout*> all = {&model_.embeddings_->dropout()};
   for (size_t i = 0; i < model_.layers_.size(); ++i) {
-    for (Dropout* dropout : dropouts(static_cast<Index>(i))) all.push_back(dropout);
+    for (Dropout* dropout : layerDropouts(static_cast<Index>(i))) all.push_back(dropout);
   }
   return all;
 }

@@ -148,13 +148,6 @@ bool Lora::trains(const Graph& graph, const void* key) const {
   return false;
 }
 
-std::vector<Dropout*> Lora::dropouts() const {
-  std::vector<Dropout*> all;
-  all.reserve(updates_.size());
-  for (const auto& update : updates_) all.push_back(&update->dropout);
-  return all;
-}
-
 std::vector<Module::Child> Lora::children() {
   std::vector<Child> all;
   all.reserve(updates_.size());

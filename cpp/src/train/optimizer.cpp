@@ -10,15 +10,6 @@
 namespace heed::train {
 namespace {
 
-/// base^n by squaring. The engines' pow() may differ in the last bit, and trained parameters should not.
-double integerPower(double base, int64_t n) {
-  double power = 1;
-  for (; n > 0; n /= 2, base *= base) {
-    if (n % 2 == 1) power *= base;
-  }
-  return power;
-}
-
 void requireNotNegative(const char* argument, double got) {
   if (!(got >= 0 && std::isfinite(got)))
     refuse(ErrorCode::kInvalidArgument, argument, "a finite number >= 0", numberText(got));
@@ -26,26 +17,6 @@ void requireNotNegative(const char* argument, double got) {
 
 void requireBeta(const char* argument, double got) {
   if (!(got >= 0 && got < 1)) refuse(ErrorCode::kInvalidArgument, argument, "a number in [0, 1)", numberText(got));
-}
-
-AdamFactors adamFactors(const GroupOptions& options, int64_t step, bool decoupled) {
-  const double correction1 = 1 - integerPower(options.beta1, step);
-  const double correction2 = 1 - integerPower(options.beta2, step);
-  return {.decay = decoupled ? static_cast<float>(1 - options.lr * options.weight_decay) : 1,
-          .l2 = decoupled ? 0 : static_cast<float>(options.weight_decay),
-          .forget1 = static_cast<float>(1 - options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .forget2 = static_cast<float>(1 - options.beta2),
-          .step_size = static_cast<float>(options.lr / correction1),
-          .inverse_correction = static_cast<float>(1 / std::sqrt(correction2)),
-          .eps = static_cast<float>(options.eps)};
-}
-
-SgdFactors sgdFactors(const GroupOptions& options) {
-  return {.lr = static_cast<float>(options.lr),
-          .l2 = static_cast<float>(options.weight_decay),
-          .momentum = static_cast<float>(options.momentum),
-          .nesterov = options.nesterov};
 }
 
 /// Rows per block: a multiple of a panel's 8 rows, and small enough for the cache.
@@ -106,11 +77,9 @@ void Optimizer::addParameter(Index group, ParameterGradients& gradients, size_t 
   slots_.push_back(std::move(slot));
 }
 
-std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) const {
-  if (kind_ != Kind::kSgd) return {"exp_avg", "exp_avg_sq"};
-  if (options.momentum != 0) return {"momentum_buffer"};
-  return {};
-}
+Optimizer::Optimizer(std::string_view kind) : rule_(updateRule(kind)) {}
+
+std::vector<const char*> Optimizer::momentNames(const GroupOptions& options) const { return rule_.moments(options); }
 
 void Optimizer::makeDense(Slot& slot) {
   const Parameter& parameter = slot.value();
@@ -161,7 +130,7 @@ void Optimizer::makeRoom(Slot& slot) const {
   const ParameterGradients::Entry& gradient = slot.gradient();
   const size_t moments = momentNames(options).size();
   // With L2 regularization every row of a table has a gradient, its own values.
-  const bool by_rows = gradient.by_rows && (kind_ == Kind::kAdamW || options.weight_decay == 0);
+  const bool by_rows = gradient.by_rows && (rule_.decouples_decay || options.weight_decay == 0);
   if (slot.by_rows && !by_rows) makeDense(slot);
   if (by_rows && slot.first.empty()) slot.by_rows = true;
   auto size = static_cast<size_t>(rowCount(parameter));
@@ -183,8 +152,7 @@ void Optimizer::makeRoom(Slot& slot) const {
 }
 
 /// Calls update(count, gradient, first moments, second moments, values) for all rows, by blocks.
-template <class Update>
-void Optimizer::updateDense(Slot& slot, Scratch& scratch, const Update& update) {
+void Optimizer::updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Entry& gradient = slot.gradient();
   const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
@@ -206,8 +174,7 @@ void Optimizer::updateDense(Slot& slot, Scratch& scratch, const Update& update) 
 }
 
 /// The same for the rows of a table that ever had a gradient.
-template <class Update>
-void Optimizer::updateRows(Slot& slot, Scratch& scratch, const Update& update) {
+void Optimizer::updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update) {
   const Parameter& parameter = slot.value();
   const ParameterGradients::Rows& gradient = slot.gradient().rows;
   const Index width = parameter.rowSize();
@@ -225,33 +192,25 @@ void Optimizer::updateRows(Slot& slot, Scratch& scratch, const Update& update) {
 
 void Optimizer::update(Slot& slot, Scratch& scratch) const {
   const GroupOptions& options = groups_[static_cast<size_t>(slot.group)];
-  const auto run = [&](const auto& formula) {
-    if (slot.by_rows) {
-      updateRows(slot, scratch, formula);
-    } else {
-      updateDense(slot, scratch, formula);
-    }
-  };
-  if (kind_ == Kind::kSgd) {
-    const SgdFactors factors = sgdFactors(options);
-    return run([&](Index count, const float* g, float* m, float*, float* w) {
-      sgd(factors, count, g, options.momentum == 0 ? nullptr : m, w);
-    });
-  }
-  AdamFactors factors = adamFactors(options, slot.steps, kind_ == Kind::kAdamW);
-  if (slot.by_rows && factors.decay != 1) {
+  float decay = rule_.decouples_decay ? static_cast<float>(1 - options.lr * options.weight_decay) : 1;
+  if (slot.by_rows && decay != 1) {
     // Every row of a table decays, also those that never had a gradient.
     const Parameter& parameter = slot.value();
     const Index width = parameter.rowSize(), rows = rowCount(parameter), step = blockRows(width);
     for (Index row = 0; row < rows; row += step) {
       const Index count = std::min(step, rows - row);
       parameter.read(row, count, scratch.values.data());
-      scaleBy(factors.decay, count * width, scratch.values.data());
+      scaleBy(decay, count * width, scratch.values.data());
       parameter.write(row, count, scratch.values.data());
     }
-    factors.decay = 1;
+    decay = 1;
   }
-  run([&](Index count, const float* g, float* m, float* v, float* w) { adam(factors, count, g, m, v, w); });
+  const UpdateStep formula = rule_.step(options, slot.steps, decay);
+  if (slot.by_rows) {
+    updateRows(slot, scratch, formula);
+  } else {
+    updateDense(slot, scratch, formula);
+  }
 }
 
 bool Optimizer::step() {

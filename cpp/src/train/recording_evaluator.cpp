@@ -18,9 +18,8 @@ Value RecordingEvaluator::value(const Variable& variable) {
 }
 
 Variable RecordingEvaluator::variable(const Value& value) const {
-  if (!value) return {};
-  if (value.variable() < 0) return graph_.leaf(Matrix(value.values()));
-  return variables_[static_cast<size_t>(value.variable())];
+  if (value.variable() >= 0) return variables_[static_cast<size_t>(value.variable())];
+  return value ? graph_.leaf(Matrix(value.values())) : Variable();
 }
 
 Variable RecordingEvaluator::take(const Value& value) {
@@ -57,6 +56,10 @@ void RecordingEvaluator::linears(std::span<const Linear* const> layers, const Va
 
 Value RecordingEvaluator::normalize(const LayerNorm& norm, const Value& x, bool in_place) {
   return value(layerNorm(graph_, norm, in_place ? take(x) : variable(x)));
+}
+
+Value RecordingEvaluator::scaleColumns(const LayerScale& layer, const Value& x) {
+  return value(train::scaleColumns(graph_, layer, take(x)));
 }
 
 Value RecordingEvaluator::batchNormalize(BatchNorm& norm, const Value& x) {
@@ -126,6 +129,10 @@ Value RecordingEvaluator::gatherWindows(const Value& x, const Sequences& sequenc
 }
 
 Value RecordingEvaluator::transpose(const Value& x) { return value(train::transpose(graph_, variable(x))); }
+
+Value RecordingEvaluator::concatenateRows(const Value& a, const Value& b) {
+  return value(train::concatenateRows(graph_, variable(a), variable(b)));
+}
 
 Value RecordingEvaluator::row(const Value& x, Index i, Index columns) {
   return value(sliceColumns(graph_, gatherRows(graph_, variable(x), {i}), 0, columns));

@@ -215,40 +215,6 @@ TEST(EncoderModel, DependsOnOrderInEveryArchitecture) {
   }
 }
 
-// Attention over the projections gives the weights that the layer itself computes.
-TEST(EncoderModel, ProjectsWhatItsAttentionMultiplies) {
-  for (const EncoderModelConfig& config : architectures()) {
-    // Position terms are not part of the projections.
-    if (config.positions != Positions::kAbsolute && config.positions != Positions::kRotary) continue;
-    EncoderModel model(config);
-    fillRandomly(model, 5);
-    const TokenBatch batch = batchOf({{1, 2, 3}, {4, 5}});
-    const Index heads = config.num_heads;
-    test::Inference in;
-    Value x = model.embed(in.e, batch);
-    for (Index i = 0; i < model.numLayers(); ++i) {
-      const auto [q, k, v] = model.project(in.e, i, x, batch.sequences);
-      std::vector<float> expected(static_cast<size_t>(attentionWeightsSize(heads, batch.sequences, batch.sequences)));
-      std::vector<float> weights(expected.size());
-      x = model.runLayer(in.e, i, x, batch.sequences, model.positions(in.e, batch.sequences), {}, expected.data());
-      AttentionOptions options;
-      options.causal = config.causal;
-      options.key_heads = config.key_value_heads;
-      if (!config.local_layers.empty() && config.local_layers[static_cast<size_t>(i)]) options.window = config.window;
-      in.e.attention({q, k, v, batch.sequences, batch.sequences}, heads, options, weights.data());
-      EXPECT_EQ(weights, expected) << "layer " << i;
-    }
-  }
-  EncoderModel model(tinyConfig());
-  test::Inference in;
-  const Value x = in(RowMajorMatrix::Zero(2, 24));
-  const auto project = [&](Index layer, Index length) {
-    return codeOf([&] { model.project(in.e, layer, x, Sequences::ofLengths({length})); });
-  };
-  EXPECT_EQ(project(3, 2), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(project(0, 3), ErrorCode::kShapeMismatch);
-}
-
 TEST(EncoderModel, RejectsInvalidConfigs) {
   const auto codeWith = [](const std::function<void(EncoderModelConfig&)>& change) {
     EncoderModelConfig config = tinyConfig();

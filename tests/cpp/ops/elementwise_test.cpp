@@ -53,7 +53,7 @@ TEST(Activations, AreWithinTheirBounds) {
 }
 
 TEST(Activations, HaveCorrectLimits) {
-  for (const Function f : {&simd::gelu<1>, &simd::geluTanh<1>, &simd::silu<1>, &simd::relu<1>}) {
+  for (const Function f : {&simd::gelu<1>, &simd::geluTanh<1>, &simd::silu<1>, &simd::quickGelu<1>, &simd::relu<1>}) {
     EXPECT_EQ(lane(f, 1e4f), 1e4f);
     EXPECT_NEAR(lane(f, -1e4f), 0, 1e-6);
     EXPECT_TRUE(std::isnan(lane(f, std::nanf(""))));
@@ -91,9 +91,9 @@ TEST(Activate, ErrorListsTheNames) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_STREQ(
-        error.what(),
-        "activation: expected one of 'identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', got 'gleu'");
+    EXPECT_STREQ(error.what(),
+                 "activation: expected one of 'identity', 'relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', "
+                 "'quick_gelu', got 'gleu'");
   }
 }
 

@@ -17,7 +17,7 @@ struct Case {
 const Case kCases[] = {{Activation::kIdentity, reference::identity}, {Activation::kRelu, reference::relu},
                        {Activation::kGelu, reference::gelu},         {Activation::kGeluTanh, reference::geluTanh},
                        {Activation::kTanh, reference::tanh},         {Activation::kSigmoid, reference::sigmoid},
-                       {Activation::kSilu, reference::silu}};
+                       {Activation::kSilu, reference::silu},         {Activation::kQuickGelu, reference::quickGelu}};
 
 TEST(TrainActivation, GradientsEqualCentralDifferences) {
   for (const Case& c : kCases) {
@@ -55,7 +55,8 @@ float slope(Activation activation, float x) {
 TEST(TrainActivation, GradientsOfLargeArgumentsAreTheirLimits) {
   for (const float x : {20.0f, 100.0f, 1e4f, 1e30f, std::numeric_limits<float>::infinity()}) {
     SCOPED_TRACE(x);
-    for (const Activation a : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
+    for (const Activation a :
+         {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu, Activation::kQuickGelu}) {
       EXPECT_NEAR(slope(a, x), 1, 1e-6);
       EXPECT_NEAR(slope(a, -x), 0, 1e-6);
     }

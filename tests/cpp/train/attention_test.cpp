@@ -142,7 +142,7 @@ Inputs<DoubleMatrix> inDouble(const Inputs<RowMajorMatrix>& in) {
 }
 
 /// Compares the output with the formula and all gradients with central differences.
-void expectGradients(const Call& call, const Inputs<RowMajorMatrix>& in) {
+void expectAttentionGradients(const Call& call, const Inputs<RowMajorMatrix>& in) {
   Context context;
   Graph graph(context);
   const Recorded recorded(graph, call, in);
@@ -178,7 +178,7 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesAtAwkwardSizes) {
       for (const auto& [l, s] : {std::pair<Index, Index>{1, 1}, {7, 13}, {13, 1}, {1, 9}, {5, 8}}) {
         SCOPED_TRACE(Shape({heads, dk, dv, l, s}).toString());
         const Call call{Sequences::uniform(2, l), Sequences::uniform(2, s), heads, nullptr};
-        expectGradients(call, randomInputs(call, dk, dv));
+        expectAttentionGradients(call, randomInputs(call, dk, dv));
       }
     }
   }
@@ -224,7 +224,7 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithEveryPairOfOptions) {
     if (chosen(5)) in.bias = randomMatrix(heads, 2 * 3 + 1, 6);
     if (chosen(6)) in.head_mask = randomMatrix(choice % 2 ? count : 1, heads, 7);
     if (chosen(7)) call.dropout = 0.3f;
-    expectGradients(call, in);
+    expectAttentionGradients(call, in);
   }
 }
 
@@ -238,7 +238,7 @@ TEST(TrainAttention, GradientsEqualCentralDifferencesWithManyRowsOfDistances) {
   Inputs<RowMajorMatrix> in = randomInputs(call, 3, 2);
   in.position_key = randomMatrix(2 * most + 3, 3, 10);
   in.position_query = randomMatrix(2 * most + 3, 3, 11);
-  expectGradients(call, in);
+  expectAttentionGradients(call, in);
 }
 
 TEST(TrainAttention, GradientsOfLongSequencesEqualTheFormulas) {
@@ -365,7 +365,7 @@ TEST(TrainAttention, BackwardRepeatsTheDropoutOfItsOwnForwardPass) {
   call.dropout = 0.5f;
   call.first_sequence = 5;
   const Inputs<RowMajorMatrix> in = randomInputs(call, 4, 4);
-  expectGradients(call, in);
+  expectAttentionGradients(call, in);
 
   // The second pass sees another random state and gives the same gradients again.
   const RowMajorMatrix cotangent = randomMatrix(18, 8, 9);

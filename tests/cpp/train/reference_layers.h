@@ -55,6 +55,8 @@ inline DoubleMatrix activate(const DoubleMatrix& x, Activation activation) {
       return x.unaryExpr(&reference::sigmoid);
     case Activation::kSilu:
       return x.unaryExpr(&reference::silu);
+    case Activation::kQuickGelu:
+      return x.unaryExpr(&reference::quickGelu);
   }
   throw std::out_of_range("activation");
 }

@@ -219,7 +219,16 @@ export const keyMask = fc.constantFrom<unknown>(
 export const extent = fc.integer({ min: 1, max: 6 });
 export const flag = fc.boolean();
 export const rate = fc.constantFrom(0, 0.1, 0.5);
-export const activation = fc.constantFrom('relu', 'gelu', 'gelu_tanh', 'tanh', 'sigmoid', 'silu', 'identity');
+export const activation = fc.constantFrom(
+  'relu',
+  'gelu',
+  'gelu_tanh',
+  'tanh',
+  'sigmoid',
+  'silu',
+  'quick_gelu',
+  'identity',
+);
 
 /** Mostly what is expected, sometimes anything. */
 export const or = (expected: fc.Arbitrary<unknown>) =>

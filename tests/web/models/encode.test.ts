@@ -62,6 +62,9 @@ describe('encode', () => {
       code: 'TOO_LONG',
     });
     await expect(model.embed(['a '.repeat(limit)], { truncation: false })).rejects.toMatchObject({ code: 'TOO_LONG' });
+    const texts = ['a '.repeat(limit + 10), 'a'];
+    for (const output of ['float32', 'int8', 'binary'] as const)
+      expect((await model.embed(texts, { output })).truncated).toEqual([12, 0]);
     expect((await model.encode(['a'], { maxLength: 2 })).tokens).toEqual([['[CLS]', '[SEP]']]);
     await expect(model.encode(['a'], { maxLength: 1 })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
@@ -103,7 +106,9 @@ describe('encode', () => {
       const cut = await limited.encode(ids(41), { truncation: true });
       expect(cut.truncated).toEqual([1]);
       expect(cut.lastHiddenState.data.slice(0, 40 * 24)).toEqual(out.lastHiddenState.data);
-      expect(await limited.embed(ids(41), { truncation: true })).toEqual(await limited.embed(ids(40)));
+      const [whole, least] = [await limited.embed(ids(41), { truncation: true }), await limited.embed(ids(40))];
+      expect(whole.data).toEqual(least.data);
+      expect([whole.truncated, least.truncated]).toEqual([[1], [0]]);
 
       await expect(limited.encode(ids(9), { maxLength: 8 })).rejects.toMatchObject({ code: 'TOO_LONG' });
       expect((await limited.encode(ids(9), { maxLength: 8, truncation: true })).truncated).toEqual([1]);

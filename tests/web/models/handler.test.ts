@@ -11,7 +11,7 @@ test('a result that cannot be sent is answered with an error', async () => {
   const wasm = await WebAssembly.compile(readFileSync(new URL('../../../dist/heed-simd128.wasm', import.meta.url)));
   const answers: Message[] = [];
   let refuses = false;
-  const handle = makeHandler({ create, createThreaded: null }, (answer) => {
+  const handle = makeHandler({ create, loadThreaded: null }, (answer) => {
     if (answer.type === 'result' && refuses) throw new DOMException('no clone of it', 'DataCloneError');
     answers.push(answer);
   });

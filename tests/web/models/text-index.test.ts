@@ -1,6 +1,9 @@
 /** An index that grows, shrinks, and is saved with its texts; and its files when they are damaged. */
-import { semanticSearch, Tensor, TextIndex } from 'heed';
-import { describe, expect, test } from 'vitest';
+import { load, semanticSearch, Tensor, TextIndex } from 'heed';
+import { afterAll, describe, expect, test } from 'vitest';
+
+const heed = await load();
+afterAll(() => heed.dispose());
 
 const random = (seed: number) => () => {
   seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
@@ -24,8 +27,14 @@ const error = (code: string, message: string) =>
 const WIDTH = 40;
 const corpus = matrix(300, WIDTH, 1);
 const query = matrix(1, WIDTH, 2);
-async function withIds(texts: string[], vectors: Parameters<TextIndex['add']>[1], ids: number[], model?: string) {
-  const index = TextIndex.of([], undefined, model === undefined ? {} : { model });
+async function withIds(
+  texts: string[],
+  vectors: Parameters<TextIndex['add']>[1],
+  ids: number[],
+  model?: string,
+  Index = TextIndex,
+) {
+  const index = Index.of([], undefined, model === undefined ? {} : { model });
   expect(await index.add(texts, vectors, { ids })).toEqual(ids);
   return index;
 }
@@ -35,12 +44,18 @@ const forms = [
   ['bits', bits],
 ] as const;
 
-describe.each(forms)('%s', (form, of) => {
-  const all = TextIndex.of(names(300), of(corpus));
+const stores = [
+  ['in JavaScript', TextIndex],
+  ['in the core', heed.TextIndex],
+] as const;
+const cases = forms.flatMap(([form, of]) => stores.map(([where, Index]) => [form, where, of, Index] as const));
+
+describe.each(cases)('%s %s', (form, _, of, Index) => {
+  const all = Index.of(names(300), of(corpus));
   const options = { topK: 7, rescoreMultiplier: 3 };
 
   test('adding piece by piece gives the index of all', async () => {
-    const index = TextIndex.of(names(100), of(corpus.slice(0, 100)));
+    const index = Index.of(names(100), of(corpus.slice(0, 100)));
     expect(index.search(query, options)).toHaveLength(7); // computes the signs, which have to grow, too
     for (let at = 100; at < 300; at += 40)
       expect(await index.add(names(40, at), corpus.slice(at, at + 40))).toEqual(
@@ -54,7 +69,7 @@ describe.each(forms)('%s', (form, of) => {
   });
 
   test('removing gives the index of the others, whose ids stay', async () => {
-    const index = TextIndex.of(names(300), of(corpus));
+    const index = Index.of(names(300), of(corpus));
     const best = index.search(query, options).map(({ id }) => id);
     await index.remove(best.slice(0, 3));
     await index.remove([299]);
@@ -64,11 +79,13 @@ describe.each(forms)('%s', (form, of) => {
       rows.map((row) => `text ${row}`),
       of(new Tensor(Float32Array.from(rows.flatMap((row) => [...corpus.slice(row, row + 1).data])), [296, WIDTH])),
       rows,
+      undefined,
+      Index,
     );
     const found = rest.search(query, options);
     expect(index.search(query, options)).toEqual(found);
     // Signs that are computed while there is room for more rows.
-    const loaded = await TextIndex.load({ 'index.safetensors': await index.save() });
+    const loaded = await Index.load({ 'index.safetensors': await index.save() });
     await loaded.remove(await loaded.add(['away'], query));
     expect(loaded.search(query, options)).toEqual(found);
     expect(await loaded.add(['new'], query)).toEqual([301]);
@@ -83,26 +100,26 @@ describe.each(forms)('%s', (form, of) => {
   });
 
   test('adding nothing changes nothing, and the next id survives saving', async () => {
-    const index = TextIndex.of(names(2), of(corpus.slice(0, 2)));
+    const index = Index.of(names(2), of(corpus.slice(0, 2)));
     for (const width of [0, 8, WIDTH])
       expect(await index.add([], new Tensor(new Float32Array(), [0, width]))).toEqual([]);
     expect(index.dimensions).toBe(WIDTH);
     await index.remove([1]);
-    const again = await TextIndex.load({ 'index.safetensors': await index.save() });
+    const again = await Index.load({ 'index.safetensors': await index.save() });
     expect(await again.add(['a'], corpus.slice(1, 2))).toEqual([2]);
     await again.add(['b'], corpus.slice(2, 3), { ids: [Number.MAX_SAFE_INTEGER] });
     await expect(again.add(['c'], corpus.slice(3, 4))).rejects.toEqual(
       error('INVALID_ARGUMENT', 'an id for each text'),
     );
-    expect((await TextIndex.load({ 'index.safetensors': await again.save() })).texts).toEqual(['text 0', 'a', 'b']);
+    expect((await Index.load({ 'index.safetensors': await again.save() })).texts).toEqual(['text 0', 'a', 'b']);
   });
 
   test('one file has the texts, the ids and the name of the model', async () => {
     const texts = ['', 'a\nb\r\n', '\uFEFFmark', 'ž 漢字 🦊', 'x'.repeat(70_000), ...names(295)];
     const ids = texts.map((_, i) => 2 ** 40 + 7 * i);
-    const index = await withIds(texts, of(corpus), ids, 'org/name@1');
+    const index = await withIds(texts, of(corpus), ids, 'org/name@1', Index);
     const file = await index.save();
-    const again = await TextIndex.load({ 'index.safetensors': file }, { model: 'org/name@1' });
+    const again = await Index.load({ 'index.safetensors': file }, { model: 'org/name@1' });
     expect(again.texts).toEqual(texts);
     expect(again.model).toBe('org/name@1');
     expect(again.search(query, options)).toEqual(index.search(query, options));
@@ -113,17 +130,50 @@ describe.each(forms)('%s', (form, of) => {
     await again.add(['more'], query);
     same(file, copy);
     expect(again.search(query, { topK: 1 })[0]).toMatchObject({ text: 'more', id: ids.at(-1)! + 1 });
-    await expect(TextIndex.load({ 'index.safetensors': file }, { model: 'org/other' })).rejects.toEqual(
+    await expect(Index.load({ 'index.safetensors': file }, { model: 'org/other' })).rejects.toEqual(
       error('INVALID_FILE', "an index of the model 'org/other', got 'org/name@1'"),
     );
-    await expect(TextIndex.load({ 'index.safetensors': await all.save() }, { model: 'org/other' })).rejects.toEqual(
+    await expect(Index.load({ 'index.safetensors': await all.save() }, { model: 'org/other' })).rejects.toEqual(
       error('INVALID_FILE', 'got one that names no model'),
     );
   });
 
+  test('a threshold, ids and several queries', () => {
+    const wide = { ...options, topK: 300, rescoreMultiplier: 1 };
+    const found = all.search(query, wide);
+    expect(found).toHaveLength(300);
+    const least = found[40]!.score;
+    const good = found.filter(({ score }) => score >= least);
+    expect(all.search(query, { threshold: least, rescoreMultiplier: 1 })).toEqual(good);
+    expect(all.search(query, { threshold: least, rescoreMultiplier: 60, topK: 5 })).toEqual(good.slice(0, 5));
+    expect(all.search(query, { threshold: 2 })).toEqual([]);
+    const ids = new Set(found.filter((_, i) => i % 9 === 4).map(({ id }) => id));
+    const allowed = found.filter(({ id }) => ids.has(id));
+    expect(all.search(query, { ...wide, ids })).toEqual(allowed);
+    expect(all.search(query, { topK: 3, ids: [...ids] })).toEqual(allowed.slice(0, 3));
+    expect(all.search(query, { ids: [] })).toEqual([]);
+    const queries = matrix(5, WIDTH, 12);
+    expect(all.searchAll(queries, options)).toEqual(
+      Array.from({ length: 5 }, (_, n) => all.search(queries.slice(n, n + 1), options)),
+    );
+    expect(all.searchAll(queries.slice(0, 0))).toEqual([]);
+  });
+
+  test('options that make no sense', () => {
+    for (const [bad, message] of [
+      [{ threshold: NaN }, 'search.threshold: expected a finite number'],
+      [{ ids: [-1] }, 'search.ids[0]: expected an integer from 0'],
+      [{ ids: 'x' }, 'search.ids: expected an array or a Set of integers'],
+      [{ exact: 1 }, 'search.exact: expected true or false'],
+      [{ topK: 0 }, 'search.topK'],
+    ] as const)
+      expect(() => all.search(query, bad as never)).toThrow(error('INVALID_ARGUMENT', message));
+    expect(() => all.searchAll([[1, 2]])).toThrow(error('SHAPE_MISMATCH', `expected ${WIDTH} entries, got 2`));
+  });
+
   test('after an error everything is as before', async () => {
     const ids = Array.from({ length: 10 }, (_, i) => 10 + i);
-    const index = await withIds(names(10), of(corpus.slice(0, 10)), ids);
+    const index = await withIds(names(10), of(corpus.slice(0, 10)), ids, undefined, Index);
     const before = await index.save();
     const one = corpus.slice(10, 11);
     const withEntry = (value: number) => new Tensor(one.data.slice().fill(value, 3, 4), [1, WIDTH]);
@@ -155,15 +205,50 @@ describe.each(forms)('%s', (form, of) => {
   });
 });
 
-test('an empty index', async () => {
-  const index = TextIndex.of([], new Tensor(new Float32Array(), [0, WIDTH]));
+test.each(stores)('an empty index %s', async (_, Index) => {
+  const index = Index.of([], new Tensor(new Float32Array(), [0, WIDTH]));
   expect(index.search(query)).toEqual([]);
-  const again = await TextIndex.load({ 'index.safetensors': await index.save() });
+  const again = await Index.load({ 'index.safetensors': await index.save() });
   expect(again.texts).toEqual([]);
   await again.remove([]);
   // Calls take effect in their order.
   expect(await Promise.all([again.add(['a'], query), again.add(['b'], matrix(1, WIDTH, 9))])).toEqual([[0], [1]]);
   expect(again.search(query)[0]).toMatchObject({ text: 'a' });
+});
+
+test.each(forms)('%s: the core finds what JavaScript finds', (_, of) => {
+  for (const [rows, width] of [
+    [1, 8],
+    [70, 16],
+    [5000, 40],
+    [300, 264],
+  ] as const) {
+    const vectors = of(matrix(rows, width, 8));
+    const [own, core] = [TextIndex.of(names(rows), vectors), heed.TextIndex.of(names(rows), vectors)];
+    const queries = matrix(4, width, 9);
+    for (const options of [{}, { topK: 1000 }, { topK: 3, rescoreMultiplier: 20 }, { threshold: 0.1 }]) {
+      const [expected, found] = [own, core].map((index) => index.searchAll(queries, options));
+      expect(found!.map((hits) => hits.map(({ id }) => id))).toEqual(expected!.map((hits) => hits.map(({ id }) => id)));
+      found!.flat().forEach(({ score }, i) => {
+        expect(score).toBeCloseTo(expected!.flat()[i]!.score, 6);
+      });
+    }
+    core.dispose();
+  }
+});
+
+test('an index in the core can be disposed of, and ends with its runtime', async () => {
+  const own = await load();
+  const index = own.TextIndex.of(names(300), corpus);
+  const other = own.TextIndex.of(names(300), corpus);
+  index.dispose();
+  index.dispose();
+  for (const use of [() => index.search(query), () => index.texts.length && index.toTensor()])
+    expect(use).toThrow(error('DISPOSED', 'TextIndex: used after dispose()'));
+  await expect(index.add(['a'], query)).rejects.toEqual(error('DISPOSED', 'TextIndex'));
+  expect(other.search(query)).toHaveLength(10);
+  own.dispose();
+  expect(() => other.search(query)).toThrow(error('DISPOSED', 'used after dispose()'));
 });
 
 test('of many equal scores, the first are returned', () => {

@@ -149,6 +149,8 @@ describe('a model in several workers', () => {
     expect(done.at(-1)).toBe(500);
     expect(await pool.embed(list, { textPairs: list })).toEqual(await here.embed(list, { textPairs: list }));
     const ids = { inputIds: list.map((_, i) => [2, 5 + (i % 9), 3]) };
+    const long = texts.concat(Array.from({ length: 20 }, (_, i) => 'a '.repeat(10 * i)));
+    expect((await pool.embed(long)).truncated).toEqual((await here.embed(long)).truncated);
     expect(await pool.embed(ids)).toEqual(await here.embed(ids));
     expect(await pool.encode(texts)).toEqual(await here.encode(texts));
     expect((await pool.embed([])).shape).toEqual([0, 24]);

@@ -1,21 +1,26 @@
-/** Embedding and reranking models for the AI SDK, `heed/ai-sdk`. The interfaces are those of @ai-sdk/provider 4 (`ai` 7), which this module does not import. */
+/** Embedding and reranking models for the AI SDK, `heed/ai-sdk`. The interfaces are those of @ai-sdk/provider 2 to 4 (`ai` 5 to 7), which this module does not import. */
 import { describe, invalid } from '../error.js';
 import type { PretrainedModel } from '../models/model.js';
 import { rerank } from '../models/tasks/classification.js';
-import { oneOf, optional, text } from '../options.js';
+import { oneOf, optional, readOptions, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import { type Embedder, makeEmbedTexts, type PromptOptions, type Role } from './prompts.js';
 
-export interface EmbeddingModelOptions extends PromptOptions {
+/** The version of @ai-sdk/provider's interfaces: 'v2' for AI SDK 5 (and 6, which warns), 'v3' for AI SDK 6 and 7, 'v4' for AI SDK 7. */
+export type Specification = 'v2' | 'v3' | 'v4';
+
+export interface EmbeddingModelOptions<V extends Specification = 'v3'> extends PromptOptions {
   /** Which prompt texts get: the AI SDK does not tell queries from documents. Default 'document'; `providerOptions: { heed: { role: 'query' } }` decides for one call. */
   role?: Role;
   /** The name that the SDK reports. Default: config.json's model_type. */
   modelId?: string;
+  /** The version of the AI SDK's interface. Default 'v3', which AI SDK 6 and 7 take; AI SDK 5 takes 'v2'. */
+  specificationVersion?: V;
 }
 
-/** @ai-sdk/provider's EmbeddingModelV4. */
-export interface AiSdkEmbeddingModel {
-  readonly specificationVersion: 'v4';
+/** @ai-sdk/provider's EmbeddingModelV2, EmbeddingModelV3 or EmbeddingModelV4. */
+export interface AiSdkEmbeddingModel<V extends Specification = 'v3'> {
+  readonly specificationVersion: V;
   readonly provider: 'heed';
   readonly modelId: string;
   readonly maxEmbeddingsPerCall: undefined;
@@ -25,12 +30,12 @@ export interface AiSdkEmbeddingModel {
     dimensions?: number;
     abortSignal?: SignalLike;
     providerOptions?: Record<string, Record<string, unknown>>;
-  }): Promise<{ embeddings: number[][]; warnings: [] }>;
+  }): Promise<{ embeddings: number[][]; usage?: { tokens: number }; warnings: { type: 'other'; message: string }[] }>;
 }
 
-/** @ai-sdk/provider's RerankingModelV4. */
-export interface AiSdkRerankingModel {
-  readonly specificationVersion: 'v4';
+/** @ai-sdk/provider's RerankingModelV3 or RerankingModelV4. */
+export interface AiSdkRerankingModel<V extends 'v3' | 'v4' = 'v3'> {
+  readonly specificationVersion: V;
   readonly provider: 'heed';
   readonly modelId: string;
   doRerank(options: {
@@ -42,20 +47,34 @@ export interface AiSdkRerankingModel {
 }
 
 const roles = oneOf(['query', 'document']);
-const schema = { role: optional(roles, 'document' as const), modelId: optional(text, undefined) };
+const schema = {
+  role: optional(roles, 'document' as const),
+  modelId: optional(text, undefined),
+  specificationVersion: optional(oneOf(['v2', 'v3', 'v4']), 'v3' as const),
+};
+const rerankingSchema = { modelId: schema.modelId, specificationVersion: optional(oneOf(['v3', 'v4']), 'v3' as const) };
 
 /**
- * An embedding model for `embed` and `embedMany`. Calls are not limited in size, and run one after the other.
+ * An embedding model for `embed` and `embedMany`. Calls are not limited in size, and run one after the other. Texts that are longer than the model's limit are cut, and the call's warnings
+ * say so.
  *
  * @example
  * const { embeddings } = await embedMany({ model: embeddingModel(model), values: documents });
  * const { embedding } = await embed({ model: embeddingModel(model, { role: 'query' }), value: question });
  * @throws HeedError INVALID_ARGUMENT for something other than a model, and for unknown options
  */
-export function embeddingModel(model: Embedder, options?: EmbeddingModelOptions): AiSdkEmbeddingModel {
-  const [embedTexts, { role, modelId }] = makeEmbedTexts('embeddingModel', model, schema, options);
+export function embeddingModel<V extends Specification = 'v3'>(
+  model: Embedder,
+  options?: EmbeddingModelOptions<V>,
+): AiSdkEmbeddingModel<V> {
+  const [, { role, modelId, specificationVersion }, embedAndCount] = makeEmbedTexts(
+    'embeddingModel',
+    model,
+    schema,
+    options,
+  );
   return {
-    specificationVersion: 'v4',
+    specificationVersion: specificationVersion as V,
     provider: 'heed',
     modelId: modelId ?? model.config.family,
     maxEmbeddingsPerCall: undefined,
@@ -63,24 +82,35 @@ export function embeddingModel(model: Embedder, options?: EmbeddingModelOptions)
     async doEmbed({ values, dimensions, abortSignal, providerOptions }) {
       const own = providerOptions?.heed?.role;
       const callRole = own === undefined ? role : roles(own, 'providerOptions.heed.role');
-      return { embeddings: await embedTexts(callRole, values, { signal: abortSignal, dimensions }), warnings: [] };
+      const call = { signal: abortSignal, dimensions };
+      const { embeddings, tokens, cut } = await embedAndCount(callRole, values, call);
+      const message = `${cut} of ${values.length} texts were longer than the model's limit and have been cut`;
+      return {
+        embeddings,
+        ...(tokens !== undefined && { usage: { tokens } }),
+        warnings: cut > 0 ? [{ type: 'other', message }] : [],
+      };
     },
   };
 }
 
 /**
- * A reranking model for `rerank`: a cross-encoder with one label, such as ms-marco-MiniLM or bge-reranker. Scores are between 0 and 1, the sigmoid of the logit. Documents that
- * are objects are scored by their JSON.
+ * A reranking model for `rerank`, of AI SDK 6 and 7: a cross-encoder with one label, such as ms-marco-MiniLM or bge-reranker. Scores are between 0 and 1, the sigmoid of the logit. Documents
+ * that are objects are scored by their JSON.
  *
  * @example
  * const { ranking } = await rerank({ model: rerankingModel(crossEncoder), query, documents, topN: 3 });
  * @throws HeedError INVALID_ARGUMENT for something other than a model; calls throw UNSUPPORTED for a model with several labels
  */
-export function rerankingModel(model: PretrainedModel, { modelId }: { modelId?: string } = {}): AiSdkRerankingModel {
+export function rerankingModel<V extends 'v3' | 'v4' = 'v3'>(
+  model: PretrainedModel,
+  options?: { modelId?: string; specificationVersion?: V },
+): AiSdkRerankingModel<V> {
   if (typeof model?.predict !== 'function')
     throw invalid('rerankingModel: model', 'a model that `fromPretrained` returned', describe(model));
+  const { modelId, specificationVersion } = readOptions('rerankingModel', rerankingSchema, options);
   return {
-    specificationVersion: 'v4',
+    specificationVersion: specificationVersion as V,
     provider: 'heed',
     modelId: modelId ?? model.config.family,
     async doRerank({ documents: { type, values }, query, topN, abortSignal }) {

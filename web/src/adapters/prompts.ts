@@ -10,7 +10,8 @@ export interface Embedder {
   embed(
     texts: readonly string[],
     options?: { prompt?: string; promptName?: string; dimensions?: number; signal?: SignalLike },
-  ): Promise<Tensor>;
+  ): Promise<Tensor & { readonly truncated?: readonly number[] }>;
+  tokenize?(texts: readonly string[], options?: { signal?: SignalLike }): Promise<{ inputIds: number[][] }>;
 }
 
 export interface PromptOptions {
@@ -41,29 +42,44 @@ export interface Call {
 /** Embeds texts: one array of numbers per text. */
 export type EmbedTexts = (role: Role, texts: readonly string[], call?: Call) => Promise<number[][]>;
 
-/** Reads the options of an adapter, which are `schema` and the prompts, and returns them with a function that embeds. */
+/** The same with the numbers of tokens that were embedded, undefined if the model cannot tell, and of the texts that were cut. */
+export type EmbedAndCount = (
+  role: Role,
+  texts: readonly string[],
+  call?: Call,
+) => Promise<{ embeddings: number[][]; tokens: number | undefined; cut: number }>;
+
+/** Reads the options of an adapter, which are `schema` and the prompts, and returns them between two functions that embed. */
 export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   owner: string,
   model: Embedder,
   schema: S,
   options: object | undefined,
-): [embedTexts: EmbedTexts, read: Read<S>] {
+): [embedTexts: EmbedTexts, read: Read<S>, embedAndCount: EmbedAndCount] {
   requireEmbedder(owner, model);
   const read = readOptions(owner, { ...promptSchema, ...schema }, options);
   const { queryPrompt, documentPrompt } = read as Read<typeof promptSchema>;
   const given = { query: queryPrompt, document: documentPrompt };
-  const embedTexts: EmbedTexts = async (role, texts, call = {}) => {
-    const tensor = await model.embed(texts, {
-      ...(given[role] === undefined ? namedPrompt(model, PROMPT_NAMES[role]) : { prompt: given[role] }),
-      ...definedOf(call),
-    });
-    return tensor.toArray<number[][]>();
+  const promptOf = (role: Role) =>
+    given[role] === undefined ? namedPrompt(model, PROMPT_NAMES[role]) : { prompt: given[role] };
+  const embedAndCount: EmbedAndCount = async (role, texts, call = {}) => {
+    const prompt = promptOf(role);
+    const vectors = await model.embed(texts, { ...prompt, ...definedOf(call) });
+    const before = prompt.prompt ?? model.config.prompts[prompt.promptName ?? ''] ?? '';
+    const tokenized = await model.tokenize?.(texts.map((text) => before + text));
+    return {
+      embeddings: vectors.toArray<number[][]>(),
+      tokens: tokenized?.inputIds.reduce((sum, { length }) => sum + length, 0),
+      cut: (vectors.truncated ?? []).filter((count) => count > 0).length,
+    };
   };
-  return [embedTexts, read as Read<S>];
+  const embedTexts: EmbedTexts = async (role, texts, call = {}) =>
+    (await model.embed(texts, { ...promptOf(role), ...definedOf(call) })).toArray<number[][]>();
+  return [embedTexts, read as Read<S>, embedAndCount];
 }
 
 /** The option of `embed` for the first of these prompts that the model has. */
-export function namedPrompt({ config }: Embedder, names: readonly string[]): { promptName?: string } {
+export function namedPrompt({ config }: Embedder, names: readonly string[]): { prompt?: string; promptName?: string } {
   const promptName = names.find((name) => Object.hasOwn(config.prompts, name));
   return promptName === undefined ? {} : { promptName };
 }

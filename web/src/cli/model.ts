@@ -6,11 +6,14 @@ import { type EmbedOptions, load, type PretrainedModel } from '../index.js';
 import { refuseBoth } from './options.js';
 import { Progress } from './progress.js';
 import type { Input } from './records.js';
+import { watchTruncation } from './truncation.js';
 
 // Options as commander gives them: camelCase, undefined if not given.
 export interface ModelOptions {
   model?: string;
   dtype?: 'fp32' | 'q8';
+  /** Whether texts that are too long are cut; commander's default is true. */
+  truncation?: boolean;
 }
 
 export interface ParallelOptions {
@@ -22,7 +25,7 @@ export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'pr
 
 /** `input`: what the model is for, by whose size the number of workers is chosen if it is not given. */
 export async function openModel(
-  { model: source, dtype, workers, threads }: ModelOptions & ParallelOptions,
+  { model: source, dtype, truncation = true, workers, threads }: ModelOptions & ParallelOptions,
   { input, signal }: { input?: Input; signal?: AbortSignal } = {},
 ): Promise<PretrainedModel> {
   refuseBoth('--workers', '--threads', workers !== undefined && threads !== undefined);
@@ -31,7 +34,8 @@ export async function openModel(
   const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
     progress.update(loaded, total ? loaded / total : undefined);
   const chosen = workers ?? (threads === undefined && input ? workersFor(input, source) : undefined);
-  return await heed.fromPretrained(source, { dtype, workers: chosen, onProgress, signal });
+  const model = await heed.fromPretrained(source, { dtype, workers: chosen, onProgress, signal });
+  return watchTruncation(model, truncation);
 }
 
 /** Files of this size take longer to embed than workers take to start. */

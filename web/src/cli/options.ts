@@ -50,7 +50,8 @@ export const addInput = (command: Command): Command =>
   command
     .optionsGroup('Input:')
     .addOption(choice('--format <format>', "the files' format (default: by the file's ending, else lines)", FORMATS))
-    .option('--field <name>', 'the key (.jsonl) or column (.csv) with the text', 'text');
+    .option('--field <name>', 'the key (.jsonl) or column (.csv) with the text', 'text')
+    .option('--no-truncation', "refuse texts that exceed the model's limit of tokens (default: cut them, and say so)");
 
 export const addOutput = (command: Command): Command =>
   command

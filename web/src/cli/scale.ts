@@ -47,7 +47,7 @@ const OPTIONS: Record<Mode, string[]> = {
 };
 const ONE_FILE = [
   ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'output', 'out', 'resume'],
-  ...['workers', 'threads', 'json'],
+  ...['truncation', 'workers', 'threads', 'json'],
 ];
 
 function shardOf(value: string): { index: number; count: number } {

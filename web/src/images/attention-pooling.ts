@@ -1,7 +1,14 @@
 /** SigLIP's pooling: the rows attended to by one learned query, the probe, and a feed-forward: y = x + MLP(LN(x)) for x = MHA(probe, rows, rows). */
-import type { Core, RawModule, RawMultiHeadAttention, RawTensor, RawTensorLayer } from '../core.js';
+import type {
+  Core,
+  RawAttended,
+  RawEncoderModelConfig,
+  RawLayer,
+  RawModule,
+  RawTensor,
+  RawTensorLayer,
+} from '../core.js';
 import { filled, makeNorm } from '../models/task-heads.js';
-import type { VisionConfig } from './family.js';
 
 const CALL = {
   mask: null,
@@ -15,13 +22,13 @@ const CALL = {
 
 export class AttentionPooling {
   readonly #probe: RawTensor;
-  readonly #attention: RawMultiHeadAttention;
+  readonly #attention: RawLayer<object, RawAttended>;
   readonly #mlp: RawTensorLayer[];
 
   /** `take`: the tensor of a name, which must have the shape; `own`: who deletes the layers. */
   constructor(
     core: Core,
-    vision: VisionConfig,
+    vision: RawEncoderModelConfig,
     prefix: string,
     take: (name: string, shape: number[]) => RawTensor,
     own: <Layer extends RawModule>(layer: Layer) => Layer,
@@ -67,8 +74,8 @@ export class AttentionPooling {
 
   /** rows [L,E] -> [1,E] */
   forward(rows: RawTensor): RawTensor {
-    const x = this.#attention.forward(this.#probe, rows, rows, CALL).output;
-    const output = this.#mlp.reduce((y, layer) => layer.forward(y), x);
+    const x = this.#attention.forward({ query: this.#probe, key: rows, value: rows, ...CALL }).output;
+    const output = this.#mlp.reduce((y, layer) => layer.forward({ x: y }), x);
     return { data: output.data.map((value, i) => value + x.data[i]!), shape: x.shape };
   }
 }

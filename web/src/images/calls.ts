@@ -1,4 +1,5 @@
 /** The calls of a model for images. Notation: N images, L rows of an image, E width, H heads. */
+import type { RawEncoderModelConfig, RawSites } from '../core.js';
 import { describe, formatShape, HeedError, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import type {
@@ -9,7 +10,9 @@ import type {
   ImageCallOptions,
 } from '../models/image-encoder.js';
 import { normalized } from '../models/quantized.js';
+import type { PieceHooks, PieceOptions } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
+import { editSchema, fullRows, planSites, type SitePlan, siteSchema } from '../sites.js';
 import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';
 import type { Preprocessing } from './preprocessing.js';
@@ -21,31 +24,26 @@ export interface Values {
   width: number;
 }
 
-/** What is observed of one image's way through the layers. */
-export interface LayerHooks {
-  /** Before each layer. */
-  yieldToEventLoop(): Promise<void>;
-  /** The embeddings (-1) and each layer's output [L,E]; the last one after the norm. */
-  onLayer?(layer: number, rows: Float32Array, weights: Float32Array | null): void;
-  returnWeights?: boolean;
-}
-
 /** What the calls need of an encoder. */
 interface RunsImages {
-  readonly about: {
-    readonly vision: { readonly embedDim: number; readonly numHeads: number; readonly numLayers: number };
-  };
+  readonly about: { readonly vision: RawEncoderModelConfig };
   readonly vectorWidth: number;
   /** null: the folder has no preprocessor_config.json. */
   readonly preprocessing: Preprocessing | null;
   /** The last layer's rows [L,E], the pooled row [E], and the vector of one image. */
-  run(image: Values, hooks: LayerHooks): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array }>;
+  run(
+    image: Values,
+    options: PieceOptions,
+    hooks?: Omit<PieceHooks, 'use'>,
+    siteOf?: (length: number) => RawSites | null,
+  ): Promise<{ rows: Float32Array; pooled: Float32Array; vector: Float32Array }>;
 }
 
 const schema = { signal, onProgress: callback<NonNullable<ImageCallOptions['onProgress']>> };
-const embedSchema = { ...schema, normalize: optional(flag, null) } satisfies Schema<EmbedImageOptions>;
+const embedSchema = { ...schema, ...editSchema, normalize: optional(flag, null) } satisfies Schema<EmbedImageOptions>;
 const encodeSchema = {
   ...schema,
+  ...siteSchema,
   outputAttentions: optional(flag, false),
   outputHiddenStates: optional(flag, false),
 } satisfies Schema<EncodeImageOptions>;
@@ -64,8 +62,10 @@ export class ImageCalls implements CallsOfImages {
     const images = readImages(given);
     const normalize = read.normalize ?? normalizes;
     const vectors: Float32Array[] = [];
-    await this.#each(images, read, alive, async (values, hooks) => {
-      const { vector } = await this.encoder.run(values, hooks);
+    await this.#each(images, read, alive, async (values, options, n) => {
+      const siteOf = (length: number) =>
+        this.#sites('embedImage', read, images.length, length)?.raw(n, fullRows(1, length)) ?? null;
+      const { vector } = await this.encoder.run(values, options, {}, siteOf);
       vectors.push(normalize ? normalized(vector) : vector);
     });
     return joined(vectors, [vectors[0]?.length ?? this.encoder.vectorWidth]);
@@ -79,19 +79,27 @@ export class ImageCalls implements CallsOfImages {
     const weights = Array.from({ length: numLayers }, (): Float32Array[] => []);
     const last: Float32Array[] = [];
     const pooled: Float32Array[] = [];
-    await this.#each(images, read, alive, async (values, hooks, n) => {
-      const out = await this.encoder.run(values, {
-        ...hooks,
-        returnWeights: read.outputAttentions,
-        onLayer(layer, rows, softmax) {
-          if (read.outputHiddenStates) states[layer + 1]!.push(rows);
-          if (softmax) weights[layer]!.push(softmax);
-        },
-      });
-      if (n > 0 && out.rows.length !== last[0]!.length)
+    let sites: SitePlan | null = null;
+    await this.#each(images, read, alive, async (values, options, n) => {
+      const requireLength = (length: number) => {
+        if (n === 0 || length * embedDim === last[0]!.length) return;
         throw invalid(`images[${n}]`, `as many patches as the first image`, 'another number', 'SHAPE_MISMATCH', {
           hint: 'Encode images of different sizes in calls of their own',
         });
+      };
+      const siteOf = (length: number) => {
+        requireLength(length);
+        sites ??= this.#sites('encodeImage', read, images.length, length);
+        return sites?.raw(n, fullRows(1, length)) ?? null;
+      };
+      const hooks: Omit<PieceHooks, 'use'> = {
+        returnWeights: read.outputAttentions,
+        onLayer(layer, encoding, softmax) {
+          if (read.outputHiddenStates) states[layer + 1]!.push(encoding.hidden());
+          if (softmax) weights[layer]!.push(softmax);
+        },
+      };
+      const out = await this.encoder.run(values, options, hooks, siteOf);
       last.push(out.rows);
       pooled.push(out.pooled);
     });
@@ -102,7 +110,33 @@ export class ImageCalls implements CallsOfImages {
       poolerOutput: joined(pooled, [embedDim]),
       ...(read.outputAttentions && { attentions: weights.map((parts) => joined(parts, [numHeads, length, length])) }),
       ...(read.outputHiddenStates && { hiddenStates: states.map(rows) }),
+      ...(read.read && { activations: (sites as SitePlan | null)?.activations() ?? {} }),
     };
+  }
+
+  /** What a call for `count` images with `length` rows each reads and edits. */
+  #sites(owner: string, read: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
+    const { numLayers, numHeads, headDim, embedDim, feedForwardDim } = this.encoder.about.vision;
+    const sizes = {
+      texts: count,
+      queries: length,
+      keys: length,
+      heads: numHeads,
+      keyHeads: numHeads,
+      keyDim: headDim,
+      valueDim: headDim,
+      embedDim,
+      feedForwardDim,
+    };
+    const plan = planSites(read, () => ({ owner, numLayers, sizesOf: () => sizes }));
+    if (plan?.needsAll && count > 1)
+      throw invalid(
+        `${owner}.edit`,
+        'one image for a mean or a map, as images run one by one',
+        `${count}`,
+        'UNSUPPORTED',
+      );
+    return plan;
   }
 
   /** Preprocesses and runs images one after the other. */
@@ -110,10 +144,12 @@ export class ImageCalls implements CallsOfImages {
     images: Checked[],
     { signal, onProgress }: ImageCallOptions,
     alive: () => void,
-    use: (values: Values, hooks: LayerHooks, n: number) => Promise<void>,
+    use: (values: Values, options: PieceOptions, n: number) => Promise<void>,
   ): Promise<void> {
     const pause = makeYield(signal);
-    const hooks = {
+    const options = {
+      headMask: null,
+      sites: null,
       async yieldToEventLoop() {
         await pause();
         alive();
@@ -124,13 +160,13 @@ export class ImageCalls implements CallsOfImages {
       try {
         const values = await this.#preprocessed(image, name);
         alive();
-        await use(values, hooks, n);
+        await use(values, options, n);
       } catch (error) {
         if (error instanceof HeedError && images.length > 1)
           error.message = error.message.replace(/^images:/, `${name}:`);
         throw error;
       }
-      await hooks.yieldToEventLoop();
+      await options.yieldToEventLoop();
       onProgress?.({ done: n + 1, total: images.length });
     }
   }

@@ -1,97 +1,66 @@
 /**
- * The encoder of a model that embeds images: its own stack of layers and, in CLIP and SigLIP, that of texts. To what loads and runs encoders of texts it is one of them.
- * Notation: L rows of an image (its patches, after the class's row and registers if there are such), E width, H heads, P side of a patch.
+ * A model that embeds images: the core's encoder of images and what follows it, and, in CLIP and SigLIP, the core's encoder of texts. It implements the text encoder's interface, so
+ * that the loader and the runner need no special case.
+ * Notation: L rows of an image (its patches, after the class's row and registers if there are such), E width.
  */
 import type {
   Core,
-  RawAttended,
-  RawEncoderLayer,
   RawEncoderModel,
   RawEncoderModelConfig,
   RawEncoding,
-  RawModule,
+  RawSites,
   RawTensor,
   RawTensorLayer,
 } from '../core.js';
-import { allocating, calling, formatShape, invalid, invalidFile } from '../error.js';
-import { makeYield } from '../event-loop.js';
+import { calling, formatShape, invalid, invalidFile } from '../error.js';
 import { readAll } from '../io/files.js';
 import { Settings } from '../models/config.js';
 import type { Completion, ImageEncoder, ImagesOf } from '../models/image-encoder.js';
 import type { Row } from '../models/input.js';
+import { type PieceHooks, type PieceOptions, runLayers } from '../models/run.js';
 import { makeDense, makeNorm } from '../models/task-heads.js';
-import type { SignalLike } from '../platform.js';
 import { AttentionPooling } from './attention-pooling.js';
-import { ImageCalls, type LayerHooks, type Values } from './calls.js';
+import { ImageCalls, type Values } from './calls.js';
 import type { ImageFamily } from './family.js';
 import { interpolated, patchAngles } from './positions.js';
 import { Preprocessing } from './preprocessing.js';
 
 const PREPROCESSOR = 'preprocessor_config.json';
-/** Of quick_gelu, x sigmoid(1.702 x). */
-const QUICK = 1.702;
-/** Options of a layer's call without masks. */
-const UNMASKED = { mask: null, causal: false, window: null, keyMask: null, headMask: null };
+/** Before the names of the parameters of the encoder of images. */
+export const VISION = 'vision.';
 
 export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   readonly images: ImageCalls;
   readonly about: ImageFamily;
   readonly #core: Core;
   readonly #config: RawEncoderModelConfig;
-  #text: RawEncoderModel | null = null;
-  readonly #layers: RawEncoderLayer[] = [];
-  /** All that have parameters; first those whose rows are loaded. */
-  readonly #modules: { module: RawModule; prefix: string; count: number }[] = [];
+  readonly #text: RawEncoderModel | null;
+  readonly #vision: RawEncoderModel;
+  readonly #textParameters: number;
+  readonly #heads: { delete(): void }[] = [];
   /** The padding of SigLIP's texts. */
   #padId = 0;
   #padToken = '';
-  #patch!: RawTensorLayer;
-  #firstNorm: RawTensorLayer | null = null;
-  #lastNorm!: RawTensorLayer;
+  #norm: RawTensorLayer | null = null;
   #projection: RawTensorLayer | null = null;
   #pooling: AttentionPooling | null = null;
-  #classRow: Float32Array | null = null;
-  #registers: Float32Array | null = null;
-  /** Null: rotary. */
-  #positions: RawTensor | null = null;
   #vectorWidth = 0;
-  #interpolated: { key: string; rows: Float32Array } | null = null;
+  #positions: { key: string; rows: RawTensor } | null = null;
   /** null: the folder has no preprocessor_config.json. */
   preprocessing: Preprocessing | null = null;
 
-  constructor(core: Core, about: ImageFamily, config: RawEncoderModelConfig, makeText: Parameters<ImagesOf>[2]) {
+  constructor(core: Core, about: ImageFamily, config: RawEncoderModelConfig, make: Parameters<ImagesOf>[2]) {
     this.#core = core;
     this.about = about;
     this.#config = config;
-    const { vision } = about;
+    this.#text = about.text && make(core, config);
     try {
-      if (about.text) {
-        this.#text = makeText(core, config);
-        this.#add(this.#text, '');
-      }
-      const { embedDim, feedForwardDim } = vision;
-      const options = {
-        ...vision,
-        keyDim: 0,
-        valueDim: 0,
-        normFirst: true,
-        dropout: 0,
-        bias: true,
-        rotary: null,
-        int8: config.int8,
-      };
-      for (let i = 0; i < vision.numLayers; i++) {
-        const shape = [feedForwardDim, embedDim];
-        const bytes = feedForwardDim * embedDim * (config.int8 ? 1 : 4);
-        const layer = allocating(`vision.${i}.linear1.weight`, shape, bytes, () => new core.EncoderLayer(options));
-        layer.setTraining(false);
-        this.#layers.push(layer);
-        this.#add(layer, `vision.${i}.`);
-      }
+      this.#vision = make(core, { ...about.vision, int8: config.int8 });
     } catch (error) {
-      this.delete();
+      this.#text?.delete();
       throw error;
     }
+    this.#textParameters = this.#text?.parameters().length ?? 0;
     this.images = new ImageCalls(this);
   }
 
@@ -101,23 +70,13 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   }
 
   parameters() {
-    return this.#modules.flatMap(({ module, prefix }) =>
-      module.parameters().map((parameter) => ({ ...parameter, name: prefix + parameter.name })),
-    );
+    const named = this.#vision.parameters().map((parameter) => ({ ...parameter, name: VISION + parameter.name }));
+    return [...(this.#text?.parameters() ?? []), ...named];
   }
 
-  /** Counted once, as each chunk of a file asks for it. */
-  #add(module: RawModule, prefix: string): void {
-    this.#modules.push({ module, prefix, count: module.parameters().length });
-  }
-
-  #at(index: number): [RawModule, number] {
-    let own = index;
-    for (const { module, count } of this.#modules) {
-      if (own < count) return [module, own];
-      own -= count;
-    }
-    throw invalid('parameter', 'the index of a parameter', `${index}`);
+  #at(index: number): [RawEncoderModel, number] {
+    const own = index - this.#textParameters;
+    return own < 0 ? [this.#text!, index] : [this.#vision, own];
   }
 
   readParameter(index: number): Float32Array {
@@ -127,7 +86,7 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
 
   writeParameter(
     index: number,
-    ...rest: Parameters<RawModule['writeParameter']> extends [number, ...infer R] ? R : never
+    ...rest: Parameters<RawEncoderModel['writeParameter']> extends [number, ...infer R] ? R : never
   ): void {
     const [module, own] = this.#at(index);
     module.writeParameter(own, ...rest);
@@ -139,6 +98,10 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
 
   begin(...batch: Parameters<RawEncoderModel['begin']>): RawEncoding {
     return this.#requireText().begin(...batch);
+  }
+
+  beginImage(...image: Parameters<RawEncoderModel['beginImage']>): RawEncoding {
+    return this.#vision.beginImage(...image);
   }
 
   wordLogits(x: RawTensor): RawTensor {
@@ -156,7 +119,9 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
   }
 
   delete(): void {
-    for (const { module } of this.#modules.splice(0)) module.delete();
+    for (const head of this.#heads.splice(0)) head.delete();
+    this.#text?.delete();
+    this.#vision.delete();
   }
 
   /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
@@ -185,10 +150,10 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     };
   }
 
-  /** After the layers' rows have been written: makes what surrounds them, and folds factors into weights. */
+  /** After the encoders' parameters have been written: makes what follows them. */
   async complete({ heads, folder, signal, sentence, tokenizer, tokenizerSettings }: Completion): Promise<void> {
-    const { type, text, vision, names, pooling } = this.about;
-    const { embedDim, patch } = vision;
+    const { type, text, vision, head, pooling } = this.about;
+    const { embedDim } = vision;
     const take = (name: string, shape?: number[]): RawTensor => {
       const tensor = heads.get(name);
       const expected = shape ? formatShape(shape) : 'a tensor';
@@ -198,27 +163,23 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
         throw invalidFile(`tensor '${name}'`, `${expected}, as config.json says`, formatShape(tensor.shape));
       return shape ? { ...tensor, shape } : tensor;
     };
-    /** Its width is that of the tensor, if none is given. */
-    const dense = (name: string, inFeatures: number, outFeatures = take(`${name}.weight`).shape[0] ?? 0) => {
-      const weight = take(`${name}.weight`, [outFeatures, inFeatures]);
-      return this.#owned(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
+    const own = <Layer extends { delete(): void }>(layer: Layer): Layer => {
+      this.#heads.push(layer);
+      return layer;
     };
-    const norm = (name: string) => {
-      const tensors = { name, weight: take(`${name}.weight`, [embedDim]), bias: take(`${name}.bias`, [embedDim]) };
-      return this.#owned(makeNorm(this.#core, tensors, vision.eps));
-    };
-    const side = Math.floor(vision.image / patch);
-    this.#patch = dense(names.patch, 3 * patch * patch, embedDim);
-    if (names.classRow) this.#classRow = take(names.classRow, [embedDim]).data;
-    if (names.registers) this.#registers = take(names.registers.name, [names.registers.count, embedDim]).data;
-    if (names.positions) this.#positions = take(names.positions, [side * side + (names.classRow ? 1 : 0), embedDim]);
-    if (names.firstNorm) this.#firstNorm = norm(names.firstNorm);
-    this.#lastNorm = norm(names.lastNorm);
-    if (names.projection) this.#projection = dense(names.projection, embedDim);
-    this.#vectorWidth = names.projection ? take(`${names.projection}.weight`).shape[0]! : embedDim;
-    if (names.head)
-      this.#pooling = new AttentionPooling(this.#core, vision, names.head, take, (layer) => this.#owned(layer));
-    await this.#fold(take, signal);
+    this.#vectorWidth = embedDim;
+    if (head.norm) {
+      const [weight, bias] = ['weight', 'bias'].map((part) => take(`${head.norm}.${part}`, [embedDim]));
+      this.#norm = own(makeNorm(this.#core, { name: head.norm, weight: weight!, bias }, vision.eps));
+    }
+    if (head.projection) {
+      const name = head.projection;
+      const [width = 0] = take(`${name}.weight`).shape;
+      const weight = take(`${name}.weight`, [width, embedDim]);
+      this.#projection = own(makeDense(this.#core, { name, weight, bias: heads.get(`${name}.bias`) }, 'identity'));
+      this.#vectorWidth = width;
+    }
+    if (head.pooling) this.#pooling = new AttentionPooling(this.#core, vision, head.pooling, take, own);
     sentence.pooling = [pooling];
     if (text) {
       const bias = heads.get(`${text.projection}.bias`);
@@ -246,134 +207,67 @@ export class ImageTextEncoder implements RawEncoderModel, ImageEncoder {
     if (file) this.preprocessing = new Preprocessing(Settings.parse(await readAll(file), file.name), type);
   }
 
-  #owned<Layer extends RawModule>(layer: Layer): Layer {
-    this.#add(layer, `${this.#modules.length}.`);
-    return layer;
-  }
-
-  /** quick_gelu(x) = silu(1.702 x) / 1.702, and the factors on the outputs of blocks, as factors on rows of weights. */
-  async #fold(take: (name: string, shape?: number[]) => RawTensor, signal: SignalLike): Promise<void> {
-    const { text, vision, names } = this.about;
-    const yieldToEventLoop = makeYield(signal);
-    const scale = async (module: RawModule, suffix: string, factorOf: (row: number) => number) => {
-      for (const [index, { name, shape }] of module.parameters().entries()) {
-        if (!name.endsWith(suffix)) continue;
-        await yieldToEventLoop();
-        const values = module.readParameter(index);
-        const width = values.length / shape[0]!;
-        for (let row = 0, i = 0; i < values.length; row++) {
-          const factor = factorOf(row);
-          for (const end = i + width; i < end; i++) values[i]! *= factor;
-        }
-        const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-        module.writeParameter(index, 0, bytes, 'F32', null);
-      }
-    };
-    const quickModules = [...(this.#text && text?.quick ? [this.#text] : []), ...(vision.quick ? this.#layers : [])];
-    for (const module of quickModules) {
-      for (const part of ['weight', 'bias']) await scale(module, `linear1.${part}`, () => QUICK);
-      await scale(module, 'linear2.weight', () => 1 / QUICK);
-    }
-    if (!names.layerScales) return;
-    for (const [i, layer] of this.#layers.entries()) {
-      for (const [block, name] of names.layerScales(i).entries()) {
-        const { data } = take(name, [vision.embedDim]);
-        for (const part of ['weight', 'bias'])
-          await scale(layer, `${block === 0 ? 'self_attn.out_proj' : 'linear2'}.${part}`, (row) => data[row]!);
-      }
-    }
-  }
-
-  /** Rows [L,E] of a preprocessed image, before the layers. */
-  #embedded({ values, height, width }: Values): Float32Array {
-    const { embedDim, patch } = this.about.vision;
-    const [rows, columns] = [Math.floor(height / patch), Math.floor(width / patch)];
-    this.#requireSize(height, width, rows, columns);
-    const size = 3 * patch * patch;
-    const patches = new Float32Array(rows * columns * size);
-    for (let row = 0, at = 0; row < rows; row++)
-      for (let column = 0; column < columns; column++)
-        for (let c = 0; c < 3; c++)
-          for (let y = 0; y < patch; y++, at += patch) {
-            const from = (c * height + row * patch + y) * width + column * patch;
-            patches.set(values.subarray(from, from + patch), at);
-          }
-    const { data } = this.#patch.forward({ data: patches, shape: [rows * columns, size] });
-    const positions = this.#positionsFor(rows, columns);
-    const registers = this.#registers ?? [];
-    const first = this.#classRow ? embedDim : 0;
-    const out = new Float32Array(first + registers.length + data.length);
-    this.#classRow?.forEach((value, i) => (out[i] = value + (positions?.[i] ?? 0)));
-    out.set(registers, first);
-    for (let i = 0; i < data.length; i++)
-      out[first + registers.length + i] = data[i]! + (positions ? positions[first + i]! : 0);
-    return this.#firstNorm
-      ? this.#firstNorm.forward({ data: out, shape: [out.length / embedDim, embedDim] }).data
-      : out;
-  }
-
-  #requireSize(height: number, width: number, rows: number, columns: number): void {
-    const { names, vision } = this.about;
-    const isRight = names.interpolates ? rows > 0 && columns > 0 : height === vision.image && width === vision.image;
-    if (isRight) return;
-    const expected = names.interpolates
-      ? `at least ${vision.patch} x ${vision.patch}`
-      : `${vision.image} x ${vision.image}`;
+  /** The numbers of rows and columns of an image's patches. */
+  #gridOf({ height, width }: Values): [rows: number, columns: number] {
+    const { interpolates, imageSize, vision } = this.about;
+    const { patchSize } = vision;
+    const grid: [number, number] = [Math.floor(height / patchSize), Math.floor(width / patchSize)];
+    const isRight = interpolates ? Math.min(...grid) > 0 : height === imageSize && width === imageSize;
+    if (isRight) return grid;
+    const expected = interpolates ? `at least ${patchSize} x ${patchSize}` : `${imageSize} x ${imageSize}`;
     throw invalid('images', `${expected} pixels after the preprocessing`, `${width} x ${height}`, 'SHAPE_MISMATCH');
   }
 
-  /** The rows of positions for a grid of patches. */
-  #positionsFor(rows: number, columns: number): Float32Array | null {
-    if (!this.#positions) return null;
-    const { names, vision } = this.about;
-    const { data, shape } = this.#positions;
-    const first = this.#classRow ? 1 : 0;
-    const side = Math.round(Math.sqrt(shape[0]! - first));
-    if (rows === side && columns === side) return data;
+  /** The positions of a grid of patches; null: those of the checkpoint's table. */
+  #positionsFor(rows: number, columns: number): RawTensor | null {
+    const { interpolates, imageSize, rotaryBase, vision } = this.about;
+    const side = Math.floor(imageSize / vision.patchSize);
+    if (!interpolates || rotaryBase !== undefined || (rows === side && columns === side)) return null;
     const key = `${rows} ${columns}`;
-    if (this.#interpolated?.key !== key)
-      this.#interpolated = {
-        key,
-        rows: interpolated(data, first, side, rows, columns, vision.embedDim, names.interpolates!.antialias),
-      };
-    return this.#interpolated.rows;
+    if (this.#positions?.key !== key) {
+      const first = vision.classRow ? 1 : 0;
+      const index = this.#vision.parameters().findIndex(({ name }) => name === 'embeddings.position.weight');
+      const table = this.#vision.readParameter(index);
+      const data = interpolated(table, first, side, rows, columns, vision.embedDim, interpolates.antialias);
+      this.#positions = { key, rows: { data, shape: [first + rows * columns, vision.embedDim] } };
+    }
+    return this.#positions.rows;
   }
 
-  /** The angles of rotary positions for an image of `length` rows, the last of which are its patches; null: there are none. */
-  #anglesFor({ height, width }: Values, length: number): RawTensor | null {
-    const { names, vision } = this.about;
-    if (names.rotaryBase === undefined) return null;
-    const [rows, columns] = [Math.floor(height / vision.patch), Math.floor(width / vision.patch)];
-    const pairs = vision.embedDim / vision.numHeads / 2;
-    const data = new Float32Array(length * pairs); // the other rows are not rotated
-    data.set(patchAngles(rows, columns, pairs, names.rotaryBase), (length - rows * columns) * pairs);
+  /** The angles of rotary positions for the rows of an image, the last of which are its patches; null: there are none. */
+  #anglesFor(rows: number, columns: number): RawTensor | null {
+    const { rotaryBase, vision } = this.about;
+    if (rotaryBase === undefined) return null;
+    const pairs = vision.headDim / 2;
+    const first = (vision.classRow ? 1 : 0) + (vision.registers ?? 0); // these rows are not rotated
+    const length = first + rows * columns;
+    const data = new Float32Array(length * pairs);
+    data.set(patchAngles(rows, columns, pairs, rotaryBase), first * pairs);
     return { data, shape: [length, pairs] };
   }
 
-  /** Runs one image: the last layer's rows [L,E] as the model returns them, the pooled row [E], and the vector. */
-  async run(image: Values, { yieldToEventLoop, onLayer, returnWeights = false }: LayerHooks) {
-    const { embedDim } = this.about.vision;
-    const step = <T>(body: () => T) => calling('model', body);
-    let rows = step(() => this.#embedded(image));
-    onLayer?.(-1, rows, null);
-    const shape = [rows.length / embedDim, embedDim];
-    const angles = this.#anglesFor(image, shape[0]!);
-    for (const [i, layer] of this.#layers.entries()) {
-      await yieldToEventLoop();
-      const { output, weights }: RawAttended = step(() =>
-        layer.forward({ data: rows, shape }, { ...UNMASKED, returnWeights, angles }),
-      );
-      rows = output.data;
-      if (i === this.#layers.length - 1 && !this.about.names.normsPooled)
-        rows = step(() => this.#lastNorm.forward({ data: rows, shape }).data);
-      onLayer?.(i, rows, weights?.data ?? null);
-    }
-    return step(() => {
-      const row = { data: rows.slice(0, embedDim), shape: [1, embedDim] };
-      let pooled: RawTensor = row;
-      if (this.#pooling) pooled = this.#pooling.forward({ data: rows, shape });
-      else if (this.about.names.normsPooled) pooled = this.#lastNorm.forward(row);
-      return { rows, pooled: pooled.data, vector: (this.#projection?.forward(pooled) ?? pooled).data };
+  /** Runs one image, whose sites `siteOf` gives for its number of rows: the last layer's rows [L,E] as the model returns them, the pooled row [E], and the vector. */
+  async run(
+    image: Values,
+    options: PieceOptions,
+    hooks: Omit<PieceHooks, 'use'> = {},
+    siteOf?: (length: number) => RawSites | null,
+  ) {
+    const { vision } = this.about;
+    const { embedDim, numLayers } = vision;
+    const [rows, columns] = this.#gridOf(image);
+    const pixels = { data: image.values, shape: [3, image.height, image.width] };
+    let data: Float32Array = new Float32Array();
+    const length = rows * columns + (vision.classRow ? 1 : 0) + (vision.registers ?? 0);
+    const sites = siteOf?.(length) ?? null;
+    const begin = () =>
+      this.beginImage(pixels, this.#positionsFor(rows, columns), this.#anglesFor(rows, columns), sites);
+    await runLayers(begin, () => {}, numLayers, options, { ...hooks, use: (encoding) => (data = encoding.hidden()) });
+    return calling('model', () => {
+      let pooled: RawTensor = { data: data.slice(0, embedDim), shape: [1, embedDim] };
+      if (this.#pooling) pooled = this.#pooling.forward({ data, shape: [data.length / embedDim, embedDim] });
+      if (this.#norm) pooled = this.#norm.forward({ x: pooled });
+      return { rows: data, pooled: pooled.data, vector: (this.#projection?.forward({ x: pooled }) ?? pooled).data };
     });
   }
 }

@@ -17,15 +17,13 @@ import {
   keyRows,
   MAX_LAYERS,
   MAX_WIDTH,
+  type ParameterRows,
   queryRows,
   secondHalf,
   valueRows,
 } from '../models/family.js';
-import { ImageTextEncoder } from './encoder.js';
-import type { ImageFamily, VisionConfig } from './family.js';
-
-/** The activation that CLIP's files call quick_gelu is computed as silu(1.702 x) / 1.702, with the factors in the weights. */
-const QUICK = 'quick_gelu';
+import { ImageTextEncoder, VISION } from './encoder.js';
+import type { ImageFamily } from './family.js';
 
 const layerNames: Record<string, CoreName> = {
   'self_attn.q_proj': queryRows,
@@ -66,7 +64,7 @@ const MAX_REGISTERS = 256;
 
 /** What Hugging Face's configuration classes add to files that leave settings out. */
 const shared = { num_hidden_layers: 12, attention_dropout: 0, num_channels: 3, image_size: 224 };
-const CLIP = { ...shared, hidden_act: QUICK, layer_norm_eps: 1e-5 };
+const CLIP = { ...shared, hidden_act: 'quick_gelu', layer_norm_eps: 1e-5 };
 const SIGLIP = { ...shared, hidden_act: 'gelu_pytorch_tanh', layer_norm_eps: 1e-6 };
 const BASE = { hidden_size: 768, intermediate_size: 3072, num_attention_heads: 12 };
 const PARTS = {
@@ -99,75 +97,97 @@ function partOf(settings: Settings, key: string, defaults: object): Settings {
   );
 }
 
-function sharedSizes(s: Settings) {
+/** The core's options that encoders of texts and of images have in common: both are pre-norm. */
+function sharedConfig(s: Settings) {
   const embedDim = s.count('hidden_size', undefined, 1, MAX_WIDTH);
   const numHeads = s.count('num_attention_heads', undefined, 1, embedDim);
   if (embedDim % numHeads !== 0)
     throw s.wrong('num_attention_heads', `a divisor of hidden_size (${embedDim})`, numHeads);
-  const quick = s.get('hidden_act') === QUICK;
   return {
+    ...DEFAULTS,
     embedDim,
     numHeads,
+    keyValueHeads: numHeads,
+    headDim: embedDim / numHeads,
     numLayers: s.count('num_hidden_layers', undefined, 1, MAX_LAYERS),
-    activation: quick ? 'silu' : activation(s, 'hidden_act', 'gelu'),
-    quick,
+    activation: activation(s, 'hidden_act', 'gelu'),
     eps: s.between('layer_norm_eps', 0, 1),
-  };
-}
-
-function visionSizes(s: Settings) {
-  const patch = s.count('patch_size', undefined, 1, 1024);
-  const image = s.count('image_size', undefined, patch, 2 ** 14);
-  if (s.count('num_channels', 3) !== 3) throw s.unsupported('num_channels', '3', String(s.get('num_channels')));
-  return { ...sharedSizes(s), patch, image };
-}
-
-function textConfig(s: Settings): Config & { quick: boolean } {
-  const sizes = sharedSizes(s);
-  return {
-    ...sizes,
-    headDim: sizes.embedDim / sizes.numHeads,
-    keyValueHeads: sizes.numHeads,
-    vocabSize: s.count('vocab_size', undefined, 1),
-    feedForwardDim: s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
-    maxPositions: s.count('max_position_embeddings', undefined, 1),
     normFirst: true,
     embeddingNorm: false,
     finalNorm: true,
   };
 }
 
-/** The parameters of each layer of an encoder of images, as ImageTextEncoder names them. */
-function visionModules(
-  layers: number,
-  prefix: string,
-  names: Record<string, CoreName>,
-  { embedDim, numHeads, feedForwardDim }: VisionConfig,
-) {
-  // Only these are read by the functions for queries, keys and values.
-  const headDim = embedDim / numHeads;
-  const config = { embedDim, numHeads, keyValueHeads: numHeads, headDim, feedForwardDim } as RawEncoderModelConfig;
-  const modules: Record<string, CoreName> = {};
-  for (let i = 0; i < layers; i++) {
-    for (const [name, core] of Object.entries(names)) {
-      const at = (part: 'weight' | 'bias') =>
-        typeof core === 'string' ? { name: core, firstRow: 0 } : core(config, part);
-      modules[prefix.replace('{i}', String(i)) + name] = (_, part) => ({
-        ...at(part),
-        name: `vision.${i}.${at(part).name}`,
-      });
-    }
-  }
-  return modules;
+const feedForwardOf = (s: Settings) => s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
+
+/** An encoder of images, without the width of its feed-forwards. */
+function visionConfig(s: Settings, { classRow, registers = 0 }: { classRow: boolean; registers?: number }) {
+  const patchSize = s.count('patch_size', undefined, 1, 1024);
+  const imageSize = s.count('image_size', undefined, patchSize, 2 ** 14);
+  if (s.count('num_channels', 3) !== 3) throw s.unsupported('num_channels', '3', String(s.get('num_channels')));
+  const maxPositions = Math.floor(imageSize / patchSize) ** 2 + (classRow ? 1 : 0) + registers;
+  return {
+    imageSize,
+    vision: { ...sharedConfig(s), vocabSize: 0, maxPositions, patchSize, classRow, registers },
+  };
 }
 
-const IMAGE_TENSORS =
-  /^(vision_model\.(embeddings\.(class_embedding|patch_embedding\.|position_embedding\.)|pre_layrnorm\.|post_layernorm\.|head\.)|(visual|text)_projection\.|text_model\.head\.)/;
-const DINO_TENSORS =
-  /^(embeddings\.(cls_token|register_tokens|position_embeddings|patch_embeddings\.)|encoder\.layer\.\d+\.layer_scale[12]\.|layernorm\.)/;
+function textConfig(s: Settings): Config {
+  return {
+    ...sharedConfig(s),
+    vocabSize: s.count('vocab_size', undefined, 1),
+    feedForwardDim: feedForwardOf(s),
+    maxPositions: s.count('max_position_embeddings', undefined, 1),
+  };
+}
 
-const DINOV3_TENSORS =
-  /^(embeddings\.(cls_token|register_tokens|patch_embeddings\.)|layer\.\d+\.layer_scale[12]\.|norm\.)/;
+/** A family's names of tensors, and the core's. */
+interface VisionNames {
+  modules: Record<string, CoreName>;
+  tensors: Record<string, ParameterRows>;
+}
+
+/** The names of the parameters of an encoder of images: of what is around the layers, and of each layer {i}. `scales`: factors on the outputs of its blocks. */
+function visionNames(
+  vision: RawEncoderModelConfig,
+  around: VisionNames,
+  prefix: string,
+  layer: Record<string, CoreName>,
+  scales: Record<string, string> = {},
+): VisionNames {
+  const modules: Record<string, CoreName> = {};
+  const tensors: Record<string, ParameterRows> = {};
+  const add = (names: VisionNames, before: string, below: string) => {
+    for (const [name, core] of Object.entries(names.modules)) {
+      const at = (part: 'weight' | 'bias') =>
+        typeof core === 'string' ? { name: core, firstRow: 0 } : core(vision, part);
+      modules[before + name] = (_, part) => ({ ...at(part), name: below + at(part).name });
+    }
+    for (const [name, { parameter, firstRow }] of Object.entries(names.tensors))
+      tensors[before + name] = { parameter: below + parameter, firstRow };
+  };
+  add(around, '', VISION);
+  const factors = Object.entries(scales).map(([name, parameter]) => [name, { parameter, firstRow: 0 }]);
+  for (let i = 0; i < vision.numLayers; i++)
+    add(
+      { modules: layer, tensors: Object.fromEntries(factors) },
+      prefix.replace('{i}', String(i)),
+      `${VISION}layers.${i}.`,
+    );
+  return { modules, tensors };
+}
+
+/** What follows the encoders of CLIP and SigLIP. */
+const HEAD_TENSORS = {
+  clip: /^(vision_model\.post_layernorm\.|(visual|text)_projection\.)/,
+  siglip: /^(vision_model\.head\.|text_model\.head\.)/,
+};
+const NO_TENSORS = /^$/;
+
+const DINO_SCALES = {
+  'layer_scale1.lambda1': 'layer_scale1.weight',
+  'layer_scale2.lambda1': 'layer_scale2.weight',
+};
 
 export type ImageType = 'clip' | 'siglip' | 'dinov2' | 'dinov2_with_registers' | 'dinov3_vit';
 
@@ -185,7 +205,7 @@ export function imageFamily(type: ImageType, settings: Settings): FamilyConfig {
     family: {
       ...family,
       pooling: about.pooling,
-      images: (core, _, makeText) => new ImageTextEncoder(core, about, config, makeText),
+      images: (core, _, make) => new ImageTextEncoder(core, about, config, make),
     },
     config,
   };
@@ -202,14 +222,26 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
   const [textSettings, visionSettings] = (['text_config', 'vision_config'] as const).map((key) =>
     partOf(settings, key, PARTS[type][key]),
   ) as [Settings, Settings];
-  const text = textConfig(textSettings);
-  const vision: VisionConfig = {
-    ...visionSizes(visionSettings),
-    feedForwardDim: visionSettings.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH),
-    gated: false,
+  const { vision: sizes, imageSize } = visionConfig(visionSettings, { classRow: isClip });
+  const vision = {
+    ...sizes,
+    feedForwardDim: feedForwardOf(visionSettings),
+    embeddingNorm: isClip,
+    finalNorm: !isClip, // CLIP's is applied to the pooled row only
   };
-  const { quick, ...config } = { ...DEFAULTS, ...text, causal: isClip };
+  const config = { ...DEFAULTS, ...textConfig(textSettings), causal: isClip };
   const end = textSettings.count('eos_token_id', 2);
+  const around: VisionNames = {
+    modules: {
+      'vision_model.embeddings.patch_embedding': 'embeddings.patch.',
+      'vision_model.embeddings.position_embedding': 'embeddings.position.',
+      ...(isClip ? { 'vision_model.pre_layrnorm': 'embeddings.norm.' } : { 'vision_model.post_layernorm': 'norm.' }),
+    },
+    tensors: isClip
+      ? { 'vision_model.embeddings.class_embedding': { parameter: 'embeddings.class.weight', firstRow: 0 } }
+      : {},
+  };
+  const names = visionNames(vision, around, 'vision_model.encoder.layers.{i}.', layerNames);
   return {
     config,
     family: {
@@ -219,49 +251,62 @@ function imageText(type: 'clip' | 'siglip', settings: Settings): Described {
         'text_model.embeddings.token_embedding': 'embeddings.word.',
         'text_model.embeddings.position_embedding': 'embeddings.position.',
         'text_model.final_layer_norm': 'norm.',
-        ...visionModules(vision.numLayers, 'vision_model.encoder.layers.{i}.', layerNames, vision),
+        ...names.modules,
       },
+      tensors: names.tensors,
+      ...(isClip && { optionalBiases: /^vision_model\.embeddings\.patch_embedding\.bias$/ }),
       layerPrefix: 'text_model.encoder.layers.{i}.',
       layer: layerNames,
-      imageTensors: IMAGE_TENSORS,
+      imageTensors: HEAD_TENSORS[type],
     },
     about: {
       type,
       vision,
-      names: {
-        patch: 'vision_model.embeddings.patch_embedding',
-        positions: 'vision_model.embeddings.position_embedding.weight',
-        lastNorm: 'vision_model.post_layernorm',
-        ...(isClip
-          ? {
-              classRow: 'vision_model.embeddings.class_embedding',
-              firstNorm: 'vision_model.pre_layrnorm',
-              normsPooled: true,
-              projection: 'visual_projection',
-            }
-          : { head: 'vision_model.head.' }),
-      },
+      imageSize,
+      head: isClip
+        ? { norm: 'vision_model.post_layernorm', projection: 'visual_projection' }
+        : { pooling: 'vision_model.head.' },
       pooling: 'last',
       text: isClip
-        ? { projection: 'text_projection', end: end === 2 ? null : end, quick } // 2 stands for the end of texts in old files, wrongly
-        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1), quick },
+        ? { projection: 'text_projection', end: end === 2 ? null : end } // 2 stands for the end of texts in old files, wrongly
+        : { projection: 'text_model.head', padId: textSettings.count('pad_token_id', 1) },
     },
   };
 }
 
-/** The sizes of a model that encodes images only. */
-function imageConfig(vision: VisionConfig, registers: number): RawEncoderModelConfig {
-  const { embedDim, numHeads, numLayers, feedForwardDim, image, patch } = vision;
+interface DinoNames {
+  prefix: string;
+  /** The names of modules around the layers. */
+  around: Record<string, CoreName>;
+  layerPrefix: string;
+  layer: Record<string, CoreName>;
+}
+
+/** A model that encodes images only. */
+function dino(
+  type: string,
+  vision: ImageFamily['vision'],
+  names: DinoNames,
+  about: Pick<ImageFamily, 'imageSize' | 'interpolates' | 'rotaryBase'>,
+  optionalBiases?: RegExp,
+): Described {
+  const tensors: Record<string, ParameterRows> = {
+    'embeddings.cls_token': { parameter: 'embeddings.class.weight', firstRow: 0 },
+    'embeddings.register_tokens': { parameter: 'embeddings.registers.weight', firstRow: 0 },
+    'embeddings.position_embeddings': { parameter: 'embeddings.position.weight', firstRow: 0 },
+  };
   return {
-    ...DEFAULTS,
-    embedDim,
-    numHeads,
-    keyValueHeads: numHeads,
-    headDim: embedDim / numHeads,
-    numLayers,
-    feedForwardDim,
-    vocabSize: 0,
-    maxPositions: Math.floor(image / patch) ** 2 + 1 + registers,
+    config: vision,
+    family: {
+      prefix: names.prefix,
+      config: () => vision,
+      ...visionNames(vision, { modules: names.around, tensors }, names.layerPrefix, names.layer, DINO_SCALES),
+      ...(optionalBiases && { optionalBiases }),
+      layerPrefix: '',
+      layer: {},
+      imageTensors: NO_TENSORS,
+    },
+    about: { type, vision, ...about, head: {}, pooling: 'cls', text: null },
   };
 }
 
@@ -269,16 +314,21 @@ function imageConfig(vision: VisionConfig, registers: number): RawEncoderModelCo
 function dinov3(settings: Settings): Described {
   const defaults = { num_channels: 3, layer_norm_eps: 1e-5, hidden_act: 'gelu', patch_size: 16, image_size: 224 };
   const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
-  const sizes = visionSizes(s);
+  const registers = s.count('num_register_tokens', 0, 0, MAX_REGISTERS);
+  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers });
   const gated = s.flag('use_gated_mlp', false);
-  const feedForwardDim = s.count('intermediate_size', undefined, 1, 4 * MAX_WIDTH);
-  if (sizes.quick) throw s.unsupported('hidden_act', 'another activation', QUICK);
-  const headDim = sizes.embedDim / sizes.numHeads;
+  const { headDim } = sizes;
   if (headDim % 4 !== 0)
     throw s.wrong('num_attention_heads', 'heads whose width is a multiple of 4', s.get('num_attention_heads'));
-  const vision = { ...sizes, feedForwardDim, gated };
-  const registers = s.count('num_register_tokens', 0, 0, MAX_REGISTERS);
-  const config = imageConfig(vision, registers);
+  const feedForwardDim = feedForwardOf(s);
+  const vision = {
+    ...sizes,
+    feedForwardDim,
+    gated,
+    layerScale: true,
+    positions: 'rotary' as const,
+    rotaryDim: headDim,
+  };
   const up: Record<string, CoreName> = gated
     ? { 'mlp.gate_proj': 'linear1.', 'mlp.up_proj': secondHalf }
     : { 'mlp.up_proj': 'linear1.' };
@@ -287,83 +337,51 @@ function dinov3(settings: Settings): Described {
     if (s.flag(key, key !== 'key_bias')) return [];
     return part === 'up' ? ['mlp\\.(gate|up|down)_proj'] : [`attention\\.${part}_proj`];
   });
-  return {
-    config,
-    family: {
-      prefix: 'dinov3_vit.',
-      config: () => config,
-      modules: visionModules(vision.numLayers, 'layer.{i}.', { ...dinov3LayerNames, ...up }, vision),
-      ...(without.length > 0 && { optionalBiases: new RegExp(`\\.(${without.join('|')})\\.bias$`) }),
-      layerPrefix: '',
-      layer: {},
-      imageTensors: DINOV3_TENSORS,
-    },
-    about: {
-      type: 'dinov3_vit',
-      vision,
-      names: {
-        patch: 'embeddings.patch_embeddings',
-        classRow: 'embeddings.cls_token',
-        ...(registers > 0 && { registers: { name: 'embeddings.register_tokens', count: registers } }),
-        rotaryBase: s.between('rope_theta', 0, Infinity, 100),
-        lastNorm: 'norm',
-        layerScales: (i) => [`layer.${i}.layer_scale1.lambda1`, `layer.${i}.layer_scale2.lambda1`],
-        interpolates: { antialias: false },
-      },
-      pooling: 'cls',
-      text: null,
-    },
+  const names = {
+    prefix: 'dinov3_vit.',
+    around: { 'embeddings.patch_embeddings': 'embeddings.patch.', norm: 'norm.' },
+    layerPrefix: 'layer.{i}.',
+    layer: { ...dinov3LayerNames, ...up },
   };
+  const rotaryBase = s.between('rope_theta', 0, Infinity, 100);
+  return dino(
+    'dinov3_vit',
+    vision,
+    names,
+    { imageSize, rotaryBase, interpolates: { antialias: false } },
+    without.length > 0 ? new RegExp(`\\.(${without.join('|')})\\.bias$`) : undefined,
+  );
 }
 
 function dinov2(type: 'dinov2' | 'dinov2_with_registers', settings: Settings): Described {
   const hasRegisters = type !== 'dinov2';
-  const s = new Settings(
-    {
-      num_channels: 3,
-      layer_norm_eps: 1e-6,
-      hidden_act: 'gelu',
-      patch_size: hasRegisters ? 16 : 14,
-      image_size: 224,
-      ...Object.fromEntries(settings.entries()),
-    },
-    settings.file,
-    '',
-    '',
-  );
+  const defaults = {
+    num_channels: 3,
+    layer_norm_eps: 1e-6,
+    hidden_act: 'gelu',
+    patch_size: hasRegisters ? 16 : 14,
+    image_size: 224,
+  };
+  const s = new Settings({ ...defaults, ...Object.fromEntries(settings.entries()) }, settings.file, '', '');
   if (!s.flag('qkv_bias', true)) throw s.unsupported('qkv_bias', 'true', 'false');
-  const sizes = visionSizes(s);
+  const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
+  const { vision: sizes, imageSize } = visionConfig(s, { classRow: true, registers });
   const gated = s.flag('use_swiglu_ffn', false);
   const inner = Math.trunc(sizes.embedDim * s.between('mlp_ratio', 0, 1024, 4));
   const feedForwardDim = gated ? Math.floor((Math.trunc((inner * 2) / 3) + 7) / 8) * 8 : inner;
-  if (feedForwardDim < 1 || sizes.quick) throw invalid(s.file, `the layout of ${type}`, 'another', 'UNSUPPORTED');
-  const vision = { ...sizes, feedForwardDim, gated, activation: gated ? 'silu' : sizes.activation };
-  const registers = hasRegisters ? s.count('num_register_tokens', 4, 0, MAX_REGISTERS) : 0;
-  const config = imageConfig(vision, registers);
-  return {
-    config,
-    family: {
-      prefix: `${type}.`,
-      config: () => config,
-      modules: visionModules(vision.numLayers, 'encoder.layer.{i}.', dinoLayerNames, vision),
-      layerPrefix: '',
-      layer: {},
-      imageTensors: DINO_TENSORS,
-    },
-    about: {
-      type,
-      vision,
-      names: {
-        patch: 'embeddings.patch_embeddings.projection',
-        classRow: 'embeddings.cls_token',
-        ...(registers > 0 && { registers: { name: 'embeddings.register_tokens', count: registers } }),
-        positions: 'embeddings.position_embeddings',
-        lastNorm: 'layernorm',
-        layerScales: (i) => [`encoder.layer.${i}.layer_scale1.lambda1`, `encoder.layer.${i}.layer_scale2.lambda1`],
-        interpolates: { antialias: hasRegisters },
-      },
-      pooling: 'cls',
-      text: null,
-    },
+  if (feedForwardDim < 1) throw invalid(s.file, `the layout of ${type}`, 'another', 'UNSUPPORTED');
+  const vision = {
+    ...sizes,
+    feedForwardDim,
+    gated,
+    layerScale: true,
+    activation: gated ? 'silu' : sizes.activation,
   };
+  const names = {
+    prefix: `${type}.`,
+    around: { 'embeddings.patch_embeddings.projection': 'embeddings.patch.', layernorm: 'norm.' },
+    layerPrefix: 'encoder.layer.{i}.',
+    layer: dinoLayerNames,
+  };
+  return dino(type, vision, names, { imageSize, interpolates: { antialias: hasRegisters } });
 }

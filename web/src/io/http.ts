@@ -58,12 +58,9 @@ export function httpSource(urlOf: UrlOf, fetcher: Fetcher = { request }): Source
   };
 }
 
-/** Fetches a URL with these headers. The same type as in files.ts, which is not declared there. */
-type Request = (url: URL, signal: SignalLike | undefined, headers?: Record<string, string>) => Promise<Response>;
-
 /** How files are fetched. */
 export interface Fetcher {
-  request: Request;
+  request: typeof request;
   /** The error for a status that denies access; undefined for others. */
   refusal?(url: URL, response: Response): HeedError | undefined;
 }
@@ -104,7 +101,7 @@ function looksLikeHtml(bytes: Uint8Array): boolean {
   return /^<(!doctype|html|\?xml|head|body)/i.test(start);
 }
 
-function openResponse(url: URL, response: Response, request: Request, signal?: SignalLike): OpenFile {
+function openResponse(url: URL, response: Response, request: Fetcher['request'], signal?: SignalLike): OpenFile {
   const header = response.headers.get('content-length') ?? '';
   const length = /^\d+$/.test(header) && !isEncoded(response) ? Number(header) : null;
   // Another origin's Content-Encoding is hidden from scripts, and its Content-Length counts the bytes as sent, which may be compressed.
@@ -133,7 +130,7 @@ async function* chunksOf(
   url: URL,
   first: Response,
   size: number | null,
-  request: Request,
+  request: Fetcher['request'],
   signal?: SignalLike,
 ): AsyncIterable<Uint8Array> {
   const tag = tagOf(first);

@@ -5,7 +5,6 @@
 import { describe, HeedError, invalid } from '../error.js';
 import { type Reader, text } from '../options.js';
 import { nodeModule, type SignalLike } from '../platform.js';
-import type { Request } from './files.js';
 import { discard, type Fetcher, request } from './http.js';
 
 /** As browsers follow them. */
@@ -27,7 +26,7 @@ export function environmentToken(): string | undefined {
 }
 
 /** `request` with a token for URLs of `origin`. */
-function withToken(origin: string, token: string): Request {
+function withToken(origin: string, token: string): Fetcher['request'] {
   let redirect: 'manual' | 'follow' = 'manual';
   return async (url, signal: SignalLike | undefined, headers = {}) => {
     let at = url;

@@ -5,11 +5,12 @@ import { type ModelFolder, type OpenFile, parseJson, readAll } from './files.js'
 import { fs, statusOf } from './node.js';
 import type { ModelSource } from './source.js';
 
-/** Files that published folders have, besides those of the modules that modules.json lists. */
-const KNOWN = [
-  ...['config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'vocab.txt'],
+/** Names of the files, weights apart, that a published model is loaded from by heed or by other programs; besides those of the modules that modules.json lists. */
+export const MODEL_FILES = [
+  ...['config.json', 'tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
+  ...['vocab.txt', 'vocab.json', 'merges.txt', 'sentencepiece.bpe.model', 'spiece.model'],
   ...['modules.json', 'sentence_bert_config.json', 'config_sentence_transformers.json', '1_Pooling/config.json'],
-  ...['artifact.metadata', 'README.md', 'LICENSE'],
+  'artifact.metadata',
 ];
 
 /** The same weights for other programs. */
@@ -51,7 +52,7 @@ async function listed(source: ModelSource): Promise<string[] | null> {
 
 /** The files among those that published folders have. */
 async function knownFiles(folder: ModelFolder): Promise<string[]> {
-  const paths = [...KNOWN];
+  const paths = [...MODEL_FILES, 'README.md', 'LICENSE'];
   const modules = await folder.open('modules.json', {});
   if (modules) {
     const list = parseJson(await readAll(modules), modules.name);

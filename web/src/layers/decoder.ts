@@ -1,4 +1,4 @@
-import type { RawDecoded, RawDecoder, RawDecoderCache, RawIncrementalDecoder } from '../core.js';
+import type { RawDecoderCache, RawDecoderWeights, RawIncrementalDecoder, RawWeighted } from '../core.js';
 import { calling, describe, guarded, invalid } from '../error.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import { mask, optional, type Read, type Schema } from '../options.js';
@@ -48,7 +48,7 @@ export type DecodedByLayer<W extends boolean = boolean> = Attended<W, DecoderWei
 /** The result of a decoder; `weights`, one entry per layer, is present if `returnWeights` was true. */
 export type Decoded<W extends boolean = boolean> = Attended<W, DecoderWeights[]>;
 
-export function toDecoderWeights(weights: NonNullable<RawDecoded['weights']>): DecoderWeights[] {
+export function toDecoderWeights(weights: RawDecoderWeights[]): DecoderWeights[] {
   return weights.map(({ self, memory }) => ({ self: toTensor(self), memory: toTensor(memory) }));
 }
 
@@ -95,8 +95,13 @@ export class DecoderCache extends Owned<RawDecoderCache> {
   }
 }
 
+type RawDecoder = RawIncrementalDecoder<object, RawWeighted<RawDecoderWeights>>;
+
 /** A layer with a decoder, which it can run step by step. */
 export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = RawIncrementalDecoder> extends Layer<Raw> {
+  /** @internal */
+  static readonly inputs = 2;
+
   /** Prepares decoding: projects the keys and values of a decoder's memory, or encodes a Transformer's source first, [N,S,E] or [S,E]. */
   makeCache(memory: TensorInput, options?: DecoderCacheOptions): DecoderCache {
     const { raw } = this;
@@ -105,7 +110,7 @@ export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = Raw
       { memory },
       cacheSchema,
       options,
-      ([read], { keyMask }) => new DecoderCache(this, raw.makeCache(read!, keyMask)),
+      ([read], { keyMask }) => new DecoderCache(this, raw.makeCache({ input: read!, keyMask })),
     );
   }
 
@@ -123,7 +128,7 @@ export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = Raw
     const maker = guarded('step: cache', () => (cache instanceof DecoderCache ? cache.maker : null));
     const got = maker ? "another layer's" : describe(cache);
     if (maker !== this) throw invalid('step: cache', 'a cache that makeCache() of this layer made', got);
-    return calling('step', () => toTensor(raw.step(targets, cache.raw)));
+    return calling('step', () => toTensor(raw.step({ target: targets }, cache.raw)));
   }
 }
 
@@ -135,7 +140,7 @@ function decode<W extends boolean>(
 ): Decoded<W> {
   const { raw } = layer;
   return run(`${layer.name}.forward`, { target, memory }, decoderCallSchema, options, ([targets, memories], call) =>
-    toAttended(raw.forward(targets!, memories!, call), toDecoderWeights),
+    toAttended(raw.forward({ target: targets!, memory: memories!, ...call }), toDecoderWeights),
   );
 }
 

@@ -1,4 +1,4 @@
-import type { RawEncoder, RawEncoderLayer, RawTensor } from '../core.js';
+import type { RawAttended, RawLayer, RawTensor, RawWeighted } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import {
@@ -14,6 +14,7 @@ import {
   type Schema,
 } from '../options.js';
 import type { Runtime } from '../owned.js';
+import { type SiteOptions, siteSchema } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { encoderLayerFlops, type Pass } from './cost.js';
 import { FeedForward, type FeedForwardOptions } from './feed-forward.js';
@@ -25,6 +26,7 @@ import {
   type SelfAttentionCall,
   selfAttentionSchema,
 } from './multi-head-attention.js';
+import { layerSites, type WithActivations } from './sites.js';
 
 /** Options of `EncoderLayer`. */
 export interface EncoderLayerOptions
@@ -59,7 +61,10 @@ export const encoderLayerSchema = {
  * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 });
  * const { output } = layer.forward(x, { keyMask });
  */
-export class EncoderLayer extends Layer<RawEncoderLayer> {
+export class EncoderLayer extends Layer<RawLayer<object, RawAttended>> {
+  /** @internal */
+  static readonly relatesRows = true;
+
   /** @internal */
   declare protected readonly options: Read<typeof encoderLayerSchema>;
 
@@ -67,11 +72,17 @@ export class EncoderLayer extends Layer<RawEncoderLayer> {
   static readonly schema = encoderLayerSchema;
 
   /** x [N,L,E] or [L,E] -> output of the same shape, weights [N,H,L,L] or [H,L,L]. */
-  forward<W extends boolean = false>(x: TensorInput, options?: SelfAttentionCall<W>): Attended<W> {
+  forward<W extends boolean = false>(
+    x: TensorInput,
+    options?: SelfAttentionCall<W> & SiteOptions,
+  ): Attended<W> & WithActivations {
     const { raw } = this;
-    return run('EncoderLayer.forward', { x }, selfAttentionSchema, options, ([input], call) =>
-      toAttended(raw.forward(input!, call)),
-    );
+    const owner = 'EncoderLayer.forward';
+    return run(owner, { x }, { ...selfAttentionSchema, ...siteSchema }, options, ([input], { read, edit, ...call }) => {
+      const layout = { owner, numLayers: null };
+      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, input!, this.options);
+      return withActivations(toAttended<W>(raw.forward({ x: input!, ...call, sites })));
+    });
   }
 
   /**
@@ -109,7 +120,7 @@ export const encoderSchema = {
 } satisfies Schema<EncoderOptions>;
 
 /** Options of a call of the encoder. */
-export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'> {
+export interface EncoderCall<W extends boolean = boolean> extends Omit<SelfAttentionCall<W>, 'headMask'>, SiteOptions {
   /** A factor on the output of each head in each layer, [numLayers,H]: 0 switches a head off. After pruning, nested arrays with an entry for each head that is left. */
   headMask?: TensorInput;
 }
@@ -141,7 +152,10 @@ export type Encoded<W extends boolean = boolean> = Attended<W, Tensor[]>;
  * const encoder = new heed.Encoder({ embedDim: 8, numHeads: 2, feedForwardDim: 16, numLayers: 6 });
  * const { output, weights } = encoder.forward(x, { keyMask, returnWeights: true });
  */
-export class Encoder extends Layer<RawEncoder> {
+export class Encoder extends Layer<RawLayer<object, RawWeighted<RawTensor>>> {
+  /** @internal */
+  static readonly relatesRows = true;
+
   /** @internal */
   declare protected readonly options: Read<typeof encoderSchema> & { heads: readonly number[] | null };
 
@@ -154,12 +168,16 @@ export class Encoder extends Layer<RawEncoder> {
   }
 
   /** x [N,L,E] or [L,E] -> output of the same shape, weights of each layer [N,H,L,L] or [H,L,L]. */
-  forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> {
+  forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> & WithActivations {
     const { raw } = this;
-    const schema = { ...selfAttentionSchema, headMask: headMasks(this.#heads) };
-    return run('Encoder.forward', { x }, schema, options, ([input], call) =>
-      toAttended(raw.forward(input!, call), (weights) => weights.map(toTensor)),
-    );
+    const schema = { ...selfAttentionSchema, ...siteSchema, headMask: headMasks(this.#heads) };
+    const owner = 'Encoder.forward';
+    return run(owner, { x }, schema, options, ([input], { read, edit, ...call }) => {
+      const layout = { owner, numLayers: this.options.numLayers };
+      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, input!, this.options, this.#heads);
+      const result = raw.forward({ x: input!, ...call, sites });
+      return withActivations(toAttended<W, RawTensor[], Tensor[]>(result, (weights) => weights.map(toTensor)));
+    });
   }
 
   /**

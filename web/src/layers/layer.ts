@@ -1,8 +1,9 @@
 /** What all layers share: options, parameters by PyTorch's names, modes, cost, disposal. */
-import type { Core, RawModule } from '../core.js';
+import type { Calls, RawModule } from '../core.js';
 import { calling } from '../error.js';
 import type { Reader } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
+import { inspected } from '../platform.js';
 import { elementCount, Tensor, type TensorInput } from '../tensor.js';
 import { type FlopsOptions, layerSummary, type Pass, readPass } from './cost.js';
 import { fitState, type StateDict } from './state-dict.js';
@@ -13,8 +14,20 @@ export interface LayerOptions {
   seed?: number;
 }
 
+/** What heed/train needs to know of a layer's class, beside its name and the schema of its options. */
+export interface LayerTraits {
+  /** Number of tensors before the options of `forward`; default 1. */
+  readonly inputs?: number;
+  /** It looks up ids, which have no gradient. Default false. */
+  readonly takesIds?: boolean;
+  /** It relates the rows of its first input to each other: without a batch axis they are one sequence. Default false. */
+  readonly relatesRows?: boolean;
+  /** In training, it relates the examples of a batch to each other. Default false. */
+  readonly relatesExamples?: boolean;
+}
+
 /** A layer's class before it is bound to a runtime: it takes options that its schema has read. */
-export interface UnboundLayer<Made, Options> {
+export interface UnboundLayer<Made, Options> extends LayerTraits {
   readonly schema: { readonly [K in keyof Options]-?: Reader<unknown> };
   new (runtime: Runtime, name: string, options: never): Made;
 }
@@ -41,10 +54,15 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   protected readonly options: object;
   #training = false;
 
-  /** @internal `name` is that of the class, here and in the core. */
-  constructor(runtime: Runtime, name: string, options: { readonly [option: string]: unknown; readonly seed: number }) {
-    const RawLayer = runtime.core[name as keyof Core] as unknown as new (options: object) => Raw;
-    const raw = calling(name, () => new RawLayer(options));
+  /** @internal `name` is that of the class, here and in the core, which gets the options `given`. */
+  constructor(
+    runtime: Runtime,
+    name: string,
+    options: { readonly [option: string]: unknown; readonly seed: number },
+    given: object = options,
+  ) {
+    const RawClass = runtime.calls[name as keyof Calls] as unknown as new (options: object) => Raw;
+    const raw = calling(name, () => new RawClass(given));
     super(name, runtime, raw);
     this.options = options;
     calling(name, () => {
@@ -77,6 +95,12 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
   flops(length: number, options?: FlopsOptions): number {
     void this.raw; // throws after dispose()
     return this.countFlops(readPass(`${this.name}.flops`, length, options));
+  }
+
+  /** @internal What `console.log` prints: the options, with the widths that follow from others, and the number of parameters. */
+  [inspected](): string {
+    if (this.disposed) return `${this.name} (disposed)`;
+    return `${this.name} ${optionsText(this.options)}, ${this.parameterCount.toLocaleString('en')} parameters`;
   }
 
   /** A table of the parameters as text; with a `length`, also the flops of one pass over a sequence of that length. */
@@ -128,4 +152,16 @@ export abstract class Layer<Raw extends RawModule = RawModule> extends Owned<Raw
     this.#training = training;
     return this;
   }
+}
+
+/** A layer's options as its schema read them, as text. Widths that were left out are 0 there. */
+function optionsText(options: object): string {
+  const { embedDim = 0, numHeads = 1 } = options as { embedDim?: number; numHeads?: number };
+  const width = embedDim / numHeads;
+  const defaults = { keyDim: width, valueDim: width, keyInputDim: embedDim, valueInputDim: embedDim };
+  const shown = Object.entries({ ...options, seed: null })
+    .map(([name, value]) => [name, value || (defaults as Record<string, unknown>)[name] || value] as const)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name}: ${JSON.stringify(value).replaceAll('"', "'")}`);
+  return `{ ${shown.join(', ')} }`;
 }

@@ -1,4 +1,4 @@
-import type { RawMultiHeadAttention } from '../core.js';
+import type { RawAttended, RawLayer } from '../core.js';
 import { invalid } from '../error.js';
 import {
   type Activation,
@@ -24,10 +24,12 @@ import {
   size,
   tensor,
 } from '../options.js';
+import { ATTENTION_SITES, type SiteOptions, siteSchema } from '../sites.js';
 import type { MaskInput, TensorInput } from '../tensor.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
 import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
+import { layerSites, type WithActivations } from './sites.js';
 
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
@@ -69,7 +71,8 @@ export const selfAttentionSchema = {
 
 /** Options of a call of multi-head attention. */
 export interface MultiHeadAttentionCall<W extends boolean = boolean, A extends boolean = boolean>
-  extends SelfAttentionCall<W> {
+  extends SelfAttentionCall<W>,
+    SiteOptions {
   /** [N,S,keyInputDim]; default: the query. */
   key?: TensorInput;
   /** [N,S,valueInputDim]; default: the key. */
@@ -94,6 +97,7 @@ const callSchema = {
   key: optional(tensor, null),
   value: optional(tensor, null),
   averageWeights: optional(flag, false),
+  ...siteSchema,
 } satisfies Schema<MultiHeadAttentionCall>;
 
 /**
@@ -107,7 +111,10 @@ const callSchema = {
  * const attention = new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 });
  * const { output, weights } = attention.forward(x, { causal: true, returnWeights: true });
  */
-export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
+export class MultiHeadAttention extends Layer<RawLayer<object, RawAttended>> {
+  /** @internal */
+  static readonly relatesRows = true;
+
   /** @internal */
   declare protected readonly options: Read<typeof MultiHeadAttention.schema>;
 
@@ -125,14 +132,16 @@ export class MultiHeadAttention extends Layer<RawMultiHeadAttention> {
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
     options?: MultiHeadAttentionCall<W, A>,
-  ): Attended<W extends true ? true : A> {
+  ): Attended<W extends true ? true : A> & WithActivations {
     const { raw } = this;
     const name = 'MultiHeadAttention.forward';
-    return run(name, { query }, callSchema, options, ([input], { key, value, returnWeights, ...call }) => {
+    return run(name, { query }, callSchema, options, ([input], { returnWeights, read, edit, ...call }) => {
       if (returnWeights === false && call.averageWeights)
         throw invalid(`${name}.averageWeights`, 'false with `returnWeights: false`', 'true');
-      const read = { ...call, returnWeights: returnWeights ?? call.averageWeights };
-      return toAttended(raw.forward(input!, key, value, read));
+      const layout = { owner: name, numLayers: null, sites: ATTENTION_SITES };
+      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, call.key ?? input!, this.options);
+      const all = { query: input!, ...call, returnWeights: returnWeights ?? call.averageWeights, sites };
+      return withActivations(toAttended<W extends true ? true : A>(raw.forward(all)));
     });
   }
 

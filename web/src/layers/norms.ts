@@ -46,6 +46,9 @@ export interface BatchNormOptions extends LayerOptions {
  */
 export class BatchNorm extends TensorLayer {
   /** @internal */
+  static readonly relatesExamples = true;
+
+  /** @internal */
   static readonly schema = {
     numFeatures: size,
     eps: optional(positive, 1e-5),

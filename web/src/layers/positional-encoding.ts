@@ -28,6 +28,9 @@ export interface PositionalEncodingOptions extends LayerOptions {
  */
 export class PositionalEncoding extends TensorLayer {
   /** @internal */
+  static readonly relatesRows = true;
+
+  /** @internal */
   static readonly schema = {
     embedDim: size,
     maxLength: optional(size, 5000),
@@ -41,6 +44,6 @@ export class PositionalEncoding extends TensorLayer {
   constructor(runtime: Runtime, name: string, options: Read<typeof PositionalEncoding.schema>) {
     if (options.learned && options.base !== null)
       throw invalid(`${name}.base`, 'none with `learned: true` (a learned table has no base)', String(options.base));
-    super(runtime, name, { ...options, base: options.base ?? 10000 });
+    super(runtime, name, options, { ...options, base: options.base ?? 10000 });
   }
 }

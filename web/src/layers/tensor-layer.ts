@@ -15,6 +15,6 @@ export abstract class TensorLayer extends Layer<RawTensorLayer> {
   forward(x: TensorInput): Tensor;
   forward(x: TensorInput, options?: object): Tensor {
     const { raw } = this;
-    return run(`${this.name}.forward`, { x }, {}, options, ([input]) => toTensor(raw.forward(input!)));
+    return run(`${this.name}.forward`, { x }, {}, options, ([input]) => toTensor(raw.forward({ x: input! })));
   }
 }

@@ -1,4 +1,4 @@
-import type { RawTransformer } from '../core.js';
+import type { RawDecoderWeights, RawIncrementalDecoder, RawTensor, RawWeighted } from '../core.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import { flag, layerCount, mask, optional, type Read, type Schema } from '../options.js';
 import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
@@ -37,6 +37,11 @@ export interface TransformerWeights {
   decoder: DecoderWeights[];
 }
 
+type RawTransformer = RawIncrementalDecoder<
+  object,
+  RawWeighted<RawDecoderWeights> & { memory: RawTensor; encoderWeights: RawTensor[] | null }
+>;
+
 /** The result of the Transformer: the output of the decoder, that of the encoder (`memory`), and `weights` if `returnWeights` was true. */
 export type Transformed<W extends boolean = boolean> = Attended<W, TransformerWeights> & { memory: Tensor };
 
@@ -68,12 +73,8 @@ export class Transformer extends IncrementalDecoder<RawTransformer> {
   ): Transformed<W> {
     const { raw } = this;
     return run('Transformer.forward', { source, target }, callSchema, options, ([sources, targets], read) => {
-      const { sourceKeyMask, targetKeyMask, ...call } = read;
-      const { memory, encoderWeights, ...decoded } = raw.forward(sources!, targets!, {
-        source: { ...call, mask: null, keyMask: sourceKeyMask, causal: false, window: null, headMask: null },
-        target: { ...call, mask: null, keyMask: targetKeyMask, memoryMask: null, memoryKeyMask: sourceKeyMask },
-      });
-      const result = toAttended<W, NonNullable<typeof decoded.weights>, TransformerWeights>(decoded, (weights) => ({
+      const { memory, encoderWeights, ...decoded } = raw.forward({ source: sources!, target: targets!, ...read });
+      const result = toAttended<W, RawDecoderWeights[], TransformerWeights>(decoded, (weights) => ({
         encoder: encoderWeights!.map(toTensor),
         decoder: toDecoderWeights(weights),
       }));

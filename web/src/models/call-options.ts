@@ -15,6 +15,7 @@ import {
   text,
   texts,
 } from '../options.js';
+import { editSchema, siteSchema } from '../sites.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { LoadModelOptions } from './load.js';
 import type { EncodeOptions } from './model.js';
@@ -39,10 +40,12 @@ export const callSchema = {
   signal,
   onProgress: callback<NonNullable<EncodeOptions['onProgress']>>,
   headMask: optional(headMask, null),
+  ...editSchema,
 };
+export const predictSchema = { ...callSchema, ...siteSchema };
 export const tokenizeSchema = { ...inputSchema, signal };
 export const encodeSchema = {
-  ...callSchema,
+  ...predictSchema,
   outputAttentions: optional(flag, false),
   outputHiddenStates: optional(flag, false),
   outputProjections: optional(flag, false),

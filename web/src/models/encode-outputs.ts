@@ -1,10 +1,11 @@
 /** The tensors that `encode` returns, collected from the pieces that the core runs. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding } from '../core.js';
 import { calling, floatsOf } from '../error.js';
+import { padRows, padWeights } from '../padding.js';
+import type { SitePlan } from '../sites.js';
 import { Tensor } from '../tensor.js';
 import { longest, type Row } from './input.js';
 import type { EncodeResult } from './model.js';
-import { padHeads, padRows, padWeights } from './padding.js';
 import type { PieceHooks } from './run.js';
 import type { Chain } from './task-heads.js';
 
@@ -13,7 +14,11 @@ interface Requested {
   outputAttentions: boolean;
   outputHiddenStates: boolean;
   outputProjections: boolean;
+  read: string[] | null;
 }
+
+/** The sites that have the projections. */
+export const PROJECTIONS = ['queries', 'keys', 'values'].map((site) => `layers.*.${site}`);
 
 export class EncodeOutputs {
   readonly #rows: Row[];
@@ -27,11 +32,9 @@ export class EncodeOutputs {
   readonly #hidden: Float32Array[];
   /** Of each layer, [N,H,L,L]. */
   readonly #attentions: Float32Array[];
-  /** The queries, keys and values of each layer, [N,heads,L,D]. */
-  readonly #projections: { heads: number; layers: Float32Array[] }[];
 
   constructor(rows: Row[], config: RawEncoderModelConfig, requested: Requested) {
-    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = config;
+    const { numLayers, numHeads, embedDim } = config;
     const [count, width] = [rows.length, longest(rows)];
     const perLayer = (isRequested: boolean, shape: number[]) =>
       Array.from({ length: isRequested ? numLayers : 0 }, () => floatsOf('encode', shape));
@@ -42,33 +45,17 @@ export class EncodeOutputs {
     this.#last = floatsOf('encode', [count, width, embedDim]);
     this.#hidden = perLayer(requested.outputHiddenStates, [count, width, embedDim]);
     this.#attentions = perLayer(requested.outputAttentions, [count, numHeads, width, width]);
-    this.#projections = [numHeads, keyValueHeads, keyValueHeads].map((heads) => ({
-      heads,
-      layers: perLayer(requested.outputProjections, [count, heads, width, headDim]),
-    }));
   }
 
   /** Copies what is requested of a piece, whose first text is `first`. */
   hooksOf(piece: Row[], first: number): PieceHooks {
-    const { numLayers, numHeads, keyValueHeads, headDim, embedDim } = this.#config;
-    const { outputAttentions, outputHiddenStates, outputProjections } = this.#requested;
+    const { numLayers, numHeads, embedDim } = this.#config;
+    const { outputAttentions, outputHiddenStates } = this.#requested;
     const width = this.#width;
     const copy = (encoding: RawEncoding, out: Float32Array) =>
       padRows(encoding.hidden(), piece, width, embedDim, out.subarray(first * width * embedDim));
     return {
       returnWeights: outputAttentions,
-      ...(outputProjections && {
-        beforeLayer: (layer, encoding) => {
-          const all = encoding.project(layer);
-          const tokens = all.length / ((numHeads + 2 * keyValueHeads) * headDim);
-          let at = 0;
-          for (const { heads, layers } of this.#projections) {
-            const out = layers[layer]!.subarray(first * width * heads * headDim);
-            padHeads(all.subarray(at), piece, width, heads, headDim, out);
-            at += tokens * heads * headDim;
-          }
-        },
-      }),
       onLayer: (layer, encoding, weights) => {
         if (weights) {
           const out = this.#attentions[layer]!.subarray(first * numHeads * width * width);
@@ -81,8 +68,8 @@ export class EncodeOutputs {
   }
 
   /** The result, once all pieces have been run. */
-  result(pooler: Chain | null): EncodeResult {
-    const { numLayers, numHeads, headDim, embedDim } = this.#config;
+  result(pooler: Chain | null, sites: SitePlan | null): EncodeResult {
+    const { numLayers, numHeads, embedDim } = this.#config;
     const [count, width, last] = [this.#rows.length, this.#width, this.#last];
     const shape = [count, width, embedDim];
     const mask = new Uint8Array(count * width);
@@ -108,11 +95,10 @@ export class EncodeOutputs {
       result.hiddenStates = states.map((data) => new Tensor(data, shape));
     }
     if (this.#requested.outputProjections) {
-      const [queries, keys, values] = this.#projections.map(({ heads, layers }) =>
-        layers.map((data) => new Tensor(data, [count, heads, width, headDim])),
-      );
-      result.projections = { queries: queries!, keys: keys!, values: values! };
+      const of = (site: string) => Array.from({ length: numLayers }, (_, i) => sites!.tensor(`layers.${i}.${site}`));
+      result.projections = { queries: of('queries'), keys: of('keys'), values: of('values') };
     }
+    if (this.#requested.read) result.activations = sites!.activations();
     return result;
   }
 }

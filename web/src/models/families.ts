@@ -347,7 +347,7 @@ export function textFamilyOf(settings: Settings): FamilyConfig {
 
 /** The rows that each tensor of the encoder fills, by its name without the family's prefix. */
 export function parameterRowsOf(family: Family, config: RawEncoderModelConfig): Map<string, ParameterRows> {
-  const rows = new Map<string, ParameterRows>();
+  const rows = new Map(Object.entries(family.tensors ?? {}));
   const add = (modules: Record<string, CoreName>, prefix: string, below: string) => {
     for (const [module, core] of Object.entries(modules)) {
       for (const part of ['weight', 'bias'] as const) {

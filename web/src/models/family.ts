@@ -42,6 +42,8 @@ export interface Family {
   config(settings: Settings): Config;
   /** Modules outside the layers, by their names in the checkpoint. */
   modules: Record<string, CoreName>;
+  /** Tensors that have no module's name before theirs, by their names in the checkpoint. */
+  tensors?: Record<string, ParameterRows>;
   /** Biases that a checkpoint may lack, by their names without the prefix; they are zeros. */
   optionalBiases?: RegExp;
   /** The common prefix of the modules of layer {i}. */
@@ -54,7 +56,7 @@ export interface Family {
   images?: ImagesOf;
   /** Of these families, how texts are pooled, or images, if there are no texts. */
   pooling?: 'cls' | 'last';
-  /** The tensors outside the stacks of layers that an encoder of images has, by their names without the prefix. */
+  /** Of these families, the tensors of what follows the encoders, by their names without the prefix. */
   imageTensors?: RegExp;
 }
 
@@ -162,6 +164,7 @@ const ACTIVATIONS: Record<string, string> = {
   relu: 'relu',
   silu: 'silu',
   swish: 'silu',
+  quick_gelu: 'quick_gelu',
   tanh: 'tanh',
 };
 

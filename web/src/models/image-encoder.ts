@@ -5,6 +5,7 @@
 import type { Core, RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
 import type { ModelFolder } from '../io/files.js';
 import type { BlobLike, SignalLike } from '../platform.js';
+import type { EditOptions, SiteOptions } from '../sites.js';
 import type { Tensor, TensorLike } from '../tensor.js';
 import type { Settings } from './config.js';
 import type { Row } from './input.js';
@@ -40,12 +41,12 @@ export interface ImageCallOptions {
   onProgress?: (progress: { done: number; total: number }) => void;
 }
 
-export interface EmbedImageOptions extends ImageCallOptions {
+export interface EmbedImageOptions extends ImageCallOptions, EditOptions {
   /** Whether to scale vectors to length 1. Default: as for texts, false unless the model's folder says otherwise. */
   normalize?: boolean;
 }
 
-export interface EncodeImageOptions extends ImageCallOptions {
+export interface EncodeImageOptions extends ImageCallOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean;
   /** Whether the result has `hiddenStates`. Default false. */
@@ -62,6 +63,8 @@ export interface EncodeImageResult {
   attentions?: Tensor[];
   /** The embeddings and each layer's output, [N,L,E] each; the last is lastHiddenState. */
   hiddenStates?: Tensor[];
+  /** The tensor of each site that `read` names; images are its texts. */
+  activations?: Record<string, Tensor>;
 }
 
 /** A model's calls for images. `alive` throws once the model has been disposed of. */
@@ -78,15 +81,15 @@ export interface ImageCalls {
 /** What loading and running need of an encoder of images, apart from what encoders of texts have. */
 export interface ImageEncoder {
   readonly images: ImageCalls;
-  /** After the layers' rows have been written: makes what surrounds them, and folds factors into weights. */
+  /** After the encoders' parameters have been written: makes what follows them. */
   complete(parts: Completion): Promise<void>;
   /** The rows of texts as the family runs them; `isText`: not token ids, which are run as they are; `isPooled`: only the last row matters. */
   textRows(rows: Iterable<Row>, isText: boolean, isPooled: boolean): Iterable<Row>;
 }
 
-/** What an encoder of images needs besides the rows of its layers. */
+/** What an encoder of images needs besides its parameters. */
 export interface Completion {
-  /** The tensors outside the layers, by their names without the family's prefix. */
+  /** The tensors of what follows the encoders, by their names without the family's prefix. */
   heads: Map<string, RawTensor>;
   folder: ModelFolder;
   signal: SignalLike;
@@ -95,9 +98,9 @@ export interface Completion {
   tokenizerSettings: Settings | undefined;
 }
 
-/** Makes an encoder of images, and of texts by `makeText`. */
+/** Makes an encoder of images, and of texts; `make` makes one encoder of the core. */
 export type ImagesOf = (
   core: Core,
   settings: Settings,
-  makeText: (core: Core, config: RawEncoderModelConfig) => RawEncoderModel,
+  make: (core: Core, config: RawEncoderModelConfig) => RawEncoderModel,
 ) => RawEncoderModel & ImageEncoder;

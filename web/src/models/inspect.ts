@@ -2,6 +2,7 @@
 import { HeedError, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
 import { hubToken } from '../io/hub-token.js';
+import { discard } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import { int4Width, parseHeader, readHeader, type TensorEntry } from '../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
@@ -13,11 +14,11 @@ import { parameterRowsOf } from './families.js';
 import { familyOf } from './family-of.js';
 import type { ModelConfig } from './model.js';
 import { labelsIn } from './model-config.js';
+import { openModelFiles, peek } from './model-files.js';
 import { quantizedBytes } from './quantize.js';
 import { WEIGHTS } from './rewrite.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, staticTensors, tableSettings } from './static-embedding.js';
-import { openConfig, peek } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from './weights.js';
 
@@ -83,7 +84,8 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   };
   let reading: Promise<SentenceConfig | null> | undefined;
   const readSentence = () => (reading ??= attempt(() => readSentenceConfig(folder, signal), null));
-  const { configFile, hasTokenizer, within } = await openConfig(folder, readSentence, signal);
+  const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
+  if (tokenizerFile) await discard(tokenizerFile);
   const sentence = await readSentence();
   let settings = configFile && Settings.parse(await readAll(configFile), configFile.name);
   const fileSettings = settings;
@@ -122,7 +124,8 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     dtype === 'U8' && shape.length === 2 ? shape[0]! * int4Width(shape[1]!) : elementCount(shape);
   const encoder = used.filter((entry) => parameterOf(entry) !== undefined);
   const isMatrix = (entry: TensorEntry) =>
-    entry.shape.length === 2 && (!parameterOf(entry)!.startsWith('embeddings.') || parameterOf(entry) === WORD_TABLE);
+    entry.shape.length === 2 &&
+    (!/^(vision\.)?embeddings\./.test(parameterOf(entry)!) || parameterOf(entry) === WORD_TABLE);
   const memoryOf = (bytes: (entry: TensorEntry) => number) => encoder.reduce((sum, entry) => sum + bytes(entry), 0);
   const download = sizes.some((bytes) => bytes === null) ? null : sizes.reduce<number>((sum, bytes) => sum + bytes!, 0);
   const quantizedDownload = async () => {
@@ -137,7 +140,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     return download - replaced + bytes;
   };
   const missing = [
-    ...(hasTokenizer || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
+    ...(tokenizerFile || config?.vocabSize === 0 ? [] : ['tokenizer.json: only token ids can be given']),
     ...(hasImageEncoder || files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
       ? []
       : ['modules.json: the mean is used, and vectors are not normalized']),

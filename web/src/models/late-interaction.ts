@@ -2,7 +2,7 @@
  * Token vectors of late interaction (ColBERT: Khattab and Zaharia 2020, arXiv:2004.12832; ColBERTv2: Santhanam et al. 2022, arXiv:2112.01488), as PyLate's models/colbert.py and Stanford's
  * modeling/colbert.py encode queries and documents.
  */
-import type { Core, RawTensor, RawTensorLayer } from '../core.js';
+import type { RawLayers, RawTensor, RawTensorLayer } from '../core.js';
 import { invalid, invalidFile } from '../error.js';
 import { oneOf, optional, type Read, texts as textsOption } from '../options.js';
 import { Tensor } from '../tensor.js';
@@ -31,6 +31,7 @@ interface TokenModel {
   readonly context: InputContext;
   readonly headContext: HeadContext;
   begin(owner: string, read: typeof schema, options: object): [Options, PieceOptions];
+  withSites(owner: string, read: Options, rows: Iterable<Row>, options: PieceOptions): Iterable<Row>;
   run(
     rows: Iterable<Row>,
     total: number,
@@ -69,19 +70,26 @@ export async function embedTokens(
   const encoding = encodingOf(model, read.promptName, read.maxLength);
   const layers = layersOf(model);
   const vectors: Tensor[] = [];
-  await model.run(rowsOf(model, list, encoding, read.truncation ?? true), list.length, read, pieceOptions, (piece) => ({
-    use: (running) => {
-      const hidden = running.hidden();
-      const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
-      const width = hidden.length / (tokens || 1);
-      const { data, shape } = layers.forward({ data: hidden, shape: [tokens, width] });
-      let at = 0;
-      for (const { ids } of piece) {
-        vectors.push(kept(ids, data, shape[1]!, at, encoding.skipped));
-        at += ids.length;
-      }
-    },
-  }));
+  const rows = rowsOf(model, list, encoding, read.truncation ?? true);
+  await model.run(
+    model.withSites('embedTokens', read, rows, pieceOptions),
+    list.length,
+    read,
+    pieceOptions,
+    (piece) => ({
+      use: (running) => {
+        const hidden = running.hidden();
+        const tokens = piece.reduce((sum, { ids }) => sum + ids.length, 0);
+        const width = hidden.length / (tokens || 1);
+        const { data, shape } = layers.forward({ data: hidden, shape: [tokens, width] });
+        let at = 0;
+        for (const { ids } of piece) {
+          vectors.push(kept(ids, data, shape[1]!, at, encoding.skipped));
+          at += ids.length;
+        }
+      },
+    }),
+  );
   return vectors;
 }
 
@@ -184,27 +192,27 @@ function layersOf(model: TokenModel): Chain {
   const weight = headContext.tensors.get('linear.weight');
   if (!isStanford(model) || !weight) return Chain.of([]);
   const layer = { name: 'linear', weight, bias: undefined };
-  const head = raw.heads.get('tokens') ?? { chain: Chain.of([() => makeDense(headContext.core, layer, 'identity')]) };
+  const head = raw.heads.get('tokens') ?? { chain: Chain.of([() => makeDense(headContext.calls, layer, 'identity')]) };
   raw.heads.set('tokens', head);
   return head.chain;
 }
 
 /** Makes PyLate's Dense with `use_residual`: y = dense(x) + x or, between different widths, + x R^T. */
 export async function withResidual(
-  core: Core,
+  calls: RawLayers,
   { inFeatures, outFeatures }: VectorLayer,
   makeOwn: () => RawTensorLayer,
   readResidual: () => Promise<RawTensor[]>,
 ): Promise<() => RawTensorLayer> {
   const [weight] = inFeatures === outFeatures ? [] : await readResidual();
-  const makeResidual = () => makeDense(core, { name: 'residual', weight: weight!, bias: undefined }, 'identity');
+  const makeResidual = () => makeDense(calls, { name: 'residual', weight: weight!, bias: undefined }, 'identity');
   return () => {
     const { layers } = Chain.of(weight ? [makeOwn, makeResidual] : [makeOwn]);
     const [dense, residual] = layers as [RawTensorLayer, RawTensorLayer?];
     return {
-      forward(x: RawTensor): RawTensor {
-        const { data, shape } = dense.forward(x);
-        const added = (residual?.forward(x) ?? x).data;
+      forward({ x }: { x: RawTensor }): RawTensor {
+        const { data, shape } = dense.forward({ x });
+        const added = (residual?.forward({ x }) ?? x).data;
         return { data: data.map((value, i) => value + added[i]!), shape };
       },
       delete() {

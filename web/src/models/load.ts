@@ -9,6 +9,7 @@ import { Settings } from './config.js';
 import type { Family } from './family.js';
 import { familyOf } from './family-of.js';
 import type { ImageEncoder } from './image-encoder.js';
+import { openModelFiles } from './model-files.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { MODEL2VEC_LENGTH, openTable, STATIC, type StaticTable } from './static-embedding.js';
@@ -81,26 +82,20 @@ export async function loadModel(
     folder = opened ?? (await openFolder(source, { ...options, signal, integrity }));
     const paged = embeddings === 'paged' ? (await pagedEmbeddings()).pagedFolder(folder, integrity) : null;
     const weightsFolder = paged?.folder ?? folder;
-    const filesIn = async (within: string) => {
-      const open = (name: string) => folder!.open(within + name, { signal });
+    const sentenceRead = readSentenceConfig(folder, signal);
+    sentenceRead.catch(() => {}); // awaited below
+    const othersIn = (within: string) => {
       const others = Promise.all([
-        open('tokenizer.json'),
-        open('tokenizer_config.json'),
+        folder!.open(`${within}tokenizer_config.json`, { signal }),
         // Reported after the errors of config.json: that a family is not supported matters more than how its weights are stored.
         openWeights(weightsFolder, signal, within).catch((error: HeedError) => error),
       ]);
       others.catch(() => {}); // a folder that cannot be read at all is reported for config.json
-      return [await open('config.json'), ...(await others)] as const;
+      return others;
     };
-    const sentenceRead = readSentenceConfig(folder, signal);
-    sentenceRead.catch(() => {}); // awaited below
-    let [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn('');
-    if (!configFile || !tokenizerFile) {
-      const { modelFolder, isStatic } = await sentenceRead;
-      if (modelFolder) [configFile, tokenizerFile, tokenizerConfigFile, weights] = await filesIn(modelFolder);
-      // Only folders of static embeddings may do without; the others are told what is missing.
-      if (!isStatic) configFile ??= await folder.open(`${modelFolder}config.json`, { required: true, signal });
-    }
+    const atRoot = othersIn('');
+    const { within, configFile, tokenizerFile } = await openModelFiles(folder, () => sentenceRead, signal);
+    const [tokenizerConfigFile, weights] = await (within ? othersIn(within) : atRoot);
     const sizes = [configFile, tokenizerFile, tokenizerConfigFile].map((file) => (file ? expectedSize(file) : 0));
     if (!(weights instanceof Error)) sizes.push(weights.size);
     const progress = new Progress(sizes, onProgress);

@@ -1,7 +1,7 @@
 /** What a loaded model tells about itself. */
 import type { Settings } from './config.js';
 import type { LoadedModel } from './load.js';
-import type { ModelConfig } from './model.js';
+import type { ModelConfig, PretrainedModel } from './model.js';
 
 /** The names of the labels of a classifier; none for other models. */
 export function labelsIn(settings: Settings): string[] {
@@ -37,4 +37,18 @@ export function modelConfig(
     maskToken: tokenizer && (['[MASK]', '<mask>'].find((token) => tokenizer.idOf(token) !== undefined) ?? null),
     unusedTensors: unused,
   };
+}
+
+/** What `console.log` prints of a model. */
+export function modelText({ config, disposed }: PretrainedModel): string {
+  const { family, dtype, embedDim, numLayers, maxLength, parameterCount, labels } = config;
+  const notes = [
+    `${numLayers} layers of width ${embedDim}`,
+    `${parameterCount.toLocaleString('en')} parameters`,
+    dtype,
+    `texts up to ${maxLength} tokens`,
+    ...(labels.length > 0 ? [`${labels.length} labels`] : []),
+    ...(disposed ? ['disposed'] : []),
+  ];
+  return `PretrainedModel '${family}': ${notes.join(', ')}`;
 }

@@ -1,5 +1,6 @@
 /** The interface of pretrained encoders, the same whether the model runs in this thread, in a worker or in a pool of workers. */
 import type { SignalLike } from '../platform.js';
+import type { EditOptions, SiteOptions } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { EmbedImageOptions, EncodeImageOptions, EncodeImageResult, ImagesInput } from './image-encoder.js';
 import type { InputOptions, ModelInput } from './input.js';
@@ -8,7 +9,7 @@ import type { Pooling } from './sentence-transformers.js';
 import type { SparseVector } from './sparse.js';
 import type { HeadName } from './task-heads.js';
 
-export interface CallOptions {
+export interface CallOptions extends EditOptions {
   /** Stops the call between layers and between texts; it rejects with the signal's reason. */
   signal?: SignalLike;
   /** Called with the number of texts done so far and in total. */
@@ -17,7 +18,7 @@ export interface CallOptions {
   headMask?: TensorInput;
 }
 
-export interface EncodeOptions extends CallOptions, InputOptions {
+export interface EncodeOptions extends CallOptions, InputOptions, SiteOptions {
   /** Whether the result has `attentions`. Default false. */
   outputAttentions?: boolean;
   /** Whether the result has `hiddenStates`. Default false. */
@@ -50,6 +51,8 @@ export interface EncodeResult {
   hiddenStates?: Tensor[];
   /** Q, K and V of each layer. */
   projections?: Projections;
+  /** The tensor of each site that `read` names, see docs/lens.md. */
+  activations?: Record<string, Tensor>;
   /** Each text's tokens. */
   tokens: string[][];
   /** The range of each token in its text, [start, end) in UTF-16 units as for `slice`; special tokens have [0, 0]. */
@@ -100,7 +103,7 @@ export interface TokenizeResult {
   truncated: number[];
 }
 
-export interface PredictOptions extends CallOptions, InputOptions {}
+export interface PredictOptions extends CallOptions, InputOptions, SiteOptions {}
 
 export interface EmbedTokensOptions extends CallOptions, Pick<InputOptions, 'truncation'> {
   /** What the texts are: a ColBERT encodes queries and documents differently. Default: 'document'. */
@@ -120,6 +123,8 @@ export interface Prediction {
   parts: (0 | 1 | null)[][];
   /** fill-mask: the text and the token of each row of logits */
   masks: [number, number][];
+  /** The tensor of each site that `read` names. */
+  activations?: Record<string, Tensor>;
   truncated: number[];
 }
 
@@ -175,11 +180,13 @@ export interface PretrainedModel {
     options?: EncodeCall<A, S, P>,
   ): Promise<EncodeResultFor<A, S, P>>;
   /**
-   * One vector per text: [N,E].
+   * One vector per text: [N,E]. Texts are cut to `config.maxLength` tokens unless `truncation` or `maxLength` say otherwise; `truncated` of the result says how many tokens each text lost.
    *
    * @example
    * const vectors = await model.embed(['a fox', 'a dog'], { normalize: true });
+   * vectors.truncated; // [0, 0]
    * const { data, scales } = await model.embed(texts, { output: 'int8' }); // a quarter of the bytes
+   * @throws HeedError TOO_LONG if a text does not fit and `truncation` is false
    */
   embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>>;
   /**

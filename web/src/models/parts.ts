@@ -7,6 +7,8 @@ export class Parts {
   pooler: Chain | null = null;
   /** 'tokens': the layer that `embedTokens` applies to each token, of checkpoints that have it beside the encoder. */
   readonly heads = new Map<HeadName | 'tokens', Head>();
+  /** Deletes the encoder. A model that is trained deletes what uses it first. */
+  deleteEncoder = (): void => this.encoder.delete();
   #deleted = false;
 
   constructor(readonly encoder: LoadedModel['raw']) {}
@@ -18,6 +20,6 @@ export class Parts {
     this.pooler?.delete();
     this.vectorLayers.delete();
     for (const { chain } of this.heads.values()) chain.delete();
-    this.encoder.delete();
+    this.deleteEncoder();
   }
 }

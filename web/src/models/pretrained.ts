@@ -1,14 +1,17 @@
 /** A pretrained encoder in this thread. Notation: N texts, L the longest one's tokens, E width, H heads. */
 import type { RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
-import { describe, floatsOf, formatShape, importing, invalid } from '../error.js';
+import { floatsOf, formatShape, importing, invalid } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import { concatenate, type ModelFolder } from '../io/files.js';
 import type { ModelSource } from '../io/source.js';
 import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
+import { padRows } from '../padding.js';
+import { inspected } from '../platform.js';
+import { planSites, type SitePlan } from '../sites.js';
 import { elementCount, Tensor } from '../tensor.js';
-import { callSchema, embedSchema, encodeSchema, requireTexts, tokenizeSchema } from './call-options.js';
-import { EncodeOutputs, listsOf } from './encode-outputs.js';
+import { callSchema, embedSchema, encodeSchema, predictSchema, requireTexts, tokenizeSchema } from './call-options.js';
+import { EncodeOutputs, listsOf, PROJECTIONS } from './encode-outputs.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -41,13 +44,12 @@ import type {
   TokenizeOptions,
   TokenizeResult,
 } from './model.js';
-import { modelConfig } from './model-config.js';
-import { padRows } from './padding.js';
+import { modelConfig, modelText } from './model-config.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
-import { normalized, quantized, type VectorOutput, type VectorsOf } from './quantized.js';
+import { normalized, type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
 import { type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
-import type { Pooling, SentenceConfig } from './sentence-transformers.js';
+import { type Pooling, promptOf, type SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
 import { HEADS, type Head, type HeadContext, type HeadName, makeHead, makePooler } from './task-heads.js';
@@ -76,7 +78,7 @@ export async function loadAs<Model>(
   const loaded = await loadModel(runtime.core, source, options, folder);
   const parts = new Parts(loaded.raw);
   try {
-    const [layers, classifier] = await loadVectorLayers(runtime.core, loaded, options.signal);
+    const [layers, classifier] = await loadVectorLayers(runtime.calls, loaded, options.signal);
     parts.vectorLayers = layers!;
     if (classifier) parts.heads.set('sequence-classification', { chain: classifier, takesVectors: true });
     loaded.integrity.requireAllFound();
@@ -113,11 +115,16 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const maxLength = Math.min(positionLimit(config), tokenizer?.maxLength ?? Infinity, sentence.maxLength);
     const padId = settings.count('pad_token_id', Math.max(0, positionOffset - 1));
     this.context = { tokenizer, config, maxLength, padId };
-    this.headContext = { core: runtime.core, tensors, settings, type, eps };
+    this.headContext = { core: runtime.core, calls: runtime.calls, tensors, settings, type, eps };
     this.classPooling = settings.get('classifier_pooling') === 'mean' ? 'mean' : 'cls';
     parts.pooler = makePooler(family.pooler, this.headContext);
     const parameterCount = parts.encoder.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
     this.config = modelConfig(loaded, dtype, maxLength, parameterCount);
+  }
+
+  /** @internal */
+  [inspected](): string {
+    return modelText(this);
   }
 
   async encode<A extends boolean, S extends boolean, P extends boolean>(
@@ -130,9 +137,11 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         hint: 'They have vectors of texts only: use embed()',
       });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
+    const also = read.outputProjections ? PROJECTIONS : [];
+    pieceOptions.sites = this.sites('encode', { ...read, also }, rows);
     const outputs = new EncodeOutputs(rows, this.#core, read);
     await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
-    return outputs.result(this.raw.pooler) as EncodeResultFor<A, S, P>;
+    return outputs.result(this.raw.pooler, pieceOptions.sites) as EncodeResultFor<A, S, P>;
   }
 
   async embed<O extends VectorOutput = 'float32'>(
@@ -148,12 +157,15 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const total = countTexts(given);
     const out = floatsOf('embed', [total, width]);
     const rows = this.#rows(given, { ...read, prompt }, true);
-    await this.run(rows, total, read, pieceOptions, (piece, first) => ({
+    const truncated: number[] = [];
+    const all = this.withSites('embed', read, rows, pieceOptions);
+    await this.run(all, total, read, pieceOptions, (piece, first) => ({
       use: (encoding) => {
+        for (const { cut } of piece) truncated.push(cut);
         out.set(this.#vectors(encoding, piece, pooling, normalize, skipped, width).data, first * width);
       },
     }));
-    return quantized(new Tensor(out, [total, width]), read.output as O);
+    return vectorsOf(new Tensor(out, [total, width]), read.output as O, truncated);
   }
 
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
@@ -168,7 +180,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   async predict(head: HeadName, input: ModelInput, options: PredictOptions = {}): Promise<Prediction> {
-    const [read, pieceOptions] = this.begin('predict', callSchema, options);
+    const [read, pieceOptions] = this.begin('predict', predictSchema, options);
     const name = oneOf(Object.keys(HEADS) as HeadName[])(head, 'predict: head');
     const kind = HEADS[name];
     const found = this.head(name);
@@ -178,6 +190,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     const given = readInput(input);
     const skipped = isTexts(given) ? this.tokensOf(prompt) : 0;
     const rows = await this.#allRows(given, read, pieceOptions, prompt);
+    pieceOptions.sites = this.sites('predict', read, rows);
     const { embedDim } = this.#core;
     const count = rows.length;
     const width = longest(rows);
@@ -216,6 +229,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       ...listsOf(rows),
       parts: rows.map((row) => row.parts),
       masks,
+      ...(read.read && { activations: pieceOptions.sites!.activations() }),
     };
   }
 
@@ -226,7 +240,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     requireTexts(given, read);
     const { embedDim, vocabSize } = this.#core;
     const vectors: SparseVector[] = [];
-    await this.run(rowsOf(given, read, this.context), countTexts(given), read, pieceOptions, (piece) => ({
+    const rows = this.withSites('embedSparse', read, rowsOf(given, read, this.context), pieceOptions);
+    await this.run(rows, countTexts(given), read, pieceOptions, (piece) => ({
       use: (encoding) => {
         const hidden = encoding.hidden();
         let at = 0;
@@ -287,7 +302,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     void this.raw;
     const read = readOptions(owner, schema, options);
     const { signal, headMask = null } = read as Read<typeof callSchema>;
-    return [read, { yieldToEventLoop: makeYield(signal), headMask: this.#headMask(headMask) }];
+    return [read, { yieldToEventLoop: makeYield(signal), headMask: this.#headMask(headMask), sites: null }];
   }
 
   /** @internal Runs rows piece by piece; `hooksOf` says what to do with each piece, of which `first` is the first text. */
@@ -299,12 +314,50 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     hooksOf: (piece: Row[], first: number) => PieceHooks,
   ): Promise<void> {
     let done = 0;
-    for (const piece of piecesOf(rows, this.#core)) {
+    const { sites } = options;
+    const all = sites?.needsAll ? [...rows] : [];
+    for (const piece of all.length > 0 ? [all] : piecesOf(rows, this.#core)) {
       await this.#fetchRows?.(piece, () => void this.raw, signal);
-      await runPiece(() => this.raw.encoder, this.#core, piece, options, hooksOf(piece, done));
+      const raw = sites?.raw(done, piece) ?? null;
+      await runPiece(() => this.raw.encoder, this.#core, piece, options, hooksOf(piece, done), raw);
       done += piece.length;
       onProgress?.({ done, total });
     }
+  }
+
+  /** @internal What a call with these rows reads and edits. */
+  sites(owner: string, read: Parameters<typeof planSites>[0], rows: readonly Row[]): SitePlan | null {
+    return planSites(read, () => {
+      if (this.config.family === STATIC)
+        throw invalid(owner, 'a model with an encoder for `read` and `edit`', 'static embeddings', 'UNSUPPORTED');
+      const { numLayers, numHeads, keyValueHeads, headDim, embedDim, feedForwardDim } = this.#core;
+      const length = longest(rows);
+      const sizes = {
+        texts: rows.length,
+        queries: length,
+        keys: length,
+        heads: numHeads,
+        keyHeads: keyValueHeads,
+        keyDim: headDim,
+        valueDim: headDim,
+        embedDim,
+        feedForwardDim,
+      };
+      return { owner, numLayers, sizesOf: () => sizes };
+    });
+  }
+
+  /** @internal The rows of a call; all at once if their sites are edited. */
+  withSites(
+    owner: string,
+    read: Parameters<typeof planSites>[0],
+    rows: Iterable<Row>,
+    options: PieceOptions,
+  ): Iterable<Row> {
+    if (!read.edit) return rows;
+    const all = [...rows];
+    options.sites = this.sites(owner, read, all);
+    return all;
   }
 
   /** The first `width` entries of the vectors as `embed` returns them, [N, width]; default: all. */
@@ -372,16 +425,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
   }
 
   /** @internal */
-  prompt({ prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
-    if (prompt !== undefined && promptName !== undefined)
-      throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
-    if (prompt !== undefined) return prompt;
-    const { prompts, defaultPrompt } = this.sentence;
-    const name = promptName ?? defaultPrompt;
-    if (name === null) return '';
-    if (Object.hasOwn(prompts, name)) return prompts[name]!;
-    const known = Object.keys(prompts).join(', ') || 'it has none';
-    throw invalid('embed.promptName', `one of the model's prompts (${known})`, describe(name));
+  prompt(given: { prompt?: string | undefined; promptName?: string | undefined } = {}): string {
+    return promptOf(this.sentence, given);
   }
 
   /** @internal */

@@ -12,12 +12,12 @@ import { Settings } from './config.js';
 import { parameterRowsOf, textFamilyOf } from './families.js';
 import { familyOf } from './family-of.js';
 import { lossOf, type VectorSimilarity } from './folder-loss.js';
+import { notAtRoot, openModelFiles } from './model-files.js';
 import { type LocalModel, loadPretrained } from './pretrained.js';
 import { prunedConfig, prunedTokenizerConfig, unlike, Vocabulary } from './prune-tokenizer.js';
 import { type PlannedTensor, planWeights, totalsOf, writeFolder } from './rewrite.js';
 import { readSentenceConfig } from './sentence-transformers.js';
 import { openTable, STATIC } from './static-embedding.js';
-import { notAtRoot, openConfig } from './static-folder.js';
 import { LAYOUTS } from './task-heads.js';
 import type { Token } from './tokenizer.js';
 import { bareName, openWeights, WORD_TABLE } from './weights.js';
@@ -82,7 +82,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   if (texts?.length === 0) throw invalid('prune.texts', 'at least one text', 'none');
   const yieldToEventLoop = makeYield(signal);
   const folder = await openFolder(source, { signal });
-  const { configFile, hasTokenizer, within } = await openConfig(
+  const { configFile, tokenizerFile, within } = await openModelFiles(
     folder,
     () => readSentenceConfig(folder, signal),
     signal,
@@ -92,8 +92,7 @@ export async function prune(runtime: Runtime, source: ModelSource, options: Prun
   const isStatic = settings.get('model_type') === STATIC;
   if (!isStatic && (await familyOf(settings)).family.images)
     throw settings.unsupported('model_type', 'a family that encodes texts only', `'${settings.get('model_type')}'`);
-  if (!hasTokenizer) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
-  const tokenizerFile = await folder.open('tokenizer.json', { required: true, signal });
+  if (!tokenizerFile) throw invalid('source', 'a folder with tokenizer.json', 'one without it', 'UNSUPPORTED');
   const tokenizerSettings = Settings.parse(await readAll(tokenizerFile), tokenizerFile.name);
   const original = (await loadPretrained(runtime, source, { signal })) as LocalModel;
   let writer: Awaited<ReturnType<typeof folderWriter>> | undefined;

@@ -6,7 +6,7 @@ import { invalid, invalidFile } from '../error.js';
 import { makeYield } from '../event-loop.js';
 import { type ModelFolder, readAll } from '../io/files.js';
 import { folderWriter } from '../io/folder-writer.js';
-import { listFiles } from '../io/list-files.js';
+import { discard, listFiles } from '../io/list-files.js';
 import { type IntForm, quantizationConfig } from '../io/quantize-rows.js';
 import { readableDtype, type TensorEntry, tensorOf } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
@@ -17,6 +17,7 @@ import { Settings } from './config.js';
 import { parameterRowsOf } from './families.js';
 import { familyOf } from './family-of.js';
 import { embedded, lossOf, type VectorSimilarity } from './folder-loss.js';
+import { notAtRoot, openModelFiles } from './model-files.js';
 import {
   type Form,
   type Plan,
@@ -28,7 +29,6 @@ import {
 } from './rewrite.js';
 import { readSentenceConfig, type SentenceConfig } from './sentence-transformers.js';
 import { STATIC, tableSettings } from './static-embedding.js';
-import { notAtRoot, openConfig } from './static-folder.js';
 import { isHeadTensor } from './task-heads.js';
 import { bareName, isScaleOf, WORD_TABLE } from './weights.js';
 
@@ -86,7 +86,8 @@ export async function quantize(runtime: Runtime, source: ModelSource, options?: 
   const folder = await openFolder(source, { signal });
   let sentence: Promise<SentenceConfig> | undefined;
   const readSentence = () => (sentence ??= readSentenceConfig(folder, signal));
-  const { configFile, within } = await openConfig(folder, readSentence, signal);
+  const { configFile, tokenizerFile, within } = await openModelFiles(folder, readSentence, signal);
+  if (tokenizerFile) await discard(tokenizerFile);
   if (!configFile || within !== '') throw notAtRoot('source');
   const settings = Settings.parse(await readAll(configFile), configFile.name);
   const { pools } = await readSentence();

@@ -1,8 +1,7 @@
 /**
  * Vectors in fewer bytes, with the conventions of sentence-transformers' `quantize_embeddings` for signs; int8 has a scale of its own per vector, so that a vector does not depend
- * on the others of its call. And the parts of a TextIndex, here rather than in text-index.ts, so that what loads and changes an index is a chunk of its own.
+ * on the others of its call.
  */
-import type { writeSafetensors } from '../io/safetensors.js';
 import { Tensor } from '../tensor.js';
 
 export const OUTPUTS = ['float32', 'int8', 'binary'] as const;
@@ -17,12 +16,19 @@ export type Int8Vectors = Tensor<Int8Array> & { readonly scales: Float32Array };
  */
 export type BinaryVectors = Tensor<Uint8Array>;
 
+/** What `embed` says of the texts of its vectors. */
+export interface OfTexts {
+  /** The number of tokens cut from each text, as it was longer than the model's limit or `maxLength`. */
+  readonly truncated: number[];
+}
+
 /** What `embed` returns for an output. */
-export type VectorsOf<O extends VectorOutput> = O extends 'int8'
+export type VectorsOf<O extends VectorOutput> = (O extends 'int8'
   ? Int8Vectors
   : O extends 'binary'
     ? BinaryVectors
-    : Tensor;
+    : Tensor) &
+  OfTexts;
 
 /** One vector as int8. A vector of zeros has the scale 1 / 127. */
 export function int8Of(vector: Float32Array): { values: Int8Array; scale: number } {
@@ -37,8 +43,16 @@ export function bitsOf(vector: Float32Array | Int8Array): Uint8Array {
   return bits;
 }
 
+/** fp32 vectors in the requested form, of texts from which `truncated` tokens were cut. */
+export function vectorsOf<O extends VectorOutput>(vectors: Tensor, output: O, truncated: number[]): VectorsOf<O> {
+  return Object.assign(quantized(vectors, output), { truncated }) as VectorsOf<O>;
+}
+
 /** Vectors [N,D] in the requested form. */
-export function quantized<O extends VectorOutput>(vectors: Tensor, output: O): VectorsOf<O> {
+export function quantized(vectors: Tensor, output: 'int8'): Int8Vectors;
+export function quantized(vectors: Tensor, output: 'binary'): BinaryVectors;
+export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8Vectors | BinaryVectors;
+export function quantized(vectors: Tensor, output: VectorOutput): Tensor | Int8Vectors | BinaryVectors {
   const [count, width] = vectors.shape as [number, number];
   const row = (n: number) => vectors.data.subarray(n * width, (n + 1) * width);
   let result: Tensor | Int8Vectors | BinaryVectors = vectors;
@@ -57,7 +71,7 @@ export function quantized<O extends VectorOutput>(vectors: Tensor, output: O): V
     for (let n = 0; n < count; n++) data.set(bitsOf(row(n)), n * bytes);
     result = new Tensor(data, [count, bytes]);
   }
-  return result as VectorsOf<O>;
+  return result;
 }
 
 /** Checked rows to search in. */
@@ -79,44 +93,25 @@ export function normsOf(data: ArrayLike<number>, width: number): Float64Array {
 
 /** In four sums, which do not wait for each other. */
 export function dot(a: ArrayLike<number>, i: number, b: ArrayLike<number>, j: number, width: number): number {
-  let [p, q, r, s] = [0, 0, 0, 0];
-  let [x, y] = [i * width, j * width];
-  const end = x + width;
-  for (; x < end - 3; x += 4, y += 4) {
+  const [first, second] = [i * width, j * width];
+  const even = width - (width % 4);
+  let p = 0;
+  let q = 0;
+  let r = 0;
+  let s = 0;
+  for (let k = 0; k < even; k += 4) {
+    const x = first + k;
+    const y = second + k;
     p += a[x]! * b[y]!;
     q += a[x + 1]! * b[y + 1]!;
     r += a[x + 2]! * b[y + 2]!;
     s += a[x + 3]! * b[y + 3]!;
   }
-  for (; x < end; x++, y++) p += a[x]! * b[y]!;
+  for (let k = even; k < width; k++) p += a[first + k]! * b[second + k]!;
   return p + q + (r + s);
 }
 
-/** What an index is made of. The arrays may have room for further rows. */
-export interface IndexState {
-  readonly texts: string[];
-  rows: Rows;
-  /** The length of each row of integers; not of bits. */
-  norms: Float32Array;
-  /** The signs of rows of integers, once a search has needed them. */
-  signs: Uint8Array | null;
-  /** Null while they are the numbers of the rows. */
-  ids: Float64Array | null;
-  /** Larger than any id so far. */
-  nextId: number;
-  model: string | null;
-}
-
 export const inverse = (norm: number) => Math.fround(1 / norm);
-
-/** D; 0 without rows. */
-export function widthOf({ count, width, bits }: Rows): number {
-  return count === 0 ? 0 : bits ? 8 * width : width;
-}
-
-export function stateOf(texts: string[], rows: Rows, model: string | null): IndexState {
-  return { texts, rows, norms: lengthsOf(rows), signs: null, ids: null, nextId: texts.length, model };
-}
 
 /** Of integers, the length of each row. */
 export function lengthsOf({ data, count, width, bits }: Rows): Float32Array {
@@ -127,23 +122,6 @@ export function lengthsOf({ data, count, width, bits }: Rows): Float32Array {
 export function signsOf({ data, count, width }: Rows): Uint8Array {
   const used = data.subarray(0, count * width) as unknown as Float32Array; // there may be room for more
   return quantized(new Tensor(used, [count, width]), 'binary').data;
-}
-
-/** The signs of the rows of an index. */
-export function allSigns(state: IndexState): Uint8Array {
-  const { rows } = state;
-  if (!rows.bits) state.signs ??= signsOf(rows);
-  return (state.signs ?? (rows.data as Uint8Array)).subarray(0, rows.count * Math.ceil(widthOf(rows) / 8));
-}
-
-/** The tensors of a file with the vectors. */
-export function vectorTensors({ rows, norms }: IndexState): Parameters<typeof writeSafetensors>[0] {
-  const { data, count, width, bits } = rows;
-  const tensor = { name: 'vectors', dtype: bits ? 'U8' : 'I8', shape: [count, width] };
-  const vectors = { ...tensor, data: data.subarray(0, count * width) };
-  if (bits) return [vectors];
-  const scales = norms.subarray(0, count).map(inverse);
-  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: scales }, vectors];
 }
 
 /** The vector divided by its length, as torch.nn.functional.normalize; a zero vector stays zero. */

@@ -1,7 +1,8 @@
 /** Runs rows of tokens through the core in pieces of bounded work, layer by layer, so that a call can be stopped and observed, and does not block the thread for long. */
-import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawTensor } from '../core.js';
+import type { RawEncoderModel, RawEncoderModelConfig, RawEncoding, RawSites, RawTensor } from '../core.js';
 import { calling } from '../error.js';
 import { concatenate } from '../io/files.js';
+import type { SitePlan } from '../sites.js';
 import type { Row } from './input.js';
 
 /**
@@ -36,14 +37,14 @@ export interface PieceOptions {
   yieldToEventLoop: () => Promise<void>;
   /** [layers][heads] factors. */
   headMask: Float32Array[] | null;
+  /** What the call reads and edits; null: nothing. */
+  sites: SitePlan | null;
 }
 
 /** What is done with one piece. The hooks must copy what they need from an encoding. */
 export interface PieceHooks {
   /** After the last layer. */
   use(encoding: RawEncoding): void;
-  /** Before each layer. */
-  beforeLayer?(layer: number, encoding: RawEncoding): void;
   /** After the embeddings (-1) and after each layer. */
   onLayer?(layer: number, encoding: RawEncoding, weights: Float32Array | null): void;
   returnWeights?: boolean;
@@ -84,23 +85,35 @@ export function rowsOfToken(
   return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
 }
 
-/** Runs one piece. `model` is called at each step, as it throws once the model has been disposed of. */
-export async function runPiece(
+/** Runs one piece. `model` throws once the model has been disposed of. */
+export function runPiece(
   model: () => RawEncoderModel,
   { numLayers, positionOffset }: RawEncoderModelConfig,
   piece: Row[],
-  { yieldToEventLoop, headMask }: PieceOptions,
-  { use, beforeLayer, onLayer, returnWeights = false }: PieceHooks,
+  options: PieceOptions,
+  hooks: PieceHooks,
+  sites: RawSites | null,
 ): Promise<void> {
   const { ids, tokenTypes, positions, lengths, keyMask } = batchOf(piece, positionOffset);
-  const encoding = calling('model', () => model().begin(ids, tokenTypes, positions, lengths, keyMask));
+  const begin = () => model().begin(ids, tokenTypes, positions, lengths, keyMask, sites);
+  return runLayers(begin, model, numLayers, options, hooks);
+}
+
+/** Runs all layers on what `begin` embeds. `alive` is called before each layer and throws once the model has been disposed of. */
+export async function runLayers(
+  begin: () => RawEncoding,
+  alive: () => void,
+  numLayers: number,
+  { yieldToEventLoop, headMask }: PieceOptions,
+  { use, onLayer, returnWeights = false }: PieceHooks,
+): Promise<void> {
+  const encoding = calling('model', begin);
   try {
     onLayer?.(-1, encoding, null);
     for (let i = 0; i < numLayers; i++) {
       await yieldToEventLoop();
-      model();
+      alive();
       calling('model', () => {
-        beforeLayer?.(i, encoding);
         const weights = encoding.runLayer(i, headMask?.[i] ?? null, returnWeights);
         if (i === numLayers - 1) encoding.applyFinalNorm();
         onLayer?.(i, encoding, weights);

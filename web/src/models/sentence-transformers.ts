@@ -1,6 +1,6 @@
 /** How a sentence-transformers folder turns a text's rows into one vector: modules.json with Pooling, Dense, LayerNorm and Normalize, and prompts. */
 import type { RawTensor } from '../core.js';
-import { invalid, invalidFile } from '../error.js';
+import { describe, invalid, invalidFile } from '../error.js';
 import { type ModelFolder, parseJson, readAll } from '../io/files.js';
 import type { SignalLike } from '../platform.js';
 import { Settings } from './config.js';
@@ -221,4 +221,19 @@ function readPrompts(settings: Settings, config: SentenceConfig): void {
   if (typeof name !== 'string' || !Object.hasOwn(config.prompts, name))
     throw settings.wrong(key, `one of ${Object.keys(config.prompts).join(', ')}`, name);
   config.defaultPrompt = name;
+}
+
+/** The text before the model's input: `prompt`, or that of the folder with the name `promptName`, or the folder's default. */
+export function promptOf(
+  { prompts, defaultPrompt }: SentenceConfig,
+  { prompt, promptName }: { prompt?: string | undefined; promptName?: string | undefined },
+): string {
+  if (prompt !== undefined && promptName !== undefined)
+    throw invalid('embed.promptName', 'none together with `prompt`', describe(promptName));
+  if (prompt !== undefined) return prompt;
+  const name = promptName ?? defaultPrompt;
+  if (name === null) return '';
+  if (Object.hasOwn(prompts, name)) return prompts[name]!;
+  const known = Object.keys(prompts).join(', ') || 'it has none';
+  throw invalid('embed.promptName', `one of the model's prompts (${known})`, describe(name));
 }

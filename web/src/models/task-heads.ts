@@ -2,7 +2,7 @@
  * The heads of the published checkpoints: what is applied to the encoder's hidden states for a task. One table says which rows a head takes, another names its layers in each
  * family's checkpoints.
  */
-import type { Core, RawModule, RawTensor, RawTensorLayer } from '../core.js';
+import type { Core, RawLayers, RawModule, RawTensor, RawTensorLayer } from '../core.js';
 import { allocating, formatShape, invalid, invalidFile } from '../error.js';
 import type { Settings } from './config.js';
 import { activation, type Family } from './family.js';
@@ -120,7 +120,7 @@ export class Chain {
   }
 
   forward(x: RawTensor): RawTensor {
-    return this.layers.reduce((rows, layer) => layer.forward(rows), x);
+    return this.layers.reduce((rows, layer) => layer.forward({ x: rows }), x);
   }
 
   delete(): void {
@@ -130,6 +130,8 @@ export class Chain {
 
 export interface HeadContext {
   core: Core;
+  /** The classes of its layers. */
+  calls: RawLayers;
   tensors: Map<string, RawTensor>;
   settings: Settings;
   type: string;
@@ -158,35 +160,35 @@ function requireShape(isRight: boolean, { name, weight, bias }: LayerTensors, ex
   if (!isRight) throw invalidFile(`tensor '${name}.weight'`, expected, got);
 }
 
-export function makeDense(core: Core, tensors: LayerTensors, activation: string): RawTensorLayer {
+export function makeDense({ Linear }: RawLayers, tensors: LayerTensors, activation: string): RawTensorLayer {
   const { name, weight, bias } = tensors;
   const { shape, data } = weight;
   const [outFeatures = 0, inFeatures = 0] = shape;
   const isRight = shape.length === 2 && (!bias || String(bias.shape) === String(outFeatures));
   requireShape(isRight, tensors, 'shape [out, in] with bias [out]');
   const options = { inFeatures, outFeatures, bias: bias !== undefined, activation, name };
-  const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new core.Linear(options));
+  const layer = allocating(`${name}.weight`, shape, data.byteLength, () => new Linear(options));
   return filled(layer, [weight, bias]);
 }
 
-export function makeNorm(core: Core, tensors: LayerTensors, eps: number): RawTensorLayer {
+export function makeNorm({ LayerNorm }: RawLayers, tensors: LayerTensors, eps: number): RawTensorLayer {
   const { name, weight, bias } = tensors;
   const width = weight.data.length;
   const isRight = weight.shape.length === 1 && (!bias || bias.data.length === width);
   requireShape(isRight, tensors, 'shape [width] with bias [width]');
-  const layer = new core.LayerNorm({ normalizedShape: width, eps, name });
+  const layer = new LayerNorm({ normalizedShape: width, eps, name });
   return filled(layer, [weight, bias ?? { shape: [width], data: new Float32Array(width) }]);
 }
 
-function makeStep(step: Step, { core, tensors, settings, eps }: HeadContext): RawTensorLayer {
+function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
   const bias = tensors.get(`${name}.bias`);
   if (!weight) throw invalid('model', `a checkpoint with '${name}.weight'`, 'one without it', 'UNSUPPORTED');
   const layer = { name, weight, bias };
-  if ('norm' in step) return makeNorm(core, layer, eps);
+  if ('norm' in step) return makeNorm(calls, layer, eps);
   const { activation: fixed = 'identity', activationKey: key } = step;
-  return makeDense(core, layer, key ? activation(settings, key, 'gelu') : fixed);
+  return makeDense(calls, layer, key ? activation(settings, key, 'gelu') : fixed);
 }
 
 export interface Head {
@@ -210,7 +212,7 @@ export function wordBiasNames(type: string): string[] {
 }
 
 export function makeHead(head: HeadName, context: HeadContext): Head {
-  const { type, core, tensors } = context;
+  const { type, calls, tensors } = context;
   if (!Object.hasOwn(LAYOUTS, type)) {
     const expected = `one of the families ${Object.keys(LAYOUTS).join(', ')} for ${head}`;
     throw invalid('model', expected, `'${type}'`, 'UNSUPPORTED');
@@ -220,7 +222,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
   if (HEADS[head] !== 'masks') return { chain: Chain.of(makers) };
   const bias = tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '');
   const weight = tensors.get(`${decoder}.weight`);
-  if (weight) makers.push(() => makeDense(core, { name: decoder, weight, bias }, 'identity'));
+  if (weight) makers.push(() => makeDense(calls, { name: decoder, weight, bias }, 'identity'));
   return { chain: Chain.of(makers), isTied: !weight, bias: bias?.data };
 }
 

@@ -11,16 +11,8 @@ import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/saf
 import { type ModelSource, openFolder } from '../io/source.js';
 import { listOf, natural, optional, readOptions } from '../options.js';
 import { Tensor } from '../tensor.js';
-import {
-  type IndexState,
-  lengthsOf,
-  quantized,
-  type Rows,
-  signsOf,
-  stateOf,
-  vectorTensors,
-  widthOf,
-} from './quantized.js';
+import { quantized, type Rows } from './quantized.js';
+import { appended, dimensionsOf, type IndexState, keepRows, type VectorStore, vectorTensors } from './vector-store.js';
 
 export interface AddOptions {
   /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
@@ -33,8 +25,8 @@ interface StoredTensor {
   bytes: Uint8Array;
 }
 
-/** The parts of an index in a folder; `model`: refuses an index of another one. */
-export async function readIndex(source: ModelSource, model: string | null): Promise<IndexState> {
+/** The parts of an index in a folder, with its vectors in `store`; `model`: refuses an index of another one. */
+export async function readIndex(source: ModelSource, model: string | null, store: VectorStore): Promise<IndexState> {
   const folder = await openFolder(source);
   const { name, metadata, tensors } = await readFile(folder);
   const { heed_index: version = '1', model: stored = null, next_id: next = '0' } = metadata;
@@ -60,11 +52,10 @@ export async function readIndex(source: ModelSource, model: string | null): Prom
     const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
     throw invalidFile(name, expected, got.join(' and '));
   }
-  // A copy of what is a part of the caller's bytes, as an index changes its vectors.
-  const bytes = vectors.bytes.length < vectors.bytes.buffer.byteLength ? vectors.bytes.slice() : vectors.bytes;
-  const data = bits ? bytes : new Int8Array(bytes.buffer);
-  const rows = { data, count, width: vectors.shape[1]!, bits };
-  const state = stateOf(texts, rows, stored);
+  const { bytes } = vectors;
+  const data = bits ? bytes : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (count > 0) store.append({ data, count, width: vectors.shape[1]!, bits });
+  const state: IndexState = { texts, store, ids: null, nextId: count, model: stored };
   setIds(state, storedIds(tensors.get('ids'), count, name));
   if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
     throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
@@ -162,7 +153,7 @@ function knownIds(state: IndexState): Set<number> {
 }
 
 /** The id of each row. */
-function rowIds({ ids, rows: { count } }: IndexState): Float64Array {
+function rowIds({ ids, store: { count } }: IndexState): Float64Array {
   return ids?.subarray(0, count) ?? Float64Array.from({ length: count }, (_, row) => row);
 }
 
@@ -174,23 +165,19 @@ function setIds(state: IndexState, ids: Float64Array | null): void {
 /** Adds texts; see `TextIndex.add`. */
 export function addTexts(state: IndexState, lines: string[], given: Rows, options?: AddOptions): number[] {
   const { ids: wanted } = readOptions('add', { ids: optional(readIds, null) }, options);
-  const { rows } = state;
-  const more = sameForm(rows, given);
+  const { store } = state;
+  const more = sameForm(store, given);
   if (wanted) requireNew(state, wanted, lines.length);
   if (lines.length === 0) return [];
   if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
     throw invalid('ids', 'an id for each text, as the largest is in use', 'none');
   const ids = wanted ?? lines.map((_, i) => state.nextId + i);
-  const { count } = rows;
-  const { width } = more;
   guarded('vectors', () => {
-    const isFirst = count === 0;
-    const data = isFirst ? more.data.slice() : appended(rows.data, count * width, more.data);
-    const norms = appended(isFirst ? new Float32Array() : state.norms, count, lengthsOf(more));
-    const signs = state.signs && !isFirst ? appended(state.signs, count * Math.ceil(width / 8), signsOf(more)) : null;
     // While the ids are the numbers of the rows, none are stored.
-    if (wanted || state.ids) state.ids = appended(state.ids ?? rowIds(state), count, Float64Array.from(ids));
-    Object.assign(state, { norms, signs, rows: { ...more, data, count: count + lines.length } });
+    const stored =
+      wanted || state.ids ? appended(state.ids ?? rowIds(state), store.count, Float64Array.from(ids)) : null;
+    store.append(more);
+    state.ids = stored;
   });
   for (const line of lines) state.texts.push(line);
   for (const id of ids) {
@@ -201,12 +188,12 @@ export function addTexts(state: IndexState, lines: string[], given: Rows, option
 }
 
 /** Rows in the form of those of an index, unless it is empty: int8 or bits, of the same width. */
-function sameForm(own: Rows, given: Rows): Rows {
-  const dimensions = widthOf(own) || widthOf(given);
+function sameForm(own: VectorStore, given: Rows): Rows {
+  const dimensions = dimensionsOf(own) || dimensionsOf(given);
   const { data, count, width, bits } = given;
   const keepsBits = own.count > 0 ? own.bits : bits;
   if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
-  if (count > 0 && widthOf(given) !== dimensions)
+  if (count > 0 && dimensionsOf(given) !== dimensions)
     throw invalid(
       'vectors',
       `${dimensions} entries per row, as in the index`,
@@ -239,41 +226,19 @@ export function removeTexts(state: IndexState, given: readonly number[]): void {
     const unknown = [...removed].find((id) => !all.has(id));
     throw invalid('ids', 'ids of texts in the index', `${unknown}`, 'NOT_FOUND');
   }
-  const { rows, norms, signs, texts } = state;
-  keepRows(rows.data, rows.width, kept);
-  if (!rows.bits) keepRows(norms, 1, kept);
-  if (signs) keepRows(signs, Math.ceil(rows.width / 8), kept);
+  const { store, texts } = state;
+  store.keep(kept);
   state.ids = keepRows(ids, 1, kept);
   kept.forEach((row, at) => {
     texts[at] = texts[row]!;
   });
-  rows.count = texts.length = kept.length;
+  texts.length = kept.length;
   for (const id of removed) known.get(state)?.delete(id);
-}
-
-/** `array`, of which `used` entries are in use, with `more` after them; if there is no room, a larger copy. */
-function appended<A extends Rows['data'] | Float64Array>(array: A, used: number, more: A): A {
-  const end = used + more.length;
-  let out = array;
-  if (end > array.length) {
-    out = new (array.constructor as new (length: number) => A)(Math.max(end, Math.ceil(1.25 * used)));
-    out.set(array.subarray(0, used));
-  }
-  out.set(more, used);
-  return out;
-}
-
-/** Moves the rows `kept`, ascending, to the front. */
-function keepRows<A extends Rows['data'] | Float64Array>(array: A, width: number, kept: Uint32Array): A {
-  kept.forEach((row, at) => {
-    if (row > at) array.copyWithin(at * width, row * width, (row + 1) * width);
-  });
-  return array;
 }
 
 /** The file of an index; see `TextIndex.save`. */
 export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
-  const { texts, model, ids, nextId } = state;
+  const { texts, store, model, ids, nextId } = state;
   const count = texts.length;
   return guarded('save', () => {
     const bytes = encoded(texts);
@@ -281,7 +246,7 @@ export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
     // In the order of their alignment.
     const tensors = [
       { name: 'text_lengths', dtype: 'U32', shape: [count], data: lengths as ArrayBufferView },
-      ...vectorTensors(state),
+      ...vectorTensors(store),
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
     ];
     if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });

@@ -5,28 +5,14 @@
 import { formatShape, importing, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
-import { optional, readOptions, text } from '../options.js';
+import { finite, flag, listOf, natural, optional, type Reader, readOptions, type Schema, text } from '../options.js';
+import { dispose, inspected } from '../platform.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
-import {
-  allSigns,
-  type IndexState,
-  inverse,
-  quantized,
-  type Rows,
-  stateOf,
-  vectorTensors,
-  widthOf,
-} from './quantized.js';
-import {
-  bestRows,
-  type Corpus,
-  nearestBits,
-  readCorpus,
-  type SearchOptions,
-  searchSchema,
-} from './tasks/similarity.js';
-import { strings } from './tasks/task.js';
+import { inverse, quantized, type Rows } from './quantized.js';
+import { type Corpus, type Hit, readCorpus, readRows, type SearchOptions, searchSchema } from './tasks/similarity.js';
+import { strings, topCount } from './tasks/task.js';
 import type { AddOptions } from './text-index-changes.js';
+import { ArrayStore, dimensionsOf, type IndexState, type VectorStore, vectorTensors } from './vector-store.js';
 
 export interface TextHit {
   /** The position of the text in `texts`, which changes when texts before it are removed. */
@@ -37,6 +23,19 @@ export interface TextHit {
   score: number;
 }
 
+export interface TextSearchOptions extends SearchOptions {
+  /** The number of hits. Default 10; with `threshold`, all that reach it. */
+  topK?: number;
+  /** The least score of a hit. */
+  threshold?: number;
+  /** Only texts with these ids may be hits. */
+  ids?: readonly number[] | ReadonlySet<number>;
+  /**
+   * true: all vectors are compared, also those of a large index, of which otherwise as many are compared as `rescoreMultiplier` says, or 256 for each hit if it has more than 200,000 texts.
+   */
+  exact?: boolean;
+}
+
 export interface TextIndexOptions {
   /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
   model?: string;
@@ -44,6 +43,18 @@ export interface TextIndexOptions {
 
 const changes = () => importing(() => import('./text-index-changes.js'));
 const ofSchema = { model: optional(text, null) };
+const integers = listOf(natural, 'an array or a Set of integers');
+const idsOf: Reader<Set<number>> = (value, name) => new Set(integers(value instanceof Set ? [...value] : value, name));
+const textSearchSchema = {
+  ...searchSchema,
+  topK: optional(topCount, null),
+  threshold: optional(finite, null),
+  ids: optional(idsOf, null),
+  exact: optional(flag, false),
+} satisfies Schema<TextSearchOptions>;
+/** An index with more texts is searched in two steps by default, of which the first selects so many texts for each hit: of a million, as many of the nearest are found as if all were compared (docs/search.md). */
+const LARGE = 200_000;
+const LARGE_MULTIPLIER = 256;
 const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 
 /**
@@ -54,8 +65,21 @@ const NO_ROWS = { data: new Int8Array(), shape: [0, 0] };
 export class TextIndex {
   readonly #state: IndexState;
 
-  private constructor(state: IndexState) {
+  /** @internal */
+  protected constructor(state: IndexState) {
     this.#state = state;
+  }
+
+  /** @internal Where the vectors of a new index are kept. */
+  static newStore(): VectorStore {
+    return new ArrayStore();
+  }
+
+  /** @internal */
+  [inspected](): string {
+    const { texts, store, model } = this.#state;
+    const notes = [`${texts.length} texts`, `${this.dimensions} dimensions`, store.bits ? 'bits' : 'int8'];
+    return `TextIndex: ${[...notes, ...(model === null ? [] : [`of '${model}'`])].join(', ')}`;
   }
 
   /** The texts in the order of their vectors. */
@@ -70,7 +94,7 @@ export class TextIndex {
 
   /** D; to be given as `dimensions` when queries are embedded. 0 for an index without texts. */
   get dimensions(): number {
-    return widthOf(this.#state.rows);
+    return this.#state.store.count === 0 ? 0 : dimensionsOf(this.#state.store);
   }
 
   /**
@@ -88,9 +112,12 @@ export class TextIndex {
     const lines = strings(texts, 'texts');
     const rows = readRowsOf(lines, vectors);
     const { data, count, width } = rows;
-    const isFloat = data.BYTES_PER_ELEMENT === 4;
-    rows.data = isFloat ? quantized(new Tensor(data as Float32Array, [count, width]), 'int8').data : data.slice();
-    return new TextIndex(stateOf(lines, rows, model));
+    if (data.BYTES_PER_ELEMENT === 4)
+      rows.data = quantized(new Tensor(data as Float32Array, [count, width]), 'int8').data;
+    // biome-ignore lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
+    const store = this.newStore();
+    if (count > 0) store.append(rows);
+    return new this({ texts: lines, store, ids: null, nextId: count, model });
   }
 
   /**
@@ -104,7 +131,8 @@ export class TextIndex {
    */
   static async load(source: ModelSource, options?: TextIndexOptions): Promise<TextIndex> {
     const { model } = readOptions('TextIndex.load', ofSchema, options);
-    return new TextIndex(await (await changes()).readIndex(source, model));
+    // biome-ignore lint/complexity/noThisInStatic: as in `of`
+    return new this(await (await changes()).readIndex(source, model, this.newStore()));
   }
 
   /**
@@ -153,34 +181,86 @@ export class TextIndex {
    * await writeFile('index.safetensors', bytes); // with the texts in words.txt, `load` reads it
    */
   toSafetensors(): Uint8Array<ArrayBuffer> {
-    return writeSafetensors(vectorTensors(this.#state));
+    return writeSafetensors(vectorTensors(this.#state.store));
   }
 
   /**
    * The `topK` (default 10) texts nearest to a vector [D] or [1,D], by cosine, best first. All int8 vectors are compared, or with `rescoreMultiplier` only those of `topK` times as many texts whose signs
-   * differ least from the query's, which is faster and may miss some. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
+   * differ least from the query's, which is faster and may miss some; so by default if there are more than 200,000 texts. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
+   *
+   * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
-  search(query: TensorInput | Float32Array, options?: SearchOptions): TextHit[] {
-    const { topK, rescoreMultiplier } = readOptions('search', searchSchema, options);
+  search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[] {
     const isVector = kindOf(query) === 'Float32Array';
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
+    this.#requireWidth('query', data.length);
+    return this.#search('query', data, options)[0] ?? [];
+  }
+
+  /**
+   * The texts nearest to each of several vectors [N,D], as `search` finds them: the vectors of the index are read once for all of them.
+   *
+   * @example
+   * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * const [first, second] = index.searchAll([[0.1, 1], [1, 0.1]], { topK: 1 });
+   * second[0].text; // "east"
+   */
+  searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
+    const { data, shape } = readRows('queries', queries);
+    this.#requireWidth('queries', shape[1]!);
+    const found = this.#search('queries', data, options);
+    return Array.from({ length: shape[0]! }, (_, n) => found[n] ?? []);
+  }
+
+  #requireWidth(name: string, got: number): void {
     const width = this.dimensions;
-    if (width === 0) return [];
-    if (data.length !== width)
-      throw invalid('query', `${width} entries`, `${data.length}`, 'SHAPE_MISMATCH', {
+    if (width !== 0 && got !== width)
+      throw invalid(name, `${width} entries`, `${got}`, 'SHAPE_MISMATCH', {
         hint: `Embed it with { dimensions: ${width} }`,
       });
-    requireFinite('query', data);
-    const state = this.#state;
-    const { rows, texts, ids } = state;
-    const selects = rows.bits || rescoreMultiplier > 0;
-    const candidates = selects ? nearestBits(data, allSigns(state), topK * (rescoreMultiplier || 4)) : null;
-    return bestRows(data, rows, rows.bits ? null : state.norms, topK, candidates).map(({ index, score }) => ({
-      index,
-      id: ids?.[index] ?? index,
-      text: texts[index]!,
-      score,
-    }));
+  }
+
+  #search(name: string, queries: Float32Array, options: TextSearchOptions | undefined): TextHit[][] {
+    const { topK, rescoreMultiplier, threshold, ids: wanted, exact } = readOptions('search', textSearchSchema, options);
+    const { store, texts, ids } = this.#state;
+    if (store.count === 0) return [];
+    requireFinite(name, queries);
+    const count = topK ?? (threshold === null ? 10 : store.count);
+    const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
+    const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
+    const selected = multiplier === 0 || (exact && !store.bits) ? 0 : count * multiplier; // not Infinity * 0
+    const toHit = ({ index, score }: Hit) => ({ index, id: ids?.[index] ?? index, text: texts[index]!, score });
+    const found = store.search(queries, {
+      topK: count,
+      threshold: threshold ?? -Infinity,
+      // Signs are a shortcut for many rows.
+      candidates: wanted && wanted.size <= Math.max(selected, 4096) ? 0 : selected,
+      allowed: wanted && this.#rowsOf(wanted),
+    });
+    return found.map((hits) => hits.map(toHit));
+  }
+
+  /** A bit for each row: whether its text has one of these ids. */
+  #rowsOf(wanted: Set<number>): Uint32Array {
+    const { store, ids } = this.#state;
+    const bits = new Uint32Array(Math.ceil(store.count / 32));
+    for (let row = 0; row < store.count; row++) if (wanted.has(ids?.[row] ?? row)) bits[row >> 5]! |= 1 << (row & 31);
+    return bits;
+  }
+
+  /**
+   * Frees the vectors of an index that `heed.TextIndex` made; any use afterwards throws `DISPOSED`. The vectors of others are freed by the garbage collector.
+   *
+   * @example
+   * const index = heed.TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
+   * index.dispose(); // or `using index = ...`
+   */
+  dispose(): void {
+    this.#state.store.dispose();
+  }
+
+  [dispose](): void {
+    this.dispose();
   }
 
   /**
@@ -190,9 +270,9 @@ export class TextIndex {
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
    */
   toTensor(): Tensor {
-    const { rows, norms } = this.#state;
-    const { data, count, bits } = rows;
-    const width = this.dimensions;
+    const { store } = this.#state;
+    const { count, bits } = store;
+    const [data, norms, width] = [store.rows(), store.norms(), this.dimensions];
     const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
     const values = Float32Array.from({ length: count * width }, (_, i) =>
       bits ? bit(i) : data[i]! * inverse(norms[Math.floor(i / width)]!),

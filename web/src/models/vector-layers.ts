@@ -1,5 +1,5 @@
 /** sentence-transformers' layers after the pooling, Dense and LayerNorm. */
-import type { Core, RawTensor, RawTensorLayer } from '../core.js';
+import type { RawLayers, RawTensor, RawTensorLayer } from '../core.js';
 import { formatShape, importing, invalid, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { readableDtype, readTensors, tensorOf, widened } from '../io/safetensors.js';
@@ -37,7 +37,7 @@ export function vectorForm(owner: string, sentence: SentenceConfig, embedDim: nu
 
 /** The layers of the vectors, and the classifier if there is one. */
 export async function loadVectorLayers(
-  core: Core,
+  calls: RawLayers,
   { sentence, folder, config }: LoadedModel,
   signal: SignalLike | undefined,
 ): Promise<Chain[]> {
@@ -51,12 +51,12 @@ export async function loadVectorLayers(
     width = outFeatures;
     const make = () =>
       kind === 'dense'
-        ? makeDense(core, { name: 'linear', weight: weight!, bias }, activation)
-        : makeNorm(core, { name: 'norm', weight: weight!, bias }, EPS);
+        ? makeDense(calls, { name: 'linear', weight: weight!, bias }, activation)
+        : makeNorm(calls, { name: 'norm', weight: weight!, bias }, EPS);
     const readResidual = () => readLayer({ ...layer, bias: false }, folder, signal, 'residual');
     if (layer.residual) {
       const { withResidual } = await importing(() => import('./late-interaction.js'));
-      steps.push(await withResidual(core, layer, make, readResidual));
+      steps.push(await withResidual(calls, layer, make, readResidual));
     } else {
       steps.push(make);
     }

@@ -44,6 +44,13 @@ export function bareName(name: string, prefix: string): string {
     .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
+/** The shape with as many axes, as far as only axes of length 1 before the others are left out or added: checkpoints have learned rows with and without such axes. */
+function withRank(shape: readonly number[], rank: number): number[] {
+  const ones = shape.length - rank;
+  if (ones < 0) return [...new Array<number>(-ones).fill(1), ...shape];
+  return shape.slice(0, ones).every((extent) => extent === 1) ? shape.slice(ones) : [...shape];
+}
+
 /** Whether it has the scales of another tensor of the file, one of whose `names` it is. */
 export function isScaleOf(name: string, names: { has(name: string): boolean }): boolean {
   return name.endsWith('_scale') && names.has(name.slice(0, -'_scale'.length));
@@ -92,6 +99,8 @@ export class WeightLoader {
   readonly #prefix: string;
   readonly #isHead: (name: string) => boolean;
   readonly #optional: RegExp | undefined;
+  /** Those of texts may lack rows, which are reported together. */
+  readonly #hasImages: boolean;
   readonly #rows: Map<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];
   readonly #indices: Map<string, number>;
@@ -113,6 +122,7 @@ export class WeightLoader {
     this.#prefix = family.prefix;
     this.#isHead = isHead;
     this.#optional = family.optionalBiases;
+    this.#hasImages = family.images !== undefined;
     this.#rows = parameterRowsOf(family, config);
     this.#parameters = model.parameters();
     this.#indices = new Map(this.#parameters.map(({ name }, i) => [name, i]));
@@ -176,7 +186,7 @@ export class WeightLoader {
     }
     const { firstRow } = target!;
     const [height, ...width] = this.#parameters[parameter]!.shape as [number, ...number[]];
-    const [rows = 1, ...given] = shape;
+    const [rows = 1, ...given] = withRank(shape, width.length + 1);
     const int4 = dtype === 'U8' && width.length === 1;
     if (int4) {
       const [columns] = width as [number];
@@ -185,8 +195,9 @@ export class WeightLoader {
     }
     const known = int4 ? dtype : readableDtype(dtype, tensor);
     if (shape.length > 1) this.#dtypes.add(dtype);
-    if (shape.length !== width.length + 1 || String(given) !== String(width) || firstRow + rows > height) {
-      const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+    const starts = [...this.#rows.values()].filter((r) => r.parameter === target!.parameter).map((r) => r.firstRow);
+    const fits = this.#hasImages ? [...starts, height].includes(firstRow + rows) : firstRow + rows <= height;
+    if (given.length !== width.length || String(given) !== String(width) || !fits) {
       const end = Math.min(height, ...starts.filter((row) => row > firstRow));
       const expected = `${formatShape([end - firstRow, ...width])}${int4 ? ' bytes of 4-bit rows' : ''}, as config.json says`;
       throw invalidFile(tensor, expected, `shape ${formatShape(shape)}`);

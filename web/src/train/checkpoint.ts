@@ -25,7 +25,7 @@ import {
 import type { TensorLike } from '../tensor.js';
 import type { RawOptimizerState } from './core.js';
 import type { Module } from './module.js';
-import { type Kind, Optimizer } from './optimizer.js';
+import { type Kind, kinds, Optimizer } from './optimizer.js';
 import { type Parameter, parametersOf } from './parameters.js';
 import { Schedule } from './schedules.js';
 import type { Tape } from './tape.js';
@@ -180,7 +180,7 @@ function save(tape: Tape, given: CheckpointParts): Uint8Array<ArrayBuffer> {
       layers: layers.map(([layer, prefix]) => ({
         name: layer.name,
         prefix,
-        dropout: tape.core.dropoutState(layer.name, layer.raw),
+        dropout: tape.stateOf(layer.raw).dropoutState(),
       })),
       frozen: parametersOfAll(tape, layers)
         .filter(({ requiresGrad }) => !requiresGrad)
@@ -217,7 +217,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
   const fault = (expected: string, got: string) => invalid(name, expected, got);
 
   // Everything is checked first, so that a load that fails changes nothing.
-  const words = layers.map(([layer]) => calling(name, () => tape.core.dropoutState(layer.name, layer.raw)));
+  const words = layers.map(([layer]) => calling(name, () => tape.stateOf(layer.raw).dropoutState()));
   const ours = layers.map(([layer, prefix]) => `${prefix}${layer.name}`).join(', ');
   const theirs = state.layers.map((layer) => `${layer.prefix}${layer.name}`).join(', ');
   if (ours !== theirs) throw fault(`the checkpoint of a model of these layers: ${ours}`, `one of ${theirs || 'none'}`);
@@ -252,8 +252,7 @@ function load(tape: Tape, given: Uint8Array | ArrayBuffer, parts: CheckpointPart
       const { raw, index: own } = parameters[index]!;
       raw.writeParameter(own, firstRow, bytes, 'F32', null);
     }
-    for (const [i, [layer]] of layers.entries())
-      tape.core.setDropoutState(layer.name, layer.raw, state.layers[i]!.dropout);
+    for (const [i, [layer]] of layers.entries()) tape.stateOf(layer.raw).setDropoutState(state.layers[i]!.dropout);
     const frozen = new Set(state.frozen);
     for (const parameter of trainable) parameter.requiresGrad = !frozen.has(parameter.name);
     if (schedule) schedule.restore(state.schedule!.count, state.schedule!.rates);
@@ -339,12 +338,6 @@ function sorted(value: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 
-/** The names of the moments that an optimizer of this kind keeps. */
-function momentsOf(kind: string, options: object): string[] {
-  if (kind !== 'SGD') return ['exp_avg', 'exp_avg_sq'];
-  return (options as { momentum?: number }).momentum ? ['momentum_buffer'] : [];
-}
-
 function describeOptimizer(state: OptimizerState | null): Description | null {
   if (!state) return null;
   const parts: Description = { kind: state.kind };
@@ -352,8 +345,8 @@ function describeOptimizer(state: OptimizerState | null): Description | null {
     parts[`options of group ${i}`] = sorted(options);
     parts[`parameters of group ${i}`] = params.map(({ name, shape }) => `${name} ${formatShape(shape)}`).join(', ');
     // A parameter that never had a gradient has no moments.
-    const kept = momentsOf(state.kind, options).join();
-    const odd = params.find(({ moments }) => moments.length > 0 && moments.join() !== kept);
+    const kept = Object.hasOwn(kinds, state.kind) ? kinds[state.kind as Kind].moments(options).join() : null;
+    const odd = params.find(({ moments }) => kept !== null && moments.length > 0 && moments.join() !== kept);
     if (odd) throw broken(`the moments ${kept || '(none)'} of '${odd.name}'`, odd.moments.join() || 'none');
   }
   return parts;

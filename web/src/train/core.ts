@@ -1,18 +1,9 @@
 /**
  * What the modules with training offer beyond `Core`. Handles must be deleted.
  *
- * Functions named `record…` compute what their namesakes in inference compute, on variables, and record it in a graph if anything needs a gradient.
+ * Functions named `record…` compute on variables, and record what they compute in a graph if anything needs a gradient.
  */
-import type {
-  Core,
-  RawAttentionOptions,
-  RawEncoderModel,
-  RawFunctionAttentionOptions,
-  RawMask,
-  RawModule,
-  RawRotaryOptions,
-  RawTensor,
-} from '../core.js';
+import type { Core, RawEncoderModel, RawLayer, RawMask, RawModule, RawTensor } from '../core.js';
 
 /** Class indices or ids. */
 export interface RawIndices {
@@ -74,42 +65,7 @@ export interface RawGraph {
   delete(): void;
 }
 
-/** A mask of bytes, or the variable of an additive one. */
-export type RecordedMask = RawMask | RawVariable | null;
-
-type Recorded<Options> = {
-  [K in keyof Options]: Options[K] extends RawMask | null ? RecordedMask : Options[K];
-};
-
-/** As `RawFunctionAttentionOptions`. */
-export type RecordedAttentionOptions = Recorded<RawFunctionAttentionOptions>;
-
-/** Options of layers with attention. */
-export interface RecordedLayerOptions extends Recorded<RawAttentionOptions> {
-  keyMask: RecordedMask;
-  headMask: RawVariable | null;
-  rotary: RawRotaryOptions | null;
-}
-
-export interface RecordedDecoderOptions {
-  mask: RecordedMask;
-  keyMask: RecordedMask;
-  memoryMask: RecordedMask;
-  memoryKeyMask: RecordedMask;
-  causal: boolean;
-  returnWeights: boolean;
-  rotary: RawRotaryOptions | null;
-}
-
-/** Where attention puts its weights, in the form that the layer's `forward` in inference returns. */
-export interface RecordedResults {
-  weights: unknown;
-  encoderWeights?: unknown;
-}
-
-export interface RawEmbedding extends RawModule {
-  forward(ids: RawIndices): RawTensor;
-}
+export type RawEmbedding = RawLayer<{ ids: RawIndices }, RawTensor>;
 
 /** The tokens of several texts, one text after the other. */
 export interface RawTokenBatch {
@@ -144,20 +100,9 @@ export interface RawLora extends RawModule {
   merge(): void;
 }
 
-/** Options of a parameter group. */
-export interface RawGroupOptions {
-  lr: number;
-  weightDecay: number;
-  momentum: number;
-  nesterov: boolean;
-  beta1: number;
-  beta2: number;
-  eps: number;
-}
-
 export interface RawOptimizer {
-  /** Returns the group's index. */
-  addGroup(options: RawGroupOptions): number;
+  /** Returns the group's index. The core has the defaults of absent options. */
+  addGroup(options: object): number;
   setRate(group: number, lr: number): void;
   addParameter(group: number, gradients: RawGradients, index: number): void;
   /** false, with the parameters unchanged, if a gradient is not finite. */
@@ -175,29 +120,11 @@ export interface RawOptimizerState {
   moments: { name: string; values: Float32Array }[];
 }
 
-type TensorLayerRecorder = (graph: RawGraph, layer: RawModule, x: RawVariable) => RawVariable;
-type EncoderRecorder = (
-  graph: RawGraph,
-  layer: RawModule,
-  x: RawVariable,
-  options: RecordedLayerOptions,
-  results: RecordedResults,
-) => RawVariable;
-type DecoderRecorder = (
-  graph: RawGraph,
-  layer: RawModule,
-  target: RawVariable,
-  memory: RawVariable,
-  options: RecordedDecoderOptions,
-  results: RecordedResults,
-) => RawVariable;
-
 export interface TrainCore extends Core {
   Variable: new () => RawVariable;
   Graph: new () => RawGraph;
   Gradients: new (module: RawModule) => RawGradients;
   Optimizer: new (kind: string) => RawOptimizer;
-  Embedding: new (options: { numEmbeddings: number; embedDim: number }) => RawEmbedding;
   /** The parameters of a model by other names, in other parts; the model must outlive it. */
   TrainableEncoder: new (
     model: RawEncoderModel,
@@ -220,104 +147,16 @@ export interface TrainCore extends Core {
   recordConcatenate(graph: RawGraph, tensors: RawVariable[], axis: number): RawVariable;
   /** mask: bytes, or null */
   recordMean(graph: RawGraph, x: RawVariable, mask: RawMask | null): RawVariable;
-  recordSoftmax(graph: RawGraph, x: RawVariable): RawVariable;
-  recordDropout(graph: RawGraph, x: RawVariable, options: { p: number; seed: number; scaling: string }): RawVariable;
-  recordLinear(
-    graph: RawGraph,
-    x: RawVariable,
-    weight: RawVariable,
-    bias: RawVariable | null,
-    activation: string,
-  ): RawVariable;
-  recordLayerNorm(
-    graph: RawGraph,
-    x: RawVariable,
-    weight: RawVariable | null,
-    bias: RawVariable | null,
-    eps: number,
-  ): RawVariable;
-  recordAttention(
-    graph: RawGraph,
-    query: RawVariable,
-    key: RawVariable,
-    value: RawVariable,
-    options: RecordedAttentionOptions,
-    results: RecordedResults,
-  ): RawVariable;
-  recordRotary(graph: RawGraph, x: RawVariable, options: RawRotaryOptions & { firstPosition: number }): RawVariable;
+  /** `RawLayer.forward` with variables in the place of tensors and of additive masks, and of the tensors of the result that can be differentiated. */
+  record(graph: RawGraph, layer: RawModule, given: object): RawVariable | object;
+  /** The same for `RawFunctions.compute`. */
+  recordFunction(graph: RawGraph, name: string, given: object): RawVariable | object;
+  /** The loss `name` of its arguments by name: variables, and options as the loss's schema has read them. */
+  recordLoss(graph: RawGraph, name: string, given: object): RawVariable;
 
-  recordEmbeddingLayer(graph: RawGraph, layer: RawEmbedding, ids: RawIndices): RawVariable;
-  recordLinearLayer: TensorLayerRecorder;
-  recordLayerNormLayer: TensorLayerRecorder;
-  recordBatchNormLayer: TensorLayerRecorder;
-  recordDropoutLayer: TensorLayerRecorder;
-  recordPositionalEncodingLayer: TensorLayerRecorder;
-  recordFeedForwardLayer: TensorLayerRecorder;
-  recordMultiHeadAttentionLayer(
-    graph: RawGraph,
-    layer: RawModule,
-    query: RawVariable,
-    key: RawVariable | null,
-    value: RawVariable | null,
-    options: RecordedLayerOptions & { averageWeights: boolean },
-    results: RecordedResults,
-  ): RawVariable;
-  recordEncoderLayerLayer: EncoderRecorder;
-  recordEncoderLayer: EncoderRecorder;
-  recordDecoderLayerLayer: DecoderRecorder;
-  recordDecoderLayer: DecoderRecorder;
-  /** `memory`, an empty variable, becomes the encoder's output. */
-  recordTransformerLayer(
-    graph: RawGraph,
-    layer: RawModule,
-    source: RawVariable,
-    target: RawVariable,
-    options: {
-      source: Omit<RecordedLayerOptions, 'rotary'>;
-      target: Omit<RecordedDecoderOptions, 'rotary'>;
-      rotary: RawRotaryOptions | null;
-    },
-    memory: RawVariable,
-    results: RecordedResults,
-  ): RawVariable;
-
-  recordCrossEntropy(
-    graph: RawGraph,
-    logits: RawVariable,
-    labels: RawIndices,
-    options: { ignoreIndex: number; labelSmoothing: number; weight: RawTensor | null },
-  ): RawVariable;
-  recordMse(graph: RawGraph, input: RawVariable, target: RawVariable): RawVariable;
-  recordBceWithLogits(
-    graph: RawGraph,
-    logits: RawVariable,
-    target: RawVariable,
-    options: { weight: RawTensor | null; posWeight: RawTensor | null },
-  ): RawVariable;
-  recordPoisson(
-    graph: RawGraph,
-    input: RawVariable,
-    target: RawVariable,
-    options: { logInput: boolean; full: boolean; eps: number },
-  ): RawVariable;
-  recordCosineEmbedding(
-    graph: RawGraph,
-    a: RawVariable,
-    b: RawVariable,
-    labels: RawTensor,
-    margin: number,
-  ): RawVariable;
-  recordTriplet(
-    graph: RawGraph,
-    anchor: RawVariable,
-    positive: RawVariable,
-    negative: RawVariable,
-    margin: number,
-  ): RawVariable;
-  /** Of the dropouts of a layer of the class `name`, four words each: seed and number of calls, each with its lower half first. */
-  dropoutState(name: string, layer: RawModule): number[];
-  /** Requires as many words. */
-  setDropoutState(name: string, layer: RawModule, words: readonly number[]): void;
+  /** See `ModuleState`. */
+  dropoutState(module: RawModule): number[];
+  setDropoutState(module: RawModule, words: readonly number[]): void;
 
   /** null before a backward pass has reached the parameter. */
   takeGradient(gradients: RawGradients, index: number): RawGradient | null;
@@ -348,7 +187,4 @@ export interface TrainCore extends Core {
   recordGatherRows(graph: RawGraph, x: RawVariable, indices: Int32Array): RawVariable;
   /** A tensor whose rows at `indices` are those of x, and all others zeros. */
   recordScatterRows(graph: RawGraph, x: RawVariable, indices: Int32Array, shape: readonly number[]): RawVariable;
-
-  recordInfoNCE(graph: RawGraph, a: RawVariable, b: RawVariable, scale: number, groups: RawIndices | null): RawVariable;
-  recordSupervisedContrastive(graph: RawGraph, x: RawVariable, labels: RawIndices, scale: number): RawVariable;
 }

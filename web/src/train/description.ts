@@ -1,9 +1,8 @@
 /** Descriptions of models as plain data, from which a worker makes models of the same structure. */
 import { describe, invalid } from '../error.js';
-import { layers } from '../layers/classes.js';
 import { Layer, type UnboundLayer } from '../layers/layer.js';
 import type { Runtime } from '../owned.js';
-import { Embedding } from './embedding.js';
+import { trainableLayers } from './classes.js';
 import { type Module, Sequential, type SequentialPart } from './module.js';
 import type { Tape } from './tape.js';
 import { isOwnClass, trainable } from './trainable.js';
@@ -23,18 +22,12 @@ export function describeModel(argument: string, model: object): Description {
     const isOwn = typeof part === 'object' && part !== null && isOwnClass(part.constructor);
     if (isOwn) seen.push(part);
     if (isOwn && part instanceof Sequential) return { parts: part.parts.map((each, i) => visit(each, `${path}${i}.`)) };
-    if (isOwn && part instanceof Layer) return { layer: part.name, options: optionsOf(part) };
+    if (isOwn && part instanceof Layer)
+      return { layer: part.name, options: (part as unknown as { options: object }).options };
     const what = `${describe(part)}${path && `, part ${path.slice(0, -1)}`}`;
     throw invalid(argument, "a Sequential of heed's layers, which can be made again in a worker", what);
   };
   return visit(model, '');
-}
-
-/** The options that a layer was made with, as its constructor takes them. */
-function optionsOf(layer: Layer): object {
-  const { options } = layer as unknown as { options: { learned?: boolean } };
-  // A learned table has no base, which PositionalEncoding fills in.
-  return layer.name === 'PositionalEncoding' && options.learned ? { ...options, base: null } : options;
 }
 
 /** Makes the model of a description. */
@@ -50,7 +43,7 @@ export function buildModel(tape: Tape, runtime: Runtime, description: Descriptio
       );
     else {
       const { layer: name, options } = part;
-      const Base = { ...layers, Embedding }[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
+      const Base = trainableLayers[name as 'Linear'] as unknown as UnboundLayer<Layer, object>;
       // The options have been read: only the methods are those of the class with training.
       const Trained = trainable(tape, name, Base as unknown as new () => Layer) as new () => Layer;
       made[place] = Reflect.construct(Base, [runtime, name, options], Trained);

@@ -23,6 +23,9 @@ export interface EmbeddingOptions extends LayerOptions {
  */
 export class Embedding extends Layer<RawEmbedding> {
   /** @internal */
+  static readonly takesIds = true;
+
+  /** @internal */
   static readonly schema = { numEmbeddings: size, embedDim: size, seed } satisfies Schema<EmbeddingOptions>;
 
   /**
@@ -33,6 +36,6 @@ export class Embedding extends Layer<RawEmbedding> {
     const { raw } = this;
     const name = 'Embedding.forward';
     const read = readIndices(`${name}: ids`, ids);
-    return calling(name, () => toTensor(raw.forward(read)));
+    return calling(name, () => toTensor(raw.forward({ ids: read })));
   }
 }

@@ -1,5 +1,6 @@
 /** `fit` in a worker, the page's side: the model is described, its state goes there and comes back as a checkpoint. */
 import { HeedError, invalid } from '../error.js';
+import type { LayerTraits } from '../layers/layer.js';
 import { moduleOf } from '../module.js';
 import type { PageRuntime } from '../owned.js';
 import type { WorkerLike } from '../platform.js';
@@ -9,9 +10,9 @@ import { type Examples, readData } from './batches.js';
 import { checkpointsOf } from './checkpoint.js';
 import { type Description, describeModel } from './description.js';
 import type { FitOptions, FitProgress, History, RemoteFit } from './fit.js';
-import { type LossRead, relating } from './fit-losses.js';
+import { type LossRead, relatesExamples } from './fit-losses.js';
 import type { Module } from './module.js';
-import type { Kind, Optimizer } from './optimizer.js';
+import type { Optimizer, Optimizers } from './optimizer.js';
 import type { ScheduleKind } from './schedules.js';
 import type { Tape } from './tape.js';
 import { allLayers, type LayerTree } from './tree.js';
@@ -34,7 +35,7 @@ export interface AssistantJob {
 /** What the worker with the loop needs to know. */
 export interface FitJob {
   model: Description;
-  optimizer: { kind: Kind; groups: { params: ParameterPlace[]; settings: object }[] };
+  optimizer: { kind: keyof Optimizers; groups: { params: ParameterPlace[]; settings: object }[] };
   schedule: { kind: ScheduleKind; options: object } | null;
   /** The state to begin with. */
   checkpoint: Uint8Array;
@@ -175,8 +176,9 @@ function post(worker: WorkerLike, port: MessagePort): void {
 
 /** @throws HeedError for models and losses that relate the examples of a batch to each other */
 function requireDivisible(model: LayerTree, loss: LossRead): void {
-  const relates = model[allLayers]().find(([layer]) => layer.name === 'BatchNorm') ? 'BatchNorm' : loss;
-  if (typeof relates !== 'string' || !['BatchNorm', ...relating].includes(relates)) return;
+  const layer = model[allLayers]().find(([layer]) => (layer.constructor as LayerTraits).relatesExamples)?.[0];
+  const relates = layer?.name ?? String(loss);
+  if (!layer && !relatesExamples(loss)) return;
   const expected = 'a model and a loss that treat the examples of a batch one by one';
   throw invalid('fit.workers', expected, relates, 'UNSUPPORTED', { hint: 'Leave `workers` out' });
 }

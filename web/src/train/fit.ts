@@ -32,7 +32,7 @@ import {
   type Table,
   type Weighted,
 } from './batches.js';
-import { type FitLoss, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
+import { type FitLoss, type LossName, type LossRead, lossOption, makeLoss, needsLabels } from './fit-losses.js';
 import { Loss } from './loss.js';
 import { clipGradNorm, Optimizer } from './optimizer.js';
 import { type Assistant, assistant, divided, PARTS } from './parallel.js';
@@ -250,17 +250,18 @@ function modesOf(model: LayerTree): () => void {
 
 /** What forward passes change, draws of dropout and moving averages; returns a function that restores it. */
 function changedByPasses(tape: Tape, model: LayerTree): () => void {
-  const saved = model[allLayers]().map(([{ name, raw }]) => {
-    const gradients = tape.gradientsOf(tape.stateOf(raw));
-    const buffers = raw
+  const saved = model[allLayers]().map(([{ raw }]) => {
+    const layer = tape.stateOf(raw);
+    const gradients = tape.gradientsOf(layer);
+    const buffers = layer
       .parameters()
-      .flatMap((_, i) => (gradients.isBuffer(i) ? [[i, raw.readParameter(i)] as const] : []));
-    return { name, raw, buffers, dropout: tape.core.dropoutState(name, raw) };
+      .flatMap((_, i) => (gradients.isBuffer(i) ? [[i, layer.readParameter(i)] as const] : []));
+    return { layer, buffers, dropout: layer.dropoutState() };
   });
   return () => {
-    for (const { name, raw, buffers, dropout } of saved) {
-      for (const [i, values] of buffers) raw.writeParameter(i, 0, new Uint8Array(values.buffer), 'F32', null);
-      tape.core.setDropoutState(name, raw, dropout);
+    for (const { layer, buffers, dropout } of saved) {
+      for (const [i, values] of buffers) layer.writeParameter(i, 0, new Uint8Array(values.buffer), 'F32', null);
+      layer.setDropoutState(dropout);
     }
   };
 }
@@ -308,7 +309,7 @@ export async function runFit(
   const between = makeYield(options.signal);
   const measure = measureWith(tape, model, options.loss);
   const together =
-    others && divided(tape, model, optimizer, options.loss as string, [assistant(tape, model, measure), ...others]);
+    others && divided(tape, model, optimizer, options.loss as LossName, [assistant(tape, model, measure), ...others]);
   const alone = (batch: Batch): number => {
     const loss = measure(batch);
     loss.backward();

@@ -24,27 +24,11 @@ export type { FitLoss } from './fit-losses.js';
 export type { IndexInput, NestedIntegers } from './indices.js';
 export type { Lora, LoraOptions } from './lora.js';
 export { Loss } from './loss.js';
-export type {
-  BceWithLogitsOptions,
-  CosineEmbeddingOptions,
-  CrossEntropyOptions,
-  InfoNCEOptions,
-  Losses,
-  PoissonOptions,
-  SupervisedContrastiveOptions,
-  TripletOptions,
-} from './losses.js';
+export type * from './losses.js';
 export type { Module, Sequential, SequentialOptions, SequentialPart } from './module.js';
 export type { ConcatenateOptions, CustomFunction, MeanOptions, Operations, SliceOptions } from './operations.js';
 export type { Optim } from './optim.js';
-export type {
-  AdamOptions,
-  Optimizer,
-  OptimizerGroup,
-  OptimizerInput,
-  ParameterGroup,
-  SGDOptions,
-} from './optimizer.js';
+export type * from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
 export { type DifferentiableFunctions, load, pipeline, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';

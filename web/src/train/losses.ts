@@ -1,5 +1,4 @@
 /** Losses, as PyTorch's functions of the same names; each is the mean over the examples. */
-import type { RawTensor } from '../core.js';
 import { run } from '../functions.js';
 import {
   finite,
@@ -8,17 +7,15 @@ import {
   legal,
   optional,
   positive,
-  type Read,
   type Reader,
   rate,
   type Schema,
   tensor,
 } from '../options.js';
 import { readTensor, type TensorInput } from '../tensor.js';
-import type { RawVariable } from './core.js';
+import type { RawIndices } from './core.js';
 import { type IndexInput, readIndices } from './indices.js';
 import { Loss } from './loss.js';
-import type { Recording } from './scope.js';
 import type { Tape } from './tape.js';
 
 /** Options of `losses.crossEntropy`. */
@@ -73,40 +70,6 @@ export interface InfoNCEOptions {
 export interface SupervisedContrastiveOptions {
   /** Factor on the cosines, the inverse of the temperature; default 10, as in the paper. */
   scale?: number;
-}
-
-const crossEntropySchema = {
-  ignoreIndex: optional((value, name) => integer(value, name, -(2 ** 31)), -100),
-  labelSmoothing: optional(rate, 0),
-  weight: optional(tensor, null),
-} satisfies Schema<CrossEntropyOptions>;
-
-const bceSchema = {
-  weight: optional(tensor, null),
-  posWeight: optional(tensor, null),
-} satisfies Schema<BceWithLogitsOptions>;
-
-const poissonSchema = {
-  logInput: optional(flag, true),
-  full: optional(flag, false),
-  eps: optional(positive, 1e-8),
-} satisfies Schema<PoissonOptions>;
-
-const cosineSchema = { margin: optional(finite, 0) } satisfies Schema<CosineEmbeddingOptions>;
-const tripletSchema = {
-  margin: optional(
-    legal<number>('a number >= 0', (value) => typeof value === 'number' && value >= 0),
-    1,
-  ),
-} satisfies Schema<TripletOptions>;
-const infoNCESchema = {
-  scale: optional(positive, 20),
-  groups: optional(readGroups, null),
-} satisfies Schema<InfoNCEOptions>;
-const supervisedContrastiveSchema = { scale: optional(positive, 10) } satisfies Schema<SupervisedContrastiveOptions>;
-
-function readGroups(value: unknown, name: string) {
-  return readIndices(name, value);
 }
 
 /** The losses. Inputs may be results of layers in training mode or plain tensors. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`. */
@@ -172,68 +135,104 @@ export interface Losses {
   supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
 }
 
-/** The names of the functions that `lossesOf` returned. */
+/** A loss by its arguments: tensors, labels if it has any, and options. */
+interface LossDefinition {
+  /** The names of its tensors. */
+  readonly tensors: readonly string[];
+  /** Reads the labels. */
+  readonly labels?: (name: string, value: unknown) => unknown;
+  readonly schema: Record<string, Reader<unknown>>;
+  /** In `fit`, the number of its tensors that the model's output has along axis 1. Default: the output is the first, and the labels are the next argument. */
+  readonly outputs?: number;
+  /** In `fit`, the option that the labels are. */
+  readonly labelOption?: string;
+  /** A label that does not count. */
+  readonly ignored?: number;
+  /** It relates the examples of a batch to each other. Default false. */
+  readonly relatesExamples?: boolean;
+}
+
+const notNegative = legal<number>('a number >= 0', (value) => typeof value === 'number' && value >= 0);
+const groups: Reader<RawIndices> = (value, name) => readIndices(name, value);
+
+/** @internal */
+export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
+  crossEntropy: {
+    tensors: ['logits'],
+    labels: readIndices,
+    schema: {
+      ignoreIndex: optional((value, name) => integer(value, name, -(2 ** 31)), -100),
+      labelSmoothing: optional(rate, 0),
+      weight: optional(tensor, null),
+    } satisfies Schema<CrossEntropyOptions>,
+    ignored: -100,
+  },
+  mse: { tensors: ['input', 'target'], schema: {} },
+  bceWithLogits: {
+    tensors: ['logits', 'target'],
+    schema: {
+      weight: optional(tensor, null),
+      posWeight: optional(tensor, null),
+    } satisfies Schema<BceWithLogitsOptions>,
+  },
+  poisson: {
+    tensors: ['input', 'target'],
+    schema: {
+      logInput: optional(flag, true),
+      full: optional(flag, false),
+      eps: optional(positive, 1e-8),
+    } satisfies Schema<PoissonOptions>,
+  },
+  cosineEmbedding: {
+    tensors: ['a', 'b'],
+    labels: readTensor,
+    schema: { margin: optional(finite, 0) } satisfies Schema<CosineEmbeddingOptions>,
+    outputs: 2,
+  },
+  triplet: {
+    tensors: ['anchor', 'positive', 'negative'],
+    schema: { margin: optional(notNegative, 1) } satisfies Schema<TripletOptions>,
+    outputs: 3,
+  },
+  infoNCE: {
+    tensors: ['a', 'b'],
+    schema: { scale: optional(positive, 20), groups: optional(groups, null) } satisfies Schema<InfoNCEOptions>,
+    outputs: 2,
+    labelOption: 'groups',
+    relatesExamples: true,
+  },
+  supervisedContrastive: {
+    tensors: ['x'],
+    labels: readIndices,
+    schema: { scale: optional(positive, 10) } satisfies Schema<SupervisedContrastiveOptions>,
+    relatesExamples: true,
+  },
+};
+
+/** @internal The names of the functions that `lossesOf` returned. */
 export const lossNames = new WeakMap<object, string>();
 
-/** The losses of one runtime. */
+/** @internal The losses of one runtime. */
 export function lossesOf(tape: Tape): Losses {
   const { core } = tape;
-
-  /** Records a loss of tensors; `record` gets their variables. */
-  function loss<S extends Record<string, Reader<unknown>>>(
-    name: string,
-    tensors: Record<string, TensorInput>,
-    schema: S,
-    options: unknown,
-    record: (call: Recording, variables: RawVariable[], options: Read<S>) => RawVariable,
-  ): Loss {
-    const names = Object.keys(tensors);
-    return run(`losses.${name}`, tensors, schema, options, (raw: RawTensor[], read) =>
-      tape.record(null, (call) => {
-        const variables = raw.map((one, i) => call.input(names[i]!, one));
-        return new Loss(tape, call.output(record(call, variables, read)));
-      }),
-    );
-  }
-
-  const losses: Losses = {
-    crossEntropy(logits, labels, options) {
-      const read = readIndices('losses.crossEntropy: labels', labels);
-      return loss('crossEntropy', { logits }, crossEntropySchema, options, ({ graph }, [x], given) =>
-        core.recordCrossEntropy(graph, x!, read, given),
+  const losses = Object.entries(lossDefinitions).map(([name, { tensors, labels, schema }]) => {
+    const loss = (...given: unknown[]): Loss => {
+      const count = tensors.length;
+      const constants = labels && { labels: labels(`losses.${name}: labels`, given[count]) };
+      const named = Object.fromEntries(tensors.map((key, i) => [key, given[i] as TensorInput]));
+      const options = given[labels ? count + 1 : count];
+      return run(`losses.${name}`, named, schema, options, (raw, read) =>
+        tape.record(null, (call) => {
+          const variables = Object.fromEntries(tensors.map((key, i) => [key, call.input(key, raw[i]!)]));
+          return new Loss(
+            tape,
+            call.output(core.recordLoss(call.graph, name, { ...variables, ...constants, ...read })),
+          );
+        }),
       );
-    },
-    mse: (input, target) =>
-      loss('mse', { input, target }, {}, {}, ({ graph }, [x, y]) => core.recordMse(graph, x!, y!)),
-    bceWithLogits: (logits, target, options) =>
-      loss('bceWithLogits', { logits, target }, bceSchema, options, ({ graph }, [x, y], given) =>
-        core.recordBceWithLogits(graph, x!, y!, given),
-      ),
-    poisson: (input, target, options) =>
-      loss('poisson', { input, target }, poissonSchema, options, ({ graph }, [x, y], given) =>
-        core.recordPoisson(graph, x!, y!, given),
-      ),
-    cosineEmbedding(a, b, labels, options) {
-      const read = readTensor('losses.cosineEmbedding: labels', labels);
-      return loss('cosineEmbedding', { a, b }, cosineSchema, options, ({ graph }, [x, y], { margin }) =>
-        core.recordCosineEmbedding(graph, x!, y!, read, margin),
-      );
-    },
-    triplet: (anchor, positive, negative, options) =>
-      loss('triplet', { anchor, positive, negative }, tripletSchema, options, ({ graph }, [a, p, n], { margin }) =>
-        core.recordTriplet(graph, a!, p!, n!, margin),
-      ),
-    infoNCE: (a, b, options) =>
-      loss('infoNCE', { a, b }, infoNCESchema, options, ({ graph }, [x, y], { scale, groups }) =>
-        core.recordInfoNCE(graph, x!, y!, scale, groups),
-      ),
-    supervisedContrastive(x, labels, options) {
-      const read = readIndices('losses.supervisedContrastive: labels', labels);
-      return loss('supervisedContrastive', { x }, supervisedContrastiveSchema, options, ({ graph }, [a], { scale }) =>
-        core.recordSupervisedContrastive(graph, a!, read, scale),
-      );
-    },
-  };
-  for (const [name, loss] of Object.entries(losses)) lossNames.set(loss, name);
-  return losses;
+    };
+    lossNames.set(loss, name);
+    return [name, loss];
+  });
+  return Object.fromEntries(losses);
 }

@@ -1,6 +1,6 @@
 /** Layers composed to models: `Module`, the base of a user's own, and `Sequential`. */
 import { describe, guarded, invalid } from '../error.js';
-import { Layer } from '../layers/layer.js';
+import { Layer, type LayerTraits } from '../layers/layer.js';
 import type { StateDict } from '../layers/state-dict.js';
 import { listOf, optional, readOptions, type Schema, seed } from '../options.js';
 import { dispose } from '../platform.js';
@@ -233,7 +233,7 @@ export class Sequential extends Module {
     if (!backward) return this.#run(x);
     // Ids have no gradient.
     const first = firstPart(this);
-    const isIds = (first instanceof Layer && first.name === 'Embedding') || isIntegers(x);
+    const isIds = (first instanceof Layer && (first.constructor as LayerTraits).takesIds) || isIntegers(x);
     const inputs: Record<string, Tensor> = {};
     if (!isIds) {
       const { data, shape } = readTensor(`${name}: x`, x);

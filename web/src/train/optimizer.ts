@@ -1,6 +1,6 @@
 /** Optimizers as in torch.optim, and clipping. */
 import { calling, describe, guarded, HeedError, invalid } from '../error.js';
-import { flag, legal, optional, type Reader, readOptions, type Schema } from '../options.js';
+import { flag, legal, optional, type Reader, readOptions } from '../options.js';
 import { Owned, type Runtime } from '../owned.js';
 import type { RawOptimizer } from './core.js';
 import { diverged, type Parameter, readParameters } from './parameters.js';
@@ -36,6 +36,18 @@ export type ParameterGroup<Options> = { params: Parameter | Iterable<Parameter> 
 /** What an optimizer takes: parameters, or groups of them. */
 export type OptimizerInput<Options> = Iterable<Parameter> | readonly ParameterGroup<Options>[];
 
+type OptimizerClass<Options> = new (params: OptimizerInput<Options>, options?: Options) => Optimizer;
+
+/** The optimizers. */
+export interface Optimizers {
+  /** Stochastic gradient descent, with momentum: `torch.optim.SGD`. */
+  readonly SGD: OptimizerClass<SGDOptions>;
+  /** `torch.optim.Adam` (Kingma, Ba 2014, arXiv:1412.6980). */
+  readonly Adam: OptimizerClass<AdamOptions>;
+  /** `torch.optim.AdamW` (Loshchilov, Hutter 2017, arXiv:1711.05101). */
+  readonly AdamW: OptimizerClass<AdamOptions>;
+}
+
 /** A group of an optimizer. */
 export interface OptimizerGroup {
   readonly params: readonly Parameter[];
@@ -54,36 +66,48 @@ const betas: Reader<[number, number]> = (value, name) =>
     return [beta(value[0], `${name}[0]`), beta(value[1], `${name}[1]`)];
   });
 
-type AdamDefaults = { lr: number; betas: readonly [number, number]; eps: number; weightDecay: number };
-type SGDDefaults = { lr: number; momentum: number; nesterov: boolean; weightDecay: number };
+/** Readers and defaults of options. */
+type Defaults<Options> = { readonly [K in keyof Options]-?: readonly [Reader<unknown>, unknown] };
 
-const adamSchema = (given: AdamDefaults) =>
-  ({
-    lr: optional(notNegative, given.lr),
-    betas: optional(betas, given.betas),
-    eps: optional(notNegative, given.eps),
-    weightDecay: optional(notNegative, given.weightDecay),
-  }) satisfies Schema<AdamOptions>;
+interface OptimizerKind<Options> {
+  options: Defaults<Options>;
+  /** The names of the moments that it keeps. */
+  moments: (options: Options) => string[];
+}
 
-const sgdSchema = (given: SGDDefaults) =>
-  ({
-    lr: optional(notNegative, given.lr),
-    momentum: optional(notNegative, given.momentum),
-    nesterov: optional(flag, given.nesterov),
-    weightDecay: optional(notNegative, given.weightDecay),
-  }) satisfies Schema<SGDOptions>;
+const adam = (weightDecay: number): OptimizerKind<AdamOptions> => ({
+  options: {
+    lr: [notNegative, 1e-3],
+    betas: [betas, [0.9, 0.999]],
+    eps: [notNegative, 1e-8],
+    weightDecay: [notNegative, weightDecay],
+  },
+  moments: () => ['exp_avg', 'exp_avg_sq'],
+});
 
-const unused = { momentum: 0, nesterov: false, betas: [0.9, 0.999] as const, eps: 1e-8 };
-const adamDefaults: AdamDefaults = { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 };
+const sgd: OptimizerKind<SGDOptions> = {
+  options: {
+    lr: [notNegative, 1e-3],
+    momentum: [notNegative, 0],
+    nesterov: [flag, false],
+    weightDecay: [notNegative, 0],
+  },
+  moments: ({ momentum }) => (momentum ? ['momentum_buffer'] : []),
+};
 
-/** The kinds of optimizers: a schema of their options, given the defaults of a group. */
-const kinds = {
-  SGD: { schema: sgdSchema, defaults: { lr: 1e-3, momentum: 0, nesterov: false, weightDecay: 0 } },
-  Adam: { schema: adamSchema, defaults: adamDefaults },
-  AdamW: { schema: adamSchema, defaults: { ...adamDefaults, weightDecay: 0.01 } },
-} as const;
+/** @internal The kinds of optimizers by the names of PyTorch's classes. */
+export const kinds: Record<keyof Optimizers, OptimizerKind<object>> = { SGD: sgd, Adam: adam(0), AdamW: adam(0.01) };
 
-export type Kind = keyof typeof kinds;
+/** @internal */
+export type Kind = keyof Optimizers;
+
+/** A schema of a kind's options, whose defaults are those of `given`. */
+function schemaOf(kind: Kind, given: Record<string, unknown> = {}): Record<string, Reader<unknown>> {
+  const options = Object.entries(kinds[kind].options as Record<string, readonly [Reader<unknown>, unknown]>);
+  return Object.fromEntries(
+    options.map(([name, [reader, fallback]]) => [name, optional(reader, given[name] ?? fallback)]),
+  );
+}
 
 /**
  * Base of the optimizers. Their state is kept until `dispose()` or until they are collected.
@@ -109,12 +133,8 @@ export class Optimizer extends Owned<RawOptimizer> {
   /** @internal */
   constructor(runtime: Runtime, tape: Tape, kind: Kind, params: unknown, options: unknown) {
     const name = `optim.${kind}`;
-    const { schema, defaults } = kinds[kind] as {
-      schema: (given: object) => Record<string, Reader<unknown>>;
-      defaults: object;
-    };
-    const common = readOptions(name, schema(defaults), options);
-    const groups = readGroups(tape, name, params, schema(common));
+    const common = readOptions(name, schemaOf(kind), options);
+    const groups = readGroups(tape, name, params, schemaOf(kind, common));
     const raw = calling(name, () => new tape.core.Optimizer(kind));
     super(name, runtime, raw);
     this.#tape = tape;
@@ -171,15 +191,11 @@ export class Optimizer extends Owned<RawOptimizer> {
     return all;
   }
 
-  #add({ params, ...given }: Group): OptimizerGroup {
+  #add({ params, ...options }: Group): OptimizerGroup {
     const { raw, name } = this;
     const rawNow = () => this.raw; // throws after dispose()
-    const {
-      betas: [beta1, beta2],
-      ...options
-    } = { ...unused, ...given };
-    let { lr } = given;
-    const index = calling(name, () => raw.addGroup({ ...options, beta1, beta2 }));
+    let { lr } = options;
+    const index = calling(name, () => raw.addGroup(options));
     for (const parameter of params) calling(name, () => raw.addParameter(index, parameter.gradients, parameter.index));
     return {
       params,
@@ -194,7 +210,7 @@ export class Optimizer extends Owned<RawOptimizer> {
   }
 }
 
-type Group = { params: Parameter[]; lr: number; weightDecay: number } & Partial<AdamDefaults & SGDDefaults>;
+type Group = { params: Parameter[]; lr: number };
 
 /** Reads parameters or groups; `schema` reads a group's options. */
 function readGroups(tape: Tape, name: string, given: unknown, schema: Record<string, Reader<unknown>>): Group[] {
@@ -218,7 +234,7 @@ function readGroups(tape: Tape, name: string, given: unknown, schema: Record<str
 
 const maxNormReader = legal<number>('a positive number', (value) => typeof value === 'number' && value > 0);
 
-/** Scales gradients, see `Optim.clipGradNorm`. */
+/** @internal Scales gradients, see `Optim.clipGradNorm`. */
 export function clipGradNorm(tape: Tape, params: unknown, maxNorm: unknown): number {
   const name = 'optim.clipGradNorm';
   const parameters = readParameters(tape, `${name}: params`, params);

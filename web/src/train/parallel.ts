@@ -5,7 +5,8 @@
  * The first worker runs the loop of `fit` and has the optimizer; the others only compute gradients, with the parameters that they get for each step.
  */
 import { type Batch, readColumn } from './batches.js';
-import type { RawGradient, RawIndices } from './core.js';
+import type { RawGradient } from './core.js';
+import { countOf, type LossName } from './fit-losses.js';
 import type { Loss } from './loss.js';
 import { operationsOf } from './operations.js';
 import type { Optimizer } from './optimizer.js';
@@ -55,15 +56,8 @@ export type Assistant = (task: Task) => Promise<Node[]>;
 
 type Measure = (batch: Batch) => Loss;
 
-/** How many entries of the labels the mean of a loss is over. */
-function countOf(loss: string, labels: unknown, examples: number): number {
-  if (loss === 'triplet') return examples;
-  const entries = Array.isArray(labels) ? labels.flat(Infinity) : Array.from((labels as RawIndices).data);
-  return loss === 'crossEntropy' ? entries.filter((label) => label !== -100).length : entries.length;
-}
-
 /** Cuts a batch of `count` examples. */
-function partsOf(loss: string, { inputs, labels }: Batch, count: number): Part[] {
+function partsOf(loss: LossName, { inputs, labels }: Batch, count: number): Part[] {
   const parts = Math.min(PARTS, count);
   const taken = (values: unknown) => (values === undefined ? () => undefined : readColumn('fit: data', values).take);
   const [inputsAt, labelsAt] = [taken(inputs), taken(labels)];
@@ -134,7 +128,7 @@ export function assistant(tape: Tape, model: LayerTree, measure: Measure): Assis
     tape.endPasses();
     for (const { of, index } of gradients) of.zero(index);
     // Each part draws the dropout of the same step.
-    for (const [i, { name, raw }] of layers.entries()) tape.core.setDropoutState(name, raw, dropout[i]!);
+    for (const [i, { raw }] of layers.entries()) tape.stateOf(raw).setDropoutState(dropout[i]!);
     tape.part = part;
     let loss: Loss;
     try {
@@ -172,7 +166,7 @@ export function remoteAssistant(tape: Tape, model: LayerTree, measure: Measure):
 }
 
 /** Leaves the gradients of a batch in the optimizer's parameters, and returns its loss. `assistants`: the first is of this thread. */
-export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: string, assistants: Assistant[]) {
+export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss: LossName, assistants: Assistant[]) {
   const layers = model[allLayers]().map(([layer]) => layer);
   const states = layers.map(({ raw }) => tape.stateOf(raw));
   return async (batch: Batch, count: number): Promise<number> => {
@@ -181,7 +175,7 @@ export function divided(tape: Tape, model: LayerTree, optimizer: Optimizer, loss
     const state: State = {
       places,
       values: places.map(([layer, index]) => layers[layer]!.raw.readParameter(index)),
-      dropout: layers.map(({ name, raw }) => tape.core.dropoutState(name, raw)),
+      dropout: states.map((layer) => layer.dropoutState()),
     };
     const parts = partsOf(loss, batch, count);
     const from = (worker: number) => Math.ceil((worker * parts.length) / assistants.length);

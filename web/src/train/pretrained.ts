@@ -23,7 +23,7 @@ import { isIn, type Lora, type LoraOptions, readLora } from './lora.js';
 import { toResult } from './loss.js';
 import { namedRowsOf } from './named-rows.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
-import { tracked } from './recording.js';
+import { type RecordedLayer, RecordedModule } from './recorded.js';
 import type { ModuleState, Recording } from './scope.js';
 import type { Tape } from './tape.js';
 import { setRequired } from './trainable.js';
@@ -44,7 +44,7 @@ const forwardSchema = {
   truncation: callSchema.truncation,
   maxLength: callSchema.maxLength,
 };
-const { signal: _, onProgress: __, headMask: ___, output: ____, ...vectorSchema } = embedSchema;
+const { signal: _, onProgress: __, headMask: ___, output: ____, edit: _____, ...vectorSchema } = embedSchema;
 
 interface TrainingOptions {
   recompute: boolean;
@@ -84,9 +84,9 @@ class Trained extends LocalModel implements TrainableModel {
   /** Heads and the layers after the pooling. */
   readonly #others: Part[];
   readonly #names: RawNamedRows[];
-  #lora: { readonly part: Part; readonly raw: RawLora; readonly options: Lora } | null = null;
+  #lora: { readonly part: Part; readonly raw: RecordedModule<RawLora>; readonly options: Lora } | null = null;
   /** Without a reference to the model, which the core's objects must not have. */
-  readonly #attached: { lora: RawLora | null } = { lora: null };
+  readonly #attached: { lora: RawModule | null } = { lora: null };
   /** That of the classifier's inputs. */
   readonly #dropout: RawTensorLayer;
   readonly #classifiers: readonly RawModule[];
@@ -135,22 +135,20 @@ class Trained extends LocalModel implements TrainableModel {
     this.#classifiers = [...heads.made].flatMap(([name, raw]) => (name.startsWith('classifier') ? [raw] : []));
     this.#names = namedRowsOf(loaded);
     const { encoder } = parts;
-    const { delete: free } = encoder;
     const { core } = tape;
-    const trained = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
-    tracked(tape, 'TrainableEncoder', trained);
+    const raw = calling('fromPretrained', () => new core.TrainableEncoder(encoder, this.#names, rates));
+    const trained = new RecordedModule(tape, 'TrainableEncoder', raw);
     const attached = this.#attached;
-    const dropout = new runtime.core.Dropout({ p: classifier, scaling: 'inverted' });
-    const releases = [heads.hold(), ...onVectors.map(kept)];
-    const wordBias = this.#wordBias;
-    encoder.delete = () => {
-      for (const release of releases) release();
-      wordBias?.delete();
-      dropout.delete();
+    const dropout = new runtime.calls.Dropout({ p: classifier, scaling: 'inverted' });
+    // Heads may be replaced, but their layers remain parameters of the model.
+    const kept = [...heads.made.values(), ...onVectors].map((layer) => (layer as RecordedLayer).retain());
+    const others = [...kept, ...(this.#wordBias ? [this.#wordBias] : []), dropout];
+    parts.deleteEncoder = () => {
+      for (const other of others) other.delete();
       attached.lora?.delete();
       trained.delete();
       // After it, as it may wait for a backward pass.
-      tape.whenIdle(() => free.call(encoder));
+      tape.whenIdle(() => encoder.delete());
     };
     trained.seed(options.seed);
     dropout.seed(options.seed);
@@ -202,12 +200,11 @@ class Trained extends LocalModel implements TrainableModel {
       this.#names,
       encoder.parameters().map(({ name }) => name),
     );
-    const raw = calling('addLora', () => new core.Lora(this.#encoder.raw, chosen, options));
-    tracked(this.#tape, 'Lora', raw);
+    const made = calling('addLora', () => new core.Lora(this.#encoder.state.inner, chosen, options));
+    const raw = new RecordedModule(this.#tape, 'Lora', made, this.#encoder.state);
     for (const parameter of this.parameters()) parameter.requiresGrad = isIn(parameter.name, options.modulesToSave);
     raw.initialize(seed);
     raw.seed(seed);
-    this.#changes(raw);
     const modules = chosen.map(({ name }) => name);
     this.#attached.lora = raw;
     this.#lora = { part: this.#part(raw), raw, options: Object.freeze({ ...options, modules }) };
@@ -222,7 +219,7 @@ class Trained extends LocalModel implements TrainableModel {
       });
     const { raw } = this.#lora;
     this.#tape.requireIdle();
-    calling('mergeLora', () => raw.merge());
+    calling('mergeLora', () => raw.inner.merge());
     this.#encoder.state.version++;
     this.#lora = null;
     this.#attached.lora = null;
@@ -309,7 +306,7 @@ class Trained extends LocalModel implements TrainableModel {
       if (kind === 'tokens')
         return core.recordScatterRows(call.graph, x, columnsOf(rows, width), [rows.length, width, output.shape[1]!]);
       if (!isTied) return core.recordReshape(call.graph, x, output.shape);
-      const words = core.recordWordLogits(call.graph, this.#encoder.raw, x);
+      const words = core.recordWordLogits(call.graph, this.#encoder.state.inner, x);
       return bias ? core.recordAdd(call.graph, call.keep(words), call.input('bias', bias)) : words;
     });
   }
@@ -330,20 +327,6 @@ class Trained extends LocalModel implements TrainableModel {
   /** @internal For checkpoints of training. */
   [allLayers](): [Part, string][] {
     return [...this.#parts, this.#part(this.#dropout, 'dropout.')].map((part) => [part, part.prefix]);
-  }
-
-  /** Passes of the encoder use the parameters of `raw`, too. */
-  #changes(raw: RawModule): void {
-    const { state } = this.#encoder;
-    for (const name of ['writeParameter', 'initialize'] as const) {
-      const change = raw[name] as (...args: unknown[]) => void;
-      Object.assign(raw, {
-        [name]: (...args: unknown[]) => {
-          change.apply(raw, args);
-          state.version++;
-        },
-      });
-    }
   }
 
   #requireTrainable(name: string): void {
@@ -373,7 +356,7 @@ class Trained extends LocalModel implements TrainableModel {
     const batch = batchOf(rows, this.context.config.positionOffset);
     const options = { training: this.#training, recompute: this.#options.recompute };
     return this.#run(name, (call) =>
-      use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.raw, batch, options))),
+      use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.state.inner, batch, options))),
     );
   }
 
@@ -399,7 +382,7 @@ class Trained extends LocalModel implements TrainableModel {
       dropout.setTraining(this.#training);
       return layers.reduce((rows, layer) => {
         const drops = this.#training && this.#classifiers.includes(layer);
-        return layer.forward(drops ? dropout.forward(rows) : rows);
+        return layer.forward({ x: drops ? dropout.forward({ x: rows }) : rows });
       }, x);
     });
   }
@@ -416,13 +399,6 @@ class Trained extends LocalModel implements TrainableModel {
       this.#tape.owner = owner;
     }
   }
-}
-
-/** Keeps a layer, which is among a model's parameters, when its head is replaced; returns what ends that. */
-function kept(layer: RawTensorLayer): () => void {
-  const free = layer.delete;
-  layer.delete = () => {};
-  return () => free.call(layer);
 }
 
 /** The position of each token among the rows of a padded output [N,L,...]. */

@@ -12,16 +12,7 @@ import type {
 } from '../functions.js';
 import type { ModelSource } from '../io/source.js';
 import { layers } from '../layers/classes.js';
-import type { Decoder, DecoderLayer, DecoderLayerOptions, DecoderOptions } from '../layers/decoder.js';
-import type { Dropout, DropoutOptions } from '../layers/dropout.js';
-import type { Encoder, EncoderLayer, EncoderLayerOptions, EncoderOptions } from '../layers/encoder.js';
-import type { FeedForward, FeedForwardOptions } from '../layers/feed-forward.js';
 import type { Layer } from '../layers/layer.js';
-import type { Linear, LinearOptions } from '../layers/linear.js';
-import type { MultiHeadAttention, MultiHeadAttentionOptions } from '../layers/multi-head-attention.js';
-import type { BatchNorm, BatchNormOptions, LayerNorm, LayerNormOptions } from '../layers/norms.js';
-import type { PositionalEncoding, PositionalEncodingOptions } from '../layers/positional-encoding.js';
-import type { Transformer, TransformerOptions } from '../layers/transformer.js';
 import type { PretrainedModel } from '../models/model.js';
 import type { Choice } from '../module.js';
 import { plainOptions } from '../options.js';
@@ -41,7 +32,7 @@ import { Module, Sequential, type SequentialOptions, type SequentialPart } from 
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
 import type { PageModels, TrainingOptions } from './page-models.js';
-import { recordingCore } from './recording.js';
+import { recordingCalls } from './recording.js';
 import { Tape } from './tape.js';
 import {
   addOwnClass,
@@ -80,26 +71,30 @@ export interface DifferentiableFunctions {
   rotary(x: TensorInput, options: RotaryFunctionOptions & Differentiate): Differentiated<{ output: Tensor }, 'x'>;
 }
 
-/** Layer classes with training. */
-export interface TrainableLayers {
-  readonly Linear: LayerClass<Linear & Trainable & TensorForward, LinearOptions>;
-  readonly LayerNorm: LayerClass<LayerNorm & Trainable & TensorForward, LayerNormOptions>;
-  /** In training mode it normalizes with the statistics of the batch, and updates its moving averages. */
-  readonly BatchNorm: LayerClass<BatchNorm & Trainable & TensorForward, BatchNormOptions>;
-  readonly Dropout: LayerClass<Dropout & Trainable & TensorForward, DropoutOptions | undefined>;
-  readonly PositionalEncoding: LayerClass<PositionalEncoding & Trainable & TensorForward, PositionalEncodingOptions>;
-  readonly FeedForward: LayerClass<FeedForward & Trainable & TensorForward, FeedForwardOptions>;
-  readonly MultiHeadAttention: LayerClass<
-    MultiHeadAttention & Trainable & MultiHeadAttentionForward,
-    MultiHeadAttentionOptions
-  >;
-  readonly EncoderLayer: LayerClass<EncoderLayer & Trainable & EncoderLayerForward, EncoderLayerOptions>;
-  readonly Encoder: LayerClass<Encoder & Trainable & EncoderStackForward, EncoderOptions>;
-  readonly DecoderLayer: LayerClass<DecoderLayer & Trainable & DecoderLayerForward, DecoderLayerOptions>;
-  readonly Decoder: LayerClass<Decoder & Trainable & DecoderStackForward, DecoderOptions>;
-  readonly Transformer: LayerClass<Transformer & Trainable & TransformerForward, TransformerOptions>;
-  readonly Embedding: LayerClass<Embedding & Trainable, EmbeddingOptions>;
+/** What `forward` of layers that are no `TensorForward` has in training. */
+interface Forwards {
+  MultiHeadAttention: MultiHeadAttentionForward;
+  EncoderLayer: EncoderLayerForward;
+  Encoder: EncoderStackForward;
+  DecoderLayer: DecoderLayerForward;
+  Decoder: DecoderStackForward;
+  Transformer: TransformerForward;
 }
+
+type ForwardOf<Name> = Name extends keyof Forwards ? Forwards[Name] : TensorForward;
+
+type TrainableClass<Class, Members> = Class extends new (
+  ...options: infer Options
+) => infer Made
+  ? new (
+      ...options: Options
+    ) => Made & Members
+  : never;
+
+/** Layer classes with training. */
+export type TrainableLayers = {
+  readonly [Name in keyof typeof layers]: TrainableClass<Heed[Name], Trainable & ForwardOf<Name>>;
+} & { readonly Embedding: LayerClass<Embedding & Trainable, EmbeddingOptions> };
 
 /**
  * One instance of heed with training, as `load()` of heed/train returns it.
@@ -156,7 +151,7 @@ export type TrainingHeed = TrainableLayers &
 function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): TrainingHeed {
   const owned: Runtime['owned'] = new Set();
   const tape = new Tape(core, owned);
-  const runtime = runtimeOf(training, recordingCore(core, tape), onDispose, owned);
+  const runtime = runtimeOf(training, core, recordingCalls(core, tape), onDispose, owned);
   let models: PageModels | undefined;
   const loadModels = async () => {
     const { pageModels } = await importing(() => import('./page-models.js'));

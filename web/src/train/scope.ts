@@ -1,17 +1,18 @@
 /** Graphs that are being recorded, and the calls that are recorded in them. */
-import type { RawMask, RawModule, RawTensor } from '../core.js';
+import type { RawModule, RawTensor } from '../core.js';
 import { formatShape } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
-import { isBoolean, type PartRecorder, recordParts } from '../tensor.js';
-import type { RawGradients, RawGraph, RawVariable, RecordedMask, TrainCore } from './core.js';
+import { kindOf, type PartRecorder, recordParts } from '../tensor.js';
+import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
 
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
 
-/** What the tape knows of a layer's object in the core. */
-export interface ModuleState {
-  readonly raw: RawModule;
+/** A module of the core with what the tape knows of it. */
+export interface ModuleState extends RawModule {
+  /** The core's object. */
+  readonly inner: RawModule;
   readonly name: string;
   training: boolean;
   /** Counts the changes of its parameters. */
@@ -21,6 +22,10 @@ export interface ModuleState {
   deleted: boolean;
   /** Accumulated by the backward passes of losses; made when they are first needed. */
   gradients: RawGradients | null;
+  /** Of its dropouts, four words each: seed and number of calls, each with its lower half first. */
+  dropoutState(): number[];
+  /** Requires as many words. */
+  setDropoutState(words: readonly number[]): void;
 }
 
 /** A tensor of a live or ended pass. */
@@ -141,8 +146,8 @@ export class Capture extends Scope implements RawObject {
 
   use(state: ModuleState): void {
     if (this.modules.has(state)) return;
-    const gradients = new this.#core.Gradients(state.raw);
-    state.raw.parameters().forEach((_, i) => {
+    const gradients = new this.#core.Gradients(state.inner);
+    state.parameters().forEach((_, i) => {
       gradients.setRequiresGradient(i, state.gradients?.requiresGradient(i) ?? true);
     });
     this.graph.add(gradients);
@@ -194,16 +199,6 @@ export class Recording {
     return this.#scope.leaf(name, tensor, isParameter) ?? this.keep(this.graph.leaf(tensor, false));
   }
 
-  /** The same for an argument that may be left out. */
-  optional(name: string, tensor: RawTensor | null, isParameter = false): RawVariable | null {
-    return tensor && this.input(name, tensor, isParameter);
-  }
-
-  /** The same for a mask, if it is additive. */
-  mask(name: string, mask: RawMask | null): RecordedMask {
-    return mask && !isBoolean(mask) ? this.input(name, mask as RawTensor) : mask;
-  }
-
   /** A copy of a result, which remembers its variable if anything needs a gradient. */
   output(variable: RawVariable): RawTensor {
     let kept: RawVariable | null = null;
@@ -223,6 +218,44 @@ export class Recording {
       return tensor;
     } finally {
       if (!kept) variable.delete();
+    }
+  }
+
+  /** Calls a layer of the core; `given` are its arguments by name. */
+  layer(layer: RawModule, given: object): unknown {
+    return this.#results(this.#core.record(this.graph, layer, this.#variables(given)));
+  }
+
+  /** Calls a function of the core, whose weights are parameters. */
+  function(name: string, given: object): unknown {
+    return this.#results(this.#core.recordFunction(this.graph, name, this.#variables(given, ['weight', 'bias'])));
+  }
+
+  /** Arguments in which variables take the places of tensors. */
+  #variables(given: object, parameters: readonly string[] = []): object {
+    const isTensor = (value: { data?: unknown } | null) => kindOf(value?.data) === 'Float32Array';
+    return Object.fromEntries(
+      Object.entries(given).map(([name, value]) => [
+        name,
+        isTensor(value) ? this.input(name, value, parameters.includes(name)) : value,
+      ]),
+    );
+  }
+
+  /** A result, or an object of results, in which copies take the places of variables. */
+  #results(given: RawVariable | object): unknown {
+    const { Variable } = this.#core;
+    if (given instanceof Variable) return this.output(given as RawVariable);
+    const entries: [string, unknown][] = Object.entries(given);
+    const left = new Set(entries.flatMap(([, value]) => (value instanceof Variable ? [value] : [])));
+    const copied = (value: unknown) => {
+      if (!left.delete(value as RawVariable)) return value;
+      return this.output(value as RawVariable);
+    };
+    try {
+      return Object.fromEntries(entries.map(([name, value]) => [name, copied(value)]));
+    } finally {
+      for (const variable of left) variable.delete();
     }
   }
 

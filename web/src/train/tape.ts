@@ -44,7 +44,7 @@ export class Tape {
   part: { readonly first: number; readonly count: number } | null = null;
   /** Whether a backward pass has failed halfway since the last zeroGrad(). */
   isIncomplete = false;
-  readonly #states = new WeakMap<RawModule, ModuleState>();
+  readonly #modules = new WeakSet<RawModule>();
   readonly #losses: LossScope;
   readonly #deferred: (() => void)[] = [];
   #capture: Capture | null = null;
@@ -65,22 +65,20 @@ export class Tape {
     owned.add({ delete: () => this.whenIdle(free) });
   }
 
-  /** Begins to keep track of a layer's object. */
-  track(raw: RawModule, name: string): ModuleState {
-    const state = { raw, name, training: false, version: 0, written: false, deleted: false, gradients: null };
-    this.#states.set(raw, state);
-    return state;
+  /** Begins to keep track of a module. */
+  track(module: ModuleState): void {
+    this.#modules.add(module);
   }
 
+  /** The object of a layer that was made for this tape. */
   stateOf(raw: RawModule): ModuleState {
-    const state = this.#states.get(raw);
-    if (!state) throw invalid('layer', 'one that was made through the same load()', "another's");
-    return state;
+    if (!this.#modules.has(raw)) throw invalid('layer', 'one that was made through the same load()', "another's");
+    return raw as ModuleState;
   }
 
   gradientsOf(state: ModuleState): RawGradients {
     if (!state.gradients) {
-      state.gradients = new this.core.Gradients(state.raw);
+      state.gradients = new this.core.Gradients(state.inner);
       this.#losses.graph.add(state.gradients);
     }
     return state.gradients;

@@ -2,7 +2,7 @@
 import type { Attended } from '../functions.js';
 import type { DecodedByLayer, DecoderCall, DecoderWeights } from '../layers/decoder.js';
 import type { EncoderCall } from '../layers/encoder.js';
-import type { Layer } from '../layers/layer.js';
+import type { Layer, LayerTraits } from '../layers/layer.js';
 import type { MultiHeadAttentionCall, SelfAttentionCall } from '../layers/multi-head-attention.js';
 import type { Transformed, TransformerCall } from '../layers/transformer.js';
 import { flag, optional, plainOptions } from '../options.js';
@@ -144,9 +144,6 @@ export function isOwnClass(Class: object): boolean {
   return own.has(Class);
 }
 
-/** Number of tensors before the options of `forward`. */
-const inputs: Record<string, number> = { DecoderLayer: 2, Decoder: 2, Transformer: 2 };
-
 /** Gives a class the name that minification takes. */
 export function named<T extends object>(name: string, Class: T): T {
   return Object.defineProperty(Class, 'name', { value: name });
@@ -154,7 +151,7 @@ export function named<T extends object>(name: string, Class: T): T {
 
 /** A subclass of the layer's class `Base` that can be trained. It has no fields: pruned layers are made without its constructor. */
 export function trainable(tape: Tape, name: string, Base: new (options?: object) => Layer): object {
-  const at = inputs[name] ?? 1;
+  const { inputs: at = 1 } = Base as LayerTraits;
   const { forward } = Base.prototype as { forward: Forward };
   const Trained = class extends Base implements Trainable {
     constructor(options?: object) {

@@ -1,13 +1,15 @@
 /** The module with training. */
 import create from 'heed-glue/training';
 import type { Variant } from '../module.js';
+import { packaged } from '../packaged.js';
 import { nodeOptions, start } from '../start-worker.js';
 
 /** @internal Bundlers recognize exactly these expressions: they copy a module, and make a script a bundle of its own. */
 export const training: Variant = {
   name: 'training',
+  prefix: 'train-',
   create,
-  createThreaded: null,
+  loadThreaded: null,
   files: {
     'relaxed-simd': () => new URL('./heed-train-relaxed-simd.wasm', import.meta.url),
     simd128: () => new URL('./heed-train-simd128.wasm', import.meta.url),
@@ -16,7 +18,8 @@ export const training: Variant = {
   startWorker: () =>
     start(
       'train-worker.js',
-      ({ Worker }) => new Worker(new URL('./train-worker.js', import.meta.url), nodeOptions),
+      ({ Worker }) =>
+        new Worker(packaged('train-worker.js', new URL('./train-worker.js', import.meta.url)), nodeOptions),
       () => new Worker(new URL('./train-worker.js', import.meta.url), { type: 'module' }),
     ),
 };

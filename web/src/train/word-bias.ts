@@ -3,13 +3,13 @@ import type { RawTensorLayer } from '../core.js';
 import { filled, type Head, type HeadContext } from '../models/task-heads.js';
 
 /** That bias as the bias of a linear layer, whose inputs are zeros; from now on it is the head's. Null if the head has none. */
-export function makeWordBias(head: Head | undefined, { core, tensors }: HeadContext): RawTensorLayer | null {
+export function makeWordBias(head: Head | undefined, { calls, tensors }: HeadContext): RawTensorLayer | null {
   const found = head?.isTied && [...tensors].find(([, { data }]) => data === head.bias);
   if (!found) return null;
   const [file, value] = found;
   const name = file.replace(/\.bias$/, '');
   const options = { inFeatures: 1, outFeatures: value.data.length, bias: true, activation: 'identity', name };
-  const layer = filled(new core.Linear(options), [undefined, value]);
+  const layer = filled(new calls.Linear(options), [undefined, value]);
   Object.defineProperty(head, 'bias', { get: () => layer.readParameter(1) });
   return layer;
 }

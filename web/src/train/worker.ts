@@ -23,13 +23,13 @@ import { Optimizer } from './optimizer.js';
 import { type Assistant, buffersOf, remoteAssistant } from './parallel.js';
 import { Parameter } from './parameters.js';
 import { loadTrainable } from './pretrained.js';
-import { recordingCore } from './recording.js';
+import { recordingCalls } from './recording.js';
 import { Schedule } from './schedules.js';
 import { Tape } from './tape.js';
 import type { TrainableOptions } from './trainable-model.js';
 import { allLayers } from './tree.js';
 
-const glue = { create, createThreaded: null };
+const glue = { create, loadThreaded: null };
 const loadFineTuning = async () => ({ evaluateClassifier, loadAdapter, save, trainClassifier, trainEmbedding });
 
 /** Stops the fit that runs, between two steps. */
@@ -57,7 +57,7 @@ async function withModel<T>(wasm: WasmModule, description: Description, body: (j
   try {
     const plain = (await instantiate(glue, locate(wasm, 'wasm'))) as TrainCore;
     const tape = new Tape(plain, owned);
-    const runtime = { core: recordingCore(plain, tape), owned };
+    const runtime = { core: plain, calls: recordingCalls(plain, tape), owned };
     const model = buildModel(tape, runtime, description);
     return await body({ ...own, tape, runtime, model, ...checkpointsOf(tape) });
   } finally {
@@ -130,7 +130,7 @@ async function loadModel(
   folder?: ModelFolder,
 ): Promise<PretrainedModel> {
   const tape = new Tape(plain as TrainCore, owned);
-  const runtime = { core: recordingCore(plain as TrainCore, tape), owned };
+  const runtime = { core: plain, calls: recordingCalls(plain as TrainCore, tape), owned };
   const { trainable } = options as Partial<TrainableOptions>;
   const load: Parameters<typeof savable>[0] = async (given, read) =>
     trainable

@@ -85,6 +85,7 @@ export class WorkerModel extends RemoteModel {
 /** Reads the options of a call. `signal` and `onProgress` stay on this side and are checked here, the others in the worker. */
 export function readCall<T extends CallOptions>(owner: string, options: T | undefined) {
   const read = plainOptions(owner, options);
+  requireNoMap(owner, read.edit);
   return {
     ...read,
     signal: signal(read.signal, `${owner}.signal`),
@@ -92,10 +93,20 @@ export function readCall<T extends CallOptions>(owner: string, options: T | unde
   };
 }
 
+/** Functions cannot be sent to a worker. */
+function requireNoMap(owner: string, edits: unknown): void {
+  const at = Array.isArray(edits) ? edits.findIndex((edit) => edit?.map !== undefined) : -1;
+  if (at >= 0)
+    throw invalid(`${owner}.edit[${at}].map`, '`scale`, `add` or `set` in a worker', 'a function', 'UNSUPPORTED');
+}
+
 /** Makes Tensors of the tensors in a result, which lose their class when they are cloned. */
 function revived(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  if ('data' in value && 'shape' in value) return new Tensor(value.data as Float32Array, value.shape as number[]);
+  if ('data' in value && 'shape' in value) {
+    const { data, shape, ...more } = value as { data: Float32Array; shape: number[] };
+    return Object.assign(new Tensor(data, shape), more);
+  }
   // Lists have either only tensors or none; long lists without any need not be searched.
   if (Array.isArray(value)) return (value[0] as { data?: unknown } | undefined)?.data ? value.map(revived) : value;
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, revived(part)]));

@@ -24,7 +24,7 @@ export function makeHandler(
     // Not by `load`, which can start workers: Turbopack does not terminate if a worker's script refers to itself.
     const core = await instantiate(glue, locate(wasm, 'wasm'), { count: threads, reason: '' });
     const folder = source === null ? servedFolder(channel) : undefined;
-    model = await loadModel({ core, owned: new Set() }, source ?? '', options, folder);
+    model = await loadModel({ core, calls: core, owned: new Set() }, source ?? '', options, folder);
     return model.config;
   }
 

@@ -9,6 +9,7 @@ import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
 import { countTexts, isTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
 import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
+import { type VectorsOf, vectorsOf } from '../models/quantized.js';
 import type { PageRuntime } from '../owned.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
@@ -106,15 +107,17 @@ class PoolModel extends RemoteModel {
     return this.#run((model) => model.call(method, args, options));
   }
 
-  override async embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+  override async embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
     const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
-    if (total <= LEAST_TEXTS) return this.#run((model) => model.embedFloats(input, options));
+    // Edits name texts of the call, and may need all of them.
+    if (total <= LEAST_TEXTS || rest.edit) return this.#run((model) => model.embedFloats(input, options));
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
     const { stop, unlink } = linkedAbort(signal);
     let data = new Float32Array();
+    const truncated = new Array<number>(total);
     let width = 0;
     let done = 0;
     const work = async () => {
@@ -132,6 +135,7 @@ class PoolModel extends RemoteModel {
         if (done === 0) data = new Float32Array(total * width);
         share.forEach((n, i) => {
           data.set(vectors.data.subarray(i * width, (i + 1) * width), n * width);
+          truncated[n] = vectors.truncated[i]!;
         });
         done += share.length;
         onProgress?.({ done, total });
@@ -145,7 +149,7 @@ class PoolModel extends RemoteModel {
     } finally {
       unlink();
     }
-    return new Tensor(data, [total, width]);
+    return vectorsOf(new Tensor(data, [total, width]), 'float32', truncated);
   }
 
   dispose(): void {

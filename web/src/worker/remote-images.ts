@@ -24,7 +24,10 @@ export async function embedRemotely(
   const checkedSignal = signal(outer, 'embedImage.signal');
   const report = callback<NonNullable<EmbedImageOptions['onProgress']>>(onProgress, 'embedImage.onProgress');
   const images = readImages(given);
-  if (images.length === 0) return model.call('embedImage', [[]], rest);
+  if (images.length === 0 || rest.edit) {
+    const sent = images.map((image, n) => portable(image, images.length === 1 ? 'images' : `images[${n}]`));
+    return model.call('embedImage', [await Promise.all(sent)], { ...rest, signal: checkedSignal, onProgress: report });
+  }
   const { stop, unlink } = linkedAbort(checkedSignal);
   const vectors: Float32Array[] = [];
   let next = 0;

@@ -18,11 +18,12 @@ import type {
   TokenizeResult,
   Workers,
 } from '../models/model.js';
-import { quantized, type VectorOutput, type VectorsOf } from '../models/quantized.js';
+import { modelText } from '../models/model-config.js';
+import { type VectorOutput, type VectorsOf, vectorsOf } from '../models/quantized.js';
 import type { SparseVector } from '../models/sparse.js';
 import type { HeadName } from '../models/task-heads.js';
 import { plainOptions } from '../options.js';
-import { dispose } from '../platform.js';
+import { dispose, inspected } from '../platform.js';
 import type { Tensor } from '../tensor.js';
 import type { Method } from './protocol.js';
 
@@ -35,6 +36,11 @@ export abstract class RemoteModel implements PretrainedModel {
   /** Calls a method of the model. */
   abstract call<T>(method: Method, args: unknown[], options?: object): Promise<T>;
 
+  /** @internal */
+  [inspected](): string {
+    return modelText(this);
+  }
+
   encode<A extends boolean, S extends boolean, P extends boolean>(
     input: ModelInput,
     options?: EncodeCall<A, S, P>,
@@ -46,11 +52,12 @@ export abstract class RemoteModel implements PretrainedModel {
   async embed<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>): Promise<VectorsOf<O>> {
     const { output, ...rest } = plainOptions('embed', options);
     const form = outputOption(output, 'embed.output') as O;
-    return quantized(await this.embedFloats(input, options && rest), form);
+    const floats = await this.embedFloats(input, options && rest);
+    return vectorsOf(floats, form, floats.truncated);
   }
 
   /** `embed` with fp32 vectors. */
-  embedFloats(input: ModelInput, options?: EmbedOptions): Promise<Tensor> {
+  embedFloats(input: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
     return this.call('embed', [input], options);
   }
 

@@ -53,9 +53,7 @@ class TrainableEncoder final : public Module {
   /// The low-rank updates of the model's linear layers, or null.
   void setLora(Lora* lora) { lora_ = lora; }
   /// All dropouts: that of the embeddings, then those of each layer; one that layers share, once for each.
-  std::vector<Dropout*> dropouts();
-  /// Layer i's, in the order of their calls.
-  std::vector<Dropout*> dropouts(Index i);
+  std::vector<Dropout*> dropouts() override;
 
  private:
   std::vector<Child> children() override;
@@ -64,6 +62,8 @@ class TrainableEncoder final : public Module {
   /// EncoderModel::runLayer(), of which only the input is kept.
   Value recomputedLayer(RecordingEvaluator& e, Index i, const Value& x, const Sequences& sequences,
                         const PassPositions& positions);
+  /// Layer i's, in the order of their calls.
+  std::vector<Dropout*> layerDropouts(Index i);
   void addParameter(const NamedRows& rows, const Parameter& whole);
   bool trainsLayer(const Graph& graph, Index i) const;
 

@@ -41,9 +41,6 @@ class Lora final : public Module {
   /// Whether the layer with the weight at `key` has an update that requires a gradient.
   bool trains(const Graph& graph, const void* key) const;
 
-  /// The dropouts of the updates.
-  std::vector<Dropout*> dropouts() const;
-
  private:
   struct Update;
   class LowRankLinear;

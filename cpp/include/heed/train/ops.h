@@ -25,6 +25,8 @@ Variable multiply(Graph& graph, const Variable& a, const Variable& b);
 Variable scale(Graph& graph, const Variable& x, float factor);
 /// [a, b] along the columns.
 Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts);
+/// The rows of a, then those of b.
+Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b);
 /// Columns [first, first + count).
 Variable sliceColumns(Graph& graph, const Variable& x, Index first, Index count);
 /// The rows at `indices`, in that order; repeated rows add up in the gradient. Also slices and reorders.
@@ -67,6 +69,8 @@ Variable linear(Graph& graph, const Variable& x, const Variable& weight, const V
 Variable layerNorm(Graph& graph, const LayerNorm& layer, const Variable& x);
 /// The same with weight and bias (1, E), or empty Variables.
 Variable layerNorm(Graph& graph, const Variable& x, const Variable& weight, const Variable& bias, float eps);
+/// A layer's factors on the columns.
+Variable scaleColumns(Graph& graph, const LayerScale& layer, const Variable& x);
 /// Batch norm. In training mode it normalizes with the mean and the biased variance of the batch's T rows and updates
 /// the moving averages (with the unbiased variance, as PyTorch); otherwise it uses the moving averages.
 Variable batchNorm(Graph& graph, BatchNorm& layer, const Variable& x);

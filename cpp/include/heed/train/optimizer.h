@@ -3,11 +3,17 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heed/train/graph.h"
 
 namespace heed::train {
+
+struct UpdateRule;
+/// The formula of one step on `count` elements: parameter w, gradient g, and its moments m and v, which are null unless
+/// the rule has them.
+using UpdateStep = std::function<void(Index count, const float* g, float* m, float* v, float* w)>;
 
 /// Options of one parameter group, as in torch.optim.
 struct GroupOptions {
@@ -22,9 +28,8 @@ struct GroupOptions {
 /// corrections and factors in double, in PyTorch's order.
 class Optimizer {
  public:
-  enum class Kind { kSgd, kAdam, kAdamW };
-
-  explicit Optimizer(Kind kind) : kind_(kind) {}
+  /// `kind`: the name of the class in torch.optim. Throws kInvalidArgument for others.
+  explicit Optimizer(std::string_view kind);
 
   /// Adds a group; returns its index. Throws kInvalidArgument for options outside PyTorch's ranges.
   Index addGroup(const GroupOptions& options);
@@ -40,7 +45,7 @@ class Optimizer {
   /// A parameter's state, for checkpoints: its number of steps and its moments, as (rows, row size) matrices; rows of a
   /// table that have none are zeros. Before the first step there are none.
   struct State {
-    std::string name;  ///< "exp_avg", "exp_avg_sq" or "momentum_buffer"
+    std::string name;  ///< as in PyTorch's state dict, such as "exp_avg"
     std::vector<float> values;
   };
   int64_t steps(Index parameter) const { return slots_[static_cast<size_t>(parameter)].steps; }
@@ -85,13 +90,11 @@ class Optimizer {
   static void makeDense(Slot& slot);
   static void makeSparse(Slot& slot);
   void makeRoom(Slot& slot) const;
-  template <class Update>
-  static void updateDense(Slot& slot, Scratch& scratch, const Update& update);
-  template <class Update>
-  static void updateRows(Slot& slot, Scratch& scratch, const Update& update);
+  static void updateDense(Slot& slot, Scratch& scratch, const UpdateStep& update);
+  static void updateRows(Slot& slot, Scratch& scratch, const UpdateStep& update);
   void update(Slot& slot, Scratch& scratch) const;
 
-  Kind kind_;
+  const UpdateRule& rule_;
   std::vector<GroupOptions> groups_;
   std::vector<Slot> slots_;
 };

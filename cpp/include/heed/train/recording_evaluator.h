@@ -34,6 +34,7 @@ class RecordingEvaluator final : public Evaluator {
   Value product(const Linear& layer, const Value& x) override;
   void linears(std::span<const Linear* const> layers, const Value& x, Value* results) override;
   Value normalize(const LayerNorm& norm, const Value& x, bool in_place) override;
+  Value scaleColumns(const LayerScale& layer, const Value& x) override;
   Value batchNormalize(BatchNorm& norm, const Value& x) override;
   Value encodePositions(const PositionalEncoding& encoding, const Value& x, const Sequences& sequences) override;
   Value dropout(Dropout& layer, const Value& x, Index first_column) override;
@@ -49,6 +50,7 @@ class RecordingEvaluator final : public Evaluator {
                Index first_position) override;
   Value gatherWindows(const Value& x, const Sequences& sequences, Index width) override;
   Value transpose(const Value& x) override;
+  Value concatenateRows(const Value& a, const Value& b) override;
   Value row(const Value& x, Index i, Index columns) override;
   Value copy(const Value& x) override { return value(variable(x)); }
   void release(const Value& x) override { (void)take(x); }

@@ -3,7 +3,9 @@
 ///   Y = A + B   dA = dY, dB = dY
 ///   Y = A * B   dA = dY * B, dB = dY * A
 ///   Y = c X     dX = c dY
+///   Y_te = X_te w_e   dX_te = dY_te w_e, dw_e = sum over t of dY_te X_te
 #include "core/check.h"
+#include "heed/norm.h"
 #include "heed/train/ops.h"
 #include "train/ops/vectors.h"
 
@@ -54,6 +56,20 @@ Variable scale(Graph& graph, const Variable& x, float factor) {
     multiplyBy(factor, sizeOf(dy), dy.data(), dy.data());
     pass.give(node, std::move(dy));
   });
+}
+
+Variable scaleColumns(Graph& graph, const LayerScale& layer, const Variable& x) {
+  Matrix y(x.rows(), x.cols());
+  layer.forward(x.value(), y.view());
+  return graph.record(std::move(y), {x}, graph.requiresGradient(layer.weight()),
+                      [&layer, kept = x.shared(), node = x.node()](Matrix& gradient, Backward& pass) {
+                        pass.addToParameter(layer.weight(), [&](MatrixView d, Index) {
+                          const auto products = gradient.values().cwiseProduct(kept->values());
+                          view(d.data(), 1, gradient.cols()) += products.colwise().sum();
+                        });
+                        layer.forward(gradient.values(), gradient.view());
+                        pass.give(node, std::move(gradient));
+                      });
 }
 
 }  // namespace heed::train

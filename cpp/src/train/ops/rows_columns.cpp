@@ -1,6 +1,7 @@
 /// Operations that move rows and columns; a gradient moves back to where its element came from:
 ///
 ///   Y = [A, B]               dA, dB = the parts of dY
+///   Y = [A; B]               dA, dB = the parts of dY
 ///   Y = X[:, first : last]   dX = dY there, 0 elsewhere
 ///   Y_i = X_{indices[i]}     dX_k = sum of dY_i over the i with indices[i] = k
 ///   Y = X + [0, P, 0]        dP = dY[:, first : last], dX = dY
@@ -51,6 +52,21 @@ Variable concatenateColumns(Graph& graph, const std::vector<Variable>& parts) {
         write(out, residual, dy.values().middleCols(first[i], out.cols()));
       });
     }
+  });
+}
+
+Variable concatenateRows(Graph& graph, const Variable& a, const Variable& b) {
+  requireShape("b", b.value(), b.rows(), a.cols());
+  Matrix y(a.rows() + b.rows(), a.cols());
+  y.view().topRows(a.rows()) = a.value();
+  y.view().bottomRows(b.rows()) = b.value();
+  return graph.record(std::move(y), {a, b}, false, [a = a.node(), b = b.node()](Matrix& dy, Backward& pass) {
+    pass.add(a, [&](MatrixView out, const ConstMatrixView* residual) {
+      write(out, residual, dy.values().topRows(out.rows()));
+    });
+    pass.add(b, [&](MatrixView out, const ConstMatrixView* residual) {
+      write(out, residual, dy.values().bottomRows(out.rows()));
+    });
   });
 }
 

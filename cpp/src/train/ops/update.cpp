@@ -1,8 +1,10 @@
 #include "train/ops/update.h"
 
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
+#include "core/check.h"
 #include "train/ops/vectors.h"
 
 namespace heed::train {
@@ -34,54 +36,96 @@ void inVectors(Index count, const F& f, Floats*... arrays) {
   with_tails(std::index_sequence_for<Floats...>{});
 }
 
-}  // namespace
-
-void adam(const AdamFactors& factors, Index count, const float* g, float* m, float* v, float* w) {
-  // A copy, which the compiler knows to be unchanged by the stores.
-  const AdamFactors f = factors;
-  inVectors(
-      count,
-      [&f](const float* g_at, float* m_at, float* v_at, float* w_at) {
-        const Vectors weight = loadVectors(w_at) * simd::splat(f.decay);
-        Vectors gradient = loadVectors(g_at);
-        if (f.l2 != 0) gradient = gradient + weight * simd::splat(f.l2);
-        const Vectors before = loadVectors(m_at), change = gradient - before;
-        // torch.lerp, which is exact at both ends.
-        const Vectors first = f.forget1 < 0.5f ? before + change * simd::splat(f.forget1)
-                                               : gradient - change * simd::splat(1 - f.forget1);
-        const Vectors second = loadVectors(v_at) * simd::splat(f.beta2) + gradient * simd::splat(f.forget2) * gradient;
-        store(m_at, first);
-        store(v_at, second);
-        const Vectors root = each([](v128_t x) { return wasm_f32x4_sqrt(x); }, second);
-        const Vectors denominator = root * simd::splat(f.inverse_correction) + simd::splat(f.eps);
-        store(w_at, weight - first * simd::splat(f.step_size) / denominator);
-      },
-      g, m, v, w);
+/// base^n by squaring. The engines' pow() may differ in the last bit, and trained parameters should not.
+double integerPower(double base, int64_t n) {
+  double power = 1;
+  for (; n > 0; n /= 2, base *= base) {
+    if (n % 2 == 1) power *= base;
+  }
+  return power;
 }
 
-void sgd(const SgdFactors& factors, Index count, const float* g, float* m, float* w) {
-  const SgdFactors f = factors;
-  if (!m) {
-    return inVectors(
+/// Adam and AdamW: g' = g + l2 w, m += (1 - beta_1) (g' - m), v = beta_2 v + (1 - beta_2) g'^2, and
+/// w = decay w - lr / (1 - beta_1^n) m / (sqrt(v) / sqrt(1 - beta_2^n) + eps).
+UpdateStep adamStep(const GroupOptions& options, int64_t n, float decay, double l2_factor) {
+  const float l2 = static_cast<float>(l2_factor), forget1 = static_cast<float>(1 - options.beta1),
+              beta2 = static_cast<float>(options.beta2), forget2 = static_cast<float>(1 - options.beta2),
+              step_size = static_cast<float>(options.lr / (1 - integerPower(options.beta1, n))),
+              inverse_correction = static_cast<float>(1 / std::sqrt(1 - integerPower(options.beta2, n))),
+              eps = static_cast<float>(options.eps);
+  return [=](Index count, const float* g, float* m, float* v, float* w) {
+    inVectors(
         count,
-        [&f](const float* g_at, float* w_at) {
-          const Vectors weight = loadVectors(w_at);
-          const Vectors gradient = loadVectors(g_at) + weight * simd::splat(f.l2);
-          store(w_at, weight - gradient * simd::splat(f.lr));
+        [=](const float* g_at, float* m_at, float* v_at, float* w_at) {
+          const Vectors weight = loadVectors(w_at) * simd::splat(decay);
+          Vectors gradient = loadVectors(g_at);
+          if (l2 != 0) gradient = gradient + weight * simd::splat(l2);
+          const Vectors before = loadVectors(m_at), change = gradient - before;
+          // torch.lerp, which is exact at both ends.
+          const Vectors first =
+              forget1 < 0.5f ? before + change * simd::splat(forget1) : gradient - change * simd::splat(1 - forget1);
+          const Vectors second = loadVectors(v_at) * simd::splat(beta2) + gradient * simd::splat(forget2) * gradient;
+          store(m_at, first);
+          store(v_at, second);
+          const Vectors root = each([](v128_t x) { return wasm_f32x4_sqrt(x); }, second);
+          const Vectors denominator = root * simd::splat(inverse_correction) + simd::splat(eps);
+          store(w_at, weight - first * simd::splat(step_size) / denominator);
         },
-        g, w);
+        g, m, v, w);
+  };
+}
+
+/// g' = g + l2 w. With momentum m = momentum m + g', and w -= lr m or lr (g' + momentum m); otherwise w -= lr g'.
+UpdateStep sgdStep(const GroupOptions& options, int64_t, float) {
+  const float lr = static_cast<float>(options.lr), l2 = static_cast<float>(options.weight_decay),
+              momentum = static_cast<float>(options.momentum);
+  const bool nesterov = options.nesterov;
+  return [=](Index count, const float* g, float* m, float*, float* w) {
+    if (!m) {
+      return inVectors(
+          count,
+          [=](const float* g_at, float* w_at) {
+            const Vectors weight = loadVectors(w_at);
+            const Vectors gradient = loadVectors(g_at) + weight * simd::splat(l2);
+            store(w_at, weight - gradient * simd::splat(lr));
+          },
+          g, w);
+    }
+    inVectors(
+        count,
+        [=](const float* g_at, float* m_at, float* w_at) {
+          const Vectors weight = loadVectors(w_at);
+          const Vectors gradient = loadVectors(g_at) + weight * simd::splat(l2);
+          const Vectors buffer = loadVectors(m_at) * simd::splat(momentum) + gradient;
+          store(m_at, buffer);
+          const Vectors direction = nesterov ? gradient + buffer * simd::splat(momentum) : buffer;
+          store(w_at, weight - direction * simd::splat(lr));
+        },
+        g, m, w);
+  };
+}
+
+std::vector<const char*> sgdMoments(const GroupOptions& options) {
+  if (options.momentum == 0) return {};
+  return {"momentum_buffer"};
+}
+std::vector<const char*> adamMoments(const GroupOptions&) { return {"exp_avg", "exp_avg_sq"}; }
+
+constexpr UpdateRule kRules[] = {
+    {"SGD", false, sgdMoments, sgdStep},
+    {"Adam", false, adamMoments,
+     [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, o.weight_decay); }},
+    {"AdamW", true, adamMoments,
+     [](const GroupOptions& o, int64_t n, float decay) { return adamStep(o, n, decay, 0); }},
+};
+
+}  // namespace
+
+const UpdateRule& updateRule(std::string_view name) {
+  for (const UpdateRule& rule : kRules) {
+    if (rule.name == name) return rule;
   }
-  inVectors(
-      count,
-      [&f](const float* g_at, float* m_at, float* w_at) {
-        const Vectors weight = loadVectors(w_at);
-        const Vectors gradient = loadVectors(g_at) + weight * simd::splat(f.l2);
-        const Vectors buffer = loadVectors(m_at) * simd::splat(f.momentum) + gradient;
-        store(m_at, buffer);
-        const Vectors direction = f.nesterov ? gradient + buffer * simd::splat(f.momentum) : buffer;
-        store(w_at, weight - direction * simd::splat(f.lr));
-      },
-      g, m, w);
+  refuse(ErrorCode::kInvalidArgument, "optimizer", "the name of an optimizer", std::string(name));
 }
 
 void scaleBy(float factor, Index count, float* x) {

@@ -1,25 +1,14 @@
 import { load } from 'heed';
 import { describe, expect, it } from 'vitest';
+import { layerExamples } from '../examples.js';
 import { draw } from '../numbers.js';
 import { type Anything, caught, heed, make, sizes, x } from './refusals.js';
 
 describe('lifetimes', () => {
   it('end with dispose(), for every class', () => {
-    const made = {
-      Linear: make('Linear', { inFeatures: 8, outFeatures: 2 }),
-      LayerNorm: make('LayerNorm', { normalizedShape: 8 }),
-      BatchNorm: make('BatchNorm', { numFeatures: 8 }),
-      Dropout: make('Dropout', { p: 0.5 }),
-      PositionalEncoding: make('PositionalEncoding', { embedDim: 8 }),
-      FeedForward: make('FeedForward', { embedDim: 8, feedForwardDim: 4 }),
-      MultiHeadAttention: make('MultiHeadAttention', { embedDim: 8, numHeads: 2 }),
-      EncoderLayer: make('EncoderLayer', sizes),
-      Encoder: make('Encoder', { ...sizes, numLayers: 1 }),
-      DecoderLayer: make('DecoderLayer', sizes),
-      Decoder: make('Decoder', { ...sizes, numLayers: 1 }),
-      Transformer: make('Transformer', { ...sizes, numEncoderLayers: 1, numDecoderLayers: 1 }),
-    };
-    for (const [name, one] of Object.entries(made)) {
+    const { Embedding: _, ...examples } = layerExamples; // of heed/train
+    for (const [name, { options }] of Object.entries(examples)) {
+      const one = make(name as 'Linear', options);
       one.dispose();
       one.dispose();
       const uses = [

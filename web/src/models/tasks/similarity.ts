@@ -114,14 +114,59 @@ export function bestRows(
   candidates: Uint32Array | null,
 ): Hit[] {
   const norm = normsOf(query, query.length)[0]!;
-  const scores = new Float32Array(candidates?.length ?? count);
-  for (let i = 0; i < scores.length; i++) {
-    const row = candidates ? candidates[i]! : i;
-    scores[i] = bits
-      ? signDot(query, data, row * width) / (norm * Math.sqrt(query.length))
-      : dot(query, 0, data, row, width) / (norm * norms![row]!);
+  let scores: Float64Array;
+  if (bits) {
+    const scale = norm * Math.sqrt(query.length);
+    scores = Float64Array.from(
+      candidates ?? { length: count },
+      (row, i) => signDot(query, data, (row ?? i) * width) / scale,
+    );
+  } else {
+    scores = new Float64Array(candidates?.length ?? count);
+    if (data.BYTES_PER_ELEMENT === 4) floatProducts(query, data as Float32Array, candidates, scores);
+    else int8Products(query, data as Int8Array, candidates, scores);
+    for (let i = 0; i < scores.length; i++) scores[i]! /= norm * norms![candidates ? candidates[i]! : i]!;
   }
-  return best(scores, topK).map(({ index, score }) => ({ index: candidates ? candidates[index]! : index, score }));
+  return best(scores, topK).map(({ index, score }) => ({
+    index: candidates ? candidates[index]! : index,
+    score: Math.fround(score),
+  }));
+}
+
+/**
+ * The products of a query with rows, or with `candidates` among them. One function per type of array: engines compile loops over a single one several times as fast. In four
+ * sums, which do not wait for each other.
+ */
+function int8Products(query: Float32Array, data: Int8Array, candidates: Uint32Array | null, out: Float64Array): void {
+  const width = query.length;
+  const even = width - (width % 4);
+  for (let n = 0; n < out.length; n++) {
+    const at = (candidates ? candidates[n]! : n) * width;
+    let p = 0;
+    let q = 0;
+    let r = 0;
+    let s = 0;
+    for (let x = 0; x < even; x += 4) {
+      const y = at + x;
+      p += query[x]! * data[y]!;
+      q += query[x + 1]! * data[y + 1]!;
+      r += query[x + 2]! * data[y + 2]!;
+      s += query[x + 3]! * data[y + 3]!;
+    }
+    for (let x = even; x < width; x++) p += query[x]! * data[at + x]!;
+    out[n] = p + q + (r + s);
+  }
+}
+
+/** The same for rows of floats. */
+function floatProducts(
+  query: Float32Array,
+  data: Float32Array,
+  candidates: Uint32Array | null,
+  out: Float64Array,
+): void {
+  const width = query.length;
+  for (let n = 0; n < out.length; n++) out[n] = dot(query, 0, data, candidates ? candidates[n]! : n, width);
 }
 
 /** The `count` rows of `codes` with the smallest Hamming distance to the signs of a query, of equal ones the first, in ascending order. */

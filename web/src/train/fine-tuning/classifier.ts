@@ -27,7 +27,7 @@ import type { TrainableModel } from '../trainable-model.js';
 import { trainingOf } from './busy.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, fitEncoder } from './fit-encoder.js';
+import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { type ClassifierMetrics, measure, predictedLabels } from './metrics.js';
 
@@ -82,6 +82,8 @@ export interface ClassifierResult {
   validation: ClassifierMetrics | null;
   /** Where the head is: see the option `head`. */
   head: 'sentence' | 'family';
+  /** How far training has moved the encoder's weights that were trained, as `EmbeddingResult.weightChange`; 0 if only the classifier was trained. */
+  weightChange: number;
   /** The number of examples that were cut to the model's limit of tokens. */
   truncated: number;
 }
@@ -294,14 +296,14 @@ async function fitTo(
     isTrained = true;
     options.onStep?.(progress);
   };
-  const history = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
+  const fitted = await fitModule(kit, data, { ...options, onStep }, fitting).finally(() => {
     if (isTrained && !model.disposed) install(kit, model, { ...trainedHead(head, last), ...labelling(data) });
   });
   void model.raw; // throws if it was disposed of meanwhile
   const measured = subset(all, held);
   return {
     labels: [...labels],
-    history,
+    ...fitted,
     validation: held.length > 0 ? metricsOf(measured, labels, last.forward(await fitting.measured())) : null,
     head: head.kind,
     truncated,
@@ -318,7 +320,7 @@ async function fitModule(
   { all, labels, trained, held }: Data,
   { classWeight, batchSize, seed, signal, earlyStopping, onStep, resume, onCheckpoint }: OptionsRead,
   { module, part, groups, epochs, isValidated = held.length > 0 }: Fitting,
-): Promise<History> {
+): Promise<Fitted> {
   const { tape, runtime } = kit;
   const loss = lossOf(kit, subset(all, trained), labels, classWeight);
   const examples = (indices: readonly number[]) => ({
@@ -335,11 +337,11 @@ async function fitModule(
   };
   if (module instanceof EncoderModule) {
     const job = { ...options, groups, count: trained.length, resume, onCheckpoint } as const;
-    return fitEncoder(kit, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[3]);
+    return fitEncoder(kit, NAME, module, examples(trained) as never, job as Parameters<typeof fitEncoder>[4]);
   }
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
   try {
-    return await startFit(tape, module, examples(trained), { ...options, optimizer });
+    return { history: await startFit(tape, module, examples(trained), { ...options, optimizer }), weightChange: 0 };
   } finally {
     optimizer.dispose();
   }

@@ -26,7 +26,7 @@ import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ExampleSet, heldOut, labelsOf, readExamples, readText, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, fitEncoder } from './fit-encoder.js';
+import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
 
 /** Two texts that belong together. */
@@ -55,9 +55,9 @@ export type EmbeddingExamples = readonly PairExample[] | readonly TripletExample
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
   /** What is trained: 'full' (the default), all parameters; names of parameters; `{ lora }`, low-rank updates, see `addLora`. */
   train?: EncoderTraining;
-  /** How often all examples are gone through. Default 1; labelled texts 8. */
+  /** How often all examples are gone through. Default: for about 60 steps, but 1 to 10 times; labelled texts 8. */
   epochs?: number;
-  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32; labelled texts 64. */
+  /** Examples per step. The other texts of a batch are the negatives of each: larger batches teach more. Default 32, of fewer than 128 a quarter of them, at least 4; labelled texts 64. */
   batchSize?: number;
   /** Texts whose graph is in memory at a time. A larger batch is embedded twice (Gao et al. 2021, arXiv:2101.06983), with the same result. Default 64. */
   chunkSize?: number;
@@ -83,6 +83,11 @@ export interface EmbeddingTrainingOptions extends CheckpointOptions {
 export interface EmbeddingResult {
   /** The loss of each epoch, and with validation the validation's. */
   history: History;
+  /**
+   * How far training has moved the weights that were trained: the length of their change divided by their own length, as estimated from a part of them. A fine-tuning of a few hundred steps
+   * typically gives 0.001 to 0.1.
+   */
+  weightChange: number;
   /** The number of texts that were cut to the model's limit of tokens. */
   truncated: number;
 }
@@ -108,8 +113,15 @@ const schema = {
 type OptionsRead = Read<typeof schema>;
 
 /** Defaults that depend on the form of the examples; those of labelled texts were chosen as web/model/README.md says. */
-const PAIRS = { epochs: 1, batchSize: 32, scale: 20 };
-const LABELLED = { epochs: 8, batchSize: 64, scale: 5 };
+const PAIRS = { batchSize: 32, scale: 20 };
+const LABELLED = { batchSize: 64, scale: 5 };
+
+/** Of pairs: a quarter of the examples, but 4 to 32, so that few examples make several steps, too. */
+const batchOf = (count: number) => Math.min(PAIRS.batchSize, Math.max(4, Math.ceil(count / 4)));
+/** Of pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
+const epochsOf = (count: number, batchSize: number) =>
+  Math.min(10, Math.max(1, Math.round(60 / Math.ceil(count / batchSize))));
+const LABELLED_EPOCHS = 8;
 
 /** Examples as rows of texts: pairs, triplets, or single texts with the indices of their labels. */
 interface Rows {
@@ -136,13 +148,12 @@ export async function trainEmbedding(
       const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
       const defaults = trained.labels ? LABELLED : PAIRS;
       const module = new SimilarityModule(kit.tape, trainable, read.scale ?? defaults.scale, read.chunkSize);
-      const history = await fitRows(kit, module, trained, held, {
-        ...read,
-        epochs: read.epochs ?? defaults.epochs,
-        batchSize: read.batchSize ?? defaults.batchSize,
-      });
+      const count = trained.texts.length;
+      const batchSize = read.batchSize ?? (trained.labels ? LABELLED.batchSize : batchOf(count));
+      const epochs = read.epochs ?? (trained.labels ? LABELLED_EPOCHS : epochsOf(count, batchSize));
+      const fitted = await fitRows(kit, module, trained, held, { ...read, epochs, batchSize });
       isDone = true;
-      return { history, truncated: truncated.filter((cut) => cut > 0).length };
+      return { ...fitted, truncated: truncated.filter((cut) => cut > 0).length };
     } finally {
       if (!model.disposed) restore(isDone);
     }
@@ -169,14 +180,14 @@ async function fitRows(
     resume,
     onCheckpoint,
   }: OptionsRead & { epochs: number; batchSize: number },
-): Promise<History> {
+): Promise<Fitted> {
   const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
   const data = ({ texts, labels }: Rows) =>
     labels
       ? (epoch: number) => labelledBatches({ texts, labels }, batchSize, seed, epoch)
       : { inputs: texts as readonly unknown[] };
   const validation = held && data(held);
-  return fitEncoder(kit, module, data(trained), {
+  return fitEncoder(kit, NAME, module, data(trained), {
     loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
       module.loss(output, labels ?? null, batch.inputs as string[][]),
     groups,
@@ -347,10 +358,22 @@ const KINDS = [
 ] as const;
 
 function readData(examples: unknown, options: OptionsRead): { trained: Rows; held: Rows | null } {
-  const { validation, seed } = options;
+  const { validation, seed, batchSize } = options;
   const kind = kindOf(examples, `${NAME}: examples`);
+  if (batchSize === 1 && kind.length < 3)
+    throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
   if (kind[0] === 'text') return readLabelled(examples, options);
   const read = readRows(examples, kind, `${NAME}: examples`);
+  if (kind[0] === 'a' && new Set(groupsOf(read)).size < 2)
+    throw invalid(
+      `${NAME}: examples`,
+      'at least two pairs that share no text',
+      `${read.length} without such`,
+      undefined,
+      {
+        hint: 'The texts of other pairs are the negatives',
+      },
+    );
   const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
   if (validation === null) return { trained: rows(read), held: null };
   if (typeof validation !== 'number')

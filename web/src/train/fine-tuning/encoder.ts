@@ -144,11 +144,11 @@ export class EncoderModule extends Module {
   override [allLayers](): [Layer, string][] {
     const parts = new Map<ModuleState, string>();
     for (const { state, name, index } of this.model.parameters())
-      if (!parts.has(state)) parts.set(state, name.slice(0, name.length - state.raw.parameters()[index]!.name.length));
+      if (!parts.has(state)) parts.set(state, name.slice(0, name.length - state.parameters()[index]!.name.length));
     const encoder = [...parts].map(([state, prefix]): [Layer, string] => {
       const part = {
         name: state.name,
-        raw: state.raw,
+        raw: state,
         training: false,
         disposed: this.model.disposed,
         train: () => {},
@@ -172,10 +172,10 @@ export class EncoderModule extends Module {
 
   /** What its dropouts will draw; returns a function that lets them draw it again. */
   draws(): () => void {
-    const { core } = this.#tape;
-    const saved = this[allLayers]().map(([{ name, raw }]) => ({ name, raw, words: core.dropoutState(name, raw) }));
+    const modules = this[allLayers]().map(([{ raw }]) => this.#tape.stateOf(raw));
+    const saved = modules.map((module) => module.dropoutState());
     return () => {
-      for (const { name, raw, words } of saved) core.setDropoutState(name, raw, words);
+      for (const [i, module] of modules.entries()) module.setDropoutState(saved[i]!);
     };
   }
 }

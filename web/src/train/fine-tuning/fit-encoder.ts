@@ -10,6 +10,7 @@ import type { Parameter } from '../parameters.js';
 import { schedules } from '../schedules.js';
 import type { EncoderModule } from './encoder.js';
 import type { Kit } from './head.js';
+import { Movement } from './movement.js';
 
 /** Options of training that can be continued. */
 export interface CheckpointOptions {
@@ -32,8 +33,16 @@ export const checkpointSchema = {
 /** The option `weightDecay`. */
 export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positive(value, name));
 
-/** The part of the steps in which the learning rate rises. */
+/** The part of the steps in which the learning rate rises. The first of them has the rate 0, which trainings of few steps cannot spare. */
 const WARMUP = 0.1;
+const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps));
+
+/** What training an encoder has done. */
+export interface Fitted {
+  readonly history: History;
+  /** See `EmbeddingResult.weightChange`. */
+  readonly weightChange: number;
+}
 
 interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
   readonly epochs: number;
@@ -45,19 +54,25 @@ interface Job extends Omit<FitOptions, 'optimizer' | 'schedule' | 'clipNorm'> {
   readonly onCheckpoint: CheckpointOptions['onCheckpoint'];
 }
 
-/** `data`: examples, or the batches of an epoch. */
+/**
+ * `call`: for messages. `data`: examples, or the batches of an epoch.
+ * @throws HeedError INVALID_ARGUMENT if steps were taken and no weight has changed
+ */
 export async function fitEncoder(
   { tape, runtime }: Kit,
+  call: string,
   model: EncoderModule,
   data: { inputs: readonly unknown[]; labels?: unknown } | ((epoch: number) => Iterable<Batch>),
   { groups, count, resume, onCheckpoint, ...options }: Job,
-): Promise<History> {
+): Promise<Fitted> {
   const { epochs, batchSize } = options;
   const perEpoch = Math.ceil(count / batchSize);
   const steps = epochs * perEpoch;
+  const rates = [...new Set(groups.map(({ lr }) => lr))].join(', '); // the schedule changes them
   const optimizer = new Optimizer(runtime, tape, 'AdamW', groups, {});
+  const movement = new Movement(groups.flatMap(({ params }) => params));
   try {
-    const schedule = schedules.linear(optimizer, { warmup: Math.ceil(WARMUP * steps), steps });
+    const schedule = schedules.linear(optimizer, { warmup: warmupOf(steps), steps });
     const parts = { model, optimizer, schedule };
     const { saveCheckpoint, loadCheckpoint } = checkpointsOf(tape);
     if (resume) loadCheckpoint(resume, parts);
@@ -71,7 +86,16 @@ export async function fitEncoder(
     };
     let epoch = initialEpoch;
     const batches = typeof data === 'function' ? () => data(epoch++) : data;
-    return await startFit(tape, model, batches, { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep });
+    const fit = { ...options, initialEpoch, optimizer, schedule, clipNorm: 1, onStep };
+    const history = await startFit(tape, model, batches, fit);
+    const weightChange = movement.measure();
+    if (weightChange === null && history.loss.length > 0) {
+      const got = `${schedule.count} steps at a learning rate of ${rates} that changed none`;
+      throw invalid(call, 'a training that changes weights', got, 'INVALID_ARGUMENT', {
+        hint: 'Give a higher `lr` or more `epochs`',
+      });
+    }
+    return { history, weightChange: weightChange ?? 0 };
   } finally {
     optimizer.dispose();
   }

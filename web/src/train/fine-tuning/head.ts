@@ -158,14 +158,14 @@ export function install({ runtime }: Kit, model: LocalModel, head: Installed): v
     // In place, as a model that can be trained has the layers among its parameters.
     for (const [i, { weight, bias }] of layers.entries()) filled(old.chain.layers[i]!, [weight, bias]);
   } else {
-    const { core } = runtime;
+    const { calls } = runtime;
     const chain = Chain.of(
       layers.map(
         ({ name, activation, weight, bias }) =>
           () =>
             activation === null
-              ? makeNorm(core, { name, weight, bias }, headContext.eps)
-              : makeDense(core, { name, weight, bias }, activation),
+              ? makeNorm(calls, { name, weight, bias }, headContext.eps)
+              : makeDense(calls, { name, weight, bias }, activation),
       ),
     );
     old?.chain.delete();

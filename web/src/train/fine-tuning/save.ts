@@ -4,6 +4,7 @@ import type { Core, RawTensor } from '../../core.js';
 import { allocating, invalid } from '../../error.js';
 import { type ModelFolder, parseJson, readAll } from '../../io/files.js';
 import { Integrity } from '../../io/integrity.js';
+import { MODEL_FILES } from '../../io/list-files.js';
 import { brainFloats, int8Rows, quantizationConfig } from '../../io/quantize-rows.js';
 import {
   DTYPE_BYTES,
@@ -16,10 +17,10 @@ import {
 } from '../../io/safetensors.js';
 import { type ModelSource, openFolder, type RemoteOptions } from '../../io/source.js';
 import { parameterRowsOf, textFamilyOf } from '../../models/families.js';
+import { notAtRoot } from '../../models/model-files.js';
 import type { LocalModel } from '../../models/pretrained.js';
 import { CLASSIFIER } from '../../models/sentence-transformers.js';
 import { openTable, STATIC } from '../../models/static-embedding.js';
-import { notAtRoot } from '../../models/static-folder.js';
 import { wordBiasNames } from '../../models/task-heads.js';
 import { bareName, isScaleOf, openWeights, WORD_TABLE } from '../../models/weights.js';
 import { flag, oneOf, optional, readOptions, type Schema, signal } from '../../options.js';
@@ -56,25 +57,6 @@ const schema = {
   signal,
 } satisfies Schema<SaveOptions>;
 
-/** The files that are copied as they are, where the folder has them. */
-const COPIED = [
-  'config.json',
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'special_tokens_map.json',
-  'added_tokens.json',
-  'vocab.txt',
-  'vocab.json',
-  'merges.txt',
-  'sentencepiece.bpe.model',
-  'spiece.model',
-  'modules.json',
-  'sentence_bert_config.json',
-  'config_sentence_transformers.json',
-  '1_Pooling/config.json',
-  'artifact.metadata',
-];
-
 /** @internal See `Savable.save`. */
 export async function save(model: LocalModel, { source, options }: Origin, given?: SaveOptions): Promise<SavedFiles> {
   const { dtype, adapter, signal } = readOptions('save', schema, given);
@@ -91,7 +73,7 @@ export async function save(model: LocalModel, { source, options }: Origin, given
       const file = await folder.open(path, { signal });
       if (file) files[path] = (await readAll(file)) as Uint8Array<ArrayBuffer>;
     };
-    await Promise.all(COPIED.map(copy));
+    await Promise.all(MODEL_FILES.map(copy));
     const { isStatic, modelFolder } = model.sentence;
     if ((isStatic || modelFolder) && !(files['config.json'] && files['tokenizer.json'])) throw notAtRoot('save');
     const modules = files['modules.json'] ? modulesOf(files['modules.json']) : null;

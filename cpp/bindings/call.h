@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "convert.h"
+#include "heed/inference_evaluator.h"
+#include "sites.h"
+
+namespace heed::bindings {
+
+/// A tensor argument: its shape, and its elements as a matrix whose columns are the last axis.
+struct Argument {
+  Shape shape;
+  Value value;
+  const void* source;  ///< equal for arguments that are the same variable of a graph
+};
+
+/// One call of a layer or function, with its arguments and options by name. InferenceCall copies tensors in and out; in
+/// training, tensors and additive masks are variables of a graph, and so are results.
+class Call {
+ public:
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  Evaluator& evaluator() const { return evaluator_; }
+  /// The plain data among the arguments.
+  const val& arguments() const { return arguments_; }
+
+  /// Nothing if it is null or undefined.
+  virtual std::optional<Argument> tensor(const char* name) = 0;
+  /// The same for a mask.
+  virtual std::optional<MaskTensor> mask(const char* name) = 0;
+  /// From here on the evaluator reads and edits the sites that the arguments name. The sequences must outlive the call.
+  virtual void useSites(const Sequences& queries, const Sequences& keys) = 0;
+  /// Operations of functions, whose weights are arguments, too. `weight`, `bias` and `mask` may be empty. All of them
+  /// consume x.
+  virtual Value softmax(const Value& x) = 0;
+  virtual Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) = 0;
+  virtual Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) = 0;
+  virtual Value dropout(const Value& x, float p, DropoutScaling scaling, const DropoutKey& key) = 0;
+  virtual Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key,
+                          const Argument& value, AttentionOptions options, std::optional<MaskTensor> mask,
+                          float* weights) = 0;
+
+  /// The elements of x as a matrix of another form.
+  virtual Value reshape(const Value& x, Index rows, Index columns) = 0;
+  /// Keeps tables for as long as the call's results need them.
+  virtual const Rotary* share(const std::shared_ptr<const Rotary>& tables) = 0;
+  /// A result of this shape, which has the elements of `value`.
+  virtual val result(const Shape& shape, const Value& value) = 0;
+
+ protected:
+  Call(Evaluator& evaluator, const val& arguments) : evaluator_(evaluator), arguments_(arguments) {}
+  ~Call() = default;
+
+ private:
+  Evaluator& evaluator_;
+  const val& arguments_;
+};
+
+/// A call that only computes: tensors are copied into the arena and out of it.
+class InferenceCall final : public Call {
+ public:
+  explicit InferenceCall(const val& arguments) : Call(computing_, arguments), computing_(context()) {}
+
+  std::optional<Argument> tensor(const char* name) override;
+  std::optional<MaskTensor> mask(const char* name) override { return readMask(name, arguments()[name]); }
+  void useSites(const Sequences& queries, const Sequences& keys) override;
+  Value softmax(const Value& x) override;
+  Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override;
+  Value layerNorm(const Value& x, const Value& weight, const Value& bias, float eps) override;
+  Value dropout(const Value& x, float p, DropoutScaling scaling, const DropoutKey& key) override;
+  Value attention(const BatchedAttention& attention, const Argument& query, const Argument& key, const Argument& value,
+                  AttentionOptions options, std::optional<MaskTensor> mask, float* weights) override;
+  Value reshape(const Value& x, Index rows, Index columns) override { return view(x.view().data(), rows, columns); }
+  const Rotary* share(const std::shared_ptr<const Rotary>& tables) override { return tables.get(); }
+  val result(const Shape& shape, const Value& value) override { return writeTensor(shape, value.data()); }
+
+ private:
+  InferenceEvaluator computing_;
+  std::unique_ptr<BoundSites> sites_;
+};
+
+/// What a call of the function of that name does, a function of the API; see Core in web/src/core.ts.
+val (*functionNamed(const std::string& name))(Call& call);
+
+}  // namespace heed::bindings

@@ -1,0 +1,94 @@
+#include "heed/vector_index.h"
+
+#include <emscripten/bind.h>
+
+#include "convert.h"
+#include "core/check.h"
+
+namespace heed::bindings {
+namespace {
+
+/// Copies a typed array into the arena.
+template <class T>
+std::span<T> readArray(const val& array) {
+  const auto count = static_cast<Index>(array["length"].as<double>());
+  T* data = arena().take<T>(count);
+  val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
+  return {data, static_cast<size_t>(count)};
+}
+
+val writeWords(const void* data, Index count) {
+  return val(emscripten::typed_memory_view(static_cast<size_t>(count), static_cast<const uint32_t*>(data)))
+      .call<val>("slice");
+}
+
+VectorForm formNamed(const std::string& name) { return name == "int8" ? VectorForm::kInt8 : VectorForm::kBits; }
+
+class BoundVectorIndex {
+ public:
+  explicit BoundVectorIndex(VectorForm form, Index width) : index_(form, width) {}
+
+  int count() const { return static_cast<int>(index_.count()); }
+
+  void append(const val& bytes, const val& factors) {
+    guarded([&] {
+      const auto rows = readArray<uint8_t>(bytes);
+      const auto own = readArray<float>(factors);
+      index_.append(reinterpret_cast<const std::byte*>(rows.data()), own);
+    });
+  }
+
+  void keep(const val& rows) {
+    guarded([&] { index_.keep(readArray<uint32_t>(rows)); });
+  }
+
+  val rows(int first, int count) {
+    return guarded([&] {
+      const Index size = Shape{count, index_.rowBytes()}.size();
+      auto* bytes = arena().take<uint8_t>(size);
+      index_.copyRows(first, count, reinterpret_cast<std::byte*>(bytes));
+      return val(emscripten::typed_memory_view(static_cast<size_t>(size), bytes)).call<val>("slice");
+    });
+  }
+
+  val search(const val& queries, const val& options) {
+    return guarded([&] {
+      const val allowed = options["allowed"];
+      const VectorSearch search{.top_k = readIndex(options, "topK"),
+                                .threshold = readFloat(options, "threshold"),
+                                .candidates = readIndex(options, "candidates"),
+                                .allowed = allowed.isNull() ? std::span<uint32_t>() : readArray<uint32_t>(allowed)};
+      static_assert(sizeof(VectorHit) == 2 * sizeof(uint32_t) && sizeof(Index) == sizeof(uint32_t));
+      const auto given = readArray<float>(queries);
+      const Index count = static_cast<Index>(given.size()) / index_.width();
+      auto* counts = arena().take<Index>(count);
+      auto* hits = arena().take<VectorHit>(Shape{count, search.top_k}.size());
+      index_.search(given.data(), count, search, context(), hits, counts);
+      val found = val::object();
+      found.set("counts", writeWords(counts, count));
+      found.set("hits", writeWords(hits, 2 * count * search.top_k));
+      return found;
+    });
+  }
+
+ private:
+  VectorIndex index_;
+};
+
+BoundVectorIndex* makeVectorIndex(const std::string& form, int width) {
+  return guarded([&] { return new BoundVectorIndex(formNamed(form), width); });
+}
+
+}  // namespace
+
+EMSCRIPTEN_BINDINGS(heed_vector_index) {
+  emscripten::class_<BoundVectorIndex>("VectorIndex")
+      .constructor(&makeVectorIndex, emscripten::allow_raw_pointers())
+      .function("count", &BoundVectorIndex::count)
+      .function("append", &BoundVectorIndex::append)
+      .function("keep", &BoundVectorIndex::keep)
+      .function("rows", &BoundVectorIndex::rows)
+      .function("search", &BoundVectorIndex::search);
+}
+
+}  // namespace heed::bindings

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/context.h"
+#include "heed/tensor.h"
+
+/// Named places of an encoder's forward pass, which can be read and edited: what forward hooks are in PyTorch.
+/// Notation: N sequences of L queries and S keys, T rows of all sequences, H heads of queries, Hk of keys and values,
+/// Dk and Dv width of one head's keys and values, E width of the model, F of the hidden layer of the feed-forward.
+namespace heed {
+
+enum class Site : uint8_t {
+  kInput,        ///< (T, E) what a layer gets
+  kQueries,      ///< (T, H Dk) as attention multiplies them: after norm and rotation, not yet scaled
+  kKeys,         ///< (T, Hk Dk)
+  kValues,       ///< (T, Hk Dv)
+  kScores,       ///< H x L x S per sequence: scaled, with position terms, before masks
+  kWeights,      ///< H x L x S per sequence: the softmax's result, before dropout and head mask
+  kHeads,        ///< (T, H Dv) weights times values, times the head mask
+  kAttention,    ///< (T, E) the attention block's result, before it is added to the residual stream
+  kHidden,       ///< (T, F) the feed-forward block after its activation and gate
+  kFeedForward,  ///< (T, E) the feed-forward block's result, before it is added
+  kOutput,  ///< (T, E) what a layer hands on; of layer `number of layers`, what the model does, after its final norm
+  kNone,    ///< never read or edited
+};
+
+/// A change of a site. The values of a site have the axes n (sequences), h (heads), l (rows) and d (features; at
+/// kScores and kWeights, keys).
+struct SiteEdit {
+  enum class Verb {
+    kScale,  ///< x times the operand
+    kAdd,    ///< x plus the operand
+    kSet,    ///< the operand
+    kMean,   ///< the mean over n and l of all rows, selected or not
+    kMap,    ///< what Sites::map() makes of the selection
+  };
+  Index layer;
+  Site site;
+  Verb verb;
+  /// Per axis: the index of each entry in the selection, -1 for entries that are not selected. Empty: all are selected.
+  /// Rows and keys count by the columns of Sites. The last axis can be selected at kScores and kWeights only.
+  std::array<std::vector<Index>, 4> selected = {};
+  std::array<Index, 4> extents = {};  ///< kMap: of the selection
+  /// kScale, kAdd, kSet: the operand, whose entry for indices (n, h, l, d) in the selection is at the sum of the
+  /// products of index and stride.
+  std::vector<float> operand = {};
+  std::array<Index, 4> strides = {};
+};
+
+/// Reads and edits the sites of one forward pass. Each site is edited in the order of the edits, then read.
+class Sites {
+ public:
+  /// `columns`: which column of the caller's padded tensors each row of all sequences has; empty: 0, 1, 2, ... in each
+  /// sequence. The sequences must outlive this object.
+  Sites(const Sequences& queries, const Sequences& keys, std::vector<Index> columns = {})
+      : queries_(queries), keys_(keys), columns_(std::move(columns)) {}
+  virtual ~Sites() = default;
+  Sites(const Sites&) = delete;
+  Sites& operator=(const Sites&) = delete;
+
+  /// To be called before the pass.
+  void addRead(Index layer, Site site) { reads_.push_back({layer, site}); }
+  void addEdit(SiteEdit edit) { edits_.push_back(std::move(edit)); }
+
+  /// Begins a layer; the first one is 0.
+  void enterLayer(Index layer) { layer_ = layer; }
+  /// Whether a site of the current layer is read or edited, or is edited.
+  bool touches(Site site) const { return reads(site) || edits(site); }
+  bool edits(Site site) const;
+  /// Edits and reads the rows of a site, which have `heads` heads side by side.
+  void at(Site site, MatrixView rows, Index heads);
+  /// The same for kScores and kWeights: (H, L_n, S_n) of each sequence n, one after the other.
+  void at(Site site, float* values, Index heads);
+  /// Edits and reads kScores and kWeights after attention has computed `result`, whose weights must not be null. A row
+  /// that an edit leaves as it was keeps its bits in the output.
+  void atAttention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
+                   const AttentionOutput& result, Context& context);
+
+ protected:
+  /// Receives the values of a site: its rows, or one row of all values of kScores and kWeights.
+  virtual void read(Index layer, Site site, ConstMatrixView values) = 0;
+  /// kMap: replaces the selection of an edit, whose number is its place in the order of addEdit(), zeros at padding.
+  virtual void map(size_t edit, std::vector<float>& selection) = 0;
+
+ private:
+  class Values;
+  struct Read {
+    Index layer;
+    Site site;
+  };
+  bool reads(Site site) const;
+  void visit(Site site, const Values& values);
+  void apply(size_t edit, const Values& values);
+  /// x <- x * y, x + y or y for each selected value x and its operand y; kMap: y <- x.
+  void change(const SiteEdit& edit, const Values& values, SiteEdit::Verb verb, float* operand,
+              const std::array<Index, 4>& strides) const;
+  void setToMean(const SiteEdit& edit, const Values& values) const;
+  /// The column of a row, and the feature or the column of the key that a value has.
+  Index column(const Sequences& sequences, Index n, Index row) const;
+  Index entry(const Values& values, Index n, Index d) const;
+  /// Sets the weights of a row to the softmax of its edited scores, masked.
+  void weigh(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
+             const std::array<Index, 3>& place, Index num_keys, float* weights) const;
+
+  const Sequences &queries_, &keys_;
+  std::vector<Index> columns_;
+  std::vector<Read> reads_;
+  std::vector<SiteEdit> edits_;
+  Index layer_ = 0;
+};
+
+}  // namespace heed

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include "heed/encoder_model.h"
+#include "heed/linear.h"
+#include "heed/norm.h"
+
+namespace heed {
+
+/// LN([class + p_0; registers; W patch_i + b + p_i]): an image as the rows that the layers get. A patch is a square of
+/// P x P pixels; the product with W is a convolution with stride P.
+///
+/// Notation: E width, P side of a patch, G rows of the position table (that of the class row first, if there is one),
+/// R registers, L rows of an image. Parameters: class.weight (1, E), registers.weight (R, E), patch.weight (E, 3, P, P)
+/// as of torch.nn.Conv2d, patch.bias (E), position.weight (G, E), norm.*.
+class EncoderModel::PatchEmbeddings : public Module {
+ public:
+  explicit PatchEmbeddings(const EncoderModelConfig& config);
+
+  /// (L, E). Throws kShapeMismatch if there are not as many positions as patches.
+  Value forward(Evaluator& e, const ImageInput& image) const;
+  Index rows(Index height, Index width) const;
+
+ private:
+  std::vector<Child> children() override;
+  std::vector<Parameter> ownParameters() override;
+
+  Index width_, side_;            // E, P
+  std::vector<float> class_;      // (E), or empty
+  std::vector<float> registers_;  // (R, E)
+  std::vector<float> position_;   // (G, E), or empty
+  Linear patch_;
+  std::optional<LayerNorm> norm_;
+};
+
+}  // namespace heed

@@ -1,0 +1,357 @@
+/**
+ * The options `read` and `edit`: what they name, their checks, and the tensors that were read. The core does the reading and editing (heed/sites.h).
+ * Notation: N texts, L rows of the longest, S keys, H heads, Hk heads of keys and values, Dk and Dv width of one head's keys and values, E width, F feed-forward width.
+ */
+import type { RawSiteEdit, RawSites, RawTensor } from './core.js';
+import { describe, floatsOf, formatShape, guarded, HeedError, invalid } from './error.js';
+import { integer, listOf, nearest, optional, type Reader, requireKnown, text } from './options.js';
+import { type PaddedRow, padHeads, padWeights } from './padding.js';
+import { readTensor, Tensor, type TensorInput } from './tensor.js';
+
+/** The sites of a layer, in the core's order. */
+const SITES = [
+  'input',
+  'queries',
+  'keys',
+  'values',
+  'scores',
+  'weights',
+  'heads',
+  'attention',
+  'hidden',
+  'feedForward',
+  'output',
+] as const;
+type SiteName = (typeof SITES)[number];
+/** Those of multi-head attention. */
+export const ATTENTION_SITES = SITES.slice(1, 8);
+
+/**
+ * A change of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the selection. `texts`, `heads`, `positions` (of queries; at `keys` and
+ * `values`, of keys) and, at `scores` and `weights`, `keys` select entries along the site's axes; left out, all.
+ */
+export interface SiteEdit {
+  /** As in `read`: `layers.2.heads`; `*` stands for every layer. */
+  site: string;
+  texts?: readonly number[];
+  heads?: readonly number[];
+  positions?: readonly number[];
+  keys?: readonly number[];
+  /** Factors. */
+  scale?: TensorInput | number;
+  /** Summands. */
+  add?: TensorInput | number;
+  /** Values; 'mean': the mean over all tokens of the call (at `scores` and `weights`: over the rows of queries). */
+  set?: TensorInput | number | 'mean';
+  /** Gets the selection, with zeros as padding, and changes it in place, returning nothing or its data, or returns another tensor of its shape. Called once per site and call. Not in workers. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are meant, too
+  map?: (selection: Tensor) => Tensor | Float32Array | void;
+}
+
+/** Options of calls whose sites can be edited. */
+export interface EditOptions {
+  /** Changes of activations, in this order, see docs/lens.md. */
+  edit?: readonly SiteEdit[];
+}
+
+/** Options of calls whose sites can be read, too. */
+export interface SiteOptions extends EditOptions {
+  /** Names of sites, such as `layers.0.weights` or `layers.*.heads`, see docs/lens.md: `activations` has a tensor for each. */
+  read?: readonly string[];
+}
+
+/** In the core's order, without the mean's. */
+const VERBS = ['scale', 'add', 'set', 'map'] as const;
+const MEAN = 3;
+const MAP = 4;
+const SELECTORS = ['texts', 'heads', 'positions', 'keys'] as const;
+type Selector = (typeof SELECTORS)[number];
+
+/** An edit whose values have been checked, but not whether they fit the site. */
+export interface ReadEdit {
+  argument: string;
+  site: string;
+  selected: Partial<Record<Selector, number[]>>;
+  verb: number;
+  operand: RawTensor | null;
+  map: NonNullable<SiteEdit['map']> | null;
+}
+
+const indices = listOf((value, name) => integer(value, name, 0), 'an array of indices');
+
+const readOperand: Reader<RawTensor> = (value, name) =>
+  typeof value === 'number' ? { data: Float32Array.of(value), shape: [] } : readTensor(name, value);
+
+function readEdit(given: unknown, argument: string): ReadEdit {
+  return guarded(argument, () => {
+    if (typeof given !== 'object' || given === null) throw invalid(argument, '{ site, set }', describe(given));
+    requireKnown(argument, Object.keys(given), ['site', ...SELECTORS, ...VERBS]);
+    const edit = { ...given } as SiteEdit;
+    const verbs = VERBS.filter((verb) => edit[verb] !== undefined);
+    if (verbs.length !== 1)
+      throw invalid(argument, `one of ${VERBS.join(', ')}`, verbs.length === 0 ? 'none' : verbs.join(' and '));
+    const selected: ReadEdit['selected'] = {};
+    for (const axis of SELECTORS) {
+      const list = edit[axis];
+      if (list === undefined) continue;
+      const read = indices(list, `${argument}.${axis}`);
+      if (new Set(read).size !== read.length)
+        throw invalid(`${argument}.${axis}`, 'each index once', describe(read.join(', ')));
+      selected[axis] = read;
+    }
+    const verb = verbs[0]!;
+    const value = edit[verb];
+    const isMean = verb === 'set' && value === 'mean';
+    if (verb === 'map' && typeof value !== 'function') throw invalid(`${argument}.map`, 'a function', describe(value));
+    return {
+      argument,
+      site: text(edit.site, `${argument}.site`),
+      selected,
+      verb: verb === 'map' ? MAP : isMean ? MEAN : VERBS.indexOf(verb),
+      operand: verb === 'map' || isMean ? null : readOperand(value, `${argument}.${verb}`),
+      map: edit.map ?? null,
+    };
+  });
+}
+
+const readers = {
+  read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
+  edit: optional(listOf(readEdit, 'an array of edits'), null) as Reader<ReadEdit[] | null>,
+};
+/** The option `edit`. */
+export const editSchema = { edit: readers.edit };
+/** The options `read` and `edit`. */
+export const siteSchema = readers;
+type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[] };
+
+/** The sizes of a layer's sites. */
+export interface SiteSizes {
+  /** null: tensors without an axis of texts. */
+  texts: number | null;
+  queries: number;
+  keys: number;
+  heads: number;
+  keyHeads: number;
+  keyDim: number;
+  valueDim: number;
+  embedDim: number;
+  feedForwardDim: number;
+}
+
+/** What a call has sites of. */
+export interface SiteLayout {
+  /** The call, for errors. */
+  owner: string;
+  /** null: one layer, whose sites have no `layers.i.` before their names. */
+  numLayers: number | null;
+  sites?: readonly SiteName[];
+  sizesOf(layer: number): SiteSizes;
+}
+
+interface Target {
+  name: string;
+  layer: number;
+  site: SiteName;
+}
+
+/** Sites per layer in the core's numbers of sites. */
+const PER_LAYER = 16;
+const codeOf = ({ layer, site }: Target) => layer * PER_LAYER + SITES.indexOf(site);
+const isMatrix = (site: SiteName) => site === 'scores' || site === 'weights';
+
+/** The sites that a name stands for. */
+function targetsOf(name: string, argument: string, { numLayers, sites = SITES }: SiteLayout): Target[] {
+  const known = (site: string | undefined): site is SiteName => (sites as readonly string[]).includes(site ?? '');
+  if (numLayers === null) {
+    if (known(name)) return [{ name, layer: 0, site: name }];
+    throw invalid(argument, `a site: ${nearest(name, sites)} (all: ${sites.join(', ')})`, describe(name));
+  }
+  if (name === 'embeddings') return [{ name, layer: 0, site: 'input' }];
+  if (name === 'output') return [{ name, layer: numLayers, site: 'output' }];
+  const [, layer, site] = /^layers\.(\*|\d+)\.(\w+)$/.exec(name) ?? [];
+  if (known(site)) {
+    const all = Array.from({ length: numLayers }, (_, i) => ({ name: `layers.${i}.${site}`, layer: i, site }));
+    if (layer === '*') return all;
+    const one = all[Number(layer)];
+    if (one) return [one];
+    throw invalid(argument, `a layer from 0 to ${numLayers - 1}`, describe(name));
+  }
+  const prefix = /^layers\.[^.]*\./.exec(name)?.[0] ?? 'layers.0.';
+  const all = ['embeddings', ...sites.map((each) => prefix + each), 'output'];
+  throw invalid(argument, `a site: ${nearest(name, all)} (all: ${all.join(', ')})`, describe(name));
+}
+
+type Axis = [axis: Selector | null, extent: number];
+
+function axesOf(site: SiteName, z: SiteSizes): Axis[] {
+  const texts: Axis[] = z.texts === null ? [] : [['texts', z.texts]];
+  switch (site) {
+    case 'queries':
+      return [...texts, ['heads', z.heads], ['positions', z.queries], [null, z.keyDim]];
+    case 'keys':
+      return [...texts, ['heads', z.keyHeads], ['positions', z.keys], [null, z.keyDim]];
+    case 'values':
+      return [...texts, ['heads', z.keyHeads], ['positions', z.keys], [null, z.valueDim]];
+    case 'scores':
+    case 'weights':
+      return [...texts, ['heads', z.heads], ['positions', z.queries], ['keys', z.keys]];
+    case 'heads':
+      return [...texts, ['heads', z.heads], ['positions', z.queries], [null, z.valueDim]];
+    case 'hidden':
+      return [...texts, ['positions', z.queries], [null, z.feedForwardDim]];
+    default:
+      return [...texts, ['positions', z.queries], [null, z.embedDim]];
+  }
+}
+
+/** Where the core has an axis among (n, h, l, d). */
+const slotOf = (axis: Selector | null) => (axis === null ? 3 : SELECTORS.indexOf(axis));
+
+/** For each entry of an axis its index in the selection, or -1. */
+function indexMap(selected: readonly number[], extent: number, argument: string): Int32Array {
+  const map = new Int32Array(extent).fill(-1);
+  for (const [i, index] of selected.entries()) {
+    if (index >= extent) throw invalid(argument, `indices from 0 to ${extent - 1}`, `${index}`);
+    map[index] = i;
+  }
+  return map;
+}
+
+interface Mapping {
+  map: NonNullable<SiteEdit['map']>;
+  argument: string;
+  shape: number[];
+}
+
+/** What a call reads and edits: its options for the core, piece by piece, and the tensors that were read. */
+export class SitePlan {
+  /** Whether all texts must be computed together. */
+  readonly needsAll: boolean;
+  readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
+    [];
+  readonly #reads = new Map<
+    string,
+    { code: number; site: SiteName; axes: Axis[]; data: Float32Array; isNamed: boolean }
+  >();
+  readonly #layout: SiteLayout;
+
+  /** `also`: sites to read that `activations` lacks. */
+  constructor({ read, edit, also = [] }: ReadSites, layout: SiteLayout) {
+    const { owner } = layout;
+    this.#layout = layout;
+    for (const one of edit ?? [])
+      for (const target of targetsOf(one.site, `${one.argument}.site`, layout)) this.#addEdit(one, target);
+    const named = read ?? [];
+    for (const [i, name] of [...named, ...also].entries())
+      for (const target of targetsOf(name, `${owner}.read[${i}]`, layout)) {
+        if (this.#reads.has(target.name)) continue;
+        const axes = axesOf(target.site, layout.sizesOf(target.layer));
+        const shape = axes.map(([, extent]) => extent);
+        const data = floatsOf(owner, shape);
+        const isNamed = i < named.length;
+        this.#reads.set(target.name, { code: codeOf(target), site: target.site, axes, data, isNamed });
+      }
+    this.needsAll = this.#edits.some(({ raw }) => raw.verb >= MEAN);
+  }
+
+  #addEdit({ argument, selected, verb, operand, map }: ReadEdit, target: Target): void {
+    const axes = axesOf(target.site, this.#layout.sizesOf(target.layer));
+    const maps: (Int32Array | null)[] = [null, null, null, null];
+    const lacking = SELECTORS.find((axis) => selected[axis] && !axes.some(([own]) => own === axis));
+    if (lacking) throw invalid(`${argument}.${lacking}`, `none at '${target.name}', which has no such axis`, 'indices');
+    const shape = axes.map(([axis, extent]) => {
+      const list = axis === null ? undefined : selected[axis];
+      if (!list) return extent;
+      maps[slotOf(axis)] = indexMap(list, extent, `${argument}.${axis}`);
+      return list.length;
+    });
+    const extents = [1, 1, 1, 1];
+    const strides = [0, 0, 0, 0];
+    axes.forEach(([axis], i) => (extents[slotOf(axis)] = shape[i]!));
+    const given = operand?.shape ?? [];
+    const first = shape.length - given.length;
+    if (given.some((extent, i) => first < 0 || (extent !== 1 && extent !== shape[first + i])))
+      throw invalid(
+        `${argument}.${VERBS[verb]}`,
+        `a tensor that broadcasts to the selection, ${formatShape(shape)}`,
+        formatShape(given),
+        'SHAPE_MISMATCH',
+      );
+    for (let i = given.length - 1, stride = 1; i >= 0; stride *= given[i--]!)
+      if (given[i] !== 1) strides[slotOf(axes[first + i]![0])] = stride;
+    this.#edits.push({
+      raw: { code: codeOf(target), verb, extents, strides, operand: operand?.data ?? null },
+      selected: maps,
+      mapping: map && { map, argument: `${argument}.map`, shape },
+    });
+  }
+
+  /** The core's options for `rows`, of which the first is text `first` of the call. `keys`: those of keys, in attention to others. */
+  raw(first: number, rows: readonly PaddedRow[], keys = rows): RawSites {
+    const isPlain = rows.every(({ columns }) => columns.every((column, i) => column === i));
+    const { queries, keys: width } = this.#layout.sizesOf(0);
+    return {
+      reads: Int32Array.from(new Set([...this.#reads.values()].map(({ code }) => code))),
+      columns: isPlain ? null : Int32Array.from(rows.flatMap(({ columns }) => columns)),
+      edits: this.#edits.map(({ raw, selected: [texts = null, ...others] }) => ({
+        ...raw,
+        selected: [Int32Array.from(rows, (_, n) => (texts ? texts[first + n]! : first + n)), ...others],
+      })),
+      read: (code, values) => {
+        for (const { site, axes, data, ...read } of this.#reads.values()) {
+          if (read.code !== code) continue;
+          const extentOf = (wanted: Selector) => axes.find(([axis]) => axis === wanted)?.[1] ?? 1;
+          const dim = axes.at(-1)![1];
+          const heads = extentOf('heads');
+          const out = data.subarray(first * heads * extentOf('positions') * dim);
+          const ofKeys = site === 'keys' || site === 'values';
+          if (isMatrix(site)) padWeights(values, rows, queries, heads, out, keys, width);
+          else padHeads(values, ofKeys ? keys : rows, ofKeys ? width : queries, heads, dim, out);
+        }
+      },
+      map: (edit, values) => mapped(this.#edits[edit]!.mapping!, values),
+    };
+  }
+
+  /** What was read of a site. */
+  tensor(name: string): Tensor {
+    const { axes, data } = this.#reads.get(name)!;
+    const shape = axes.map(([, extent]) => extent);
+    return new Tensor(data, shape);
+  }
+
+  /** What was read, by the sites' names. */
+  activations(): Record<string, Tensor> {
+    const named = [...this.#reads].filter(([, { isNamed }]) => isNamed);
+    return Object.fromEntries(named.map(([name]) => [name, this.tensor(name)]));
+  }
+}
+
+/** The plan of a call; null if it reads and edits nothing. */
+export function planSites(read: ReadSites, layout: () => SiteLayout): SitePlan | null {
+  return read.read || read.edit || read.also?.length ? new SitePlan(read, layout()) : null;
+}
+
+function mapped({ map, argument, shape }: Mapping, values: Float32Array): Float32Array {
+  const selection = new Tensor(values, shape);
+  let result: unknown;
+  try {
+    result = map(selection);
+  } catch (cause) {
+    throw new HeedError('INVALID_ARGUMENT', `${argument}: threw ${describe(cause)}`, { cause });
+  }
+  if (result === undefined) return values;
+  const expected = `nothing, or a tensor of shape ${formatShape(shape)}`;
+  if (typeof (result as { then?: unknown } | null)?.then === 'function')
+    throw invalid(argument, `${expected}, at once`, 'a promise');
+  if (result === values) return values; // as `fill` returns it
+  const { data, shape: got } = readTensor(argument, result);
+  if (formatShape(got) === formatShape(shape)) return data;
+  throw invalid(argument, expected, formatShape(got), 'SHAPE_MISMATCH');
+}
+
+/** Rows without padding, `count` texts of `length` each. */
+export function fullRows(count: number, length: number): PaddedRow[] {
+  const columns = Array.from({ length }, (_, i) => i);
+  return Array.from({ length: count }, () => ({ columns }));
+}

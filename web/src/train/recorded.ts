@@ -1,0 +1,126 @@
+/** The core's modules as heed/train has them: they tell the tape what happens to them, and calls of layers are recorded where they must be. */
+import type { RawIncrementalDecoder, RawLayer, RawModule } from '../core.js';
+import { formatShape, invalid } from '../error.js';
+import type { LayerTraits } from '../layers/layer.js';
+import type { RawGradients } from './core.js';
+import type { ModuleState } from './scope.js';
+import type { Tape } from './tape.js';
+
+export class RecordedModule<Inner extends RawModule = RawModule> implements ModuleState {
+  readonly name: string;
+  readonly inner: Inner;
+  training = false;
+  version = 0;
+  written = false;
+  deleted = false;
+  gradients: RawGradients | null = null;
+  protected readonly tape: Tape;
+  readonly #user: ModuleState | null;
+  #owners = 1;
+
+  /** `user`: a module whose passes use the parameters of this one, too. */
+  constructor(tape: Tape, name: string, inner: Inner, user: ModuleState | null = null) {
+    this.tape = tape;
+    this.name = name;
+    this.inner = inner;
+    this.#user = user;
+    tape.track(this);
+  }
+
+  parameters() {
+    return this.inner.parameters();
+  }
+
+  readParameter(index: number): Float32Array {
+    return this.inner.readParameter(index);
+  }
+
+  writeParameter(...given: Parameters<RawModule['writeParameter']>): void {
+    this.tape.requireIdle();
+    this.written = true;
+    this.#change();
+    this.inner.writeParameter(...given);
+  }
+
+  initialize(seed: number): void {
+    this.#change();
+    this.inner.initialize(seed);
+  }
+
+  seed(seed: number): void {
+    this.inner.seed(seed);
+  }
+
+  setTraining(training: boolean): void {
+    this.training = training;
+    this.inner.setTraining(training);
+  }
+
+  dropoutState(): number[] {
+    return this.tape.core.dropoutState(this.inner);
+  }
+
+  setDropoutState(words: readonly number[]): void {
+    this.tape.core.setDropoutState(this.inner, words);
+  }
+
+  /** Adds an owner: it is freed when each of them has deleted it. */
+  retain(): this {
+    this.#owners++;
+    return this;
+  }
+
+  delete(): void {
+    if (--this.#owners === 0) this.tape.release(this, () => this.inner.delete());
+  }
+
+  #change(): void {
+    this.version++;
+    if (this.#user) this.#user.version++;
+  }
+}
+
+export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrementalDecoder {
+  readonly #traits: LayerTraits;
+
+  constructor(tape: Tape, name: string, inner: RawLayer, traits: LayerTraits) {
+    super(tape, name, inner);
+    this.#traits = traits;
+  }
+
+  forward(given: object): unknown {
+    const { tape, inner } = this;
+    const values = Object.values(given);
+    if (!tape.records(this, values)) return inner.forward(given);
+    if ((given as { sites?: unknown }).sites)
+      throw invalid(`${this.name}.forward`, 'no `read` or `edit` in calls that need gradients', 'some', 'UNSUPPORTED');
+    this.#setPosition(values[0].shape);
+    try {
+      return tape.record(this, (call) => call.layer(inner, given));
+    } finally {
+      if (tape.part) tape.core.setPosition(0, 0);
+    }
+  }
+
+  makeCache(...given: Parameters<RawIncrementalDecoder['makeCache']>) {
+    return (this.inner as RawIncrementalDecoder).makeCache(...given);
+  }
+
+  step(...given: Parameters<RawIncrementalDecoder['step']>) {
+    return (this.inner as RawIncrementalDecoder).step(...given);
+  }
+
+  /** For a part of a batch: dropout draws what it would draw in the whole batch. `shape` is that of the first input. */
+  #setPosition(shape: readonly number[]): void {
+    const { part, core } = this.tape;
+    if (!part) return;
+    if (shape.length < 3 && this.#traits.relatesRows) {
+      const got = `${formatShape(shape)} for ${this.name}`;
+      throw invalid('fit.workers', 'sequences, [N, L, E], as examples', got, 'SHAPE_MISMATCH', {
+        hint: 'Leave `workers` out',
+      });
+    }
+    const positionOf = (axes: readonly number[]) => (axes.reduce((a, b) => a * b, 1) / part.count) * part.first;
+    core.setPosition(shape.length < 3 ? 0 : positionOf(shape.slice(0, -2)), positionOf(shape.slice(0, -1)));
+  }
+}
