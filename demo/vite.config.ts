@@ -21,6 +21,8 @@ export default defineConfig({
     // The policy forbids data: URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // All that the first page needs is one script; otherwise, what it shares with scripts that are loaded later would be scripts of their own.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'index', test: /demo.src.main\.tsx$/ }] } } },
   },
   preview: { port: 4173, headers: { 'Content-Security-Policy': policy, ...isolation } },
 });
@@ -29,7 +31,8 @@ export default defineConfig({
 function divided(): Plugin {
   return {
     name: 'heed-divided',
-    transform: (code, id) => (/dist.(train-)?worker\.js$/.test(id) ? code.replace(/import\*as part0 .*$/m, '') : null),
+    transform: (code, id) =>
+      /dist.(train-)?worker\.js$/.test(id) ? code.replace(/import\*as part0 .*heedParts=[^;]*;/s, '') : null,
   };
 }
 
@@ -54,8 +57,8 @@ function sizes(): Plugin {
   };
 }
 
-/** Files of the page “Learning”: the service worker keeps them when they are first fetched. */
-const loadedLater = /learning|train/;
+/** Files of the page “Learning”, and the builds of the module, of which a browser runs one: the service worker keeps them when they are first fetched. */
+const loadedLater = /learning|train|\.wasm$/;
 
 /** Writes `sw.js` from src/offline/service-worker.js, with the list of the files that were built. */
 function offline(): Plugin {
@@ -64,21 +67,25 @@ function offline(): Plugin {
   return {
     name: 'heed-offline',
     apply: 'build',
-    generateBundle(_, bundle) {
-      const files = [
-        './',
-        ...copied,
-        ...Object.keys(bundle).filter((name) => !name.endsWith('.map') && !loadedLater.test(name)),
-      ];
-      // The names of all files but index.html contain a hash of their contents.
-      const version = createHash('sha256');
-      for (const file of Object.values(bundle)) {
-        version.update(file.fileName).update(file.type === 'chunk' ? file.code : file.source);
-      }
-      const code = readFileSync(source, 'utf8')
-        .replace('__FILES__', JSON.stringify(files))
-        .replace('__VERSION__', JSON.stringify(version.digest('hex').slice(0, 12)));
-      this.emitFile({ type: 'asset', fileName: 'sw.js', source: code });
+    // After Vite has removed scripts that only import another one.
+    generateBundle: {
+      order: 'post',
+      handler(_, bundle) {
+        const files = [
+          './',
+          ...copied,
+          ...Object.keys(bundle).filter((name) => !name.endsWith('.map') && !loadedLater.test(name)),
+        ];
+        // The names of all files but index.html contain a hash of their contents.
+        const version = createHash('sha256');
+        for (const file of Object.values(bundle)) {
+          version.update(file.fileName).update(file.type === 'chunk' ? file.code : file.source);
+        }
+        const code = readFileSync(source, 'utf8')
+          .replace('__FILES__', JSON.stringify(files))
+          .replace('__VERSION__', JSON.stringify(version.digest('hex').slice(0, 12)));
+        this.emitFile({ type: 'asset', fileName: 'sw.js', source: code });
+      },
     },
   };
 }

@@ -1,13 +1,14 @@
 /** The header, the pages, and the status line. */
 import { effect } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { Choice, CopyButton } from './components/controls';
-import { complete, failure, heed, shipped } from './engine/heed';
+import { lazy } from './components/lazy';
+import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
 import { HandPage } from './pages/hand/page';
+import { loadCode, loadModelPage, loadSpeedPage } from './pages/later';
 import { LearningPage } from './pages/learning/lazy';
 import { loaded as learningLoaded } from './pages/learning/state';
-import { ModelPage } from './pages/model/page';
-import { SpeedPage } from './pages/speed/page';
 import { TextPage } from './pages/text/page';
 import { chosenTheme } from './state/theme';
 import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
@@ -19,6 +20,9 @@ const names: [Page, string][] = [
   ['learning', 'Learning'],
   ['speed', 'Speed'],
 ];
+const ModelPage = lazy(() => loadModelPage().then(({ ModelPage }) => ModelPage));
+const SpeedPage = lazy(() => loadSpeedPage().then(({ SpeedPage }) => SpeedPage));
+const Code = lazy(() => loadCode().then(({ Code }) => Code));
 const views = { hand: HandPage, text: TextPage, model: ModelPage, learning: LearningPage, speed: SpeedPage };
 
 export function followTitle(): void {
@@ -58,8 +62,29 @@ export function App() {
       <main tabIndex={-1}>
         <View key={page.value} />
       </main>
-      <Status />
+      <Footer />
     </>
+  );
+}
+
+const sources = 'https://github.com/heed/heed';
+
+function Footer() {
+  const [open, setOpen] = useState(false);
+  return (
+    <footer>
+      <details class="program" onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>Code</summary>
+        {open && <Code />}
+      </details>
+      <p class="links">
+        <code>npm install heed</code> <CopyButton label="Copy" text={() => 'npm install heed'} />
+        <a href={sources}>Repository</a>
+        <a href={`${sources}/tree/main/docs`}>Documentation</a>
+        <a href={`${sources}/blob/main/LICENSE`}>Licence: Apache 2.0</a>
+      </p>
+      <Status />
+    </footer>
   );
 }
 
@@ -81,11 +106,11 @@ function ThemeChoice() {
 
 function Status() {
   return (
-    <footer class="status-line">
+    <div class="status-line">
       <span>{running()}</span>
       <span class={offlineReady.value ? 'yes' : ''}>{offline()}</span>
       <span>Everything is computed in this tab; your text and files are not sent anywhere.</span>
-    </footer>
+    </div>
   );
 }
 
@@ -93,13 +118,18 @@ function running(): string {
   if (failure.value) return 'heed is not running.';
   if (!heed.value) return 'Loading the module …';
   const { version, build, reason } = heed.value.info;
-  return `heed ${version}, ${build} build (${reason})${shipped.value ? '' : '; loading the model …'}`;
+  const waiting = shipped.value ? '' : savesData ? '; the model is not loaded' : '; loading the model …';
+  return `heed ${version}, ${build} build (${reason})${waiting}`;
 }
 
 function offline(): string {
-  if (!online.value) return 'You are offline; the page still works.';
   // “Learning” is loaded when it is opened.
   const all = learningLoaded.value;
+  if (!online.value)
+    return all
+      ? 'You are offline; the page still works.'
+      : 'You are offline; the page still works, “Learning” if it has been opened before.';
+  if (savesData) return 'Your browser saves data: parts of the page are downloaded when they are opened.';
   if (page.value === 'learning' && !all) return '';
   if (offlineReady.value)
     return all
@@ -107,6 +137,6 @@ function offline(): string {
       : 'Saved: the page now works offline, “Learning” once it has been opened.';
   if (!complete.value) return '';
   return all
-    ? 'Loaded: the page makes no further requests of its own.'
-    : 'Loaded: the page makes no further requests of its own. “Learning” is loaded when it is opened.';
+    ? 'Loaded: the page makes no further requests of its own. “Code” is loaded when it is opened.'
+    : 'Loaded: the page makes no further requests of its own. “Learning” and “Code” are loaded when they are opened.';
 }

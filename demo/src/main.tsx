@@ -4,6 +4,7 @@ import { App, followTitle } from './app';
 import { followBuild, start } from './engine/heed';
 import { followOffline } from './offline/offline';
 import { followHand } from './pages/hand/result';
+import { laterScripts } from './pages/later';
 import { followModel } from './pages/model/state';
 import { followText } from './pages/text/page';
 import { followFont } from './state/font';
@@ -16,7 +17,7 @@ followTitle();
 followOffline();
 render(<App />, document.getElementById('app')!);
 
-void start();
+void start(laterScripts);
 followFont();
 followBuild();
 followHand();

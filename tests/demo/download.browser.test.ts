@@ -175,7 +175,7 @@ describe('downloading a model', () => {
     const { page } = await openModelPage((_, route) => route.abort('internetdisconnected'));
     await page.getByText('Loaded:').waitFor();
     await visit.context.setOffline(true);
-    await page.getByText('You are offline; the page still works.').waitFor();
+    await page.getByText('You are offline; the page still works').waitFor();
     await page.getByRole('button', { name: minilm }).click();
     await expect.poll(() => alert(page)).toContain('You are offline. Connect to the network');
   });

@@ -3,8 +3,8 @@
 import { unzipSync } from 'fflate';
 import { classify, load, type Savable, type TrainableModel, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { recipe, Teacher } from '../../demo/src/engine/learning/classifier';
-import { checkExamples, mostExamples, readExamples } from '../../demo/src/engine/learning/examples';
+import { Teacher } from '../../demo/src/engine/learning/classifier';
+import { checkExamples, mostExamples, readExamples, recipe } from '../../demo/src/engine/learning/examples';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
 
 describe('examples', () => {
@@ -36,6 +36,17 @@ describe('examples', () => {
     });
   });
 
+  it('takes labels that differ only in case for the same', () => {
+    const { usable, remarks } = checkExamples(
+      labels(['a', 'Food'], ['b', 'food'], ['c', 'FOOD'], ['d', 'x'], ['e', 'x']),
+    );
+    expect(usable.map(({ label }) => label)).toEqual(['Food', 'Food', 'Food', 'x', 'x']);
+    expect([...remarks].map(([at, { message, leftOut }]) => [at, message, leftOut])).toEqual([
+      [1, 'Counts as “Food”: only the case differs.', false],
+      [2, 'Counts as “Food”: only the case differs.', false],
+    ]);
+  });
+
   it('learns from a limited number', () => {
     const many = Array.from({ length: mostExamples + 1 }, (_, i) => ({ text: `text ${i}`, label: `label ${i % 2}` }));
     const { usable, remarks } = checkExamples(many);
@@ -46,6 +57,10 @@ describe('examples', () => {
   it.each([
     ['a.csv', 'label,text\nx,"one, two"\ny,three\n'],
     ['a.csv', '"one, two",x\nthree,y\n'],
+    ['a.csv', 'text;label\none, two;x\nthree;y\n'],
+    ['a.csv', 'one, two;x\nthree;y\n'],
+    ['a.tsv', 'text\tlabel\none, two\tx\nthree\ty\n'],
+    ['a.txt', 'one, two\tx\nthree\ty\n'],
     ['a.jsonl', '{"text":"one, two","label":"x"}\n\n{"text":" three\\n","label":"y"}\n'],
     ['a.txt', '{"text":"one, two","label":"x"}\n{"text":"three","label":"y"}'],
   ])('reads %s: %j', async (name, contents) => {
@@ -119,6 +134,14 @@ describe('the classifier', () => {
       { text: 'word '.repeat(1000).trim(), label: 'cooking' },
     ]);
     expect(truncated).toEqual([3]);
+  });
+
+  it('reports texts of which the model knows nothing', async () => {
+    const teacher = new Teacher(heed, model);
+    const { unknown } = await teacher.teach([...examples.slice(4, 8), { text: '🜁 🜂', label: 'cooking' }]);
+    expect(unknown).toEqual([4]);
+    expect((await teacher.test('𓀀')).isUnknown).toBe(true);
+    expect((await teacher.test(test)).isUnknown).toBe(false);
   });
 
   it('explains with gradients that agree with differences of the score', async () => {

@@ -91,28 +91,21 @@ export function Choice<T extends string | number>({ label, state, options }: Cho
   );
 }
 
-export function Stepper({ label, value, onChange, min, max }: Omit<SliderProps, 'step' | 'shown'>) {
+interface StepperProps extends Omit<SliderProps, 'label' | 'step' | 'shown'> {
+  label: string;
+}
+
+export function Stepper({ label, value, onChange, min, max }: StepperProps) {
   const id = useId();
+  const what = label.toLowerCase();
   return (
     <div class="stepper">
       <span id={id}>{label}</span>
-      <button
-        type="button"
-        aria-labelledby={id}
-        title="fewer"
-        disabled={value <= min}
-        onClick={() => onChange(value - 1)}
-      >
+      <button type="button" aria-label={`Decrease ${what}`} disabled={value <= min} onClick={() => onChange(value - 1)}>
         −
       </button>
       <output aria-labelledby={id}>{value}</output>
-      <button
-        type="button"
-        aria-labelledby={id}
-        title="more"
-        disabled={value >= max}
-        onClick={() => onChange(value + 1)}
-      >
+      <button type="button" aria-label={`Increase ${what}`} disabled={value >= max} onClick={() => onChange(value + 1)}>
         +
       </button>
     </div>

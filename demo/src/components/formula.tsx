@@ -33,14 +33,14 @@ export const Fraction = ({ over, under }: { over: ComponentChildren; under: Comp
     <mrow>{under}</mrow>
   </mfrac>
 );
-/** A′, X′ */
+/** A′, X′. The prime of the page's typeface is raised already; a superscript would float where no mathematical font is installed. */
 export const Primed = ({ of }: { of: string }) => (
-  <msup>
+  <mrow>
     <mi>{of}</mi>
-    <mo lspace="0" rspace="0">
+    <mo class="prime" lspace="0" rspace="0">
       ′
     </mo>
-  </msup>
+  </mrow>
 );
 /** Q K^T */
 export const Products = () => (
@@ -50,11 +50,11 @@ export const Products = () => (
   </>
 );
 /** Q = X W_Q and likewise for K and V */
-export const Projection = ({ name, input, part }: { name: string; input: string; part: Part }) => (
+export const Projection = ({ name, input, part }: { name: string; input: ComponentChildren; part: Part }) => (
   <Formula>
     <V part={part}>{name}</V>
     <Op>=</Op>
-    <V>{input}</V>
+    {input}
     <Sub of={<V part={part}>W</V>} at={<V part={part}>{name}</V>} />
   </Formula>
 );

@@ -4,6 +4,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { clamped, steps } from './arrow-keys';
 import { type Focus, type FocusState, sameFocus } from './focus';
 import { Formula } from './formula';
 import { decimal } from './numbers';
@@ -108,10 +109,14 @@ export function Matrix({
   const move = (event: KeyboardEvent) => {
     const step = steps[event.key];
     const at = cellOf(event.target);
+    if ((event.key === 'Enter' || event.key === ' ') && event.target instanceof HTMLTableCellElement) {
+      event.preventDefault();
+      pin(event);
+    }
     if (!step || !at) return;
     event.preventDefault();
-    const row = Math.min(height - 1, Math.max(0, at[0] + step[0]));
-    const column = Math.min(width - 1, Math.max(0, at[1] + step[1]));
+    const row = clamped(at[0] + step[0], height);
+    const column = clamped(at[1] + step[1], width);
     setActive([row, column]);
     const cell = table.current!.querySelector<HTMLElement>(`td[data-row="${row}"][data-column="${column}"]`)!;
     (cell.querySelector<HTMLElement>('input, button') ?? cell).focus();
@@ -166,7 +171,7 @@ export function Matrix({
               <span class="unseen">{rows.axes[0]}</span>
             </th>
             {columns.labels.slice(0, width).map((label, column) => (
-              <th key={column} scope="col" class={lit(columns, column) ? 'lit' : ''}>
+              <th key={column} scope="col" class={lit(columns, column) ? 'lit' : ''} title={titleOf(label)}>
                 {label}
               </th>
             ))}
@@ -175,7 +180,12 @@ export function Matrix({
         <tbody>
           {values.map((entries, row) => (
             <tr key={row} class={lit(rows, row) ? 'lit' : ''}>
-              <th scope="row" class={strength && 'taken'} style={{ '--share': strength?.[row] ?? 0 }}>
+              <th
+                scope="row"
+                class={strength && 'taken'}
+                title={titleOf(rows.labels[row]!)}
+                style={{ '--share': strength?.[row] ?? 0 }}
+              >
                 {rows.labels[row]}
               </th>
               {entries.map((value, column) => (
@@ -198,14 +208,8 @@ export function Matrix({
   );
 }
 
-const steps: Record<string, [number, number]> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-  Home: [0, -1000],
-  End: [0, 1000],
-};
+/** Long names are cut off. */
+const titleOf = (label: string): string | undefined => (label.length > 8 ? label : undefined);
 
 function cellClass(tone: string, value: number, rowLit: boolean, columnLit: boolean): string {
   const classes = [tone];

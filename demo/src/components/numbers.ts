@@ -6,6 +6,24 @@ export function decimal(value: number, digits = 2): string {
   return Number(text) === 0 ? (0).toFixed(digits) : text.replace('-', '−');
 }
 
+/** With up to these digits, at least two: 0.7236, but 2.20. */
+export const precise = (value: number, digits: number): string =>
+  decimal(value, digits).replace(/(\.\d\d\d*?)0+$/, '$1');
+
+/** Whether a result, shown with these digits, is what arithmetic with the other numbers that are shown gives. */
+export const agrees = (computed: number, result: number, digits = 2): boolean =>
+  Math.abs(computed - Number(result.toFixed(digits))) <= 0.5 * 10 ** -digits + 1e-6;
+
+/**
+ * The fewest digits, from 2 to 6, with which the arithmetic on the page holds for readers who compute it again. `holds` gets a
+ * function that rounds to that many digits.
+ */
+export function digitsFor(holds: (rounded: (value: number) => number) => boolean): number {
+  let digits = 2;
+  while (digits < 6 && !holds((value) => Number(value.toFixed(digits)))) digits++;
+  return digits;
+}
+
 export const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;
 
 export const count = (value: number): string => Math.round(value).toLocaleString('en');

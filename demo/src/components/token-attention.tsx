@@ -45,8 +45,11 @@ export const HeadAttention = ({ layer, head, view, ...rest }: HeadAttentionProps
   </div>
 );
 
-/** Smaller weights are not drawn as lines. */
-const minDrawnWeight = 0.04;
+/** Lines per token, the largest weights first: of all tokens at once, and of one. */
+const linesOfAll = 6;
+const linesOfOne = 24;
+/** Smaller weights than this part of a token's largest are not drawn. */
+const leastPart = 0.1;
 
 function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
@@ -126,13 +129,18 @@ function TokenAttention({ tokens, weights, view, pinned, changing = false }: Tok
   );
 }
 
+/** Long texts have small weights, so lines are as strong as their weight is beside the largest of the same token. */
 function Lines({ weights, length, query }: { weights: Float32Array; length: number; query: number | null }) {
   const lines: ComponentChildren[] = [];
   for (let from = 0; from < length; from++) {
     if (query !== null && from !== query) continue;
-    for (let to = 0; to < length; to++) {
-      const weight = weights[from * length + to]!;
-      if (weight < minDrawnWeight) continue;
+    const row = weights.subarray(from * length, (from + 1) * length);
+    const largest = Math.max(...row);
+    const drawn = Array.from(row, (weight, to) => ({ weight, to }))
+      .filter(({ weight }) => weight >= leastPart * largest)
+      .sort((a, b) => b.weight - a.weight)
+      .slice(0, query === null ? linesOfAll : linesOfOne);
+    for (const { weight, to } of drawn)
       lines.push(
         <line
           key={`${from}-${to}`}
@@ -140,10 +148,9 @@ function Lines({ weights, length, query }: { weights: Float32Array; length: numb
           y1={from + 0.5}
           x2={100}
           y2={to + 0.5}
-          stroke-opacity={Math.min(1, weight ** 0.7)}
+          stroke-opacity={(weight / Math.max(largest, 0.25)) ** 0.7}
         />,
       );
-    }
   }
   return (
     <svg

@@ -13,7 +13,7 @@ import {
 import indexUrl from 'heed/model/dictionary/index.safetensors?url';
 import wordsUrl from 'heed/model/dictionary/words.txt?url';
 import { choice } from '../state/codecs';
-import { urlState } from '../state/url';
+import { page, urlState } from '../state/url';
 import { asFailure, type Failure } from './failure';
 
 export { asFailure, type Failure };
@@ -35,9 +35,20 @@ export const failure = signal<Failure | undefined>(undefined);
 export const complete = signal(false);
 export const ready = computed(() => heed.value !== undefined && failure.value === undefined);
 
-export async function start(): Promise<void> {
+/** Whether the reader has asked the browser to save data. Parts are then downloaded when they are shown, and nothing is kept for offline use. */
+export const savesData = (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
+
+const needsShipped = new Promise<void>((resolve) =>
+  effect(() => {
+    if (!savesData || page.value === 'text' || page.value === 'speed') resolve();
+  }),
+);
+
+/** `later` downloads the scripts that can wait for the model. */
+export async function start(later: () => Promise<unknown>[]): Promise<void> {
   try {
     heed.value = await load({ build: build.peek() });
+    await needsShipped;
     shipped.value = await openModel(undefined, {
       onProgress: (progress) => {
         shippedProgress.value = share(progress);
@@ -47,7 +58,8 @@ export async function start(): Promise<void> {
     failure.value = asFailure(reason);
     return;
   }
-  const rest = await Promise.allSettled([loadDictionary(), import('../components/plot-library')]);
+  if (savesData) return;
+  const rest = await Promise.allSettled([loadDictionary(), ...later()]);
   complete.value = rest.every(({ status }) => status === 'fulfilled');
 }
 

@@ -1,6 +1,9 @@
 /** Conversions between values and their text in the URL. */
 import type { Codec } from './url';
 
+/** Text that is not blank. */
+export const word: Codec<string> = { read: (value) => (value.trim() ? value : undefined), write: (value) => value };
+
 export const text: Codec<string> = { read: (value) => value, write: (value) => value };
 
 export const flag: Codec<boolean> = { read: (value) => value === '1', write: (value) => (value ? '1' : '0') };
@@ -47,7 +50,7 @@ export function matrix(min = -1000, max = 1000): Codec<number[][]> {
   return {
     read: (value) => {
       const parsed = rows.read(value);
-      return parsed?.every((row) => row.length === parsed[0]!.length) ? parsed : undefined;
+      return parsed?.every((row) => row.length > 0 && row.length === parsed[0]!.length) ? parsed : undefined;
     },
     write: rows.write,
   };

@@ -5,11 +5,7 @@
  * Notation: N examples, E width of a vector, C labels, K classifiers.
  */
 import type { Loss, Parameter, Savable, Tensor, TrainableModel, TrainingHeed } from 'heed/train';
-import type { LabelledText } from './examples';
-
-/** Of AdamW, with all examples in each step; `trainClassifier` gets the same. */
-const adam = { lr: 0.01, weightDecay: 0.01 } as const;
-export const recipe = { ...adam, epochs: 100 } as const;
+import { type LabelledText, recipe } from './examples';
 
 /** Each part of the examples is left out once. With fewer examples than this, each part is one example. */
 const mostParts = 50;
@@ -31,6 +27,8 @@ export interface Taught {
   parts: number;
   /** Positions of the examples that are longer than the model's limit, of which the rest is not read. */
   truncated: number[];
+  /** Positions of the examples of which the model knows no token, so that all of their kind have nearly the same vector. */
+  unknown: number[];
   /** Time to embed the new texts, and to train, in milliseconds. */
   embedding: number;
   training: number;
@@ -39,6 +37,14 @@ export interface Taught {
 export interface Tested extends Prediction {
   vector: number[];
   logits: number[];
+  /** Whether the model knows no token of the text. */
+  isUnknown: boolean;
+}
+
+interface Embedded {
+  vector: Float32Array;
+  isTruncated: boolean;
+  isUnknown: boolean;
 }
 
 export interface Explanation {
@@ -55,7 +61,7 @@ const positionTable = 'embeddings.position_embeddings.weight';
 export class Teacher {
   readonly #heed: TrainingHeed;
   readonly #model: TrainableModel & Savable;
-  readonly #embedded = new Map<string, { vector: Float32Array; isTruncated: boolean }>();
+  readonly #embedded = new Map<string, Embedded>();
   /** [vocabulary, E]; read when it is first needed. */
   #words: Float32Array | undefined;
   /** Weight [C, E] and bias [C] of the classifier that learned from all examples. */
@@ -92,6 +98,7 @@ export class Teacher {
       ),
       parts,
       truncated: known.flatMap(({ isTruncated }, i) => (isTruncated ? [i] : [])),
+      unknown: known.flatMap(({ isUnknown }, i) => (isUnknown ? [i] : [])),
       embedding: embedded - start,
       training: performance.now() - embedded,
     };
@@ -100,9 +107,10 @@ export class Teacher {
   /** Labels a text as `teach` has learned it. */
   async test(text: string): Promise<Tested> {
     await this.#embed([text]);
-    const vector = Array.from(this.#embedded.get(text)!.vector);
+    const { vector: embedded, isUnknown } = this.#embedded.get(text)!;
+    const vector = Array.from(embedded);
     const logits = this.logitsOf(vector);
-    return { vector, logits, ...predictionOf(logits) };
+    return { vector, logits, isUnknown, ...predictionOf(logits) };
   }
 
   /** The logits of a sentence vector. */
@@ -163,16 +171,20 @@ export class Teacher {
     if (this.#embedded.size > mostKept) this.#embedded.clear();
     const missing = [...new Set(texts)].filter((text) => !this.#embedded.has(text));
     if (missing.length === 0) return;
-    const { truncated } = await this.#model.tokenize(missing);
+    const { truncated, tokens } = await this.#model.tokenize(missing);
     const { data, shape } = await this.#model.embed(missing);
     const width = shape[1]!;
     for (const [i, text] of missing.entries())
       this.#embedded.set(text, {
         vector: data.slice(i * width, (i + 1) * width),
         isTruncated: truncated[i]! > 0,
+        isUnknown: tokens[i]!.every((token) => specialTokens.has(token)),
       });
   }
 }
+
+/** Of the shipped model, a BERT: around every text, and for what is not in the vocabulary. */
+const specialTokens = new Set(['[CLS]', '[SEP]', '[UNK]']);
 
 /** Every state of a text that is being typed is embedded. */
 const mostKept = 5000;
@@ -197,7 +209,10 @@ function trainClassifiers(
     weight: { data: new Float32Array(count * classes * width), shape: [count * classes, width] },
     bias: { data: new Float32Array(count * classes), shape: [count * classes] },
   });
-  const optimizer = new heed.optim.AdamW(layer.train().parameters(), adam);
+  const optimizer = new heed.optim.AdamW(layer.train().parameters(), {
+    lr: recipe.lr,
+    weightDecay: recipe.weightDecay,
+  });
   // The labels of each example, once per classifier; those that are left out do not count.
   const labels = targets.map((target, i) =>
     Array.from({ length: count }, (_, part) => (part < parts && i % parts === part ? -100 : target)),

@@ -22,6 +22,9 @@ export interface Remark {
   leftOut: boolean;
 }
 
+/** How labels are learned: with AdamW and all examples in each step. `trainClassifier` gets the same options. */
+export const recipe = { lr: 0.01, weightDecay: 0.01, epochs: 100 } as const;
+
 /** More would not be learned while one types. */
 export const mostExamples = 500;
 
@@ -30,8 +33,11 @@ export function checkExamples(examples: LabelledText[]): Checked {
   const positions: number[] = [];
   const remarks = new Map<number, Remark>();
   const seen = new Map<string, { label: string; at: number }>();
+  /** The first spelling of each label. */
+  const spelled = new Map<string, string>();
   for (const [i, example] of examples.entries()) {
-    const [text, label] = [example.text.trim(), example.label.trim()];
+    const [text, written] = [example.text.trim(), example.label.trim()];
+    const label = spelled.get(written.toLowerCase()) ?? written;
     if (text === '' && label === '') continue;
     const before = seen.get(text);
     const wrong = remarkOn(text, label, before, usable.length);
@@ -39,6 +45,9 @@ export function checkExamples(examples: LabelledText[]): Checked {
       remarks.set(i, { ...wrong, leftOut: true });
       continue;
     }
+    spelled.set(label.toLowerCase(), label);
+    if (label !== written)
+      remarks.set(i, { about: 'label', message: `Counts as “${label}”: only the case differs.`, leftOut: false });
     seen.set(text, { label, at: i + 1 });
     usable.push({ text, label });
     positions.push(i);
@@ -86,7 +95,10 @@ function countBy(values: string[]): Map<string, number> {
   return counts;
 }
 
-/** Examples in a file: JSON Lines of `{ text, label }`, or CSV with the columns `text` and `label`, or without a header the text first. Throws an Error that says what is wrong. */
+/**
+ * Examples in a file: JSON Lines of `{ text, label }`, or CSV with the columns `text` and `label`, or without a header the text first. Commas, semicolons or tabs
+ * separate the columns. Throws an Error that says what is wrong.
+ */
 export async function readExamples(name: string, contents: string): Promise<LabelledText[]> {
   const isJson = /\.(jsonl|ndjson|json)$/i.test(name) || contents.trimStart().startsWith('{');
   const examples = isJson ? readJsonLines(contents) : await readCsv(contents);
@@ -112,19 +124,43 @@ function readJsonLines(contents: string): LabelledText[] {
 
 async function readCsv(contents: string): Promise<LabelledText[]> {
   const { parse } = await import('./learning-csv');
-  let rows: string[][];
+  const read = (delimiter: string) =>
+    parse(contents, { bom: true, skip_empty_lines: true, relax_column_count: true, delimiter }) as string[][];
+  const found = delimiters.flatMap((delimiter) => {
+    try {
+      return [read(delimiter)];
+    } catch {
+      return [];
+    }
+  });
+  const rows = found.find((rows) => headerOf(rows)) ?? found.find((rows) => rows.every(({ length }) => length === 2));
+  return labelledIn(rows ?? readFirst(read));
+}
+
+const delimiters = [',', ';', '\t'];
+
+/** The file as CSV with commas, or an Error that says why it is none. */
+function readFirst(read: (delimiter: string) => string[][]): string[][] {
   try {
-    rows = parse(contents, { bom: true, skip_empty_lines: true, relax_column_count: true }) as string[][];
+    return read(delimiters[0]!);
   } catch (reason) {
     throw new Error(`The file is not CSV: ${(reason as Error).message}`);
   }
-  const header = rows[0]?.map((name) => name.trim().toLowerCase()) ?? [];
-  const [text, label] = [header.indexOf('text'), header.indexOf('label')];
-  const hasHeader = text >= 0 && label >= 0;
-  return (hasHeader ? rows.slice(1) : rows).map((row, i) => {
-    const [textCell, labelCell] = hasHeader ? [row[text], row[label]] : row;
+}
+
+/** The places of the columns in a header, if there is one. */
+function headerOf(rows: string[][]): { text: number; label: number } | undefined {
+  const names = rows[0]?.map((name) => name.trim().toLowerCase()) ?? [];
+  const [text, label] = [names.indexOf('text'), names.indexOf('label')];
+  return text >= 0 && label >= 0 ? { text, label } : undefined;
+}
+
+function labelledIn(rows: string[][]): LabelledText[] {
+  const header = headerOf(rows);
+  return (header ? rows.slice(1) : rows).map((row, i) => {
+    const [textCell, labelCell] = header ? [row[header.text], row[header.label]] : row;
     if (textCell === undefined || labelCell === undefined)
-      throw new Error(`Row ${i + (hasHeader ? 2 : 1)} should have a text and a label.`);
+      throw new Error(`Row ${i + (header ? 2 : 1)} should have a text and a label.`);
     return cleaned(textCell, labelCell);
   });
 }

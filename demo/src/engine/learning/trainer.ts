@@ -17,8 +17,8 @@ export interface Snapshot {
   answers: number[];
   /** Per layer and head: [L, L], row-major. */
   weights: Float32Array[][];
-  /** The mean over queries of the largest weight, in the fixed sequence: 1 / L if the weights are equal, 1 if each query attends to one key. */
-  sharpness: number;
+  /** Per layer and head, the mean over queries of the largest weight: 1 / L if the weights are equal, 1 if each query attends to one key. */
+  sharpness: number[][];
 }
 
 /** Loss and accuracy after some steps. */
@@ -93,10 +93,12 @@ export class Trainer {
     const { logits, weights } = this.#model.eval().forward([this.fixed.ids], true);
     const maps = weights.map((heads) => heads.map(({ data }) => data));
     const { length } = this.task;
-    const rows = maps
-      .flat()
-      .flatMap((map) => Array.from({ length }, (_, i) => map.subarray(i * length, (i + 1) * length)));
-    const sharpness = rows.reduce((sum, row) => sum + Math.max(...row), 0) / rows.length;
+    const sharpnessOf = (map: Float32Array) => {
+      let sum = 0;
+      for (let i = 0; i < length; i++) sum += Math.max(...map.subarray(i * length, (i + 1) * length));
+      return sum / length;
+    };
+    const sharpness = maps.map((heads) => heads.map(sharpnessOf));
     return { step: this.#step, answers: largest(logits), weights: maps, sharpness };
   }
 

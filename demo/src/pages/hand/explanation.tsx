@@ -1,19 +1,28 @@
 /** Describes the focused cells in a sentence, which stays visible while the reader points at matrices. */
+import type { Focus } from '../../components/focus';
 import { decimal, percent } from '../../components/numbers';
+import { Reserve } from '../../components/reserve';
+import { headOf, type StepProps, scaling, scoreDigits } from './shown';
 import { focus } from './state';
-import { headOf, type StepProps } from './step';
 
 export function Explanation({ input, result }: StepProps) {
+  const describe = (focused: Focus) => sentence({ input, result }, focused);
+  const all = () => {
+    const queries = input.queryNames.map((_, query) => ({ query }));
+    const keys = input.keyNames.map((_, key) => ({ key }));
+    const pairs = queries.flatMap((query) => keys.map((key) => ({ ...query, ...key })));
+    return [{}, ...queries, ...keys, ...pairs].map(describe);
+  };
   return (
-    <p class="explanation" role="status">
-      {sentence({ input, result }) ??
-        'Point at a cell, or move through a matrix with the arrow keys. Click a cell to keep it selected.'}
-    </p>
+    <div class="explanation">
+      <Reserve all={all} dependencies={[result, headOf(result)]}>
+        <p role="status">{describe(focus.current.value)}</p>
+      </Reserve>
+    </div>
   );
 }
 
-function sentence({ input, result }: StepProps): string | undefined {
-  const { query, key } = focus.current.value;
+function sentence({ input, result }: StepProps, { query, key }: Focus): string {
   const { scores, weights } = result.heads[headOf(result)]!;
   const name = query === undefined ? undefined : input.queryNames[query];
   const keyName = key === undefined ? undefined : input.keyNames[key];
@@ -22,7 +31,8 @@ function sentence({ input, result }: StepProps): string | undefined {
     const score = scores[query]![column]!;
     const share = weights[query]![column]!;
     if (result.mask[query]![column] === 0) return `“${name}” may not attend to “${keyName}”, so the weight is 0.`;
-    return `Query “${name}”, key “${keyName}”: q · k = ${decimal(score)}; multiplied by ${decimal(result.scale)}, the score is ${decimal(score * result.scale)}; after the softmax, the weight is ${percent(share)}.`;
+    const { word, by } = scaling({ input, result });
+    return `Query “${name}”, key “${keyName}”: q · k = ${decimal(score, scoreDigits(score, result.scale))}; ${word} by ${by}, the score is ${decimal(score * result.scale)}; after the softmax, the weight is ${percent(share)}.`;
   }
   if (query !== undefined && name) {
     const ranked = weights[query]!.map((share, index) => ({ share, name: input.keyNames[input.order[index]!]! }))
@@ -38,5 +48,5 @@ function sentence({ input, result }: StepProps): string | undefined {
     const queries = weights.map((row, index) => ({ share: row[column]!, name: input.queryNames[index]! }));
     return `The weight of “${keyName}” is ${queries.map((entry) => `${percent(entry.share)} for “${entry.name}”`).join(', ')}.`;
   }
-  return undefined;
+  return 'Point at a cell, or move through a matrix with the arrow keys. Click a cell or press Enter to keep it selected.';
 }

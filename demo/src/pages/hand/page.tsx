@@ -4,10 +4,10 @@ import { Examples } from '../../components/examples';
 import { Waiting } from '../../components/waiting';
 import { Explanation } from './explanation';
 import { PositionPlots } from './positions';
-import { choosePreset, presets } from './presets';
+import { presets } from './presets';
 import { failure, result } from './result';
 import { Settings } from './settings';
-import { hand } from './state';
+import { hand, setAll } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 
 export function HandPage() {
@@ -20,7 +20,11 @@ export function HandPage() {
           edit a number.
         </p>
       </header>
-      <Examples examples={presets} chosen={hand.preset.value} choose={({ id }) => choosePreset(id)} />
+      <Examples
+        examples={presets}
+        chosen={hand.preset.value}
+        choose={({ id, settings, at }) => setAll({ ...settings, preset: id }, at)}
+      />
       <div class="workbench">
         <Settings />
         <div class="flow">

@@ -1,7 +1,7 @@
 /** Examples, each with a hint of what to look for. */
 import type { Example } from '../../components/examples';
 import type { Focus } from '../../components/focus';
-import { type HandSettings, setAll } from './state';
+import type { HandSettings } from './state';
 
 interface Preset extends Example {
   /** The focus at the start; default: the third query. */
@@ -127,8 +127,3 @@ export const presets: Preset[] = [
     settings: { heads: 2, seed: 498 },
   },
 ];
-
-export function choosePreset(id: string): void {
-  const preset = presets.find((candidate) => candidate.id === id);
-  if (preset) setAll({ ...preset.settings, preset: id }, preset.at);
-}

@@ -3,18 +3,19 @@ import { batch, computed, type Signal } from '@preact/signals';
 import { type Focus, focusCodec, focusState } from '../../components/focus';
 import type { Matrix, StepsInput } from '../../engine/hand';
 import { hash, randomMatrix } from '../../engine/random';
-import { choice, flag, integer, list, matrix, number, optional, text } from '../../state/codecs';
+import { choice, flag, integer, list, matrix, number, optional, text, word } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
 
 export const limits = { words: 8, features: 6, width: 8, heads: 4, entry: 1000 };
 
 const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('hand', name, initial, codec);
 const optionalMatrix = optional(matrix(-limits.entry, limits.entry));
-const words = list(text, '|');
+const words = list(word, '|');
+const someWords: Codec<string[]> = { ...words, read: (value) => (value ? words.read(value) : undefined) };
 
 export const hand = {
   preset: state('preset', 'words', text),
-  words: state('words', ['red', 'round', 'apple', 'sky'], words),
+  words: state('words', ['red', 'round', 'apple', 'sky'], someWords),
   x: state<Matrix>(
     'x',
     [
@@ -82,8 +83,8 @@ export const input = computed((): StepsInput => {
   const order = hand.order.value;
   const isPermutation = order?.length === keys && new Set(order).size === keys && Math.max(...order) < keys;
   return {
-    queryNames: hand.words.value.slice(0, x.length),
-    keyNames: (y ? hand.sources.value : hand.words.value).slice(0, keys),
+    queryNames: named(hand.words.value, x.length),
+    keyNames: named(y ? hand.sources.value : hand.words.value, keys),
     x,
     y,
     queryWeight: fitting(hand.queryWeight.value, widthOf(x), joined, seed),
@@ -114,6 +115,10 @@ export function setWords(list: string[]): void {
     hand.order.value = null;
   });
 }
+
+/** A link may give more rows than names. */
+const named = (names: string[], length: number): string[] =>
+  Array.from({ length }, (_, i) => names[i] ?? String(i + 1));
 
 function rectangle(rows: Matrix, names: string[]): Matrix {
   const height = Math.min(limits.words, Math.max(1, names.length));

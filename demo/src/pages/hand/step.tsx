@@ -1,25 +1,22 @@
 /** The frame of a step on the page “By hand”, and its matrices by the axes that they share. */
 import type { ComponentChildren } from 'preact';
 import { type Axis, Matrix, type MatrixProps } from '../../components/matrix';
-import type { Matrix as Numbers, StepsInput, StepsResult } from '../../engine/hand';
-import { focus, hand } from './state';
+import type { Matrix as Numbers, StepsInput } from '../../engine/hand';
+import type { StepProps } from './shown';
+import { focus } from './state';
+import { type Arithmetic, Worked } from './worked';
 
-export interface StepProps {
-  input: StepsInput;
-  result: StepsResult;
-}
-
-interface StepFrame {
+interface StepFrame extends StepProps {
   number: number;
   title: string;
   formula: ComponentChildren;
   text: ComponentChildren;
   /** The arithmetic of the step for the focused word. */
-  worked?: ComponentChildren;
+  worked?: Arithmetic;
   children: ComponentChildren;
 }
 
-export function Step({ number, title, formula, text, worked, children }: StepFrame) {
+export function Step({ number, title, formula, text, worked, children, ...props }: StepFrame) {
   return (
     <section class="step" aria-labelledby={`step-${number}`}>
       <header>
@@ -30,7 +27,7 @@ export function Step({ number, title, formula, text, worked, children }: StepFra
         <p>{text}</p>
       </header>
       <div class="matrices">{children}</div>
-      {worked && <div class="worked">{worked}</div>}
+      {worked && <Worked of={worked} {...props} />}
     </section>
   );
 }
@@ -73,12 +70,7 @@ export const numbered = (axis: string, length: number, symbol: string): Axis => 
   labels: Array.from({ length }, (_, i) => `${symbol}${subscript(i + 1)}`),
 });
 
-/** The index of the selected head. */
-export const headOf = ({ heads }: StepsResult): number => Math.min(hand.head.value, heads.length - 1);
-
 const subscript = (value: number): string => String(value).replace(/\d/g, (digit) => '₀₁₂₃₄₅₆₇₈₉'[Number(digit)]!);
-
-export const widthOf = (rows: Numbers): number => rows[0]!.length;
 
 export const replaced = (rows: Numbers, row: number, column: number, value: number): Numbers =>
   rows.map((entries, i) => (i === row ? entries.map((entry, j) => (j === column ? value : entry)) : entries));

@@ -16,10 +16,10 @@ import {
 } from '../../components/formula';
 import { decimal, percent } from '../../components/numbers';
 import type { Matrix as Numbers } from '../../engine/hand';
+import { headOf, type StepProps, widthOf } from './shown';
 import { focus, hand } from './state';
 import {
   FeatureMatrix,
-  headOf,
   keys,
   numbered,
   PairMatrix,
@@ -29,8 +29,6 @@ import {
   replaced,
   SourceMatrix,
   Step,
-  type StepProps,
-  widthOf,
 } from './step';
 import { WorkedMask, WorkedMix, WorkedQuery, WorkedScore, WorkedSoftmax } from './worked';
 
@@ -51,6 +49,7 @@ export function Input({ input, result }: StepProps) {
   const features = (axis: string, rows: Numbers) => numbered(axis, widthOf(rows), 'x');
   return (
     <Step
+      {...{ input, result }}
       number={1}
       title="Input"
       formula={
@@ -157,10 +156,11 @@ function Prepared({ input: { positions, layerNorm } }: Pick<StepProps, 'input'>)
 
 export function Projections({ input, result }: StepProps) {
   const shown = result.heads[headOf(result)]!;
-  const prime = input.positions.mode !== 'none' || input.layerNorm ? '′' : '';
-  const fromQueries = { from: `X${prime}`, feature: 'feature', rows: queries(input) };
+  const isPrepared = input.positions.mode !== 'none' || input.layerNorm;
+  const symbolOf = (name: string) => (isPrepared ? <Primed of={name} /> : <V>{name}</V>);
+  const fromQueries = { from: symbolOf('X'), feature: 'feature', rows: queries(input) };
   const fromKeys = {
-    from: `${input.y ? 'Y' : 'X'}${prime}`,
+    from: symbolOf(input.y ? 'Y' : 'X'),
     feature: input.y ? 'source' : 'feature',
     rows: keys(input),
     strength: shares({ input, result }),
@@ -172,13 +172,14 @@ export function Projections({ input, result }: StepProps) {
   ] as const;
   return (
     <Step
+      {...{ input, result }}
       number={2}
       title="Queries, keys, values"
       formula={projections.map(({ name, from, role }) => (
         <Projection key={name} name={name} input={from} part={role} />
       ))}
       text="The same three weight matrices at every position give its query (what it looks for), key (what it is matched by) and value (what it contributes)."
-      worked={<WorkedQuery {...{ input, result }} />}
+      worked={WorkedQuery}
     >
       {projections.map(({ role, name, feature, axis, means, rows, ...rest }) => {
         const weight = input[`${role}Weight`];
@@ -230,6 +231,7 @@ export function Scores({ input, result }: StepProps) {
   const { scores } = result.heads[headOf(result)]!;
   return (
     <Step
+      {...{ input, result }}
       number={3}
       title="Scores"
       formula={
@@ -255,7 +257,7 @@ export function Scores({ input, result }: StepProps) {
         </Formula>
       }
       text="The dot product of every query with every key: large if the two vectors point in the same direction."
-      worked={<WorkedScore {...{ input, result }} />}
+      worked={WorkedScore}
     >
       <PairMatrix
         id="scores"
@@ -276,6 +278,7 @@ export function Mask({ input, result }: StepProps) {
   };
   return (
     <Step
+      {...{ input, result }}
       number={4}
       title="Mask"
       formula={
@@ -286,7 +289,7 @@ export function Mask({ input, result }: StepProps) {
         </Formula>
       }
       text="−∞ masks a key for a query. Click a cell or drag across several to change the mask."
-      worked={<WorkedMask {...{ input, result }} />}
+      worked={WorkedMask}
     >
       <PairMatrix
         id="mask"
@@ -313,6 +316,7 @@ export function Weights({ input, result }: StepProps) {
   const { p } = input.dropout;
   return (
     <Step
+      {...{ input, result }}
       number={5}
       title="Softmax"
       formula={
@@ -328,7 +332,7 @@ export function Weights({ input, result }: StepProps) {
         </Formula>
       }
       text="The weights in each row sum to one; masked keys get zero."
-      worked={<WorkedSoftmax {...{ input, result }} />}
+      worked={WorkedSoftmax}
     >
       <PairMatrix
         id="weights"
@@ -364,6 +368,7 @@ export function Output({ input, result }: StepProps) {
   const joined = numbered('joined', widthOf(result.concatenated), 'h');
   return (
     <Step
+      {...{ input, result }}
       number={6}
       title="Output"
       formula={
@@ -375,7 +380,7 @@ export function Output({ input, result }: StepProps) {
         </Formula>
       }
       text="Each row is the average of the values, weighted by a row of A."
-      worked={<WorkedMix {...{ input, result }} />}
+      worked={WorkedMix}
     >
       <QueryMatrix
         input={input}

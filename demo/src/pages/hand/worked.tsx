@@ -1,59 +1,99 @@
-/** The arithmetic of each step for the focused query and key. */
-import type { ComponentChildren } from 'preact';
-import { decimal, percent } from '../../components/numbers';
+/** The arithmetic of each step for the focused query and key. Numbers have as many digits as it takes for the arithmetic to hold. */
+import type { ComponentChildren, FunctionComponent } from 'preact';
+import { agrees, decimal, digitsFor, percent, precise } from '../../components/numbers';
+import { Reserve } from '../../components/reserve';
 import { maskedBy, type Rule } from '../../engine/hand';
+import { headOf, type StepProps, scaling, scoreDigits } from './shown';
 import { focus } from './state';
-import { headOf, type StepProps } from './step';
 
-/** The focused query, or the first; the focused key, or the one with the query's largest weight. */
-function focused({ input, result }: StepProps) {
+/** A query, and the column of a key. */
+interface At {
+  query: number;
+  column: number;
+}
+export type Arithmetic = FunctionComponent<StepProps & { at: At }>;
+
+/** Shows `of` for the focused query, or the first; and the focused key, or the one with the query's largest weight. */
+export function Worked({ of: Shown, ...props }: StepProps & { of: Arithmetic }) {
+  const { input, result } = props;
   const { query: chosen = focus.pinned.value.query ?? 0, key } = focus.current.value;
   const query = Math.min(chosen, result.mask.length - 1);
-  const shown = result.heads[headOf(result)]!;
-  const weights = shown.weights[query]!;
+  const weights = result.heads[headOf(result)]!.weights[query]!;
   const index = key === undefined ? -1 : input.order.indexOf(key);
   const column = index >= 0 ? index : weights.indexOf(Math.max(...weights));
-  const nameOf = (column: number) => input.keyNames[input.order[column]!]!;
-  return { query, column, weights, shown, queryName: input.queryNames[query]!, keyName: nameOf(column), nameOf };
+  const all = () =>
+    result.mask.flatMap((row, query) =>
+      row
+        .slice(0, withoutKey.has(Shown) ? 1 : row.length)
+        .map((_, column) => <Shown key={0} {...props} at={{ query, column }} />),
+    );
+  return (
+    <div class="worked">
+      <Reserve all={all} dependencies={[Shown, result, headOf(result)]}>
+        <Shown {...props} at={{ query, column }} />
+      </Reserve>
+    </div>
+  );
 }
 
-export function WorkedQuery({ input, result }: StepProps) {
-  const { query, shown, queryName } = focused({ input, result });
-  const width = shown.query[0]!.length;
-  const first = headOf(result) * width;
-  const terms = result.x[query]!.flatMap((entry, feature) =>
+function namesOf({ input }: StepProps, { query, column }: At) {
+  const nameOf = (column: number) => input.keyNames[input.order[column]!]!;
+  return { queryName: input.queryNames[query]!, keyName: nameOf(column), nameOf };
+}
+
+/** Longer sums and vectors are abbreviated. */
+const shownTerms = 4;
+const total = (terms: number[]) => terms.reduce((sum, term) => sum + term, 0);
+
+export const WorkedQuery: Arithmetic = ({ at, ...props }) => {
+  const { input, result } = props;
+  const query = result.heads[headOf(result)]!.query[at.query]!;
+  const first = headOf(result) * query.length;
+  const weights = input.queryWeight.map((row) => row.slice(first, first + query.length));
+  const entries = result.x[at.query]!;
+  const digits = digitsFor((rounded) =>
+    query.every((sum, j) => agrees(total(entries.map((entry, i) => rounded(entry) * rounded(weights[i]![j]!))), sum)),
+  );
+  const terms = entries.flatMap((entry, feature) =>
     entry === 0
       ? []
       : [
-          <Term times={entry} key={feature}>
-            <Vector of={input.queryWeight[feature]!.slice(first, first + width)} />
-          </Term>,
+          <span key={feature}>
+            {signed(entry, digits)} × <Vector of={weights[feature]!} digits={digits} />
+          </span>,
         ],
   );
   return (
     <p>
-      <b class="query">q</b> of “{queryName}” = <Sum of={terms} /> = <Vector part="query" of={shown.query[query]!} />
+      <b class="query">q</b> of “{namesOf(props, at).queryName}” = <Sum of={terms} /> ={' '}
+      <Vector part="query" of={query} />
     </p>
   );
-}
+};
 
-export function WorkedScore(props: StepProps) {
-  const { query, column, shown, queryName, keyName } = focused(props);
-  const key = shown.key[column]!;
-  const terms = shown.query[query]!.map((entry, i) => (
+export const WorkedScore: Arithmetic = ({ at, ...props }) => {
+  const { queryName, keyName } = namesOf(props, at);
+  const { scale, heads } = props.result;
+  const { query, key, scores } = heads[headOf(props.result)]!;
+  const [left, right] = [query[at.query]!, key[at.column]!];
+  const score = scores[at.query]![at.column]!;
+  const sumDigits = scoreDigits(score, scale);
+  const digits = digitsFor((rounded) =>
+    agrees(total(left.map((entry, i) => rounded(entry) * rounded(right[i]!))), score, sumDigits),
+  );
+  const terms = left.map((entry, i) => (
     <span key={i}>
-      <span class="query">{signed(entry)}</span> × <span class="key">{signed(key[i]!)}</span>
+      <span class="query">{signed(entry, digits)}</span> × <span class="key">{signed(right[i]!, digits)}</span>
     </span>
   ));
-  const score = shown.scores[query]![column]!;
-  const { scale } = props.result;
+  const { sign, by } = scaling(props);
   return (
     <p>
-      “{queryName}” · “{keyName}” = <Sum of={terms} /> = {decimal(score)}; × {decimal(scale)} ={' '}
+      “{queryName}” · “{keyName}” = <Sum of={terms} /> = {decimal(score, sumDigits)}; {sign} {by} ={' '}
       <b>{decimal(score * scale)}</b>
     </p>
   );
-}
+};
 
 const reasons: Record<Rule, string> = {
   padding: 'is padding',
@@ -62,10 +102,11 @@ const reasons: Record<Rule, string> = {
   painted: 'is masked by hand',
 };
 
-export function WorkedMask({ input, result }: StepProps) {
-  const { query, column, queryName, keyName } = focused({ input, result });
-  const rule = maskedBy(input, query, input.order[column]!);
-  const row = result.mask[query]!;
+export const WorkedMask: Arithmetic = ({ at, ...props }) => {
+  const { queryName, keyName } = namesOf(props, at);
+  const { input, result } = props;
+  const rule = maskedBy(input, at.query, input.order[at.column]!);
+  const row = result.mask[at.query]!;
   const allowed = row.filter(Boolean).length;
   return (
     <p>
@@ -74,39 +115,53 @@ export function WorkedMask({ input, result }: StepProps) {
         : `“${queryName}” may attend to ${allowed === row.length ? `all ${allowed}` : `${allowed} of ${row.length}`} keys.`}
     </p>
   );
-}
+};
 
-export function WorkedSoftmax({ input, result }: StepProps) {
-  const { query, column, weights, shown, queryName, keyName } = focused({ input, result });
-  const row = result.mask[query]!;
-  const scaled = shown.scores[query]!.map((score) => score * result.scale);
-  const power = (column: number) => (
-    <span key={column}>
-      e<sup>{decimal(scaled[column]!)}</sup>
-    </span>
-  );
-  if (!row[column])
+export const WorkedSoftmax: Arithmetic = ({ at, ...props }) => {
+  const { queryName, keyName } = namesOf(props, at);
+  const { result } = props;
+  const { scores, weights } = result.heads[headOf(result)]!;
+  const row = result.mask[at.query]!;
+  if (!row[at.column])
     return (
       <p>
         “{queryName}” to “{keyName}”: e<sup>−∞</sup> = <b>0</b>
       </p>
     );
+  const scaled = scores[at.query]!.map((score) => score * result.scale);
+  const keys = row.flatMap((allowed, key) => (allowed ? [key] : []));
+  const weight = weights[at.query]![at.column]!;
+  const digits = digitsFor((rounded) => {
+    const power = (key: number) => Math.exp(rounded(scaled[key]!));
+    return agrees(power(at.column) / total(keys.map(power)), weight);
+  });
+  const power = (key: number) => (
+    <span key={key}>
+      e<sup>{precise(scaled[key]!, digits)}</sup>
+    </span>
+  );
   return (
     <p>
-      {power(column)} ÷ (<Sum of={row.flatMap((allowed, key) => (allowed ? [power(key)] : []))} />) ={' '}
-      <b>{decimal(weights[column]!)}</b>
+      {power(at.column)} ÷ (<Sum of={keys.map(power)} />) = <b>{decimal(weight)}</b>
     </p>
   );
-}
+};
 
 /** Segments below this share get no label. */
 const minLabelled = 0.15;
 
 /** The output as a weighted sum of values, and the weights as a bar. */
-export function WorkedMix({ input, result }: StepProps) {
-  const { query, shown, queryName, nameOf } = focused({ input, result });
-  const weights = (shown.dropped ?? shown.weights)[query]!;
-  const total = weights.reduce((sum, share) => sum + share, 0);
+export const WorkedMix: Arithmetic = ({ at, ...props }) => {
+  const { queryName, nameOf } = namesOf(props, at);
+  const { input, result } = props;
+  const { value, output, ...head } = result.heads[headOf(result)]!;
+  const weights = (head.dropped ?? head.weights)[at.query]!;
+  const sum = total(weights);
+  const digits = digitsFor((rounded) =>
+    output[at.query]!.every((entry, j) =>
+      agrees(total(weights.map((share, column) => rounded(share) * rounded(value[column]![j]!))), entry),
+    ),
+  );
   const largest = weights
     .map((share, column) => ({ share, column }))
     .filter(({ share }) => share > 0)
@@ -119,37 +174,31 @@ export function WorkedMix({ input, result }: StepProps) {
       <ul class="addends">
         {largest.slice(0, shownTerms).map(({ share, column }) => (
           <li key={input.order[column]}>
-            {decimal(share)} × <Vector part="value" of={shown.value[column]!} />
+            {precise(share, digits)} × <Vector part="value" of={value[column]!} digits={digits} />
           </li>
         ))}
         {largest.length > shownTerms && <li>…</li>}
         <li class="total">
-          <Vector of={shown.output[query]!} />
+          <Vector of={output[at.query]!} />
         </li>
       </ul>
       <div class="mix" aria-hidden="true">
         {weights.map((share, column) => (
           <span
             key={input.order[column]}
-            style={{ '--share': total && share / total }}
+            style={{ '--share': sum && share / sum }}
             title={`${nameOf(column)} ${percent(share)}`}
           >
-            {share > minLabelled * total && nameOf(column)}
+            {share > minLabelled * sum && nameOf(column)}
           </span>
         ))}
       </div>
     </>
   );
-}
+};
 
-const Term = ({ times, children }: { times: number; children: ComponentChildren }) => (
-  <span>
-    {signed(times)} × {children}
-  </span>
-);
-
-/** Longer sums and vectors are abbreviated. */
-const shownTerms = 4;
+/** Arithmetic that is the same for all keys. */
+const withoutKey = new Set([WorkedQuery, WorkedMix]);
 
 function Sum({ of }: { of: ComponentChildren[] }) {
   if (of.length === 0) return <>0</>;
@@ -161,19 +210,25 @@ function Sum({ of }: { of: ComponentChildren[] }) {
   );
 }
 
-const Vector = ({ of, part }: { of: readonly number[]; part?: 'query' | 'value' }) => (
+interface VectorProps {
+  of: readonly number[];
+  part?: 'query' | 'value';
+  digits?: number;
+}
+
+const Vector = ({ of, part, digits = 2 }: VectorProps) => (
   <span class={`vector ${part ?? ''}`}>
     (
     {of
       .slice(0, shownTerms)
-      .map((entry) => decimal(entry))
+      .map((entry) => precise(entry, digits))
       .join(', ')}
     {of.length > shownTerms && ', …'})
   </span>
 );
 
 /** Negative numbers need parentheses in sums and products. */
-const signed = (value: number): string => {
-  const text = Number.isInteger(value) ? decimal(value, 0) : decimal(value);
+const signed = (value: number, digits: number): string => {
+  const text = Number.isInteger(value) ? decimal(value, 0) : precise(value, digits);
   return value < 0 ? `(${text})` : text;
 };

@@ -1,32 +1,11 @@
 /** The page “Learning” is downloaded when it is first opened. */
-import { signal } from '@preact/signals';
-import type { FunctionComponent } from 'preact';
-import { useEffect } from 'preact/hooks';
-import { RetryNotice } from '../../components/controls';
+import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
-import { asFailure, type Failure } from '../../engine/failure';
 import { ready } from '../../engine/heed';
 
-const Page = signal<{ Content: FunctionComponent } | undefined>(undefined);
-const failure = signal<Failure | undefined>(undefined);
-
-function load(): void {
-  failure.value = undefined;
-  import('./learning').then(
-    ({ LearningContent }) => {
-      Page.value = { Content: LearningContent };
-    },
-    (reason: unknown) => {
-      failure.value = asFailure(reason);
-    },
-  );
-}
+const Content = lazy(() => import('./learning').then(({ LearningContent }) => LearningContent));
 
 export function LearningPage() {
-  useEffect(() => {
-    if (!Page.peek()) load();
-  }, []);
-  const { Content } = Page.value ?? {};
   return (
     <>
       <header class="page-head">
@@ -36,20 +15,7 @@ export function LearningPage() {
           background.
         </p>
       </header>
-      {!ready.value && <Waiting what="The model" />}
-      {ready.value && Content && <Content />}
-      {failure.value && (
-        <RetryNotice
-          title="This page could not be loaded. "
-          message={failure.value.message}
-          retry={() => location.reload()}
-        />
-      )}
-      {ready.value && !Content && !failure.value && (
-        <p class="waiting" role="status">
-          Loading the page …
-        </p>
-      )}
+      {ready.value ? <Content /> : <Waiting what="The model" />}
     </>
   );
 }

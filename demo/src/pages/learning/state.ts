@@ -83,6 +83,9 @@ export const ownTest = state<string | null>('test', null, { read: (value) => val
 /** Where the map shows the texts. */
 export const mapView = state<'before' | 'after'>('map', 'after', choice('before', 'after'));
 
+/** The program of the part that is shown, if it has one; its state is downloaded with the part. */
+export const labelsProgram = signal<(() => string) | null>(null);
+
 /** Whether everything that a part of the page needs has been loaded; until then opening it makes requests. */
 export const loadedParts = signal({ tasks: false, labels: false });
 export const loaded = computed(() => loadedParts.value[part.value]);

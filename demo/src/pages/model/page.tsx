@@ -5,8 +5,9 @@ import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
 import { DocumentSection } from '../text/document/section';
 import { Sentences, Views } from '../text/explorer';
+import { Labels } from './labels';
 import { PicturesSection } from './pictures/section';
-import { Source } from './source';
+import { focusSource, Source } from './source';
 import { documentSearch, explorer, failure, files, opened, progress, stop, stopped } from './state';
 
 export function ModelPage() {
@@ -42,6 +43,7 @@ export function ModelPage() {
       {config?.hasTokenizer && (
         <>
           <Sentences explorer={explorer} />
+          {config.labels.length > 0 && <Labels />}
           <DocumentSection search={documentSearch} />
           <Views explorer={explorer} />
         </>
@@ -62,7 +64,13 @@ function Loading() {
         {total ? `${bytes(loaded)} of ${bytes(total)}` : bytes(loaded)}
         {file && `, ${file}`}
       </p>
-      <button type="button" onClick={stop}>
+      <button
+        type="button"
+        onClick={() => {
+          stop();
+          focusSource();
+        }}
+      >
         Cancel
       </button>
     </div>
@@ -101,6 +109,9 @@ function Contents() {
           ['Maximum length', plural(config.maxLength, 'token')],
           ['Sentence vector', `${config.pooling} pooling`],
         ] satisfies [string, string][])
+      : []),
+    ...(config.labels.length > 0
+      ? ([['Labels', config.labels.slice(0, 12).join(', ')]] satisfies [string, string][])
       : []),
     ['Precision', config.dtype === 'q8' ? 'int8' : 'fp32'],
     ['Opened in', milliseconds(time)],

@@ -1,4 +1,7 @@
-/** Where the model comes from: public checkpoints, a folder of the reader's, or an address. */
+/**
+ * Where the model comes from: public checkpoints, a folder of the reader's, or an address. While one is loading, the buttons do nothing, but are not disabled: a
+ * disabled button loses the focus.
+ */
 import { Choice } from '../../components/controls';
 import { useDrop } from '../../components/drop';
 import { bytes } from '../../components/numbers';
@@ -19,7 +22,7 @@ export function Source() {
     });
   });
   return (
-    <section class={`drop ${over && !isLoading ? 'over' : ''}`} aria-label="Model source">
+    <section id="source" tabIndex={-1} class={`drop ${over && !isLoading ? 'over' : ''}`} aria-label="Model source">
       <h2>
         {isLoading
           ? 'Cancel the download to open a folder'
@@ -35,7 +38,7 @@ export function Source() {
             type="file"
             {...{ webkitdirectory: true }}
             multiple
-            disabled={isLoading}
+            aria-disabled={isLoading}
             onChange={(event) => {
               const input = event.currentTarget;
               if (input.files?.length) openFiles(chosenFiles(input.files));
@@ -58,7 +61,7 @@ export function Source() {
         <p class="timing">
           Models that you download from a hub are kept in this browser, so that the next visit need not download them
           again.{' '}
-          <button type="button" onClick={() => void deleteKept()}>
+          <button type="button" onClick={() => void deleteKept().then(focusSource)}>
             Delete them
           </button>
         </p>
@@ -66,6 +69,9 @@ export function Source() {
     </section>
   );
 }
+
+/** After a button that disappears when it is pressed. */
+export const focusSource = (): void => document.getElementById('source')?.focus({ preventScroll: true });
 
 function Checkpoints() {
   return (
@@ -82,7 +88,7 @@ function Checkpoints() {
             </p>
             <button
               type="button"
-              disabled={progress.value !== null}
+              aria-disabled={progress.value !== null}
               aria-label={`Download ${bytes(checkpoint.bytes)} from ${hostOf(addressOf(checkpoint))}: ${checkpoint.id.split('/')[1]}`}
               onClick={() => openCheckpoint(checkpoint)}
             >
@@ -115,7 +121,7 @@ function Address() {
           onInput={(event) => (url.value = event.currentTarget.value)}
         />
       </label>
-      <button type="submit" class={url.value ? 'first' : ''} disabled={progress.value !== null}>
+      <button type="submit" class={url.value ? 'first' : ''} aria-disabled={progress.value !== null}>
         Open
       </button>
     </form>

@@ -163,6 +163,7 @@ function replace(next: OpenModel | undefined): void {
 const required = ['config.json', 'tokenizer.json', 'model.safetensors'];
 
 export function openUrl(): void {
+  if (progress.value) return;
   const given = url.value.trim();
   if (given === '') return;
   files.value = [];
@@ -180,6 +181,7 @@ export function openUrl(): void {
 }
 
 export function openCheckpoint(checkpoint: Checkpoint): void {
+  if (progress.value) return;
   url.value = addressOf(checkpoint);
   openUrl();
 }

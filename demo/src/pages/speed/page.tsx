@@ -10,14 +10,11 @@ import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
 import { asFailure, build, type Failure, heed, inTurn, noThreads, openThreaded, shipped } from '../../engine/heed';
 import { type LengthResult, lengthsFor, measureLengths, measureParts, type PartResult } from '../../engine/speed';
-import { choice } from '../../state/codecs';
-import { urlState } from '../../state/url';
 import peers from './peers.json';
+import { threads } from './state';
 
 const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
-/** The threads to measure beside one. */
-const threads = urlState<'1' | '2' | 'auto'>('speed', 'threads', 'auto', choice('1', '2', 'auto'));
 /** How many ran beside one in the last measurement, and why; null: none. */
 const ran = signal<{ count: number; reason: string } | null>(null);
 const running = signal(false);
@@ -66,8 +63,14 @@ export function SpeedPage() {
           the page may have them.
         </p>
       </header>
-      {shipped.value ? <Measurements /> : <Waiting what="The measurements" progress />}
-      <Sizes />
+      {shipped.value ? (
+        <>
+          <Measurements />
+          <Sizes />
+        </>
+      ) : (
+        <Waiting what="The measurements" progress />
+      )}
     </>
   );
 }

@@ -9,6 +9,7 @@ import type { HeadMask } from '../../engine/views';
 import { text } from '../../state/codecs';
 import { latest } from '../../state/latest';
 import { page, urlState } from '../../state/url';
+import { descriptions } from './examples';
 import type { Explorer } from './state';
 
 interface Definition {
@@ -34,7 +35,7 @@ async function define(model: PretrainedModel, description: string, headMask: Hea
   });
 }
 
-const description = urlState('text', 'define', 'person who studies insects', text);
+const description = urlState('text', 'define', descriptions[0]![0], text);
 const found = signal<Definition | null>(null);
 const failure = signal<Failure | null>(null);
 
@@ -57,8 +58,6 @@ export function followDictionary({ headMask }: Explorer): void {
       search({ model: shipped.value.model, description: query, headMask: headMask.value });
   });
 }
-
-const examples = ['person who studies insects', 'to speak very quietly', 'easily broken', 'fear of small spaces'];
 
 export function ReverseDictionary() {
   const current = description.value.trim() ? found.value : null;
@@ -83,7 +82,7 @@ export function ReverseDictionary() {
         />
       </label>
       <div class="presets">
-        {examples.map((example) => (
+        {descriptions.map(([example]) => (
           <button
             type="button"
             key={example}
@@ -94,7 +93,15 @@ export function ReverseDictionary() {
           </button>
         ))}
       </div>
+      <p class="facts">The model is small: of descriptions in words of your own, it finds some and misses others.</p>
       {failure.value && <Notice kind="alert">{failure.value.message}</Notice>}
+      {!current && (
+        <ol class="words pending" aria-hidden="true">
+          {Array.from({ length: shownWords }, (_, i) => (
+            <li key={i}>–</li>
+          ))}
+        </ol>
+      )}
       {current && (
         <ol class="words">
           {current.words.map(({ text: word, score }) => (

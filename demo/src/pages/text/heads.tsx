@@ -1,5 +1,6 @@
 /** All heads of all layers: select one to enlarge it, switch heads off, and see how much the result depends on them. */
 import type { HeadImportance } from 'heed';
+import { moveInRows } from '../../components/arrow-keys';
 import { HeatMap } from '../../components/heat-map';
 import { decimal, percent, plural } from '../../components/numbers';
 import { asFailure, heed, inTurn } from '../../engine/heed';
@@ -13,7 +14,11 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
     off.value = off.value.includes(name) ? off.value.filter((other) => other !== name) : [...off.value, name].sort();
   };
   return (
-    <fieldset class="head-grid" aria-label="Heads of every layer">
+    <fieldset
+      class="head-grid"
+      aria-label="Heads of every layer; arrow keys move between them"
+      onKeyDown={(event) => moveInRows(event, '.head-row')}
+    >
       {view.weights.map((heads, l) => (
         <div class="head-row" key={l} style={{ '--heads': heads.length }}>
           <span class="layer-name">Layer {l + 1}</span>
@@ -26,6 +31,7 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
               <div class={`head ${isOff ? 'off' : ''}`} key={h}>
                 <button
                   type="button"
+                  tabIndex={chosen ? 0 : -1}
                   aria-pressed={chosen}
                   aria-label={`Show layer ${l + 1}, head ${h + 1}`}
                   onClick={() => {
@@ -44,6 +50,7 @@ export function HeadGrid({ explorer, view }: { explorer: Explorer; view: Attenti
                 >
                   <input
                     type="checkbox"
+                    tabIndex={chosen ? 0 : -1}
                     checked={!isOff}
                     onInput={() => toggle(name)}
                     aria-label={`Layer ${l + 1}, head ${h + 1} on`}

@@ -6,17 +6,11 @@ import { links } from '../../state/url';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { DocumentSection } from './document/section';
 import { followDocument, makeDocumentSearch } from './document/state';
+import { sentences, shownHead } from './examples';
 import { Sentences, Views } from './explorer';
 import { followExplorer, makeExplorer } from './state';
 
-const sample = [
-  'The bank approved the loan this morning.',
-  'She sat on the bank of the river.',
-  'He borrowed money to buy a house.',
-  'The stream was too cold to swim in.',
-].join('\n');
-
-const explorer = makeExplorer('text', 'shipped', shipped, sample);
+export const explorer = makeExplorer('text', 'shipped', shipped, sentences.join('\n'), shownHead);
 const documentSearch = makeDocumentSearch('text');
 
 export function followText(): void {
@@ -32,22 +26,19 @@ export function TextPage() {
       <header class="page-head">
         <h1>An encoder on your text</h1>
         <p class="lede">A small English sentence encoder runs in this tab. Your text is not sent anywhere.</p>
-        {config && (
-          <p class="facts">
-            {plural(config.numLayers, 'layer')}, {plural(config.numHeads, 'head')} each, width {config.embedDim},{' '}
-            {count(config.parameterCount)} parameters
-          </p>
-        )}
+        <p class="facts">
+          {config
+            ? `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')} each, width ${config.embedDim}, ${count(config.parameterCount)} parameters`
+            : 'The model is being loaded.'}
+        </p>
       </header>
       <div class="duo">
         <Sentences explorer={explorer} />
-        {config && <ReverseDictionary />}
+        <ReverseDictionary />
       </div>
-      {config && (
-        <DocumentSection search={documentSearch} takesDrops>
-          This small model is for trying it out; <a href={links.model.value}>another one</a> can find more.
-        </DocumentSection>
-      )}
+      <DocumentSection search={documentSearch} takesDrops>
+        This small model is for trying it out; <a href={links.model.value}>another one</a> can find more.
+      </DocumentSection>
       {config ? <Views explorer={explorer} /> : <Waiting what="Attention and similarity" progress />}
     </>
   );

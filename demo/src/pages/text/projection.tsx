@@ -46,9 +46,10 @@ export function Projection({ explorer }: { explorer: Explorer }) {
       <div class="plane">
         <div class="beside">
           <p class="learn">
-            The tokens of all sentences in the plane of their two principal components, coloured by sentence. The
-            embedding of a word does not depend on its context; layer by layer, the context moves it. Point at a token
-            to find it in the other sentences.
+            The tokens of all sentences in the plane of their two principal components, coloured by sentence. An
+            embedding is the sum of a word’s vector and its position’s, so even there the same word lies at different
+            points; each layer adds what its attention gathers from the other tokens. Point at a token to find it in the
+            other sentences.
           </p>
           <div class="through">
             <Slider

@@ -6,7 +6,10 @@ import type { Explorer } from './state';
 export function Similarity({ explorer }: { explorer: Explorer }) {
   const { similarity, pair, which, texts: written } = explorer;
   const current = similarity.value;
-  if (!current || written.value.length === 0) return null;
+  if (written.value.length === 0) return null;
+  // The space of the matrix, so that nothing moves when it appears.
+  const rows = { '--rows': written.value.length };
+  if (!current) return <section class="similarity" style={rows} aria-busy="true" aria-label="Similarity" />;
   const { view, texts } = current;
   const closest = view.similarity
     .flatMap((row, i) => row.slice(0, i).map((cosine, j) => ({ cosine, i, j })))
@@ -14,7 +17,7 @@ export function Similarity({ explorer }: { explorer: Explorer }) {
   const { sentence = closest?.j, other = closest?.i } = pair.current.value;
   const cosine = view.similarity[sentence ?? -1]?.[other ?? -1];
   return (
-    <section class="similarity" aria-labelledby={`${which}-similarity`}>
+    <section class="similarity" style={rows} aria-labelledby={`${which}-similarity`}>
       <header>
         <h2 id={`${which}-similarity`}>Similarity</h2>
         <p class="timing">

@@ -51,6 +51,7 @@ export function makeExplorer(
   which: string,
   opened: ReadonlySignal<OpenModel | undefined>,
   sample: string,
+  shown: { layer: number; head: number; token: number | null } = { layer: 0, head: 0, token: null },
 ): Explorer {
   const written = urlState(scope, 'text', sample, text);
   const lines = computed(() =>
@@ -67,11 +68,11 @@ export function makeExplorer(
     texts: computed(() => lines.value.slice(0, maxSentences)),
     linesLeftOut: computed(() => Math.max(0, lines.value.length - maxSentences)),
     sentence: urlState(scope, 'sentence', 0, integer(0, maxSentences - 1)),
-    layer: urlState(scope, 'layer', 0, integer(0, 99)),
-    head: urlState(scope, 'head', 0, integer(0, 99)),
+    layer: urlState(scope, 'layer', shown.layer, integer(0, 99)),
+    head: urlState(scope, 'head', shown.head, integer(0, 99)),
     off,
     view: urlState<'lines' | 'map'>(scope, 'view', 'lines', choice('lines', 'map')),
-    token: urlState<number | null>(scope, 'token', null, optional(integer(0, 9999))),
+    token: urlState<number | null>(scope, 'token', shown.token, optional(integer(0, 9999))),
     step: urlState(scope, 'step', 99, integer(0, 99)),
     headMask: computed(() => maskOf(opened.value, off.value)),
     attention: signal(null),

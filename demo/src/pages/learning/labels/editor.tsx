@@ -54,7 +54,7 @@ export function Editor() {
 }
 
 function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (() => void) | undefined }) {
-  const remarks = [checked.value.remarks.get(at), cutRemark(at)].filter((remark) => remark !== undefined);
+  const remarks = [checked.value.remarks.get(at), remarkOnTokens(at)].filter((remark) => remark !== undefined);
   const idOf = ({ about }: Remark) => `remark-${at}-${about}`;
   const describe = (about: 'text' | 'label') => {
     const remark = remarks.find((one) => one.about === about);
@@ -95,10 +95,19 @@ function Row({ row, at, onRemove }: { row: LabelledText; at: number; onRemove: (
 }
 
 /** Known only after the text has been embedded. */
-function cutRemark(at: number): Remark | undefined {
+function remarkOnTokens(at: number): Remark | undefined {
   const n = checked.value.positions.indexOf(at);
-  if (n < 0 || !result.value?.taught.truncated.includes(n)) return undefined;
-  return { about: 'text', message: 'Longer than the model reads: the end was cut off.', leftOut: false };
+  if (n < 0 || !result.value) return undefined;
+  const { truncated, unknown } = result.value.taught;
+  if (truncated.includes(n))
+    return { about: 'text', message: 'Longer than the model reads: the end was cut off.', leftOut: false };
+  if (unknown.includes(n))
+    return {
+      about: 'text',
+      message: 'The model knows nothing in this text, so it learns nothing from it.',
+      leftOut: false,
+    };
+  return undefined;
 }
 
 /** Larger files have more examples than are learned. */
@@ -126,7 +135,7 @@ function FromFile() {
           <input
             class="unseen"
             type="file"
-            accept=".csv,.jsonl,.ndjson,.txt"
+            accept=".csv,.tsv,.jsonl,.ndjson,.txt"
             onChange={(event) => {
               void add(event.currentTarget.files?.[0]);
               event.currentTarget.value = '';

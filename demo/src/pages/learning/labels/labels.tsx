@@ -3,7 +3,9 @@ import { batch } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { CopyButton, Notice, RetryNotice } from '../../../components/controls';
 import { Examples } from '../../../components/examples';
-import { ownExamples, ownTest, sample } from '../state';
+import { recipe } from '../../../engine/learning/examples';
+import { labelsCode } from '../../code/encoder';
+import { labelsProgram, ownExamples, ownTest, sample } from '../state';
 import { Editor } from './editor';
 import { LeftOut } from './left-out';
 import { TextMap } from './map';
@@ -18,12 +20,19 @@ import {
   result,
   retry,
   saving,
+  testText,
   unavailable,
 } from './state';
 import { TryIt } from './test';
 
 export function Labels() {
   useEffect(follow, []);
+  useEffect(() => {
+    labelsProgram.value = () => labelsCode(checked.value.usable, testText.value.trim(), recipe);
+    return () => {
+      labelsProgram.value = null;
+    };
+  }, []);
   return (
     <>
       <Examples

@@ -1,4 +1,5 @@
 /** A sentence to try, and the probability of each label. */
+import { Notice } from '../../../components/controls';
 import { decimal, milliseconds, percent, plural } from '../../../components/numbers';
 import type { Explanation } from '../../../engine/learning/classifier';
 import { series } from '../../text/projection';
@@ -40,6 +41,7 @@ export function TryIt() {
           ))}
         </ol>
       )}
+      {tested?.isUnknown && <Notice>The model knows nothing in this text: the probabilities are a guess.</Notice>}
       {tested && explained.value?.of === tested && <Tokens {...explained.value.explanation} />}
       <p class="unseen" role="status">
         {current && tested && `${current.taught.labels[tested.label]}, ${percent(tested.probabilities[tested.label]!)}`}

@@ -1,5 +1,7 @@
 /** The attention weights of every head on the sequence, and one of them large. */
+import { moveInRows } from '../../../components/arrow-keys';
 import { HeatMap } from '../../../components/heat-map';
+import { percent } from '../../../components/numbers';
 import { HeadAttention } from '../../../components/token-attention';
 import { symbol } from '../../../engine/learning/tasks';
 import { shownHead } from '../state';
@@ -15,9 +17,16 @@ export function Attention() {
       <header>
         <h2 id="attention-title">Attention in this sequence</h2>
       </header>
-      <p class="learn">One row per query, one column per key; stronger colours are larger weights.</p>
+      <p class="learn">
+        One row per query, one column per key; stronger colours are larger weights. Below each head: the largest weight
+        of a query, on average.
+      </p>
       <div class="attention">
-        <fieldset class="head-grid" aria-label="Heads of both layers">
+        <fieldset
+          class="head-grid"
+          aria-label="Heads of both layers; arrow keys move between them"
+          onKeyDown={(event) => moveInRows(event, '.head-row')}
+        >
           {weights.map((heads, layer) => (
             <div class="head-row" key={layer} style={{ '--heads': heads.length }}>
               <span class="layer-name">Layer {layer + 1}</span>
@@ -25,6 +34,7 @@ export function Attention() {
                 <div class="head" key={head}>
                   <button
                     type="button"
+                    tabIndex={layer === l && head === h ? 0 : -1}
                     aria-pressed={layer === l && head === h}
                     aria-label={`Show layer ${layer + 1}, head ${head + 1}`}
                     onClick={() => {
@@ -34,6 +44,7 @@ export function Attention() {
                   >
                     <HeatMap weights={map} length={ids.length} />
                   </button>
+                  <small>{percent(snapshot.sharpness[layer]![head]!)}</small>
                 </div>
               ))}
             </div>

@@ -29,7 +29,8 @@ export function Gradients() {
     <section aria-labelledby="gradients-title">
       <h2 id="gradients-title">Gradients</h2>
       <p class="learn">
-        The norm of each matrix’s gradient in the last step. Where it is near zero, the matrix does not learn.
+        The norm of each matrix’s gradient in the last step. AdamW divides gradients by their recent size, so a matrix
+        with small ones still learns. Compare the norms between settings, such as with and without 1/√d.
       </p>
       <table class="facts-table gradients" aria-labelledby="gradients-title">
         <thead>

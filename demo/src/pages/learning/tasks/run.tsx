@@ -46,11 +46,17 @@ export function RunControls() {
 export function Progress() {
   const { snapshot, milliseconds } = frame.value!;
   const { loss, accuracy, step: measuredAt } = measured.value!;
+  const heads = snapshot.sharpness.flatMap((of, layer) => of.map((share, head) => ({ share, layer, head })));
+  const sharpest = heads.reduce((best, one) => (one.share > best.share ? one : best));
   const facts = [
     ['Step', count(snapshot.step), `${decimal(milliseconds / 1000, 1)} s of training`],
     ['Accuracy', percent(accuracy, 1), `of ${heldOut} other sequences, step ${count(measuredAt)}`],
     ['Loss', decimal(loss, 3), 'cross entropy on these'],
-    ['Largest weight', percent(snapshot.sharpness), 'of a query, on average'],
+    [
+      'Largest weight',
+      percent(sharpest.share),
+      `of a query, on average, in the sharpest head: layer ${sharpest.layer + 1}, head ${sharpest.head + 1}`,
+    ],
   ] as const;
   return (
     <>

@@ -1,5 +1,10 @@
-/** A text to start with. */
-export const sampleQuestion = 'When is rubbish collected?';
+/** A text to start with, and questions, each with words of the passage that is found first; see ../examples.ts. */
+export const answers: readonly (readonly [question: string, answer: string])[] = [
+  ['When is rubbish collected?', 'on Thursday'],
+  ['a place to buy food', 'bread and milk'],
+  ['Where is the key?', 'next to the door'],
+];
+export const sampleQuestion = answers[0]![0];
 
 export const sampleText = `Notes for guests
 

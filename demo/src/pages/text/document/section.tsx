@@ -4,10 +4,8 @@ import { Notice } from '../../../components/controls';
 import { useDrop } from '../../../components/drop';
 import { count, milliseconds, plural } from '../../../components/numbers';
 import { mostText } from './file';
-import { sampleQuestion, sampleText } from './sample';
+import { answers, sampleText } from './sample';
 import type { DocumentSearch, Found } from './state';
-
-const questions = [sampleQuestion, 'a place to buy food', 'Where is the key?'];
 
 /** Characters from which on text is inserted without the browser's editing, which takes a second for 200 KB. */
 const longPaste = 20_000;
@@ -51,7 +49,7 @@ export function DocumentSection({ search, takesDrops = false, children }: Sectio
           </label>
           {written.value === sampleText && (
             <div class="presets">
-              {questions.map((example) => (
+              {answers.map(([example]) => (
                 <button
                   type="button"
                   key={example}

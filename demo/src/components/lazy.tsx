@@ -1,0 +1,46 @@
+/** Parts of the page that are downloaded when they are needed. */
+import { signal } from '@preact/signals';
+import type { FunctionComponent } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { asFailure, type Failure } from '../engine/failure';
+import { online } from '../offline/offline';
+import { RetryNotice } from './controls';
+
+/** The component that `load` downloads, when it is first shown. */
+export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
+  const loaded = signal<{ Content: FunctionComponent } | undefined>(undefined);
+  const failure = signal<Failure | undefined>(undefined);
+  const start = () =>
+    load().then(
+      (Content) => {
+        loaded.value = { Content };
+      },
+      (reason: unknown) => {
+        failure.value = asFailure(reason);
+      },
+    );
+  return function Lazy() {
+    useEffect(() => {
+      if (!loaded.peek()) void start();
+    }, []);
+    const { Content } = loaded.value ?? {};
+    if (Content) return <Content />;
+    if (failure.value)
+      return (
+        <RetryNotice
+          title="This page could not be loaded. "
+          message={
+            online.value
+              ? failure.value.message
+              : 'You are offline, and this page is downloaded when it is first opened. Connect to the network, then try again.'
+          }
+          retry={() => location.reload()}
+        />
+      );
+    return (
+      <p class="waiting" role="status">
+        Loading the page …
+      </p>
+    );
+  };
+}

@@ -1,0 +1,64 @@
+/** The programs that compute what the pages with an encoder show: “Your text”, “Your model”, “Speed” and “Teach it your labels”. */
+import type { LabelledText } from '../../engine/learning/examples';
+import { literal, program } from './writing';
+
+export interface EncoderState {
+  /** Where the model comes from; null: the bundled one. */
+  source: string | null;
+  dtype: 'fp32' | 'q8';
+  texts: string[];
+  /** The index of the text whose attention is shown. */
+  sentence: number;
+  layer: number;
+  head: number;
+  /** [layers][heads], empty if all heads are on. */
+  headMask: number[][];
+}
+
+export function encoderCode({ source, dtype, texts, sentence, layer, head, headMask }: EncoderState): string {
+  const masked = headMask.length > 0;
+  const options = literal({ headMask: masked ? headMask : undefined });
+  const loaded = [source === null ? '' : literal(source), dtype === 'q8' ? literal({ dtype }) : ''].filter(Boolean);
+  return program([
+    "import { load, similarity } from 'heed';",
+    '',
+    'const heed = await load();',
+    `const model = await heed.fromPretrained(${loaded.join(', ')});`,
+    `const texts = ${literal(texts)};`,
+    `const vectors = await model.embed(texts${masked ? `, ${options}` : ''});`,
+    'console.log(similarity(vectors).toArray());',
+    `const { tokens, attentions } = await model.encode([texts[${sentence}]], ${literal({ outputAttentions: true, headMask: masked ? headMask : undefined })});`,
+    `console.log(tokens[0]); // layer ${layer + 1}, head ${head + 1}: one row per query`,
+    `console.log(attentions[${layer}].toArray()[0][${head}]);`,
+  ]);
+}
+
+/** `recipe`: the options of `trainClassifier`. */
+export function labelsCode(examples: LabelledText[], text: string, recipe: object): string {
+  return program([
+    "import { classify, load } from 'heed/train';",
+    '',
+    'const heed = await load();',
+    'const model = await heed.fromPretrained(undefined, { trainable: true, dropout: 0 });',
+    'model.freeze(); // only a layer on its vectors learns',
+    `const examples = ${literal(examples)};`,
+    `await heed.trainClassifier(model, examples, ${literal({ ...recipe, batchSize: examples.length, seed: 1 })});`,
+    `console.log(await classify(model, ${literal(text)}, { topK: ${new Set(examples.map(({ label }) => label)).size} }));`,
+  ]);
+}
+
+/** Tokens per second in texts of `length` tokens. */
+export function speedCode(length: number): string {
+  return program([
+    "import { load } from 'heed';",
+    '',
+    'const heed = await load();',
+    'const model = await heed.fromPretrained();',
+    `const inputIds = [Array.from({ length: ${length} }, (_, i) => 200 + i)];`,
+    'for (let i = 0; i < 20; i++) await model.encode({ inputIds }); // the engine optimizes the code',
+    'const calls = 50;',
+    'const start = performance.now();',
+    'for (let i = 0; i < calls; i++) await model.encode({ inputIds });',
+    `console.log((1000 * calls * ${length}) / (performance.now() - start), 'tokens per second');`,
+  ]);
+}

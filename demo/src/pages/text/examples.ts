@@ -1,0 +1,23 @@
+/**
+ * What the page “Your text” opens with. The examples hold for the bundled model, and tests/demo/examples.test.ts fails where they no longer do: choose others
+ * when the model changes.
+ */
+
+export const sentences = [
+  'The bank approved the loan this morning.',
+  'She sat on the bank of the river.',
+  'He borrowed money to buy a house.',
+  'The stream was too cold to swim in.',
+];
+
+/** In the first sentence, this head connects two words: “bank” with “loan”, and “loan” with “bank”. `token` is the index of “bank”. */
+export const shownHead = { layer: 1, head: 7, token: 2 };
+export const connected = ['bank', 'loan'] as const;
+
+/** Descriptions, each with the word that the dictionary finds first. */
+export const descriptions: readonly (readonly [description: string, word: string])[] = [
+  ['person who studies insects', 'entomologist'],
+  ['to speak very quietly', 'whisper'],
+  ['instrument for measuring temperature', 'thermometer'],
+  ['a person who repairs pipes', 'plumber'],
+];

@@ -1,0 +1,129 @@
+/** “Code” on every page: the program is run in Node and prints the numbers that the page shows. */
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openSite, type Site, shownMatrix, shownWithin } from './site';
+
+let site: Site;
+beforeAll(async () => {
+  site = await openSite();
+});
+afterAll(() => site?.close());
+
+// Inside the repository, where Node finds the package by its name.
+const folder = fileURLToPath(new URL('../../build/tests/code/', import.meta.url));
+let programs = 0;
+
+/** Runs the program of the page, after `edit`, and returns what it prints. */
+async function printed(page: Page, edit = (code: string) => code): Promise<string> {
+  await page.locator('.program summary').click();
+  const code = edit(await page.locator('.program .code').innerText());
+  await mkdir(folder, { recursive: true });
+  const file = `${folder}${programs++}.mjs`;
+  await writeFile(file, code);
+  const { stdout } = await promisify(execFile)(process.execPath, [...process.execArgv, file]);
+  return stdout;
+}
+
+const numbersIn = (text: string): number[] =>
+  [...text.matchAll(/-?\d+(\.\d+)?(e-?\d+)?/g)].map(([found]) => Number(found));
+
+function expectNear(found: number[], expected: number[], within = shownWithin) {
+  expect(found).toHaveLength(expected.length);
+  for (const [i, entry] of found.entries()) expect(Math.abs(entry - expected[i]!)).toBeLessThan(within);
+}
+
+describe('the code of a page computes what the page shows', () => {
+  it.each([
+    '',
+    '?causal=1&scale=0.5',
+    '?order=2,0,3,1&padding=1',
+    '?positions=add&norm=1&dropout=0.3',
+    '?positions=concat&width=3&window=1',
+    `?${new URLSearchParams({ words: 'it\'s|"two"', x: '1,0;0,2', sources: 'a|b|c', y: '1;2;3' })}`,
+  ])('By hand %s', async (settings) => {
+    const { page } = await site.open(`#hand${settings}`);
+    await page.waitForSelector('#output td');
+    const weights = (await shownMatrix(page, 'weights')).flat();
+    const output = (await shownMatrix(page, 'output')).flat();
+    expectNear(numbersIn(await printed(page)), [...weights, ...output]);
+  });
+
+  it.each(['?heads=2&seed=498', '?heads=3&width=1&dropout=0.5&draw=7&norm=1'])(
+    'By hand, heads: %s',
+    async (settings) => {
+      const { page } = await site.open(`#hand${settings}`);
+      await page.waitForSelector('#mixed td');
+      const mixed = (await shownMatrix(page, 'mixed')).flat();
+      expectNear(numbersIn(await printed(page)).slice(-mixed.length), mixed);
+    },
+  );
+
+  it('Your text, with a head switched off', async () => {
+    const texts = ['It’s a “test”.', "One more: don't \\n break."];
+    const query = new URLSearchParams({ text: texts.join('\n'), off: '1.0', layer: '1', head: '1' });
+    const { page } = await site.open(`#text?${query}`);
+    await page.waitForSelector('#shipped-cosines td');
+    const cosines = (await shownMatrix(page, 'shipped-cosines')).flat();
+    const tokens = await page.locator('.queries .token').allInnerTexts();
+    const shares = await page
+      .locator('.queries .token')
+      .evaluateAll((buttons) => buttons.map((button) => /(\d+) %/.exec(button.getAttribute('aria-label')!)![1]));
+    const output = await printed(page);
+    const matrices = output.split(/\/\/|\[\n? *'/);
+    expectNear(numbersIn(matrices[0]!).slice(0, 4), cosines);
+    for (const token of tokens) expect(output).toContain(token.replaceAll("'", '').slice(0, 12));
+    const weights = numbersIn(output.slice(output.lastIndexOf("'"))).slice(-(tokens.length ** 2));
+    tokens.forEach((_, i) => {
+      const row = weights.slice(i * tokens.length, (i + 1) * tokens.length);
+      expect(Math.abs(Math.max(...row) - Number(shares[i]) / 100)).toBeLessThan(shownWithin);
+    });
+  });
+
+  it('Your model', async () => {
+    const url = new URL('/model/', site.url).href;
+    const { page } = await site.open(`#model?${new URLSearchParams({ url, text: 'A fox.\nA dog.' })}`);
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
+    await page.waitForSelector('#own-cosines td');
+    const cosines = (await shownMatrix(page, 'own-cosines')).flat();
+    expectNear(numbersIn(await printed(page)).slice(0, 4), cosines);
+  });
+
+  it('Teach it your labels', async () => {
+    const { page } = await site.open('#learning?part=labels');
+    await page.locator('.probabilities li').first().waitFor();
+    const shares = Object.fromEntries(
+      await page
+        .locator('.probabilities li')
+        .evaluateAll((items) =>
+          items.map((item) => [
+            item.children[0]!.textContent!.trim(),
+            Number.parseInt(item.children[2]!.textContent!, 10),
+          ]),
+        ),
+    );
+    const output = await printed(page);
+    const found = [...output.matchAll(/label: '(\w+)', score: ([\d.e-]+)/g)];
+    expect(found).toHaveLength(Object.keys(shares).length);
+    for (const [, label, score] of found) expect(Math.abs(100 * Number(score) - shares[label!]!)).toBeLessThan(1);
+  });
+
+  it('Speed', async () => {
+    const { page } = await site.open('#speed');
+    await page.getByRole('button', { name: 'Measure' }).waitFor();
+    expect(await printed(page)).toMatch(/^\d.* tokens per second/);
+  });
+
+  it('the footer leads to the package', async () => {
+    const { page } = await site.open('#hand');
+    const footer = page.locator('footer');
+    expect(await footer.innerText()).toContain('npm install heed');
+    for (const name of ['Repository', 'Documentation', 'Licence: Apache 2.0'])
+      expect(await footer.getByRole('link', { name }).getAttribute('href')).toMatch(
+        /^https:\/\/github\.com\/heed\/heed/,
+      );
+  });
+});

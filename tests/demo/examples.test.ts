@@ -1,0 +1,50 @@
+/** What the page “Your text” opens with holds for the bundled model. If it changes, choose other examples in demo/src/pages/text/examples.ts. */
+import { fileURLToPath } from 'node:url';
+import { type Heed, load, type PretrainedModel, semanticSearch, TextIndex } from 'heed';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { passagesOf } from '../../demo/src/pages/text/document/passages';
+import { answers, sampleText } from '../../demo/src/pages/text/document/sample';
+import { connected, descriptions, sentences, shownHead } from '../../demo/src/pages/text/examples';
+import { nearestWords } from '../../examples/support/answers.mjs';
+
+let heed: Heed;
+let model: PretrainedModel;
+beforeAll(async () => {
+  heed = await load();
+  model = await heed.fromPretrained();
+});
+afterAll(() => heed?.dispose());
+
+describe('the page “Your text” opens with examples that hold', () => {
+  it.each(descriptions)('the reverse dictionary finds “%s” first: %s', async (description, word) => {
+    const index = await TextIndex.load(fileURLToPath(new URL('../../web/model/dictionary', import.meta.url)));
+    const { dimensions } = index;
+    const query = await model.embed([description], { dimensions, normalize: true });
+    expect(nearestWords(index, query, 3)[0]!.text).toBe(word);
+  });
+
+  it('each question finds its passage in the document first', async () => {
+    const all = [...passagesOf(sampleText)];
+    const of = all.flatMap((passage, i) => passage.map(() => i));
+    const vectors = await model.embed(all.flat(), { normalize: true });
+    for (const [question, answer] of answers) {
+      const [hits] = semanticSearch(await model.embed([question], { normalize: true }), vectors, { topK: 1 });
+      expect(all[of[hits![0]!.index]!]!.join(' '), question).toContain(answer);
+    }
+  });
+
+  it('the head that is shown connects two words of the first sentence with each other', async () => {
+    const { attentions, tokens } = await model.encode([sentences[0]!], { outputAttentions: true });
+    const [heads] = attentions![shownHead.layer]!.toArray<number[][][][]>();
+    const rows = heads![shownHead.head]!;
+    const [one, other] = connected.map((word) => tokens[0]!.indexOf(word)) as [number, number];
+    expect(shownHead.token).toBe(one);
+    for (const [from, to] of [
+      [one, other],
+      [other, one],
+    ] as const) {
+      expect(rows[from]!.indexOf(Math.max(...rows[from]!))).toBe(to);
+      expect(rows[from]![to]).toBeGreaterThan(0.35);
+    }
+  });
+});

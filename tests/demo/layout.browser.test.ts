@@ -1,0 +1,131 @@
+/** What moves and what overflows: nothing moves under the pointer, hardly anything while the page loads, and no page scrolls sideways. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { presets } from '../../demo/src/pages/hand/presets';
+import { drawn, newVisit, openSite, type Site } from './site';
+import { sweep } from './sweep';
+
+let site: Site;
+beforeAll(async () => {
+  site = await openSite();
+});
+afterAll(() => site?.close());
+
+/** Links to “By hand”: every example, and settings that need much space. */
+const hands = [
+  ...presets.map(({ id }) => `#hand?preset=${id}`),
+  '#hand?heads=4&width=8',
+  '#hand?heads=3&width=5&scale=0.35&norm=1&positions=concat&dropout=0.4',
+  '#hand?words=donaudampfschifffahrtsgesellschaft|antidisestablishmentarianism|a|b',
+  `#hand?words=${'one|two|three|four|five|six|seven|eight'}&causal=1&positions=add`,
+];
+
+async function openHand(hash: string): Promise<Page> {
+  const { page } = await site.open(hash.startsWith('#hand?preset') ? '#hand' : hash);
+  await page.locator('#output td').first().waitFor();
+  await page
+    .locator('.status-line')
+    .getByText(/Loaded:|Saved:/)
+    .waitFor(); // the line grows
+  const preset = presets.find(({ id }) => hash.endsWith(`preset=${id}`));
+  if (preset) {
+    await page.getByRole('button', { name: preset.name, exact: true }).click();
+    await page.mouse.move(0, 0);
+  }
+  // The typeface has other widths than the one that is shown until it has loaded.
+  await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
+  await drawn(page);
+  return page;
+}
+
+describe('nothing moves while the pointer does', () => {
+  it.each(hands)('%s', async (hash) => {
+    const page = await openHand(hash);
+    for (const width of /preset=(words|unscaled)|words=/.test(hash) ? [1280, 320] : [1280]) {
+      await page.setViewportSize({ width, height: 800 });
+      await drawn(page);
+      const { pixels, which } = await page.evaluate(sweep);
+      expect(pixels, `${width} px: ${which}`).toBeLessThanOrEqual(1);
+    }
+    await page.setViewportSize({ width: 1280, height: 900 });
+  });
+});
+
+describe('no page scrolls sideways', () => {
+  it.each([...hands, '#text', '#model', '#learning', '#learning?part=labels', '#speed'])(
+    '%s, from 320 to 2560 px',
+    async (hash) => {
+      const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
+      await page.locator('.status-line').getByText('Loaded:').waitFor();
+      await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
+      for (const width of [320, 360, 600, 1280, 2560]) {
+        await page.setViewportSize({ width, height: 800 });
+        await drawn(page);
+        const overflow = () =>
+          page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        await expect.poll(overflow, { message: `at ${width} px`, timeout: 5000 }).toBeLessThanOrEqual(0);
+      }
+      await page.setViewportSize({ width: 1280, height: 900 });
+    },
+  );
+});
+
+describe('while the page loads', () => {
+  it.each(
+    ['#hand', '#text', '#model', '#learning', '#learning?part=labels', '#speed'].flatMap((hash) =>
+      [1280, 390].map((width) => [hash, width] as const),
+    ),
+  )('hardly anything moves: %s at %i px', async (hash, width) => {
+    const { page, context } = await newVisit(site.browser, {
+      viewport: { width, height: 800 },
+      serviceWorkers: 'block',
+    });
+    // What arrives late moves what is there.
+    await context.route(/\.(wasm|safetensors|woff2|txt)$|plot-library|worker/, async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await route.continue();
+    });
+    await page.addInitScript(() => {
+      const shifts: { value: number; nodes: string[] }[] = [];
+      Object.assign(globalThis, { shifts });
+      new PerformanceObserver((list) => {
+        type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node?: Element }[] };
+        for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[])
+          if (!hadRecentInput)
+            shifts.push({ value, nodes: sources.map(({ node }) => node?.outerHTML?.slice(0, 60) ?? '') });
+      }).observe({ type: 'layout-shift', buffered: true });
+    });
+    await page.goto(site.url + hash);
+    await page.getByText('Loaded:').waitFor();
+    await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
+    await page.waitForFunction(() => document.fonts.check('1rem "Source Serif 4"') && document.fonts.size > 0);
+    await drawn(page);
+    const shifts = await page.evaluate(
+      () => (globalThis as unknown as { shifts: { value: number; nodes: string[] }[] }).shifts,
+    );
+    const total = shifts.reduce((sum, { value }) => sum + value, 0);
+    console.log(`layout shift of ${hash} at ${width} px: ${total.toFixed(3)}`);
+    expect(total, JSON.stringify(shifts, null, 1)).toBeLessThan(0.05);
+    await context.close();
+  });
+});
+
+describe('formulas', () => {
+  it('have primes beside the upper part of the letter, also without a mathematical font', async () => {
+    const page = await openHand('#hand?positions=add');
+    for (const font of ['math', 'serif', 'sans-serif']) {
+      await page.addStyleTag({ content: `math { font-family: ${font} !important }` }).catch(() => {});
+      const places = await page.locator('mo.prime').evaluateAll((primes) =>
+        primes.map((prime) => {
+          const [mark, letter] = [prime, prime.previousElementSibling!].map((one) => one.getBoundingClientRect());
+          return { above: (letter!.top - mark!.top) / letter!.height, isRight: mark!.left >= letter!.left };
+        }),
+      );
+      expect(places.length).toBeGreaterThan(3);
+      for (const { above, isRight } of places) {
+        expect(isRight).toBe(true);
+        expect(above).toBeLessThan(0.3); // does not float above the letter
+      }
+    }
+  });
+});

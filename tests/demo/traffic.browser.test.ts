@@ -1,0 +1,68 @@
+/** What the page downloads: one build of the module, little for readers who save data, and what it says offline. */
+import type { BrowserContext } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newVisit, openSite, type Site, visit } from './site';
+
+let site: Site;
+beforeAll(async () => {
+  site = await openSite();
+});
+afterAll(() => site?.close());
+
+/** The names of the files that are requested, those of the service worker included. */
+function requested(context: BrowserContext): Set<string> {
+  const names = new Set<string>();
+  context.on('request', (request) => names.add(new URL(request.url()).pathname.split('/').at(-1)!));
+  return names;
+}
+
+describe('traffic', () => {
+  it('only one build of the module is downloaded, and the page works offline with it', async () => {
+    const { page, context } = await newVisit(site.browser);
+    const names = requested(context);
+    await page.goto(site.url);
+    await page.getByText('Saved: the page now works offline').waitFor();
+    expect([...names].filter((name) => name.endsWith('.wasm'))).toHaveLength(1);
+    await context.setOffline(true);
+    await page.reload();
+    await page.locator('#output td').first().waitFor();
+    await context.close();
+  });
+
+  it('for readers who save data, the model is downloaded when it is needed', async () => {
+    const { page, context, complaints } = await newVisit(site.browser);
+    const names = requested(context);
+    await page.addInitScript(() => {
+      Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
+    });
+    await page.goto(site.url);
+    await page.locator('#output td').first().waitFor();
+    await page.getByText('Your browser saves data').waitFor();
+    await page.waitForLoadState('networkidle');
+    const loaded = [...names].join(' ');
+    expect(loaded).not.toMatch(/safetensors|words-|plot-library|sw\.js/);
+    await page.getByRole('link', { name: 'Your text' }).click();
+    await page.locator('.words li').first().waitFor();
+    expect([...names].join(' ')).toMatch(/safetensors/);
+    await page.getByRole('link', { name: 'Speed' }).click();
+    await page.getByRole('button', { name: 'Measure' }).waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  it('offline, “Learning” says why it cannot be opened if it never was', async () => {
+    const { page, context } = await visit(site);
+    await page.getByText('Saved: the page now works offline').waitFor();
+    await context.setOffline(true);
+    await page.getByText('the page still works, “Learning” if it has been opened before').waitFor();
+    await page.getByRole('link', { name: 'Learning' }).click();
+    await expect
+      .poll(() => page.getByRole('alert').innerText())
+      .toContain('You are offline, and this page is downloaded');
+    expect(await page.getByRole('alert').innerText()).not.toContain('preload');
+    await context.setOffline(false);
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('button', { name: 'Train', exact: true }).waitFor();
+    await context.close();
+  });
+});
