@@ -1,37 +1,36 @@
 // Bundlers and frameworks that the repository does not use itself: each builds a tiny app from the packed tarball, which
-// then runs in Chromium. bundlers/ is a separate npm package that contains them; tools/test.mjs installs it.
+// then runs in Chromium. bundlers/ and next-15/ are separate npm packages that contain them; tools/test.mjs installs them.
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { launchChromium } from '../../tools/chromium.mjs';
 import { copyRuntime, install, root, runNode } from './installed.js';
-import { checkPage, expectedResult, type Smoke } from './page.js';
+import { checkPage, checkResult } from './page.js';
 import { serve } from './serve.js';
 
 const bundlers = join(root, 'tests/package/bundlers');
 const require = createRequire(join(bundlers, 'package.json'));
 
 let browser: Browser;
-let expected: Smoke;
 beforeAll(async () => {
-  [browser, expected] = await Promise.all([launchChromium(), expectedResult()]);
+  browser = await launchChromium();
 });
 afterAll(() => browser?.close());
 
-// Inside bundlers/, so that the apps can resolve the frameworks.
-const installApp = (name: string) => install(name, name, join(bundlers, 'apps'));
+/** Copies an app to a folder inside bundlers/, so that it can resolve the frameworks. */
+const installApp = (app: string, name = app) => install(name, app, join(bundlers, 'apps'));
 
-async function check(folder: string, base = '/') {
+async function check(folder: string, base = '/', options = {}) {
   await using server = await serve(folder, { base });
-  await checkPage(browser, server.url, expected);
+  await checkPage(browser, server.url, options);
   expect(server.missing).toEqual([]);
 }
 
-test('webpack, no configuration', async () => {
-  const folder = installApp('webpack');
+async function bundleByWebpack(folder: string): Promise<string> {
   const { default: webpack } = await import(require.resolve('webpack'));
   const out = join(folder, 'out');
   await new Promise<void>((resolve, reject) => {
@@ -41,54 +40,136 @@ test('webpack, no configuration', async () => {
       else resolve();
     });
   });
-  fs.copyFileSync(join(folder, 'index.html'), join(out, 'index.html'));
-  await check(out, '/some/where/');
-});
+  const page = fs.readFileSync(join(folder, 'index.html'), 'utf8');
+  fs.writeFileSync(join(out, 'index.html'), page.replace('type="module" ', '')); // webpack writes classic scripts
+  return out;
+}
 
-test('Rollup, with its node-resolve plugin', async () => {
-  const folder = installApp('rollup');
+async function bundleByRollup(folder: string): Promise<string> {
   const { rollup } = await import(require.resolve('rollup'));
   const { nodeResolve } = await import(require.resolve('@rollup/plugin-node-resolve'));
   const bundle = await rollup({ input: join(folder, 'main.js'), plugins: [nodeResolve({ browser: true })] });
   const out = join(folder, 'out');
   await bundle.write({ dir: out, format: 'es' });
-  copyRuntime(folder, out);
   fs.copyFileSync(join(folder, 'index.html'), join(out, 'index.html'));
-  await check(out, '/some/where/');
-});
+  return out;
+}
 
-test('Parcel, no configuration', async () => {
-  const folder = installApp('parcel');
+async function bundleByParcel(folder: string): Promise<string> {
   const parcel = require.resolve('parcel/lib/bin.js');
   await runNode(
     [parcel, 'build', 'index.html', '--dist-dir', 'out', '--public-url', './', '--no-cache', '--no-autoinstall'],
-    {
-      cwd: folder,
-    },
+    { cwd: folder },
   );
-  await check(join(folder, 'out'), '/some/where/');
+  return join(folder, 'out');
+}
+
+describe('webpack, no configuration', () => {
+  test('a page', async () => check(await bundleByWebpack(installApp('webpack')), '/some/where/'));
+
+  test("a worker of the page's own", async () =>
+    check(await bundleByWebpack(installApp('own-worker', 'webpack-own-worker')), '/', { worker: false }));
 });
 
-test.each([
-  ['Turbopack', '--turbopack'],
-  ['webpack', '--webpack'],
-])('Next.js, a client component, %s', async (_, flag) => {
-  const folder = installApp('next');
-  const next = require.resolve('next/dist/bin/next');
-  await runNode([next, 'build', flag], { cwd: folder, env: { NEXT_TELEMETRY_DISABLED: '1', CI: '1' } });
+test('Rollup, with its node-resolve plugin', async () => {
+  const folder = installApp('rollup');
+  const out = await bundleByRollup(folder);
+  copyRuntime(folder, out);
+  await check(out, '/some/where/');
+});
+
+describe('Parcel, no configuration', () => {
+  test('a page', async () => check(await bundleByParcel(installApp('parcel')), '/some/where/'));
+
+  test("a worker of the page's own", async () =>
+    check(await bundleByParcel(installApp('own-worker', 'parcel-own-worker')), '/', { worker: false }));
+});
+
+describe.each([5, 6, 7, 8])('Vite %d', (version) => {
+  const load = async () => {
+    const folder = join(bundlers, `node_modules/vite-${version}`);
+    const { exports } = JSON.parse(fs.readFileSync(join(folder, 'package.json'), 'utf8'));
+    const entry =
+      typeof exports['.'] === 'string' ? exports['.'] : (exports['.'].import?.default ?? exports['.'].import);
+    return import(pathToFileURL(join(folder, entry)).href);
+  };
+
+  test('the development server, no configuration', async () => {
+    const folder = installApp('vite', `vite-${version}-dev`);
+    const { createServer } = await load();
+    const options = { root: folder, configFile: false, logLevel: 'error', server: { port: 0, host: '127.0.0.1' } };
+    const server = await createServer(options);
+    try {
+      await server.listen();
+      await checkPage(browser, server.resolvedUrls.local[0]);
+    } finally {
+      await server.close();
+    }
+  });
+
+  test('a build, no configuration', async () => {
+    const folder = installApp('vite', `vite-${version}`);
+    const { build } = await load();
+    const base = '/some/where/';
+    await build({ root: folder, configFile: false, base, logLevel: 'error', build: { outDir: 'out' } });
+    await check(join(folder, 'out'), base);
+  });
+
+  test("a worker of the page's own, with worker.format: 'es'", async () => {
+    const folder = installApp('own-worker', `vite-${version}-own-worker`);
+    const { build } = await load();
+    const options = { root: folder, configFile: false, logLevel: 'error', build: { outDir: 'out' } };
+    await build({ ...options, worker: { format: 'es' } });
+    await check(join(folder, 'out'), '/', { worker: false });
+  });
+});
+
+test('Astro, no configuration', async () => {
+  const folder = installApp('astro');
+  const astro = join(bundlers, 'node_modules/astro/bin/astro.mjs');
+  const program = fs.existsSync(astro) ? astro : join(bundlers, 'node_modules/astro/astro.js');
+  await runNode([program, 'build'], { cwd: folder, env: { ASTRO_TELEMETRY_DISABLED: '1' } });
+  await check(join(folder, 'dist'));
+});
+
+test('SvelteKit, the static adapter', async () => {
+  const folder = installApp('sveltekit');
+  fs.writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'app', private: true, type: 'module' }));
+  await runNode([join(bundlers, 'node_modules/vite/bin/vite.js'), 'build', '--logLevel', 'error'], { cwd: folder });
   await check(join(folder, 'out'));
 });
 
-test('the Next.js example: a route that searches on the server', async () => {
-  const folder = install('next-route', undefined, join(bundlers, 'apps'));
-  fs.cpSync(join(root, 'examples/next'), folder, { recursive: true });
-  fs.writeFileSync(join(folder, 'jsconfig.json'), '{ "compilerOptions": {} }'); // instead of the repository's tsconfig.json
-  const next = require.resolve('next/dist/bin/next');
-  const env = { NEXT_TELEMETRY_DISABLED: '1', CI: '1' };
-  await runNode([next, 'build'], { cwd: folder, env });
-  const server = spawn(process.execPath, [next, 'start', '--port', '0', '--hostname', '127.0.0.1'], {
+/** Next.js builds pages by Turbopack and by webpack. */
+const next = { CI: '1', NEXT_TELEMETRY_DISABLED: '1' };
+
+describe.each([
+  ['16', bundlers],
+  ['15', join(root, 'tests/package/next-15')],
+])('Next.js %s', (version, project) => {
+  const program = () => createRequire(join(project, 'package.json')).resolve('next/dist/bin/next');
+  const flags = { Turbopack: ['--turbopack'], webpack: version === '15' ? [] : ['--webpack'] };
+
+  test.each(Object.entries(flags))('a client component, %s, no configuration', async (name, flag) => {
+    const folder = install(`next-${name}`, 'next', join(project, 'apps'));
+    await runNode([program(), 'build', ...flag], { cwd: folder, env: next });
+    await check(join(folder, 'out'));
+  });
+
+  test.each(Object.entries(flags))('a route handler, %s, no configuration', async (name, flag) => {
+    const folder = install(`next-route-${name}`, 'next-route', join(project, 'apps'));
+    await runNode([program(), 'build', ...flag], { cwd: folder, env: next });
+    await withServer(program(), folder, async (address) => {
+      const response = await fetch(`${address}/api/search`);
+      checkResult(await response.json(), true);
+    });
+  });
+});
+
+/** Runs `next start`. */
+async function withServer(program: string, folder: string, body: (address: string) => Promise<void>) {
+  const server = spawn(process.execPath, [program, 'start', '--port', '0', '--hostname', '127.0.0.1'], {
     cwd: folder,
-    env: { ...process.env, ...env, NODE_ENV: 'production' },
+    env: { ...process.env, ...next, NODE_ENV: 'production' },
   });
   try {
     let said = '';
@@ -101,6 +182,22 @@ test('the Next.js example: a route that searches on the server', async () => {
           if (found && /Ready/.test(said)) resolve(found);
         });
     });
+    await body(address).catch((error: Error) => {
+      throw new Error(`${error.message}\nthe server said: ${said}`, { cause: error });
+    });
+  } finally {
+    server.removeAllListeners('exit');
+    server.kill();
+  }
+}
+
+test('the Next.js example: a route that searches on the server', async () => {
+  const folder = install('next-example', undefined, join(bundlers, 'apps'));
+  fs.cpSync(join(root, 'examples/next'), folder, { recursive: true });
+  fs.writeFileSync(join(folder, 'jsconfig.json'), '{ "compilerOptions": {} }'); // instead of the repository's tsconfig.json
+  const program = require.resolve('next/dist/bin/next');
+  await runNode([program, 'build'], { cwd: folder, env: next });
+  await withServer(program, folder, async (address) => {
     const get = async (query: string) => {
       const response = await fetch(`${address}/api/search?q=${encodeURIComponent(query)}`);
       return { status: response.status, body: await response.json() };
@@ -111,8 +208,5 @@ test('the Next.js example: a route that searches on the server', async () => {
     expect(body.hits[0].text).toContain('onions');
     expect(await get('')).toEqual({ status: 400, body: { error: 'q is missing' } });
     expect((await get('a '.repeat(300))).status).toBe(413);
-  } finally {
-    server.removeAllListeners('exit');
-    server.kill();
-  }
+  });
 });

@@ -51,11 +51,32 @@ export async function pack(): Promise<Packed> {
   return { files: report.files, place, installed: join(folder, 'node_modules') };
 }
 
+/** What smoke.js returns. */
+export interface Smoke {
+  build: string;
+  output: number[][];
+  vectors: number[][];
+  workerVectors?: number[][];
+  error: string;
+}
+
+/** The result of smoke.js in Node, with which all other environments must agree. */
+export async function resultInNode({ place, installed }: Packed): Promise<Smoke> {
+  const folder = install('expected', 'plain', place, installed);
+  const script = `import * as heed from 'heed'; import { smoke } from './smoke.js'; console.log(JSON.stringify(await smoke(heed, { worker: false })));`;
+  return JSON.parse(await runNode(['--input-type=module', '--no-warnings', '-e', script], { cwd: folder }));
+}
+
 /**
  * Creates the folder `parent`/`name` with the installed package and, if given, a copy of `app` (a folder in
- * tests/package/apps) with the shared smoke.js.
+ * tests/package/apps) with the shared smoke.js. Test files run at the same time, so each needs names of its own.
  */
-export function install(name: string, app?: string, parent = inject('packed').place): string {
+export function install(
+  name: string,
+  app?: string,
+  parent = inject('packed').place,
+  installed = inject('packed').installed,
+): string {
   const folder = join(parent, name);
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
@@ -64,13 +85,14 @@ export function install(name: string, app?: string, parent = inject('packed').pl
     fs.cpSync(join(apps, app), folder, { recursive: true });
     fs.copyFileSync(join(apps, 'smoke.js'), join(folder, 'smoke.js'));
   }
-  fs.cpSync(inject('packed').installed, join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true });
+  fs.cpSync(installed, join(folder, 'node_modules'), { recursive: true, verbatimSymlinks: true });
   return folder;
 }
 
 declare module 'vitest' {
   interface ProvidedContext {
     packed: Packed;
+    expected: Smoke;
   }
 }
 

@@ -1,5 +1,6 @@
 // The installed package in Node: ES modules, CommonJS, worker threads, the command line, and newer versions of Node if
 // they are installed.
+import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -62,6 +63,47 @@ test('heed/node plans, works and finishes', async () => {
   const [finished, message] = (await runNode([join(folder, 'scale.mjs')], { cwd: folder })).trim().split('\n');
   expect(JSON.parse(finished!)).toMatchObject({ complete: true, rows: 2, parts: 2 });
   expect(message).toBe('--queue: expected the package bullmq, got none. Install it: npm install bullmq ioredis');
+});
+
+describe('an uncaught error is printed in less than 2 KB, with its class and message', () => {
+  const calls = {
+    'an option': `await load({ builds: 'auto' })`,
+    'a tensor': `(await load()).softmax('x')`,
+    'a model': `await (await load()).fromPretrained('./nowhere')`,
+    'a file': `await (await load()).fromPretrained({ 'config.json': '{}' })`,
+    'a layer': `new (await load()).Linear({ inFeatures: 3 })`,
+  };
+
+  test.each(Object.entries(calls))('%s', (_, call) => {
+    fs.writeFileSync(join(folder, 'wrong.mjs'), `import { load } from 'heed';\n${call};\n`);
+    const options = { cwd: folder, encoding: 'utf8' } as const;
+    const { stderr: printed } = spawnSync(process.execPath, ['--no-warnings', 'wrong.mjs'], options);
+    expect(printed).toMatch(/^HeedError: /m);
+    expect(printed.length).toBeLessThan(2048);
+  });
+});
+
+test('console.log says what objects are', async () => {
+  const script = `import { load, TextIndex } from 'heed';
+    const heed = await load({ build: 'simd128' });
+    const model = await heed.fromPretrained();
+    const vectors = await model.embed(['a fox', 'a dog']);
+    console.log(heed);
+    console.log(model);
+    console.log(TextIndex.of(['a fox', 'a dog'], vectors));
+    console.log(new heed.MultiHeadAttention({ embedDim: 8, numHeads: 2 }));
+    console.log(JSON.stringify(heed.softmax([[0, 0]])));`;
+  fs.writeFileSync(join(folder, 'print.mjs'), script);
+  const lines = (await runNode(['--no-warnings', 'print.mjs'], { cwd: folder })).trim().split('\n');
+  expect(lines).toEqual([
+    expect.stringMatching(/^heed \d+\.\d+\.\d+ \(simd128\)$/),
+    expect.stringMatching(
+      /^PretrainedModel 'bert': \d+ layers of width \d+, [\d,]+ parameters, fp32, texts up to \d+ tokens$/,
+    ),
+    expect.stringMatching(/^TextIndex: 2 texts, \d+ dimensions, int8$/),
+    "MultiHeadAttention { embedDim: 8, numHeads: 2, keyDim: 4, valueDim: 4, keyInputDim: 8, valueInputDim: 8, bias: true, activation: 'identity', dropout: 0 }, 288 parameters",
+    '[[0.5,0.5]]',
+  ]);
 });
 
 test('the command line runs', async () => {

@@ -21,7 +21,11 @@ export interface Served extends AsyncDisposable {
 
 export async function serve(
   folder: string,
-  { base = '/', headers = {} }: { base?: string; headers?: Record<string, string> } = {},
+  {
+    base = '/',
+    headers = {},
+    types = {},
+  }: { base?: string; headers?: Record<string, string>; types?: Record<string, string> } = {},
 ): Promise<Served> {
   const missing: string[] = [];
   const server = createServer((request, response) => {
@@ -34,7 +38,7 @@ export async function serve(
       response.writeHead(404, { 'content-type': 'text/html' }).end('<!doctype html><title>Not found</title>');
       return;
     }
-    const type = kTypes[extname(file)] ?? 'application/octet-stream';
+    const type = { ...kTypes, ...types }[extname(file)] ?? 'application/octet-stream';
     response.writeHead(200, { 'content-type': type, ...headers });
     fs.createReadStream(file).pipe(response);
   });

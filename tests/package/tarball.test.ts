@@ -69,7 +69,27 @@ function closureOf(entry: string): [name: string, code: string][] {
   return found;
 }
 
+test('scripts are ASCII, in lines that consoles can show, and have source maps', () => {
+  const names = inject('packed').files.map(({ path }) => path);
+  for (const name of names.filter((each) => /^dist\/.*\.js$/.test(each))) {
+    const code = fs.readFileSync(join(heed, name), 'utf8');
+    expect(code.match(/[^\0-\x7f]/), name).toBeNull();
+    const longest = Math.max(...code.split('\n').map((line) => line.length));
+    expect(longest, name).toBeLessThan(800);
+    const [, map] = /\n\/\/# sourceMappingURL=(.*)\s*$/.exec(code) ?? [];
+    if (!map && !/=>|\bfunction\b|\bclass\b/.test(code)) continue; // it only passes names on
+    expect(map, name).toBe(posix.basename(`${name}.map`));
+    expect(names, name).toContain(`${name}.map`);
+  }
+});
+
 describe.each(['worker.js', 'train-worker.js'])('%s', (worker) => {
+  // Turbopack does not terminate if a worker's script refers to itself.
+  test('refers to no script that refers to it', () => {
+    const scripts = closureOf(worker).map(([, code]) => code);
+    expect(scripts.filter((code) => code.includes(`/${worker}`))).toEqual([]);
+  });
+
   // Bundlers that make one script of a worker, as Vite does before version 8, refuse to divide it.
   test('imports at run time only what it has linked', () => {
     const scripts = closureOf(worker);

@@ -120,6 +120,12 @@ const kResolutions = [
 ];
 const kLibraries = [['es2022', 'dom'], ['es2022'], ['es2022', 'esnext.disposable', 'webworker']];
 
+/** Older versions of TypeScript, which tests/package/bundlers installs; the oldest one that is supported is 5.3. */
+const older = ['typescript-5.3', 'typescript-5.6']
+  .map((name) => join(import.meta.dirname, 'bundlers/node_modules', name, 'bin/tsc'))
+  .filter((program) => fs.existsSync(program));
+const compilers = [join(root, 'node_modules/typescript/bin/tsc'), ...older];
+
 test.each(
   kResolutions.flatMap(([module, moduleResolution]) => kLibraries.map((lib) => ({ module, moduleResolution, lib }))),
 )('module $module, resolution $moduleResolution, lib $lib', async (options) => {
@@ -137,5 +143,5 @@ test.each(
   const modules = ['esm.mts', 'train.mts'];
   const files = options.moduleResolution === 'bundler' ? modules : [...modules, 'common.cts', 'train-common.cts'];
   fs.writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }));
-  await runNode([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder });
+  for (const compiler of compilers) await runNode([compiler, '-p', '.'], { cwd: folder });
 });
