@@ -10,6 +10,7 @@ import { Teacher } from '../../demo/src/engine/learning/classifier';
 import { symbol } from '../../demo/src/engine/learning/tasks';
 import { Trainer } from '../../demo/src/engine/learning/trainer';
 import { samples } from '../../demo/src/pages/learning/labels/samples';
+import { presets } from '../../demo/src/pages/learning/tasks/presets';
 import { initial } from './learning-settings';
 import { drawn, openSite, type Site, visit } from './site';
 
@@ -56,7 +57,7 @@ describe('watch attention learn', () => {
       expect(await page.locator('.head small').allInnerTexts()).toEqual(shares);
       const shown = await page.locator('.sequence tr').nth(2).locator('td').allInnerTexts();
       expect(shown.map((text) => text.charAt(0))).toEqual(
-        answers.map((id, i) => (trainer.fixed.labels[i]! >= 0 ? symbol(id) : '')),
+        answers.map((id, i) => (trainer.shown.labels[i]! >= 0 ? symbol(id) : '')),
       );
       const alphas = await page
         .locator('.head canvas')
@@ -154,6 +155,90 @@ describe('watch attention learn', () => {
     await page.unroute(/heed-train.*\.wasm$/);
     await button(page, 'Try again').click();
     await button(page, 'Train').waitFor();
+    await context.close();
+  });
+});
+
+describe('on one screen', () => {
+  it.each(presets.map(({ name }) => name))(
+    '%s: controls, heat map and curves fit 1280 x 800 while training',
+    async (name) => {
+      const { page } = await openTasks();
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await button(page, name).click();
+      await button(page, 'Train').click();
+      await expect.poll(() => shownStep(page)).toBeGreaterThan(5);
+      const boxes = await page.evaluate(() =>
+        [
+          '.run',
+          '.settings section:last-of-type',
+          '.large .head-grid',
+          '.map-area',
+          '.sequence',
+          '.curves .plot svg',
+        ].flatMap((selector) =>
+          [...document.querySelectorAll(selector)].map((element) => {
+            const { left, top, right, bottom } = element.getBoundingClientRect();
+            return { selector, left, top, right, bottom };
+          }),
+        ),
+      );
+      expect(boxes).toHaveLength(7);
+      for (const { selector, left, top, right, bottom } of boxes) {
+        expect(Math.min(left, top), selector).toBeGreaterThanOrEqual(0);
+        expect(right, selector).toBeLessThanOrEqual(1280);
+        expect(bottom, selector).toBeLessThanOrEqual(800);
+      }
+      const map = boxes.find(({ selector }) => selector === '.map-area')!;
+      expect(map.bottom - map.top).toBeGreaterThan(250); // large
+      await button(page, 'Pause').waitFor(); // it still trains
+      await page.setViewportSize({ width: 1280, height: 900 });
+    },
+  );
+
+  it('reverses ten digits that one types', async () => {
+    const { page } = await openTasks('&step=160');
+    await button(page, 'Go on').waitFor();
+    await expect.poll(() => shownStep(page)).toBe(160);
+    const field = page.getByLabel('Your own ten digits');
+    await field.fill('31415');
+    await page.getByText('5 more digits.').waitFor();
+    await field.fill('3 1 4 1 5 9 2 6 5 3');
+    await page.getByText('The model reads yours.').waitFor();
+    const cells = (row: number) => page.locator('.sequence tr').nth(row).locator('td').allInnerTexts();
+    await expect.poll(async () => (await cells(0)).join('')).toBe('3141592653');
+    expect((await cells(2)).join('')).toBe('3562951413');
+    await page.getByText('10 of 10 answers right').waitFor();
+    await expect.poll(() => page.url()).toContain('digits=3+1+4');
+    await field.fill('');
+    await expect.poll(async () => (await cells(0)).join('')).not.toBe('3141592653');
+  });
+
+  it('copies a link at this step, which trains to the same numbers', async () => {
+    const { page, context } = await visit(site, '#learning?build=simd128&width=64&dropout=0.1', {
+      serviceWorkers: 'block',
+    });
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await button(page, 'Train').click();
+    await expect.poll(() => shownStep(page)).toBeGreaterThan(12);
+    await button(page, 'Pause').click();
+    await button(page, 'Go on').waitFor();
+    const paused = await shownStep(page);
+    await button(page, 'One step').click(); // not only at saved steps
+    await expect.poll(() => shownStep(page)).toBe(paused + 1);
+    await button(page, 'Copy link at this step').click();
+    await page.getByText('Copied').waitFor();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    const step = await shownStep(page);
+    expect(link).toContain(`step=${step}`);
+    const shown = (of: Page) => of.locator('.figures strong, .head small, .gradients td, .sequence td').allInnerTexts();
+    const other = await context.newPage();
+    await other.goto(link);
+    await button(other, 'Go on').waitFor();
+    await expect.poll(() => shown(other)).toEqual(await shown(page));
+    // Another setting, or more training, is no longer at that step.
+    await button(other, 'One step').click();
+    await expect.poll(() => other.url()).not.toContain('step=');
     await context.close();
   });
 });

@@ -1,8 +1,9 @@
 /** The page “Learning”: its tasks, its trainer, and what its examples say. In Node; learning.browser.test.ts tests the page. */
 import { load, type TrainingHeed } from 'heed/train';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type TaskName, taskNames } from '../../demo/src/engine/learning/constants';
 import { Session, type SessionCommand, type SessionReport } from '../../demo/src/engine/learning/session';
-import { drawBatch, noAnswer, type TaskName, taskNames, tasks } from '../../demo/src/engine/learning/tasks';
+import { drawBatch, noAnswer, readDigits, tasks } from '../../demo/src/engine/learning/tasks';
 import { Trainer, type TrainerSettings } from '../../demo/src/engine/learning/trainer';
 import { initial } from './learning-settings';
 
@@ -44,6 +45,22 @@ describe('tasks', () => {
     }
   });
 
+  it.each(taskNames)('%s reads digits of the reader, and says what is missing', (name) => {
+    const task = tasks[name];
+    const digits = task.digits === 9 ? '0 1 2 3 4 5 6 7 3' : '4,4,1,7,0,9,2,8,5,5'.slice(0, 2 * task.digits - 1);
+    const { ids, labels } = task.exampleOf(readDigits(name, digits) as number[]);
+    expect(ids).toHaveLength(task.length);
+    check[name](ids, labels);
+    expect(readDigits(name, digits.slice(0, -1))).toBe('One more digit.');
+    expect(readDigits(name, '12')).toBe(`${task.digits - 2} more digits.`);
+    expect(readDigits(name, 'none')).toBeNull();
+  });
+
+  it('asks for a digit that occurs twice', () => {
+    expect(readDigits('repeated', '012345678')).toContain('has to occur twice');
+    expect(readDigits('repeated', '012345611')).toContain('has to occur twice');
+  });
+
   it('draws the same batch for the same seed and step, and others otherwise', () => {
     const draw = (seed: number, step: number) => drawBatch(tasks.reverse, 8, seed, step).ids.join();
     expect(draw(1, 5)).toBe(draw(1, 5));
@@ -55,7 +72,7 @@ describe('tasks', () => {
 function trained(settings: Partial<TrainerSettings>, steps: number) {
   const trainer = new Trainer(heed, { ...initial, ...settings });
   for (let i = 0; i < steps; i++) trainer.train();
-  const result = { ...trainer.measure(), ...trainer.snapshot(), fixed: trainer.fixed };
+  const result = { ...trainer.measure(), ...trainer.snapshot(), shown: trainer.shown };
   trainer.dispose();
   return result;
 }
@@ -101,9 +118,9 @@ function weightOn(map: Float32Array, length: number, key: (query: number) => num
 describe('what the examples say', () => {
   it('reverse: which digits occur first, then 99 %, and the other diagonal in layer 2', () => {
     expect(trained({}, 50).accuracy).toBeLessThan(0.4);
-    const { accuracy, weights, fixed, answers } = trained({}, 170);
+    const { accuracy, weights, shown, answers } = trained({}, 170);
     expect(accuracy).toBeGreaterThan(0.985);
-    expect(answers).toEqual(fixed.labels);
+    expect(answers).toEqual(shown.labels);
     for (const head of weights[1]!) expect(weightOn(head, 10, (i) => 9 - i)).toBeGreaterThan(0.5);
   });
 
@@ -181,7 +198,7 @@ describe('a session', () => {
       for (const wake of waiting.splice(0)) wake();
     });
     const handle = (command: SessionCommand) => session.handle(command);
-    handle({ type: 'reset', run: 1, settings: { ...initial, ...settings } });
+    handle({ type: 'reset', run: 1, settings: { ...initial, ...settings }, digits: null });
     const frame = () => {
       const last = reports.filter((report) => report.type === 'frame').at(-1)!;
       return (last as Extract<SessionReport, { type: 'frame' }>).frame;
@@ -239,6 +256,40 @@ describe('a session', () => {
     session.dispose();
   });
 
+  it('trains to the step of a link without waiting for drawings, with the bits of single steps', async () => {
+    const single = begin();
+    for (let i = 0; i < 13; i++) {
+      single.handle({ type: 'drawn' });
+      single.handle({ type: 'step' });
+    }
+    single.handle({ type: 'drawn' });
+    const { session, handle, frame, until } = begin();
+    handle({ type: 'pace', everyStep: true });
+    handle({ type: 'train', until: 13 });
+    await until(() => frame().snapshot.step >= 13);
+    expect(frame()).toMatchObject({ training: false, snapshot: { step: 13 } });
+    expect(frame().snapshot).toEqual(single.frame().snapshot);
+    expect(frame().gradients).toEqual(single.frame().gradients);
+    expect(frame().measures.at(-1)).toEqual(single.frame().measures.at(-1));
+    handle({ type: 'drawn' });
+    handle({ type: 'train' }); // goes on
+    await until(() => frame().snapshot.step > 13);
+    for (const one of [session, single.session]) one.dispose();
+  });
+
+  it('shows digits of the reader and goes back to its own', () => {
+    const { session, handle, frame } = begin();
+    const before = frame().ids;
+    handle({ type: 'drawn' });
+    handle({ type: 'read', digits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 0] });
+    expect(frame().labels).toEqual([0, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    expect(frame().snapshot.answers).toHaveLength(10);
+    handle({ type: 'drawn' });
+    handle({ type: 'read', digits: null });
+    expect(frame().ids).toEqual(before);
+    session.dispose();
+  });
+
   it('posts one frame per drawing, and waits for it when every step is to be drawn', async () => {
     const { session, handle, frame, reports, until } = begin();
     handle({ type: 'pace', everyStep: true });
@@ -288,7 +339,7 @@ describe('a session', () => {
     }
     const failed = reports.find((report) => report.type === 'failed');
     expect(failed).toMatchObject({ run: 1, failure: { code: 'DIVERGED' } });
-    handle({ type: 'reset', run: 2, settings: initial });
+    handle({ type: 'reset', run: 2, settings: initial, digits: null });
     handle({ type: 'drawn' });
     expect(frame()).toMatchObject({ run: 2, training: false });
     session.dispose();

@@ -4,12 +4,16 @@
  */
 import type { TrainingHeed } from 'heed/train';
 import { asFailure, type Failure } from '../failure';
+import { lastStep } from './constants';
 import { type Measure, type Snapshot, Trainer, type TrainerSettings } from './trainer';
 
 export type SessionCommand =
-  /** Starts over; `run` numbers the runs, so that the page can tell frames of an earlier one. */
-  | { type: 'reset'; run: number; settings: TrainerSettings }
-  | { type: 'train' }
+  /** Starts over; `run` numbers the runs, so that the page can tell frames of an earlier one. `digits`: as in `read`. */
+  | { type: 'reset'; run: number; settings: TrainerSettings; digits: number[] | null }
+  /** Trains; with `until`, to that step, without waiting for the page to draw each one. */
+  | { type: 'train'; until?: number }
+  /** Shows the sequence of these digits; null: one that is drawn from the seed. */
+  | { type: 'read'; digits: number[] | null }
   | { type: 'pause' }
   | { type: 'step' }
   /** Goes to the last saved step that is not later. */
@@ -37,8 +41,6 @@ export interface Frame {
 
 export type SessionReport = { type: 'frame'; frame: Frame } | { type: 'failed'; run: number; failure: Failure };
 
-/** Training ends here by itself, so that a forgotten tab does not compute for ever. */
-export const lastStep = 3000;
 export const stepsPerMeasure = 10;
 /** Saved states; when there are more, every second one is dropped. */
 const mostSaved = 40;
@@ -56,6 +58,8 @@ export class Session {
   #training = false;
   #looping = false;
   #everyStep = false;
+  /** The step to which training was asked to go. */
+  #until: number | undefined;
   #drawn = true;
   #changed = false;
   #gradients: Frame['gradients'] = null;
@@ -73,7 +77,7 @@ export class Session {
     try {
       this.#perform(command);
       // Otherwise the loop does, after a step whose gradients it has kept.
-      if (!this.#training || this.#everyStep) this.#show();
+      if (!this.#training || this.#waits) this.#show();
     } catch (reason) {
       this.#fail(reason);
     }
@@ -90,17 +94,30 @@ export class Session {
     this.#changed ||= command.type !== 'drawn';
     if (command.type === 'drawn') this.#drawn = true;
     else if (command.type === 'pace') this.#everyStep = command.everyStep;
-    else if (command.type === 'reset') this.#reset(command.run, command.settings);
+    else if (command.type === 'reset') this.#reset(command);
     else if (!this.#trainer) return;
-    else if (command.type === 'train') this.#training = this.#trainer.step < lastStep;
-    else {
+    else if (command.type === 'read') this.#trainer.read(command.digits);
+    else if (command.type === 'train') {
+      this.#until = command.until;
+      this.#training = this.#trainer.step < this.#end;
+    } else {
       this.#training = false;
       if (command.type === 'step') this.#step(true);
       if (command.type === 'rewind') this.#rewind(this.#trainer, command.step);
     }
   }
 
-  #reset(run: number, settings: TrainerSettings): void {
+  /** The step after which training ends. */
+  get #end(): number {
+    return Math.min(this.#until ?? lastStep, lastStep);
+  }
+
+  /** Whether the next step waits until the page has drawn this one. */
+  get #waits(): boolean {
+    return this.#everyStep && this.#until === undefined;
+  }
+
+  #reset({ run, settings, digits }: Extract<SessionCommand, { type: 'reset' }>): void {
     this.dispose();
     this.#run = run;
     this.#gradients = null;
@@ -109,6 +126,7 @@ export class Session {
     this.#stepsPerSave = stepsPerMeasure;
     this.#milliseconds = 0;
     this.#trainer = new Trainer(this.#heed, settings);
+    this.#trainer.read(digits);
     this.#measure(this.#trainer);
     this.#save(this.#trainer);
   }
@@ -124,9 +142,9 @@ export class Session {
     this.#looping = true;
     try {
       // When each step is to be drawn, the loop ends with one that waits for that, and `drawn` starts it again.
-      while (this.#training && (!this.#everyStep || this.#drawn || !this.#changed)) {
-        this.#step(this.#drawn || this.#everyStep);
-        if (this.#trainer!.step >= lastStep) this.#training = false;
+      while (this.#training && (!this.#waits || this.#drawn || !this.#changed)) {
+        if (this.#trainer!.step + 1 >= this.#end) this.#training = false; // the last step is measured
+        this.#step(this.#drawn || this.#waits || !this.#training);
         this.#show();
         await nextTask();
       }
@@ -170,7 +188,7 @@ export class Session {
     if (!trainer || !this.#drawn || !this.#changed) return;
     this.#drawn = false;
     this.#changed = false;
-    const { ids, labels } = trainer.fixed;
+    const { ids, labels } = trainer.shown;
     const frame: Frame = {
       run: this.#run,
       training: this.#training,

@@ -1,7 +1,7 @@
 /** Trains the small transformer step by step, measures it, and goes back to earlier steps. */
 import type { Optimizer, Tensor, TrainingHeed } from 'heed/train';
 import { gradientNorms, type ModelSettings, makeModel, type Transformer } from './model';
-import { type Batch, drawBatch, noAnswer, symbols, type Task, type TaskName, tasks } from './tasks';
+import { type Batch, drawBatch, type Example, noAnswer, symbols, type Task, type TaskName, tasks } from './tasks';
 
 export interface TrainerSettings extends ModelSettings {
   task: TaskName;
@@ -13,7 +13,7 @@ export interface TrainerSettings extends ModelSettings {
 export interface Snapshot {
   /** Number of steps done. */
   step: number;
-  /** The model's answer to each token of the fixed sequence. */
+  /** The model's answer to each token of the sequence that is shown. */
   answers: number[];
   /** Per layer and head: [L, L], row-major. */
   weights: Float32Array[][];
@@ -36,13 +36,15 @@ const fixedStep = -3;
 
 export class Trainer {
   readonly task: Task;
-  /** The sequence whose attention the page shows, with its answer. */
-  readonly fixed: { ids: number[]; labels: number[] };
+  /** The sequence whose attention the page shows, with its answer: a fixed one that is not trained on, or the reader's. */
+  shown: Example;
   readonly #heed: TrainingHeed;
   readonly #settings: TrainerSettings;
   readonly #model: Transformer;
   readonly #optimizer: Optimizer;
   readonly #test: Batch;
+  /** A sequence that is not trained on. */
+  readonly #fixed: Example;
   #step = 0;
 
   constructor(heed: TrainingHeed, settings: TrainerSettings) {
@@ -54,7 +56,13 @@ export class Trainer {
     this.#optimizer = new heed.optim.AdamW(this.#model.parameters(), { lr: settings.learningRate });
     this.#test = drawBatch(this.task, heldOut, settings.seed, heldOutStep);
     const { ids, labels } = drawBatch(this.task, 1, settings.seed, fixedStep);
-    this.fixed = { ids: ids[0]!, labels: labels[0]! };
+    this.#fixed = { ids: ids[0]!, labels: labels[0]! };
+    this.shown = this.#fixed;
+  }
+
+  /** Shows the sequence of these digits, or the fixed one. */
+  read(digits: number[] | null): void {
+    this.shown = digits ? this.task.exampleOf(digits) : this.#fixed;
   }
 
   /** Number of steps done. */
@@ -90,7 +98,7 @@ export class Trainer {
   }
 
   snapshot(): Snapshot {
-    const { logits, weights } = this.#model.eval().forward([this.fixed.ids], true);
+    const { logits, weights } = this.#model.eval().forward([this.shown.ids], true);
     const maps = weights.map((heads) => heads.map(({ data }) => data));
     const { length } = this.task;
     const sharpnessOf = (map: Float32Array) => {

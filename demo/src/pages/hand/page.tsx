@@ -9,6 +9,7 @@ import { failure, result } from './result';
 import { Settings } from './settings';
 import { hand, setAll } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
+import { ResultStrip } from './strip';
 
 export function HandPage() {
   return (
@@ -57,6 +58,7 @@ function Steps() {
         <Weights {...current} />
         <Output {...current} />
       </div>
+      <ResultStrip {...current} />
     </>
   );
 }

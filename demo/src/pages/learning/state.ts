@@ -1,7 +1,7 @@
 /** The settings of the page “Learning”. They are part of the link, so they are known before the rest of the page has loaded. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
+import { lastStep, type TaskName, taskNames } from '../../engine/learning/constants';
 import type { LabelledText } from '../../engine/learning/examples';
-import { type TaskName, taskNames } from '../../engine/learning/tasks';
 import type { TrainerSettings } from '../../engine/learning/trainer';
 import { choice, flag, integer, number, optional, text } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
@@ -29,6 +29,12 @@ export const lesson = {
 type Lesson = typeof lesson;
 export type LessonSettings = { [Name in keyof Lesson]: Lesson[Name] extends Signal<infer T> ? T : never };
 
+/** Digits of the reader’s own, shown in place of a sequence that is drawn. */
+export const ownDigits = state('digits', '', text);
+
+/** The step to which a link trains. */
+export const linkedStep = state('step', 0, integer(0, lastStep));
+
 /** Draw each step, at most as many per second as the display shows; otherwise train as fast as possible. */
 export const everyStep = state('every', true, flag);
 
@@ -43,7 +49,7 @@ export const shownHead = {
 /** Sets all settings to their initial values, except those given. */
 export function setLesson(settings: Partial<LessonSettings>): void {
   batch(() => {
-    reset([...Object.values(lesson), shownHead.layer, shownHead.head, shownHead.token] as Signal<unknown>[]);
+    reset([...Object.values(lesson), shownHead.layer, shownHead.head, shownHead.token, ownDigits] as Signal<unknown>[]);
     for (const [name, value] of Object.entries(settings))
       (lesson[name as keyof Lesson] as Signal<unknown>).value = value;
   });

@@ -13,53 +13,51 @@ export function Attention() {
   const l = Math.min(shownHead.layer.value, weights.length - 1);
   const h = Math.min(shownHead.head.value, weights[l]!.length - 1);
   return (
-    <section class="panel" aria-labelledby="attention-title">
-      <header>
-        <h2 id="attention-title">Attention in this sequence</h2>
-      </header>
+    <section class="large" aria-labelledby="attention-title">
+      <h2 class="unseen" id="attention-title">
+        Attention in this sequence
+      </h2>
+      <fieldset
+        class="head-grid"
+        aria-label="Heads of both layers; arrow keys move between them"
+        onKeyDown={(event) => moveInRows(event, '.head-row')}
+      >
+        {weights.map((heads, layer) => (
+          <div class="head-row" key={layer} style={{ '--heads': heads.length }}>
+            <span class="layer-name">Layer {layer + 1}</span>
+            {heads.map((map, head) => (
+              <div class="head" key={head}>
+                <button
+                  type="button"
+                  tabIndex={layer === l && head === h ? 0 : -1}
+                  aria-pressed={layer === l && head === h}
+                  aria-label={`Show layer ${layer + 1}, head ${head + 1}`}
+                  onClick={() => {
+                    shownHead.layer.value = layer;
+                    shownHead.head.value = head;
+                  }}
+                >
+                  <HeatMap weights={map} length={ids.length} />
+                </button>
+                <small>{percent(snapshot.sharpness[layer]![head]!)}</small>
+              </div>
+            ))}
+          </div>
+        ))}
+      </fieldset>
+      <HeadAttention
+        layer={l}
+        head={h}
+        view={shownHead.view}
+        tokens={ids.map((id, position) => symbol(id) + subscript(position + 1))}
+        weights={weights[l]![h]!}
+        pinned={shownHead.token}
+        changing={training.value}
+      />
       <p class="learn">
-        One row per query, one column per key; stronger colours are larger weights. Below each head: the largest weight
-        of a query, on average.
+        One row per query, one column per key; stronger colours are larger weights. Below each small map: the largest
+        weight of a query, on average.
       </p>
-      <div class="attention">
-        <fieldset
-          class="head-grid"
-          aria-label="Heads of both layers; arrow keys move between them"
-          onKeyDown={(event) => moveInRows(event, '.head-row')}
-        >
-          {weights.map((heads, layer) => (
-            <div class="head-row" key={layer} style={{ '--heads': heads.length }}>
-              <span class="layer-name">Layer {layer + 1}</span>
-              {heads.map((map, head) => (
-                <div class="head" key={head}>
-                  <button
-                    type="button"
-                    tabIndex={layer === l && head === h ? 0 : -1}
-                    aria-pressed={layer === l && head === h}
-                    aria-label={`Show layer ${layer + 1}, head ${head + 1}`}
-                    onClick={() => {
-                      shownHead.layer.value = layer;
-                      shownHead.head.value = head;
-                    }}
-                  >
-                    <HeatMap weights={map} length={ids.length} />
-                  </button>
-                  <small>{percent(snapshot.sharpness[layer]![head]!)}</small>
-                </div>
-              ))}
-            </div>
-          ))}
-        </fieldset>
-        <HeadAttention
-          layer={l}
-          head={h}
-          view={shownHead.view}
-          tokens={ids.map((id, position) => symbol(id) + subscript(position + 1))}
-          weights={weights[l]![h]!}
-          pinned={shownHead.token}
-          changing={training.value}
-        />
-      </div>
     </section>
   );
 }

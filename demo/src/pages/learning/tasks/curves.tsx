@@ -16,11 +16,12 @@ export function Curves() {
       draw={(plot, width) =>
         plot.plot({
           width,
-          height: 190,
+          height: y === 'accuracy' ? 136 : 116,
           marginLeft: 48,
-          marginBottom: 40,
+          marginTop: 8,
+          marginBottom: 32,
           x: { label: 'step', domain: [0, Math.max(50, measures.at(-1)!.step)], ticks: Math.min(6, width / 70) },
-          y: { label: null, grid: true, domain, tickFormat: format },
+          y: { label: null, grid: true, domain, tickFormat: format, ticks: 4 },
           marks: [
             plot.ruleX([at], { stroke: 'var(--line-strong)', strokeDasharray: '3 3' }),
             plot.lineY(measures, { x: 'step', y, stroke: color, strokeWidth: 2 }),
@@ -35,8 +36,8 @@ export function Curves() {
   );
   const most = Math.max(...measures.map((measure: Measure) => measure.loss));
   return (
-    <section aria-label="Accuracy and loss">
-      <Figure caption="Accuracy on other sequences">
+    <section class="curves" aria-label="Accuracy and loss">
+      <Figure caption={`Accuracy on other sequences: ${percent(accuracy, 1)} at step ${count(at)}`}>
         {curve(
           'accuracy',
           `Accuracy by step: ${percent(accuracy, 1)} at step ${count(at)}.`,
@@ -45,7 +46,7 @@ export function Curves() {
           'var(--value)',
         )}
       </Figure>
-      <Figure caption="Loss: cross entropy on other sequences">
+      <Figure caption={`Loss, cross entropy on these: ${decimal(loss, 3)}`}>
         {curve('loss', `Loss by step: ${decimal(loss, 3)} at step ${count(at)}.`, [0, most], '.1f', 'var(--query)')}
       </Figure>
     </section>

@@ -51,11 +51,15 @@ function Views() {
   return (
     <>
       <RunControls />
-      <Progress />
-      <Sequence />
-      <Attention />
+      <div class="stage">
+        <Attention />
+        <div class="beside">
+          <Sequence />
+          <Curves />
+        </div>
+      </div>
       <div class="columns">
-        <Curves />
+        <Progress />
         <Gradients />
       </div>
     </>

@@ -1,15 +1,19 @@
-/** Run, pause, single steps, going back; and the loss and the accuracy so far. */
-import { Slider, Toggle } from '../../../components/controls';
+/** Run, pause, single steps, going back, a link to the present step; and the loss and the accuracy so far. */
+import { CopyButton, Slider, Toggle } from '../../../components/controls';
 import { count, decimal, percent } from '../../../components/numbers';
-import { lastStep } from '../../../engine/learning/session';
+import { lastStep } from '../../../engine/learning/constants';
 import { heldOut } from '../../../engine/learning/trainer';
-import { everyStep } from '../state';
+import { currentLink } from '../../../state/url';
+import { everyStep, linkedStep } from '../state';
 import { calm, frame, measured, pause, restart, rewind, step, train, training } from './session';
 
 export function RunControls() {
-  const current = frame.value!;
-  const { saved, snapshot } = current;
+  const { saved, snapshot } = frame.value!;
   const at = saved.filter((one) => one <= snapshot.step).length - 1;
+  const linkHere = () => {
+    linkedStep.value = frame.peek()!.snapshot.step;
+    return new URL(currentLink.value, location.href).href;
+  };
   return (
     <section class="run" aria-label="Training">
       <div class="buttons">
@@ -27,6 +31,12 @@ export function RunControls() {
         <button type="button" disabled={snapshot.step === 0 && !training.value} onClick={restart}>
           Start over
         </button>
+        <CopyButton
+          label="Copy link at this step"
+          text={linkHere}
+          disabled={training.value}
+          title="Whoever opens the link sees the model trained to this step: the same settings and seed give the same steps"
+        />
       </div>
       <Slider
         label="Go back to step"
@@ -37,7 +47,7 @@ export function RunControls() {
         disabled={saved.length < 2}
         onChange={(index) => rewind(saved[index]!)}
       />
-      {!calm.matches && <Toggle label="Draw every step" state={everyStep} hint="off: train as fast as possible" />}
+      {!calm.matches && <Toggle label="Draw every step" state={everyStep} hint="off: as fast as possible" />}
     </section>
   );
 }
@@ -59,7 +69,7 @@ export function Progress() {
     ],
   ] as const;
   return (
-    <>
+    <section aria-label="Figures of this step">
       <dl class="figures">
         {facts.map(([name, value, note]) => (
           <div key={name}>
@@ -75,6 +85,6 @@ export function Progress() {
         {training.value ? 'Training.' : `Step ${count(snapshot.step)}, accuracy ${percent(accuracy, 1)}.`}
       </p>
       {snapshot.step >= lastStep && <p class="facts">Training stops after {count(lastStep)} steps.</p>}
-    </>
+    </section>
   );
 }

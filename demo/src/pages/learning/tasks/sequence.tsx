@@ -1,6 +1,7 @@
-/** A sequence that is never trained on, the right answer, and the model's. */
+/** A sequence that is never trained on or digits of the reader's own, the right answer, and the model's. */
 import { plural } from '../../../components/numbers';
-import { noAnswer, symbol } from '../../../engine/learning/tasks';
+import { noAnswer, readDigits, symbol, tasks } from '../../../engine/learning/tasks';
+import { lesson, ownDigits } from '../state';
 import { frame } from './session';
 
 export function Sequence() {
@@ -21,8 +22,14 @@ export function Sequence() {
     </tr>
   );
   return (
-    <section aria-labelledby="sequence-title">
-      <h2 id="sequence-title">One sequence</h2>
+    <section class="one-sequence" aria-labelledby="sequence-title">
+      <header>
+        <h2 id="sequence-title">One sequence</h2>
+        <p class="timing">
+          {right} of {plural(total, 'answer')} right
+        </p>
+      </header>
+      <OwnDigits />
       <table class="sequence" aria-labelledby="sequence-title" style={{ '--tokens': ids.length }}>
         <tbody>
           {row(
@@ -34,9 +41,35 @@ export function Sequence() {
           {row('Its answer', snapshot.answers, asked, true)}
         </tbody>
       </table>
-      <p class="timing">
-        {right} of {plural(total, 'answer')} right
-      </p>
     </section>
   );
 }
+
+function OwnDigits() {
+  const task = lesson.task.value;
+  const { digits } = tasks[task];
+  const read = readDigits(task, ownDigits.value);
+  const said = typeof read === 'string' ? read : read ? 'The model reads yours.' : '';
+  return (
+    <div class="own-digits">
+      <label class="field inline">
+        <span>Your own {inWords[digits] ?? digits} digits</span>
+        <input
+          type="text"
+          inputMode="numeric"
+          autocomplete="off"
+          placeholder="a sequence it never trains on"
+          aria-describedby="own-digits-said"
+          maxLength={24}
+          value={ownDigits.value}
+          onInput={(event) => (ownDigits.value = event.currentTarget.value)}
+        />
+      </label>
+      <p id="own-digits-said" class="timing" role="status">
+        {said}
+      </p>
+    </div>
+  );
+}
+
+const inWords: Record<number, string> = { 8: 'eight', 9: 'nine', 10: 'ten' };

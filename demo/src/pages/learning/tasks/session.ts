@@ -3,9 +3,10 @@ import { computed, effect, signal } from '@preact/signals';
 import type { Failure } from '../../../engine/failure';
 import type { WorkerCommand, WorkerReport } from '../../../engine/learning/learning-handler';
 import type { Frame } from '../../../engine/learning/session';
+import { readDigits } from '../../../engine/learning/tasks';
 import type { TrainerSettings } from '../../../engine/learning/trainer';
 import { type Connection, connect } from '../connection';
-import { everyStep, loadedParts, trainerSettings } from '../state';
+import { everyStep, lesson, linkedStep, loadedParts, ownDigits, trainerSettings } from '../state';
 
 export const frame = signal<Frame | null>(null);
 /** Training has failed, for example because the loss is not finite. */
@@ -30,9 +31,25 @@ export function follow(): void {
   if (isFollowed) return;
   isFollowed = true;
   start();
-  effect(() => reset(trainerSettings.value));
+  // A link names the step to which its settings are trained.
+  const target = linkedStep.peek();
+  let isFirst = true;
+  effect(() => {
+    const settings = trainerSettings.value;
+    if (!isFirst) linkedStep.value = 0;
+    isFirst = false;
+    reset(settings);
+  });
+  effect(() => send({ type: 'read', digits: ownExample.value }));
   effect(sendPace);
+  if (target > 0) send({ type: 'train', until: target });
 }
+
+/** The reader's digits, if they make an example of the task. */
+const ownExample = computed(() => {
+  const read = readDigits(lesson.task.value, ownDigits.value);
+  return Array.isArray(read) ? read : null;
+});
 
 function start(): void {
   unavailable.value = null;
@@ -45,7 +62,7 @@ function start(): void {
 
 function reset(settings: TrainerSettings): void {
   failure.value = null;
-  send({ type: 'reset', run: ++run, settings });
+  send({ type: 'reset', run: ++run, settings, digits: ownExample.peek() });
 }
 
 export function retry(): void {
@@ -79,11 +96,21 @@ function afterDrawing(then: () => void): void {
   else next();
 }
 
-export const restart = (): void => reset(trainerSettings.peek());
-export const train = (): void => send({ type: 'train' });
+export function restart(): void {
+  linkedStep.value = 0;
+  reset(trainerSettings.peek());
+}
+export function train(): void {
+  linkedStep.value = 0;
+  send({ type: 'train' });
+}
 export const pause = (): void => send({ type: 'pause' });
-export const step = (): void => send({ type: 'step' });
+export function step(): void {
+  linkedStep.value = 0;
+  send({ type: 'step' });
+}
 export function rewind(target: number): void {
   failure.value = null;
+  linkedStep.value = 0;
   send({ type: 'rewind', step: target });
 }

@@ -14,7 +14,7 @@ export function Settings() {
       <section aria-label="Task">
         <h2>Task</h2>
         <label class="field">
-          To learn
+          <span class="unseen">To learn</span>
           <select
             value={lesson.task.value}
             onChange={(event) => {
