@@ -99,11 +99,20 @@ export type {
   TokenizeResult,
   Workers,
 } from './models/model.js';
+export type { Role } from './models/prompts.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from './models/prune.js';
 export type { Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
 export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export { type SparseVector, sparseDot } from './models/sparse.js';
+export {
+  type EmbedBatch,
+  type EncodeBatch,
+  embedStream,
+  encodeStream,
+  type StreamOptions,
+  type TextStream,
+} from './models/stream.js';
 export type { HeadName } from './models/task-heads.js';
 export {
   type Aggregation,

@@ -1,5 +1,6 @@
 /** Shared by the adapters: embeds queries and documents with the prompts that the model's folder defines for them. */
 import { describe, invalid } from '../error.js';
+import { type Role, withPrompt } from '../models/prompts.js';
 import { optional, type Read, readOptions, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -25,14 +26,6 @@ export const promptSchema = {
   queryPrompt: optional(text, undefined),
   documentPrompt: optional(text, undefined),
 };
-
-/** The names of prompts: those of sentence-transformers' encode_query and encode_document, and those of Nomic's models. */
-export const PROMPT_NAMES = {
-  query: ['query', 'search_query'],
-  document: ['document', 'passage', 'corpus', 'search_document'],
-};
-
-export type Role = keyof typeof PROMPT_NAMES;
 
 export interface Call {
   signal?: SignalLike | undefined;
@@ -60,8 +53,8 @@ export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   const read = readOptions(owner, { ...promptSchema, ...schema }, options);
   const { queryPrompt, documentPrompt } = read as Read<typeof promptSchema>;
   const given = { query: queryPrompt, document: documentPrompt };
-  const promptOf = (role: Role) =>
-    given[role] === undefined ? namedPrompt(model, PROMPT_NAMES[role]) : { prompt: given[role] };
+  const promptOf = (role: Role): { prompt?: string; promptName?: string } =>
+    given[role] === undefined ? withPrompt(model.config.prompts, role, {}) : { prompt: given[role] };
   const embedAndCount: EmbedAndCount = async (role, texts, call = {}) => {
     const prompt = promptOf(role);
     const vectors = await model.embed(texts, { ...prompt, ...definedOf(call) });
@@ -76,12 +69,6 @@ export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   const embedTexts: EmbedTexts = async (role, texts, call = {}) =>
     (await model.embed(texts, { ...promptOf(role), ...definedOf(call) })).toArray<number[][]>();
   return [embedTexts, read as Read<S>, embedAndCount];
-}
-
-/** The option of `embed` for the first of these prompts that the model has. */
-export function namedPrompt({ config }: Embedder, names: readonly string[]): { prompt?: string; promptName?: string } {
-  const promptName = names.find((name) => Object.hasOwn(config.prompts, name));
-  return promptName === undefined ? {} : { promptName };
 }
 
 export function requireEmbedder(owner: string, model: unknown): void {

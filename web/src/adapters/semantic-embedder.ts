@@ -3,8 +3,9 @@
  * `heed/semantic-embedder`. Errors are those that a browser's own class throws: TypeError, InvalidStateError and the signal's reason.
  */
 import { describe, invalid } from '../error.js';
+import { namedPrompt, PROMPT_NAMES } from '../models/prompts.js';
 import type { SignalLike } from '../platform.js';
-import { type Embedder, namedPrompt, PROMPT_NAMES } from './prompts.js';
+import type { Embedder } from './prompts.js';
 
 export type TaskType =
   | 'semantic-similarity'
@@ -132,7 +133,7 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         throw new TypeError(
           `taskType: expected one of ${Object.keys(TASK_PROMPTS).join(', ')}, got ${describe(taskType)}`,
         );
-      const named = taskType === undefined ? {} : namedPrompt(this.#model, TASK_PROMPTS[taskType]);
+      const named = taskType === undefined ? {} : namedPrompt(this.#model.config.prompts, TASK_PROMPTS[taskType]);
       const texts = typeof input === 'string' ? [input] : input;
       const prompt = named.promptName === undefined ? { prompt: '' } : named;
       const vectors = await this.#model.embed(texts, { ...prompt, ...(signal && { signal }) });

@@ -47,8 +47,9 @@ import type {
 import { modelConfig, modelText } from './model-config.js';
 import type { FetchRows } from './paged-embeddings.js';
 import { Parts } from './parts.js';
+import { embedAs } from './prompts.js';
 import { normalized, type VectorOutput, type VectorsOf, vectorsOf } from './quantized.js';
-import { type PieceHooks, type PieceOptions, piecesOf, rowsOfToken, runPiece } from './run.js';
+import { type PieceHooks, type PieceOptions, piecesOf, poolRows, rowsOfToken, runPiece } from './run.js';
 import { type Pooling, promptOf, type SentenceConfig } from './sentence-transformers.js';
 import { SparsePooling, type SparseVector } from './sparse.js';
 import { STATIC } from './static-embedding.js';
@@ -168,6 +169,14 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return vectorsOf(new Tensor(out, [total, width]), read.output as O, truncated);
   }
 
+  encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+    return embedAs<O>(this, 'query', input, options);
+  }
+
+  encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+    return embedAs<O>(this, 'document', input, options);
+  }
+
   async tokenize(texts: string | readonly string[], options: TokenizeOptions = {}): Promise<TokenizeResult> {
     const [read, pieceOptions] = this.begin('tokenize', tokenizeSchema, options);
     const rows = await this.#allRows(readInput(texts), read, pieceOptions);
@@ -204,7 +213,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       pooled: (encoding: RawEncoding, piece: Row[]) =>
         takesVectors
           ? this.#vectors(encoding, piece, pooling, normalize, skipped)
-          : this.#pool(encoding, piece, [this.classPooling]),
+          : poolRows(encoding, piece.length, embedDim, [this.classPooling]),
       tokens(encoding: RawEncoding) {
         const data = encoding.hidden();
         return { data, shape: [data.length / embedDim, embedDim] };
@@ -369,7 +378,9 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     skipped: number,
     width?: number,
   ): RawTensor {
-    const { data, shape } = this.raw.vectorLayers.forward(this.#pool(encoding, piece, pooling, skipped));
+    const { data, shape } = this.raw.vectorLayers.forward(
+      poolRows(encoding, piece.length, this.#core.embedDim, pooling, skipped),
+    );
     const [count, full] = shape as [number, number];
     const kept = width ?? full;
     const out = new Float32Array(count * kept);
@@ -378,21 +389,6 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
       out.set(normalize ? normalized(vector) : vector, n * kept);
     }
     return { data: out, shape: [count, kept] };
-  }
-
-  /** [N, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
-  #pool(encoding: RawEncoding, piece: Row[], pooling: readonly Pooling[], skipped = 0): RawTensor {
-    const count = piece.length;
-    const width = this.#core.embedDim;
-    const skips = skipped > 0 ? new Int32Array(count).fill(skipped) : null;
-    const parts = pooling.map((mode) => encoding.pool(mode, skips));
-    if (parts.length === 1) return { data: parts[0]!, shape: [count, width] };
-    const data = new Float32Array(count * parts.length * width);
-    parts.forEach((part, i) => {
-      for (let n = 0; n < count; n++)
-        data.set(part.subarray(n * width, (n + 1) * width), (n * parts.length + i) * width);
-    });
-    return { data, shape: [count, parts.length * width] };
   }
 
   /** @internal The number of the prompt's tokens, the special one before it included, if the folder's configuration excludes them from the pooling. */

@@ -4,6 +4,7 @@ import { calling } from '../error.js';
 import { concatenate } from '../io/files.js';
 import type { SitePlan } from '../sites.js';
 import type { Row } from './input.js';
+import type { Pooling } from './sentence-transformers.js';
 
 /**
  * Tokens per piece: enough that reading a layer's weights, once per piece, takes a small part of the time; few enough that one layer takes some 13 ms at 30 GFLOP/s, and less
@@ -83,6 +84,24 @@ export function rowsOfToken(
     at += ids.length;
   });
   return { data: concatenate(Float32Array, picked), shape: [picked.length, embedDim] };
+}
+
+/** The vectors of a piece's `count` texts, [count, modes * E]; `skipped`: tokens at each text's beginning that means and maxima leave out. */
+export function poolRows(
+  encoding: RawEncoding,
+  count: number,
+  width: number,
+  pooling: readonly Pooling[],
+  skipped = 0,
+): RawTensor {
+  const skips = skipped > 0 ? new Int32Array(count).fill(skipped) : null;
+  const parts = pooling.map((mode) => encoding.pool(mode, skips));
+  if (parts.length === 1) return { data: parts[0]!, shape: [count, width] };
+  const data = new Float32Array(count * parts.length * width);
+  parts.forEach((part, i) => {
+    for (let n = 0; n < count; n++) data.set(part.subarray(n * width, (n + 1) * width), (n * parts.length + i) * width);
+  });
+  return { data, shape: [count, parts.length * width] };
 }
 
 /** Runs one piece. `model` throws once the model has been disposed of. */

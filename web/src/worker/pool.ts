@@ -6,18 +6,41 @@ import { HeedError, invalidFile } from '../error.js';
 import type { ModelFolder } from '../io/files.js';
 import { Integrity } from '../io/integrity.js';
 import { type ModelSource, openFolder, sourceForWorker } from '../io/source.js';
-import { countTexts, isTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
+import { countTexts, type ModelInput, pairsOf, readInput } from '../models/input.js';
 import type { LoadModelOptions, LoadProgress } from '../models/load.js';
-import type { EmbedOptions, ModelConfig, PretrainedModel, Workers } from '../models/model.js';
-import { type VectorsOf, vectorsOf } from '../models/quantized.js';
+import type {
+  EmbedOptions,
+  EmbedTokensOptions,
+  EncodeCall,
+  EncodeResultFor,
+  ModelConfig,
+  Prediction,
+  PredictOptions,
+  PretrainedModel,
+  Workers,
+} from '../models/model.js';
+import type { VectorsOf } from '../models/quantized.js';
+import type { SparseVector } from '../models/sparse.js';
+import type { HeadName } from '../models/task-heads.js';
 import type { PageRuntime } from '../owned.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
-import { Tensor } from '../tensor.js';
+import type { Tensor } from '../tensor.js';
 import { loadInWorker, readCall, type WorkerModel } from './client.js';
 import { disposed } from './connection.js';
 import { type FileServer, serveFiles } from './files.js';
 import type { Method } from './protocol.js';
 import { RemoteModel } from './remote.js';
+import {
+  type Joiner,
+  joinLists,
+  joinMasks,
+  joinRecords,
+  joinVectors,
+  LEAST_TEXTS,
+  lengthsOf,
+  sharesOf,
+  textsOf,
+} from './shares.js';
 
 export async function loadPool(
   runtime: PageRuntime,
@@ -107,36 +130,65 @@ class PoolModel extends RemoteModel {
     return this.#run((model) => model.call(method, args, options));
   }
 
-  override async embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
-    const { signal, onProgress, textPairs, ...rest } = readCall('embed', options);
+  override embedFloats(texts: ModelInput, options?: EmbedOptions): Promise<VectorsOf<'float32'>> {
+    return this.#divided('embed', texts, options, joinVectors, (model, input, call) => model.embedFloats(input, call));
+  }
+
+  override encode<A extends boolean, S extends boolean, P extends boolean>(
+    input: ModelInput,
+    options?: EncodeCall<A, S, P>,
+  ): Promise<EncodeResultFor<A, S, P>> {
+    const join = (total: number) => joinRecords<EncodeResultFor<A, S, P>>('encode', total);
+    return this.#divided('encode', input, options, join, (model, share, call) => model.encode(share, call));
+  }
+
+  override predict(head: HeadName, input: ModelInput, options?: PredictOptions): Promise<Prediction> {
+    const join = (total: number) =>
+      head === 'fill-mask' ? joinMasks(total) : joinRecords<Prediction>('predict', total);
+    return this.#divided('predict', input, options, join, (model, share, call) => model.predict(head, share, call));
+  }
+
+  override embedSparse(input: ModelInput, options?: PredictOptions): Promise<SparseVector[]> {
+    const join = joinLists<SparseVector>;
+    return this.#divided('embedSparse', input, options, join, (model, share, call) => model.embedSparse(share, call));
+  }
+
+  override embedTokens(texts: string | readonly string[], options?: EmbedTokensOptions): Promise<Tensor[]> {
+    return this.#divided('embedTokens', texts, options, joinLists<Tensor>, (model, share, call) =>
+      model.embedTokens(share as string[], call),
+    );
+  }
+
+  /** Runs a call on the workers together, or on one of them if there is little to do. */
+  async #divided<Result, Options extends EmbedOptions & { read?: unknown }>(
+    owner: string,
+    texts: ModelInput,
+    options: Options | undefined,
+    join: (total: number) => Joiner<Result>,
+    run: (model: WorkerModel, texts: ModelInput, options: Options | undefined) => Promise<Result>,
+  ): Promise<Result> {
+    const { signal, onProgress, ...rest } = readCall(owner, options);
+    const { textPairs } = rest;
     const input = readInput(texts);
     if (Array.isArray(textPairs)) pairsOf(input, { textPairs });
     const total = countTexts(input);
-    // Edits name texts of the call, and may need all of them.
-    if (total <= LEAST_TEXTS || rest.edit) return this.#run((model) => model.embedFloats(input, options));
+    // What a call reads and edits names its texts, and may need all of them.
+    if (total <= LEAST_TEXTS || rest.edit || rest.read) return this.#run((model) => run(model, input, options));
     const shares = sharesOf(lengthsOf(input, textPairs), this.workers.count);
     const { stop, unlink } = linkedAbort(signal);
-    let data = new Float32Array();
-    const truncated = new Array<number>(total);
-    let width = 0;
+    const joiner = join(total);
     let done = 0;
     const work = async () => {
       for (const share of shares) {
-        const pairs = Array.isArray(textPairs) ? share.map((n) => textPairs[n]!) : textPairs;
-        const call = { ...rest, textPairs: pairs, signal: stop.signal };
-        const embed = this.#run((model) => model.embedFloats(textsOf(input, share), call));
-        const vectors = await embed.catch((error: unknown) => {
+        const pairs = Array.isArray(textPairs) ? { textPairs: share.map((n) => textPairs[n]!) } : {};
+        const call = { ...rest, ...pairs, signal: stop.signal } as unknown as Options;
+        const result = await this.#run((model) => run(model, textsOf(input, share), call)).catch((error: unknown) => {
           // The index of the text in the call instead of in the share.
           if (error instanceof HeedError)
             error.message = error.message.replace(/^(\w+\[)(\d+)/, (_, name, n) => `${name}${share[n] ?? n}`);
           throw error;
         });
-        width = vectors.shape[1]!;
-        if (done === 0) data = new Float32Array(total * width);
-        share.forEach((n, i) => {
-          data.set(vectors.data.subarray(i * width, (i + 1) * width), n * width);
-          truncated[n] = vectors.truncated[i]!;
-        });
+        joiner.add(share, result);
         done += share.length;
         onProgress?.({ done, total });
       }
@@ -149,7 +201,7 @@ class PoolModel extends RemoteModel {
     } finally {
       unlink();
     }
-    return vectorsOf(new Tensor(data, [total, width]), 'float32', truncated);
+    return joiner.joined();
   }
 
   dispose(): void {
@@ -187,45 +239,4 @@ class PoolModel extends RemoteModel {
       });
     slot.replacement.catch(() => {});
   }
-}
-
-/** Texts per share: at least as many as fill the core's pieces, and few enough for progress reports. */
-const LEAST_TEXTS = 8;
-const MOST_TEXTS = 256;
-
-/**
- * Divides a list into shares, which the workers take one by one: the longest texts first, and each share a part of the work that is left, so that all workers finish at about the
- * same time. (The order makes no single worker faster, because texts are not padded.)
- */
-function* sharesOf(lengths: readonly number[], workers: number): Generator<number[]> {
-  const order = [...lengths.keys()].sort((a, b) => lengths[b]! - lengths[a]!);
-  let left = lengths.reduce((sum, length) => sum + length, 0);
-  for (let next = 0; next < order.length; ) {
-    const share: number[] = [];
-    let size = 0;
-    const most = left / (2 * workers);
-    while (next < order.length && share.length < MOST_TEXTS && (share.length < LEAST_TEXTS || size < most)) {
-      size += lengths[order[next]!]!;
-      share.push(order[next++]!);
-    }
-    left -= size;
-    yield share;
-  }
-}
-
-/** Each text's length in characters, or in tokens if the input consists of ids; plus one, so that empty texts count. */
-function lengthsOf(input: ModelInput, pairs: unknown): number[] {
-  const each = isTexts(input) ? [input].flat() : input.inputIds;
-  return each.map(({ length }, n) => 1 + length + (Array.isArray(pairs) ? (pairs[n]?.length ?? 0) : 0));
-}
-
-function textsOf(input: ModelInput, share: readonly number[]): ModelInput {
-  const pick = <T>(list: readonly T[]): T[] => share.map((n) => list[n]!);
-  if (isTexts(input)) return pick([input].flat());
-  const { inputIds, attentionMask, tokenTypeIds } = input;
-  return {
-    inputIds: pick(inputIds),
-    attentionMask: attentionMask && pick(attentionMask),
-    tokenTypeIds: tokenTypeIds && pick(tokenTypeIds),
-  };
 }

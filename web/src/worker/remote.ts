@@ -19,6 +19,7 @@ import type {
   Workers,
 } from '../models/model.js';
 import { modelText } from '../models/model-config.js';
+import { embedAs } from '../models/prompts.js';
 import { type VectorOutput, type VectorsOf, vectorsOf } from '../models/quantized.js';
 import type { SparseVector } from '../models/sparse.js';
 import type { HeadName } from '../models/task-heads.js';
@@ -54,6 +55,14 @@ export abstract class RemoteModel implements PretrainedModel {
     const form = outputOption(output, 'embed.output') as O;
     const floats = await this.embedFloats(input, options && rest);
     return vectorsOf(floats, form, floats.truncated);
+  }
+
+  encodeQuery<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+    return embedAs<O>(this, 'query', input, options);
+  }
+
+  encodeDocument<O extends VectorOutput = 'float32'>(input: ModelInput, options?: EmbedCall<O>) {
+    return embedAs<O>(this, 'document', input, options);
   }
 
   /** `embed` with fp32 vectors. */

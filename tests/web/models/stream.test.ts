@@ -1,0 +1,150 @@
+/** `embedStream` and `encodeStream`: results as they come. */
+import { embedStream, encodeStream, load, type PretrainedModel, type TextStream } from 'heed';
+import { describe, expect, test } from 'vitest';
+import { tinyModel } from './tiny.js';
+
+const heed = await load();
+const files = {
+  ...tinyModel(),
+  'config_sentence_transformers.json': JSON.stringify({ prompts: { query: 'the x ', document: 'a y ' } }),
+};
+const words = ['fox', 'the', 'quick', 'brown', 'a', 'x', 'y'];
+const texts = Array.from({ length: 50 }, (_, i) => words.slice(0, 1 + (i % 7)).join(' '));
+
+async function collect<T>(stream: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const each of stream) all.push(each);
+  return all;
+}
+
+/** A source that tells whether it was closed. */
+function source(items: unknown[]) {
+  const state = { read: 0, closed: false };
+  async function* make() {
+    try {
+      for (const item of items) {
+        state.read++;
+        yield item as string;
+      }
+    } finally {
+      state.closed = true;
+    }
+  }
+  return Object.assign(make(), { state });
+}
+
+describe.each([{}, { worker: true }, { workers: 2 }])('a model with %o', (options) => {
+  test('gives the vectors of all texts in their order', async () => {
+    using model = await heed.fromPretrained(files, options);
+    const whole = await model.embed(texts);
+    for (const given of [texts, new Set(texts).size > 0 && texts.values(), source(texts)] as TextStream[]) {
+      const batches = await collect(embedStream(model, given, { batchSize: 20 }));
+      expect(batches.map(({ start, texts }) => [start, texts.length])).toEqual([
+        [0, 20],
+        [20, 20],
+        [40, 10],
+      ]);
+      expect(batches.flatMap(({ texts }) => texts)).toEqual(texts);
+      expect(batches.flatMap(({ vectors }) => vectors.toArray<number[][]>())).toEqual(whole.toArray());
+      expect(batches.flatMap(({ vectors }) => vectors.truncated)).toEqual(whole.truncated);
+    }
+    const [first] = await collect(embedStream(model, texts, { role: 'query' }));
+    expect(first!.vectors).toEqual(await model.encodeQuery(texts));
+    const [small] = await collect(embedStream(model, ['fox'], { role: 'document', output: 'binary' }));
+    expect(small!.vectors).toEqual(await model.encodeDocument('fox', { output: 'binary' }));
+  });
+
+  test('gives the outputs of encode, padded batch by batch', async () => {
+    using model = await heed.fromPretrained(files, options);
+    const batches = await collect(encodeStream(model, texts, { batchSize: 30, outputAttentions: true }));
+    expect(batches).toHaveLength(2);
+    expect(batches[1]!.outputs).toEqual(await model.encode(texts.slice(30), { outputAttentions: true }));
+    expect(batches[1]!.outputs.attentions.length).toBe(model.config.numLayers);
+  });
+});
+
+test('no texts give no results', async () => {
+  using model = await heed.fromPretrained(files);
+  expect(await collect(embedStream(model, []))).toEqual([]);
+  expect(await collect(encodeStream(model, source([])))).toEqual([]);
+});
+
+test('a result is there before the source has more texts', async () => {
+  using model = await heed.fromPretrained(files);
+  let send: (texts: string[]) => void = () => {};
+  const later = new Promise<string[]>((resolve) => {
+    send = resolve;
+  });
+  async function* slow() {
+    yield* ['fox', 'the fox'];
+    yield* await later;
+  }
+  const stream = embedStream(model, slow(), { batchSize: 2 });
+  expect((await stream.next()).value).toMatchObject({ start: 0, texts: ['fox', 'the fox'] });
+  send(['a']);
+  expect((await stream.next()).value).toMatchObject({ start: 2, texts: ['a'] });
+  expect((await stream.next()).done).toBe(true);
+});
+
+test.each([1, 2])('few texts are read ahead, and leaving the loop closes the source (%i workers)', async (workers) => {
+  using model = await heed.fromPretrained(files, { workers });
+  const given = source(Array.from({ length: 1000 }, () => 'fox'));
+  for await (const { start } of embedStream(model, given, { batchSize: 4 })) {
+    expect(given.state.read).toBeLessThanOrEqual(start + 4 * (workers + 1));
+    if (start === 12) break;
+  }
+  expect(given.state.closed).toBe(true);
+  expect((await model.embed('fox')).shape).toEqual([1, 24]);
+});
+
+describe('a loop ends with one error', () => {
+  const failing = async (model: PretrainedModel, given: TextStream, options: object = {}) =>
+    collect(embedStream(model, given, { batchSize: 3, ...options }));
+
+  test('for texts that are none', async () => {
+    using model = await heed.fromPretrained(files);
+    for (const wrong of ['fox', 7, null, {}, undefined])
+      expect(() => embedStream(model, wrong as never)).toThrow(/^texts: expected an array, or another iterable/);
+    const given = source(['a', 'x', 'y', 'z', 5]);
+    await expect(failing(model, given)).rejects.toThrow('texts[4]: expected a string, got 5');
+    expect(given.state.closed).toBe(true);
+    await expect(failing(model, ['a', 'x', 'y', null] as never)).rejects.toThrow(/^texts\[3\]/);
+  });
+
+  test('for wrong options and models, at once', async () => {
+    using model = await heed.fromPretrained(files);
+    expect(() => embedStream(model, texts, { batchSize: 0 })).toThrow(/embedStream.batchSize/);
+    expect(() => embedStream(model, texts, { role: 'passage' as never })).toThrow(/embedStream.role/);
+    expect(() => encodeStream(model, texts, { onProgress: () => {} } as never)).toThrow(/encodeStream.onProgress/);
+    expect(() => embedStream({} as never, texts)).toThrow(/a model that `fromPretrained` returned/);
+    await expect(failing(model, texts, { normalise: true })).rejects.toThrow(/'normalise'/);
+    await expect(failing(model, ['a', 'x x x'], { truncation: false, maxLength: 4 })).rejects.toMatchObject({
+      code: 'TOO_LONG',
+    });
+  });
+
+  test('of the source', async () => {
+    using model = await heed.fromPretrained(files);
+    async function* broken() {
+      yield* ['a', 'x', 'y', 'z'];
+      throw new Error('the disk failed');
+    }
+    await expect(failing(model, broken())).rejects.toThrow('the disk failed');
+  });
+
+  test('of the signal, even while the source waits', async () => {
+    using model = await heed.fromPretrained(files);
+    async function* endless() {
+      yield* ['a', 'x', 'y'];
+      await new Promise(() => {});
+    }
+    const stop = new AbortController();
+    const stream = embedStream(model, endless(), { batchSize: 3, signal: stop.signal });
+    expect((await stream.next()).value).toMatchObject({ start: 0 });
+    const next = stream.next();
+    stop.abort(new Error('enough'));
+    await expect(next).rejects.toThrow('enough');
+    await expect(failing(model, texts, { signal: stop.signal })).rejects.toThrow('enough');
+    expect((await model.embed('fox')).shape).toEqual([1, 24]);
+  });
+});

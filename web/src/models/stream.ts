@@ -1,0 +1,164 @@
+/** Results as they come, for lists that are long or still arriving. */
+import { describe, guarded, invalid } from '../error.js';
+import { oneOf, optional, plainOptions, size, text } from '../options.js';
+import { linkedAbort, type SignalLike } from '../platform.js';
+import type { EmbedCall, EncodeCall, EncodeResultFor, PretrainedModel } from './model.js';
+import type { Role } from './prompts.js';
+import type { VectorOutput, VectorsOf } from './quantized.js';
+
+/** Texts in memory, or those that arrive from a file, a stream or a database. */
+export type TextStream = Iterable<string> | AsyncIterable<string>;
+
+export interface StreamOptions {
+  /** The number of texts per result; the last one may have fewer. Default: 64 per worker of the model. */
+  batchSize?: number;
+}
+
+/** The vectors of some of the texts, in their order. */
+export interface EmbedBatch<O extends VectorOutput = 'float32'> {
+  /** The number of texts before these. */
+  start: number;
+  texts: string[];
+  vectors: VectorsOf<O>;
+}
+
+/** What `encode` returns for some of the texts. */
+export interface EncodeBatch<A extends boolean, S extends boolean, P extends boolean> {
+  /** The number of texts before these. */
+  start: number;
+  texts: string[];
+  outputs: EncodeResultFor<A, S, P>;
+}
+
+/** Options that refer to all texts of a call. */
+type WholeCall = 'textPairs' | 'onProgress' | 'edit';
+
+/**
+ * The vectors of texts as they come: batch by batch, in the order of the texts. While the caller handles a batch, the next one is computed; no more texts are read ahead, so that any number
+ * of them fits into memory. Leaving the loop, or `signal`, stops the computation. `role` chooses the prompt as `encodeQuery` and `encodeDocument` do; the other options are those of `embed`.
+ *
+ * @example
+ * for await (const { start, texts, vectors } of embedStream(model, ['a fox', 'a dog'], { role: 'document', batchSize: 1 }))
+ *   console.log(start, texts, vectors.shape);
+ * @throws HeedError INVALID_ARGUMENT for something other than an iterable of strings, and as `embed`
+ */
+export function embedStream<O extends VectorOutput = 'float32'>(
+  model: PretrainedModel,
+  texts: TextStream,
+  options?: Omit<EmbedCall<O>, WholeCall> & StreamOptions & { role?: Role },
+): AsyncGenerator<EmbedBatch<O>, void, undefined> {
+  const { role, ...rest } = plainOptions('embedStream', options);
+  const kind = optional(oneOf(['query', 'document']), null)(role, 'embedStream.role');
+  const method = kind === null ? 'embed' : kind === 'query' ? 'encodeQuery' : 'encodeDocument';
+  const embed = (batch: string[], call: object) => model[method]<O>(batch, call);
+  return batches('embedStream', model, method, texts, rest, embed, (start, texts, vectors) => ({
+    start,
+    texts,
+    vectors,
+  }));
+}
+
+/**
+ * The outputs of `encode` as they come, as `embedStream`; each batch is padded to its own longest text.
+ *
+ * @example
+ * for await (const { start, outputs } of encodeStream(model, ['a fox', 'a dog'], { batchSize: 1 }))
+ *   console.log(start, outputs.tokens, outputs.lastHiddenState.shape);
+ * @throws HeedError as `embedStream`
+ */
+export function encodeStream<A extends boolean = false, S extends boolean = false, P extends boolean = false>(
+  model: PretrainedModel,
+  texts: TextStream,
+  options?: Omit<EncodeCall<A, S, P>, WholeCall> & StreamOptions,
+): AsyncGenerator<EncodeBatch<A, S, P>, void, undefined> {
+  const rest = plainOptions('encodeStream', options);
+  const encode = (batch: string[], call: object) => model.encode<A, S, P>(batch, call as EncodeCall<A, S, P>);
+  return batches('encodeStream', model, 'encode', texts, rest, encode, (start, texts, outputs) => ({
+    start,
+    texts,
+    outputs,
+  }));
+}
+
+/** Checks the arguments at once; the generator itself begins with the first `next()`. */
+function batches<Result, Batch>(
+  owner: string,
+  model: PretrainedModel,
+  method: 'embed' | 'encodeQuery' | 'encodeDocument' | 'encode',
+  given: TextStream,
+  { batchSize, signal, ...options }: StreamOptions & { signal?: SignalLike },
+  run: (texts: string[], options: object) => Promise<Result>,
+  batchOf: (start: number, texts: string[], result: Result) => Batch,
+): AsyncGenerator<Batch, void, undefined> {
+  if (typeof guarded(`${owner}: model`, () => model[method]) !== 'function')
+    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
+  for (const name of ['textPairs', 'onProgress', 'edit'] satisfies WholeCall[])
+    if ((options as Record<string, unknown>)[name] !== undefined)
+      throw invalid(`${owner}.${name}`, 'none, as it refers to all texts of a call', describe(options[name as never]));
+  const workers = Math.max(1, model.workers.count);
+  const most = optional(size, 64 * workers)(batchSize, `${owner}.batchSize`);
+  const texts = iteratorOf(given);
+
+  async function* generate(): AsyncGenerator<Batch, void, undefined> {
+    const { stop, unlink } = linkedAbort(signal);
+    const aborted = new Promise<never>((_, reject) => {
+      stop.signal.addEventListener('abort', () => reject(stop.signal.reason));
+    });
+    aborted.catch(() => {});
+    let start = 0;
+    let ended = false;
+    let isWaiting = false;
+    const readBatch = async (): Promise<[start: number, texts: string[]]> => {
+      const batch: string[] = [];
+      while (!ended && batch.length < most) {
+        const next = texts.next();
+        isWaiting = 'then' in next;
+        const { done, value } = isWaiting ? await Promise.race([next, aborted]) : (next as IteratorResult<unknown>);
+        isWaiting = false;
+        if (done) ended = true;
+        else batch.push(text(value, `texts[${start + batch.length}]`));
+      }
+      start += batch.length;
+      return [start - batch.length, batch];
+    };
+    let reading: ReturnType<typeof readBatch> | undefined;
+    /** Reads the next batch, once those before it have been read, and computes it; null: there is none. */
+    const compute = (): Promise<Batch | null> => {
+      reading = reading ? reading.then(readBatch) : readBatch();
+      const computing = reading.then(async ([first, batch]) =>
+        batch.length === 0 ? null : batchOf(first, batch, await run(batch, { ...options, signal: stop.signal })),
+      );
+      computing.catch(() => {}); // reported when its turn comes
+      return computing;
+    };
+    try {
+      // Two at a time in a pool, so that workers that have finished their part of a batch begin with the next one.
+      const computing = workers > 1 ? [compute(), compute()] : [compute()];
+      for (;;) {
+        const batch = await computing.shift()!;
+        if (batch === null) return;
+        computing.push(compute());
+        yield batch;
+      }
+    } finally {
+      stop.abort();
+      unlink();
+      const closing = ended ? undefined : texts.return?.();
+      // An iterator that still waits for a text cannot end before it has arrived.
+      if (isWaiting) void Promise.resolve(closing).catch(() => {});
+      else await closing;
+    }
+  }
+  return generate();
+}
+
+function iteratorOf(texts: unknown): Iterator<unknown> | AsyncIterator<unknown> {
+  return guarded('texts', () => {
+    if (typeof texts === 'object' && texts !== null) {
+      const make =
+        (texts as AsyncIterable<unknown>)[Symbol.asyncIterator] ?? (texts as Iterable<unknown>)[Symbol.iterator];
+      if (typeof make === 'function') return make.call(texts);
+    }
+    throw invalid('texts', 'an array, or another iterable or async iterable of strings', describe(texts));
+  });
+}

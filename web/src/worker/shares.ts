@@ -1,0 +1,184 @@
+/** Divides the texts of a call among workers, and joins their results. */
+import { floatsOf } from '../error.js';
+import { isTexts, type ModelInput } from '../models/input.js';
+import type { Prediction } from '../models/model.js';
+import { type VectorsOf, vectorsOf } from '../models/quantized.js';
+import { elementCount, Tensor } from '../tensor.js';
+
+/** Texts per share: at least as many as fill the core's pieces, and few enough for progress reports. */
+export const LEAST_TEXTS = 8;
+const MOST_TEXTS = 256;
+
+/**
+ * Divides a list into shares, which the workers take one by one: the longest texts first, and each share a part of the work that is left, so that all workers finish at about the
+ * same time. (The order makes no single worker faster, because texts are not padded.)
+ */
+export function* sharesOf(lengths: readonly number[], workers: number): Generator<number[]> {
+  const order = [...lengths.keys()].sort((a, b) => lengths[b]! - lengths[a]!);
+  let left = lengths.reduce((sum, length) => sum + length, 0);
+  for (let next = 0; next < order.length; ) {
+    const share: number[] = [];
+    let size = 0;
+    const most = left / (2 * workers);
+    while (next < order.length && share.length < MOST_TEXTS && (share.length < LEAST_TEXTS || size < most)) {
+      size += lengths[order[next]!]!;
+      share.push(order[next++]!);
+    }
+    left -= size;
+    yield share;
+  }
+}
+
+/** Each text's length in characters, or in tokens if the input consists of ids; plus one, so that empty texts count. */
+export function lengthsOf(input: ModelInput, pairs: unknown): number[] {
+  const each = isTexts(input) ? [input].flat() : input.inputIds;
+  return each.map(({ length }, n) => 1 + length + (Array.isArray(pairs) ? (pairs[n]?.length ?? 0) : 0));
+}
+
+export function textsOf(input: ModelInput, share: readonly number[]): ModelInput {
+  const pick = <T>(list: readonly T[]): T[] => share.map((n) => list[n]!);
+  if (isTexts(input)) return pick([input].flat());
+  const { inputIds, attentionMask, tokenTypeIds } = input;
+  return {
+    inputIds: pick(inputIds),
+    attentionMask: attentionMask && pick(attentionMask),
+    tokenTypeIds: tokenTypeIds && pick(tokenTypeIds),
+  };
+}
+
+/** Collects the results of shares: `share` has each text's place in the call. */
+export interface Joiner<Result> {
+  add(share: readonly number[], result: Result): void;
+  /** The result of the call, once all shares have been added. */
+  joined(): Result;
+}
+
+/** Joins vectors as they come, so that they are in memory once. */
+export function joinVectors(total: number): Joiner<VectorsOf<'float32'>> {
+  const truncated = new Array<number>(total);
+  let data: Float32Array<ArrayBuffer> | undefined;
+  let width = 0;
+  return {
+    add(share, vectors) {
+      width = vectors.shape[1]!;
+      data ??= floatsOf('embed', [total, width]);
+      share.forEach((n, i) => {
+        data!.set(vectors.data.subarray(i * width, (i + 1) * width), n * width);
+        truncated[n] = vectors.truncated[i]!;
+      });
+    },
+    joined: () => vectorsOf(new Tensor(data!, [total, width]), 'float32', truncated),
+  };
+}
+
+/** Joins lists with an entry per text. */
+export function joinLists<T>(total: number): Joiner<T[]> {
+  const list = new Array<T>(total);
+  return {
+    add: (share, results) => share.forEach((n, i) => (list[n] = results[i]!)),
+    joined: () => list,
+  };
+}
+
+/**
+ * Joins records, such as those of `encode` and of `predict`: tensors along their first axis, padded with zeros to the largest extents; lists of tensors, which have one per layer,
+ * tensor by tensor; other lists have an entry per text.
+ */
+export function joinRecords<T extends object>(owner: string, total: number): Joiner<T> {
+  const shares: (readonly number[])[] = [];
+  const results: T[] = [];
+  return {
+    add(share, result) {
+      shares.push(share);
+      results.push(result);
+    },
+    joined: () => joinValues(owner, results, shares, total) as T,
+  };
+}
+
+/** The same for the head for masks, whose logits have a row per mask. */
+export function joinMasks(total: number): Joiner<Prediction> {
+  const { add, joined } = joinRecords<Prediction>('predict', total);
+  const rows: { text: number; token: number; logits: Float32Array }[] = [];
+  let labels = 0;
+  return {
+    add(share, { logits, masks, ...rest }) {
+      labels = logits.shape[1]! || labels;
+      masks.forEach(([n, token], i) => {
+        rows.push({ text: share[n]!, token, logits: logits.data.subarray(i * labels, (i + 1) * labels) });
+      });
+      add(share, rest as Prediction);
+    },
+    joined() {
+      rows.sort((a, b) => a.text - b.text || a.token - b.token);
+      const data = floatsOf('predict', [rows.length, labels]);
+      rows.forEach(({ logits }, i) => {
+        data.set(logits, i * labels);
+      });
+      const masks = rows.map(({ text, token }): [number, number] => [text, token]);
+      return { ...joined(), logits: new Tensor(data, [rows.length, labels]), masks };
+    },
+  };
+}
+
+function joinValues(owner: string, values: unknown[], shares: (readonly number[])[], total: number): unknown {
+  const [first] = values;
+  if (first instanceof Tensor) return joinTensors(owner, values as Tensor[], shares, total);
+  if (Array.isArray(first)) {
+    const lists = values as unknown[][];
+    if (first[0] instanceof Tensor)
+      return first.map((_, layer) =>
+        joinTensors(
+          owner,
+          lists.map((list) => list[layer] as Tensor),
+          shares,
+          total,
+        ),
+      );
+    if (first.length === 0) return [];
+    const { add, joined } = joinLists(total);
+    lists.forEach((list, i) => {
+      add(shares[i]!, list);
+    });
+    return joined();
+  }
+  const names = Object.keys(first as object);
+  const of = (name: string) => values.map((value) => (value as Record<string, unknown>)[name]);
+  return Object.fromEntries(names.map((name) => [name, joinValues(owner, of(name), shares, total)]));
+}
+
+function joinTensors(owner: string, tensors: Tensor[], shares: (readonly number[])[], total: number): Tensor {
+  const inner = tensors[0]!.shape.slice(1).map((_, i) => Math.max(...tensors.map(({ shape }) => shape[i + 1]!)));
+  const shape = [total, ...inner];
+  const bytes = tensors[0]!.data as unknown;
+  const data = bytes instanceof Uint8Array ? new Uint8Array(elementCount(shape)) : floatsOf(owner, shape);
+  const size = elementCount(inner);
+  tensors.forEach((tensor, i) => {
+    const own = tensor.shape.slice(1);
+    const ownSize = elementCount(own);
+    shares[i]!.forEach((n, row) => {
+      copyPadded(tensor.data, row * ownSize, own, data as Float32Array, n * size, inner);
+    });
+  });
+  return new Tensor(data as Float32Array<ArrayBuffer>, shape);
+}
+
+/** Copies a block of one shape into a block of another that is at least as large along each axis. */
+function copyPadded(
+  from: Float32Array,
+  at: number,
+  shape: readonly number[],
+  to: Float32Array,
+  toAt: number,
+  toShape: readonly number[],
+): void {
+  // From here on, both are laid out in the same way.
+  if (shape.slice(1).every((extent, i) => extent === toShape[i + 1])) {
+    to.set(from.subarray(at, at + elementCount(shape)), toAt);
+    return;
+  }
+  const [rows, ...rest] = shape as [number, ...number[]];
+  const [, ...toRest] = toShape;
+  const [size, toSize] = [elementCount(rest), elementCount(toRest)];
+  for (let i = 0; i < rows; i++) copyPadded(from, at + i * size, rest, to, toAt + i * toSize, toRest);
+}
