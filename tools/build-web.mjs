@@ -23,6 +23,7 @@ const kEntries = {
   index: 'web/src/index.ts',
   train: 'web/src/train/index.ts',
   draw: 'web/src/draw.ts',
+  util: 'web/src/util/index.ts',
   ...Object.fromEntries(
     ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
       `adapters/${name}`,
@@ -45,8 +46,8 @@ const kChunks = {
   ...Object.fromEntries(
     Object.entries(kGlue).map(([name, prefix]) => [`${name}-glue`, new RegExp(`wasm-release.${prefix}simd128.heed`)]),
   ),
-  // All that drawing and the adapters need: in `core`, they would load 10 KB more.
-  base: /web.src.(tensor|options|models.tasks.classification)\.ts$/,
+  // All that drawing, heed/util and the adapters need: in `core`, they would load 10 KB more.
+  base: /web.src.(tensor|options|event-loop|random|models.tasks.(classification|similarity))\.ts$/,
   // What pages of heed/train need before they load a model: in `models`, those with layers alone would load 31 KB more.
   core: /web.src.(module|event-loop|owned|shipped|start-worker|io.(bytes|safetensors)|models.(call-options|sparse|quantized)|worker.channel)\.ts$/,
   // What runs a model, in a page or in a worker: one script in place of a dozen, which is 12 KB less.

@@ -59,6 +59,7 @@ export function measureSizes() {
       [...later].filter((name) => !inPage.has(name) && !isThreads(name)),
     ),
     'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
+    'heed/util on top, brotli': total(scriptsOf('util.js').filter((name) => !inPage.has(name))),
     'unpacked without the model': sum(
       files.filter((name) => !name.startsWith('model/')).map((name) => fs.statSync(join(dist, name)).size),
     ),

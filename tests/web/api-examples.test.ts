@@ -3,6 +3,7 @@ import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
 import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
+import * as heedUtil from 'heed/util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ambiguousTypes, publicItems, typeErrors } from './api-examples.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
@@ -99,6 +100,7 @@ describe('the examples run', async () => {
     return {
       ...heed,
       ...heedDraw,
+      ...heedUtil,
       heed: training,
       load: heedTrain.load,
       masks: training.masks,

@@ -7,6 +7,7 @@ import * as heedDraw from 'heed/draw';
 import * as heedNode from 'heed/node';
 import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
+import * as heedUtil from 'heed/util';
 import { describe, expect, it } from 'vitest';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
@@ -100,6 +101,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'heed/train': heedTrain,
     'heed/node': heedNode,
     'heed/draw': heedDraw,
+    'heed/util': heedUtil,
     'heed/semantic-embedder': heedSemanticEmbedder,
     'node:fs': fs,
     'node:os': os,

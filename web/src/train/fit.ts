@@ -20,6 +20,7 @@ import {
   workerOption,
 } from '../options.js';
 import type { SignalLike, WorkerLike } from '../platform.js';
+import { shuffled } from '../random.js';
 import { Tensor } from '../tensor.js';
 import {
   type Batch,
@@ -27,7 +28,6 @@ import {
   batchesOf,
   type Examples,
   readData,
-  shuffled,
   streamed,
   type Table,
   type Weighted,

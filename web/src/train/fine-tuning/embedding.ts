@@ -15,8 +15,9 @@ import {
   size,
 } from '../../options.js';
 import type { SignalLike } from '../../platform.js';
+import { shuffled } from '../../random.js';
 import { Tensor, type TensorLike } from '../../tensor.js';
-import { type Batch, shuffled } from '../batches.js';
+import type { Batch } from '../batches.js';
 import { type FitProgress, type History, patience } from '../fit.js';
 import { Loss } from '../loss.js';
 import { lossesOf } from '../losses.js';

@@ -1,7 +1,7 @@
 /** The examples of `trainClassifier`: reading, checking and splitting them. */
 import { describe, guarded, type HeedError, invalid } from '../../error.js';
 import { lengthOf, listOf, type Reader, requireKnown, text } from '../../options.js';
-import { shuffled } from '../batches.js';
+import { shuffled } from '../../random.js';
 import { fraction } from '../fit.js';
 
 /** A text, or with `pair` a pair of texts, and its label, or with `labels` those of its labels that hold. */

@@ -1,0 +1,61 @@
+/** Clusters of vectors that are near one of them, as `community_detection` of sentence-transformers' `util`. */
+import { HeedError } from '../error.js';
+import type { Corpus } from '../models/tasks/similarity.js';
+import { finite, optional, readOptions, type Schema, size } from '../options.js';
+import { eachUnorderedPair, type ProductOptions, productSchema } from './products.js';
+import { readUnitRows } from './vectors.js';
+
+export interface CommunityOptions extends ProductOptions {
+  /** The least cosine of a vector with the center of its community. Default 0.75. */
+  threshold?: number;
+  /** Of a community that is returned, with its center. Default 10; at most N. */
+  minCommunitySize?: number;
+}
+
+const schema = {
+  ...productSchema,
+  threshold: optional(finite, 0.75),
+  minCommunitySize: optional(size, 10),
+} satisfies Schema<CommunityOptions>;
+
+/** Pairs that are kept in memory, in 16 bytes each. */
+const MOST_PAIRS = 2 ** 26;
+
+/**
+ * The communities of vectors [N,D]: a vector with all whose cosine with it is at least `threshold`. Returns their rows, the center first, then by decreasing cosine; the largest community
+ * comes first. A vector is in one community, the largest that it could be in, or in none. In contrast to k-means, the number of communities is not given. Takes time in N².
+ *
+ * @example
+ * const found = await communityDetection([[1, 0], [0, 1], [0.9, 0.1], [0.8, 0.1]], { minCommunitySize: 2 });
+ * found; // [[0, 2, 3]]
+ * @throws HeedError INVALID_ARGUMENT for NaN and infinities; OUT_OF_MEMORY for more than 2^26 pairs above the threshold
+ */
+export async function communityDetection(vectors: Corpus, options?: CommunityOptions): Promise<number[][]> {
+  const read = readOptions('communityDetection', schema, options);
+  const rows = readUnitRows('vectors', vectors);
+  const least = Math.fround(read.threshold);
+  const minSize = Math.min(read.minCommunitySize, rows.count);
+  const members = Array.from({ length: rows.count }, (_, index) => [{ index, score: Number.POSITIVE_INFINITY }]);
+  let pairs = 0;
+  await eachUnorderedPair(rows, read, (i, j, score) => {
+    if (!(score >= least)) return;
+    if (++pairs > MOST_PAIRS)
+      throw new HeedError(
+        'OUT_OF_MEMORY',
+        `communityDetection: more than 2^26 pairs reach ${least}. Raise \`threshold\``,
+      );
+    members[i]!.push({ index: j, score });
+    members[j]!.push({ index: i, score });
+  });
+  const bySize = members.filter(({ length }) => length >= minSize).sort((a, b) => b.length - a.length);
+  const taken = new Set<number>();
+  const communities: number[][] = [];
+  for (const community of bySize) {
+    const left = community.filter(({ index }) => !taken.has(index));
+    if (left.length < minSize) continue;
+    const sorted = left.sort((a, b) => b.score - a.score || a.index - b.index).map(({ index }) => index);
+    for (const index of sorted) taken.add(index);
+    communities.push(sorted);
+  }
+  return communities.sort((a, b) => b.length - a.length);
+}
