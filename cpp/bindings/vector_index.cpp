@@ -22,7 +22,10 @@ val writeWords(const void* data, Index count) {
       .call<val>("slice");
 }
 
-VectorForm formNamed(const std::string& name) { return name == "int8" ? VectorForm::kInt8 : VectorForm::kBits; }
+VectorForm formNamed(const std::string& name) {
+  if (name == "float32") return VectorForm::kFloat32;
+  return name == "int8" ? VectorForm::kInt8 : VectorForm::kBits;
+}
 
 class BoundVectorIndex {
  public:
@@ -55,7 +58,7 @@ class BoundVectorIndex {
     return guarded([&] {
       const val allowed = options["allowed"];
       const VectorSearch search{.top_k = readIndex(options, "topK"),
-                                .threshold = readFloat(options, "threshold"),
+                                .thresholds = readArray<float>(options["thresholds"]).data(),
                                 .candidates = readIndex(options, "candidates"),
                                 .allowed = allowed.isNull() ? std::span<uint32_t>() : readArray<uint32_t>(allowed)};
       static_assert(sizeof(VectorHit) == 2 * sizeof(uint32_t) && sizeof(Index) == sizeof(uint32_t));

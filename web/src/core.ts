@@ -240,10 +240,10 @@ export interface RawVectorIndex {
   append(bytes: Uint8Array, factors: Float32Array): void;
   keep(rows: Uint32Array): void;
   rows(first: number, count: number): Uint8Array<ArrayBuffer>;
-  /** queries [N,D]. `hits` [N, topK, 2]: row and score, as a float's bits, of the first `counts[n]` hits of query n. */
+  /** queries [N,D], thresholds [N]. `hits` [N, topK, 2]: row and score, as a float's bits, of the first `counts[n]` hits of query n. */
   search(
     queries: Float32Array,
-    options: { topK: number; threshold: number; candidates: number; allowed: Uint32Array | null },
+    options: { topK: number; thresholds: Float32Array; candidates: number; allowed: Uint32Array | null },
   ): { counts: Uint32Array; hits: Uint32Array };
   delete(): void;
 }
@@ -282,7 +282,7 @@ export interface Calls extends RawFunctions, RawLayers {}
 /** The compiled module: functions on plain data, and classes that own parameters. Failures are thrown as HeedError. */
 export interface Core extends Calls {
   EncoderModel: RawClass<RawEncoderModel, RawEncoderModelConfig>;
-  VectorIndex: new (form: 'int8' | 'bits', width: number) => RawVectorIndex;
+  VectorIndex: new (form: 'float32' | 'int8' | 'bits', width: number) => RawVectorIndex;
 
   /** In builds with threads: prepares for `count` threads besides the caller, or for none again. Returns the functions that initialize a thread, run it and report its failure, and the size of its stack. */
   startThreads?(count: number, cores: number, mayWait: boolean): number[];

@@ -15,6 +15,7 @@ namespace heed {
 enum class VectorForm {
   kInt8,  ///< D integers from -127 to 127
   kBits,  ///< signs in ceil(D / 8) bytes: 1 for +1 and 0 for -1, the first entry in the highest bit
+  kFloat32,
 };
 
 struct VectorHit {
@@ -24,7 +25,7 @@ struct VectorHit {
 
 struct VectorSearch {
   Index top_k = 10;
-  float threshold;  ///< the least score of a hit; -infinity: none
+  const float* thresholds;  ///< (Q) the least score of a hit for each query; -infinity: none
   /// Of how many rows, those whose signs differ least from the query's (Hamming distance), the scores are computed
   /// (Yamada et al. 2021, arXiv:2106.00882); 0: of all.
   Index candidates = 0;
@@ -32,7 +33,8 @@ struct VectorSearch {
 };
 
 /// The score of row r for query q is factor_r (q . r), where factor_r is the row's factor: 1 / |r| for the cosine with
-/// queries of length 1, the scale of quantized entries for the dot product.
+/// queries of length 1, the scale of quantized entries for the dot product. Lengths of rows and queries are expected to
+/// be at most 1e18, so that scores are finite.
 class VectorIndex {
  public:
   /// Throws kInvalidArgument unless 1 <= D <= 2^16.
@@ -64,10 +66,10 @@ class VectorIndex {
   static const std::byte* at(const std::vector<Block>& blocks, Index stride, Index n);
   static std::byte* at(std::vector<Block>& blocks, Index stride, Index n);
   const std::byte* row(Index n) const { return at(blocks_, stride_, n); }
+  /// Entries between rows.
+  Index rowStep() const { return form_ == VectorForm::kFloat32 ? stride_ / Index{sizeof(float)} : stride_; }
   double entry(const std::byte* row, Index k) const;
   float score(const float* query, Index n) const;
-  /// The sum of the magnitudes of a row's entries, times its factor's.
-  float sumOf(Index n) const;
   void truncate(Index count);
   /// Computes the signs of the rows from `first` on.
   void packRows(Index first);
@@ -77,9 +79,9 @@ class VectorIndex {
   Index stride_ = 0, sign_stride_ = 0;  // bytes between rows, which end with zeros
   // Rows in blocks of equal size, so that an index grows without being copied.
   std::vector<Block> blocks_;
-  std::vector<Block> signs_;  // of kInt8, once a search has needed them
+  std::vector<Block> signs_;  // of other forms than kBits, once a search has needed them
   std::vector<float> factors_;
-  float largest_sum_ = 0;  // of sumOf() of all rows that there were
+  float largest_length_ = 0;  // of factor_r |r| of all rows that there were
 };
 
 }  // namespace heed

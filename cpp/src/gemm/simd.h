@@ -99,6 +99,20 @@ inline v128_t dot4Add(v128_t a, v128_t b, v128_t sums) {
   return wasm_i32x4_add(sums, wasm_i32x4_extadd_pairwise_i16x8(dot2(a, b)));
 #endif
 }
+
+/// Whether dot4Add() is one instruction. Bytes above 127 are outside the contract of the relaxed dot product, and its
+/// result for them shows how the engine implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI
+/// adds pairs of products in saturating 16 bits. All agree inside the contract. (V8 11, behind its flag and before it
+/// optimizes, adds the sums twice.)
+inline bool hasDot() {
+#if defined(__wasm__)
+  const int32_t sum =
+      wasm_i32x4_extract_lane(dot4Add(opaqueSplat(0x7f7f7f7f), opaqueSplat(-1), wasm_i32x4_splat(0)), 0);
+  return sum == 4 * 127 * 255 || sum == -4 * 127;
+#else
+  return false;
+#endif
+}
 #endif
 
 /// Combines the four lanes: (x0 + x2) + (x1 + x3) for a sum.

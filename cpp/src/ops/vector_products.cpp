@@ -1,4 +1,4 @@
-/// Products of queries with rows of int8, and Hamming distances of signs.
+/// Products of queries with rows of integers or floats, and Hamming distances of signs.
 #include "ops/vector_products.h"
 
 #include <algorithm>
@@ -8,93 +8,221 @@
 namespace heed {
 namespace {
 
-/// The sums of the lanes of four vectors of integers.
-v128_t laneSums(const v128_t (&x)[4]) {
-  const v128_t ab =
-      wasm_i32x4_add(wasm_i32x4_shuffle(x[0], x[1], 0, 4, 2, 6), wasm_i32x4_shuffle(x[0], x[1], 1, 5, 3, 7));
-  const v128_t cd =
-      wasm_i32x4_add(wasm_i32x4_shuffle(x[2], x[3], 0, 4, 2, 6), wasm_i32x4_shuffle(x[2], x[3], 1, 5, 3, 7));
-  return wasm_i32x4_add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5), wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7));
+/// The sums of the lanes of four vectors.
+template <class Add>
+v128_t laneSums(const v128_t (&x)[4], const Add& add) {
+  const v128_t ab = add(wasm_i32x4_shuffle(x[0], x[1], 0, 4, 2, 6), wasm_i32x4_shuffle(x[0], x[1], 1, 5, 3, 7));
+  const v128_t cd = add(wasm_i32x4_shuffle(x[2], x[3], 0, 4, 2, 6), wasm_i32x4_shuffle(x[2], x[3], 1, 5, 3, 7));
+  return add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5), wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7));
 }
 
-/// Four rows times Q queries, eight entries at a time: those of the rows are widened to 16 bits, and two products are
-/// added in each lane of 32 bits. The sums stay in registers.
-template <int Q>
-[[gnu::noinline]] void fourRows(const int8_t* rows, Index row_step, Index stride, const int16_t* query, int32_t* sums,
-                                Index sum_step) {
-  v128_t totals[Q][4];
-  HEED_UNROLL
-  for (int q = 0; q < Q; ++q) {
-    HEED_UNROLL
-    for (int r = 0; r < 4; ++r) totals[q][r] = wasm_i32x4_splat(0);
-  }
-  for (Index k = 0; k < stride; k += 8) {
+/// Eight entries at a time: those of the rows are widened to 16 bits, and two products are added in each lane.
+struct IntegerProducts {
+  using Row = int8_t;
+  using Query = int16_t;
+  using Sum = int32_t;
+  static constexpr Index kEntries = 8;
+  static v128_t loadRow(const Row* from) { return wasm_i16x8_load8x8(from); }
+  static v128_t addProducts(v128_t sums, v128_t x, v128_t y) { return add(sums, wasm_i32x4_dot_i16x8(x, y)); }
+  static v128_t add(v128_t a, v128_t b) { return wasm_i32x4_add(a, b); }
+};
+
+struct FloatProducts {
+  using Row = float;
+  using Query = float;
+  using Sum = float;
+  static constexpr Index kEntries = 4;
+  static v128_t loadRow(const Row* from) { return simd::load(from); }
+  static v128_t addProducts(v128_t sums, v128_t x, v128_t y) { return simd::multiplyAdd(x, y, sums); }
+  static v128_t add(v128_t a, v128_t b) { return wasm_f32x4_add(a, b); }
+};
+
+/// Four rows times Q queries. The sums stay in registers.
+template <class P, int Q>
+[[gnu::noinline]] void fourRows(const typename P::Row* row0, const typename P::Row* row1, const typename P::Row* row2,
+                                const typename P::Row* row3, Index stride, const typename P::Query* query,
+                                typename P::Sum* sums, Index sum_step) {
+  const typename P::Row* const rows[4] = {row0, row1, row2, row3};
+  v128_t totals[Q][4] = {};
+  for (Index k = 0; k < stride; k += P::kEntries) {
     v128_t y[Q];
     HEED_UNROLL
     for (int q = 0; q < Q; ++q) y[q] = simd::load(query + q * stride + k);
     HEED_UNROLL
     for (int r = 0; r < 4; ++r) {
-      const v128_t x = wasm_i16x8_load8x8(rows + r * row_step + k);
+      const v128_t x = P::loadRow(rows[r] + k);
       HEED_UNROLL
-      for (int q = 0; q < Q; ++q) totals[q][r] = wasm_i32x4_add(totals[q][r], wasm_i32x4_dot_i16x8(x, y[q]));
+      for (int q = 0; q < Q; ++q) totals[q][r] = P::addProducts(totals[q][r], x, y[q]);
     }
   }
   HEED_UNROLL
-  for (int q = 0; q < Q; ++q) simd::store(sums + q * sum_step, laneSums(totals[q]));
+  for (int q = 0; q < Q; ++q) simd::store(sums + q * sum_step, laneSums(totals[q], P::add));
 }
 
-template <int Q>
-void multiplyRows(const int8_t* rows, Index count, Index stride, const int16_t* query, int32_t (*sums)[kRowsPerCall]) {
-  Index n = 0;
-  for (; n + 4 <= count; n += 4) fourRows<Q>(rows + n * stride, stride, stride, query, &sums[0][n], kRowsPerCall);
-  for (; n < count; ++n) {
-    int32_t same[Q][4];  // of one row, four times
-    fourRows<Q>(rows + n * stride, 0, stride, query, &same[0][0], 4);
-    for (int q = 0; q < Q; ++q) sums[q][n] = same[q][0];
+template <class P, int Q>
+void multiplyRows(const typename P::Row* rows, Index count, Index stride, const typename P::Query* query,
+                  typename P::Sum (*sums)[kRowsPerCall]) {
+  for (Index n = 0; n < count; n += 4) {
+    const auto row = [&](Index r) { return rows + std::min(n + r, count - 1) * stride; };
+    fourRows<P, Q>(row(0), row(1), row(2), row(3), stride, query, &sums[0][n], kRowsPerCall);
+  }
+}
+
+template <class P>
+void multiplyQueries(const typename P::Row* rows, Index count, Index stride, const typename P::Query* query,
+                     Index queries, typename P::Sum (*sums)[kRowsPerCall]) {
+  static_assert(kQueriesPerCall == 2);
+  if (queries == 1) return multiplyRows<P, 1>(rows, count, stride, query, sums);
+  multiplyRows<P, 2>(rows, count, stride, query, sums);
+}
+
+/// Selects those of four rows from `first` on that `mask` says, but none from `count` on.
+template <class T>
+void select(v128_t mask, v128_t values, Index first, Index count, Selected<T>& selected) {
+  const int bits = wasm_i32x4_bitmask(mask);
+  if (bits == 0) return;
+  T four[4];
+  simd::store(four, values);
+  for (int i = 0; i < 4 && first + i < count; ++i) {
+    if ((bits >> i & 1) == 0) continue;
+    selected.rows[selected.count] = first + i;
+    selected.values[selected.count++] = four[i];
+  }
+}
+
+template <class Sum, class Convert>
+void selectSums(const Sum* sums, Index count, const float* factors, float scale, float limit, const Convert& convert,
+                Selected<float>& selected) {
+  const v128_t scales = simd::splat(scale), limits = simd::splat(limit);
+  float last[4] = {};
+  selected.count = 0;
+  for (Index n = 0; n < count; n += 4, factors += 4) {
+    if (n + 4 > count) {
+      std::copy_n(factors, count - n, last);
+      factors = last;
+    }
+    const v128_t scaled = wasm_f32x4_mul(convert(simd::load(sums + n)), scales);
+    const v128_t scores = wasm_f32x4_mul(scaled, simd::load(factors));
+    select(wasm_f32x4_ge(scores, limits), scores, n, count, selected);
+  }
+}
+
+/// The ones of a xor b, in four sums.
+v128_t differences(const uint8_t* a, const uint8_t* b, Index stride) {
+  v128_t total = wasm_i32x4_splat(0);
+  for (Index k = 0; k < stride;) {
+    // The ones of each byte of up to 31 vectors: at most 248, so that a byte holds them.
+    v128_t ones = wasm_i32x4_splat(0);
+    for (const Index end = std::min(stride, k + 31 * kStrideStep); k < end; k += kStrideStep)
+      ones = wasm_i8x16_add(ones, wasm_i8x16_popcnt(wasm_v128_xor(simd::load(a + k), simd::load(b + k))));
+    total = wasm_i32x4_add(total, wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(ones)));
+  }
+  return total;
+}
+
+}  // namespace
+
+void vectorProducts(const int8_t* rows, Index count, Index stride, const int16_t* query, Index queries,
+                    int32_t (*sums)[kRowsPerCall]) {
+  multiplyQueries<IntegerProducts>(rows, count, stride, query, queries, sums);
+}
+
+void vectorProducts(const float* rows, Index count, Index stride, const float* query, Index queries,
+                    float (*sums)[kRowsPerCall]) {
+  multiplyQueries<FloatProducts>(rows, count, stride, query, queries, sums);
+}
+
+void fourProducts(const int8_t* const (&rows)[4], Index stride, const int16_t* query, int32_t (&sums)[4]) {
+  fourRows<IntegerProducts, 1>(rows[0], rows[1], rows[2], rows[3], stride, query, sums, 4);
+}
+
+void fourProducts(const float* const (&rows)[4], Index stride, const float* query, float (&sums)[4]) {
+  fourRows<FloatProducts, 1>(rows[0], rows[1], rows[2], rows[3], stride, query, sums, 4);
+}
+
+#if defined(HEED_RELAXED_SIMD)
+namespace {
+
+constexpr int kCoarseRows = 2;
+
+/// 32 entries: with L = 31, four products of two entries each fit into 16 bits: 4 * 63 * 127 < 2^15.
+template <bool kHasDot>
+v128_t addCoarse(v128_t sums, const v128_t (&x)[2], const v128_t (&y)[2], v128_t ones) {
+  if constexpr (kHasDot) return simd::dot4Add(x[1], y[1], simd::dot4Add(x[0], y[0], sums));
+  const v128_t pairs = wasm_i16x8_add(simd::dot2(x[0], y[0]), simd::dot2(x[1], y[1]));
+  return wasm_i32x4_add(sums, wasm_i32x4_dot_i16x8(pairs, ones));
+}
+
+template <bool kHasDot>
+[[gnu::noinline]] void coarseTile(const int8_t* row0, const int8_t* row1, Index stride, const uint8_t* queries,
+                                  Index query_stride, int32_t (*sums)[kCoarseQueries], v128_t ones) {
+  v128_t totals[kCoarseRows][kCoarseQueries] = {};
+  for (Index k = 0; k < stride; k += 32) {
+    const v128_t x[kCoarseRows][2] = {{simd::load(row0 + k), simd::load(row0 + k + 16)},
+                                      {simd::load(row1 + k), simd::load(row1 + k + 16)}};
+    HEED_UNROLL
+    for (int q = 0; q < kCoarseQueries; ++q) {
+      const uint8_t* query = queries + q * query_stride + k;
+      const v128_t y[2] = {simd::load(query), simd::load(query + 16)};
+      HEED_UNROLL
+      for (int r = 0; r < kCoarseRows; ++r) totals[r][q] = addCoarse<kHasDot>(totals[r][q], x[r], y, ones);
+    }
+  }
+  HEED_UNROLL
+  for (int r = 0; r < kCoarseRows; ++r) simd::store(sums[r], laneSums(totals[r], IntegerProducts::add));
+}
+
+template <bool kHasDot>
+void multiplyCoarse(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
+                    const int32_t* offsets, int32_t (*sums)[kRowsPerCall]) {
+  const v128_t ones = simd::opaqueSplat(0x00010001);
+  for (Index n = 0; n < count; n += kCoarseRows) {
+    const int8_t* row = rows + n * stride;
+    int32_t tile[kCoarseRows][kCoarseQueries];
+    coarseTile<kHasDot>(row, n + 1 < count ? row + stride : row, stride, queries, query_stride, tile, ones);
+    for (Index i = n; i < std::min(count, n + kCoarseRows); ++i) {
+      for (int q = 0; q < kCoarseQueries; ++q) sums[q][i] = offsets[i] + tile[i - n][q];
+    }
   }
 }
 
 }  // namespace
 
-void int8Products(const int8_t* rows, Index count, Index stride, const int16_t* query, Index queries,
-                  int32_t (*sums)[kRowsPerCall]) {
-  static_assert(kQueriesPerCall == 2);
-  if (queries == 1) return multiplyRows<1>(rows, count, stride, query, sums);
-  multiplyRows<2>(rows, count, stride, query, sums);
+int coarseLevels() { return simd::hasDot() ? 63 : 31; }
+
+void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
+                    const int32_t* offsets, int32_t (*sums)[kRowsPerCall]) {
+  (simd::hasDot() ? multiplyCoarse<true> : multiplyCoarse<false>)(rows, count, stride, queries, query_stride, offsets,
+                                                                  sums);
+}
+#else
+int coarseLevels() { return 0; }
+
+void coarseProducts(const int8_t*, Index, Index, const uint8_t*, Index, const int32_t*, int32_t (*)[kRowsPerCall]) {}
+#endif
+
+void selectScores(const int32_t* sums, Index count, const float* factors, float scale, float limit,
+                  Selected<float>& selected) {
+  const auto convert = [](v128_t x) { return wasm_f32x4_convert_i32x4(x); };
+  selectSums(sums, count, factors, scale, limit, convert, selected);
 }
 
-void hammingDistances(const uint8_t* rows, Index count, Index stride, const uint8_t* query, int32_t* distances) {
-  for (Index n = 0; n < count; ++n, rows += stride) {
-    v128_t total = wasm_i32x4_splat(0);
-    for (Index k = 0; k < stride;) {
-      // The ones of each byte of up to 31 vectors: at most 248, so that a byte holds them.
-      v128_t ones = wasm_i32x4_splat(0);
-      for (const Index end = std::min(stride, k + 31 * kStrideStep); k < end; k += kStrideStep)
-        ones = wasm_i8x16_add(ones, wasm_i8x16_popcnt(wasm_v128_xor(simd::load(rows + k), simd::load(query + k))));
-      total = wasm_i32x4_add(total, wasm_u32x4_extadd_pairwise_u16x8(wasm_u16x8_extadd_pairwise_u8x16(ones)));
-    }
-    total = wasm_i32x4_add(total, wasm_i32x4_shuffle(total, total, 2, 3, 0, 1));
-    total = wasm_i32x4_add(total, wasm_i32x4_shuffle(total, total, 1, 0, 3, 2));
-    distances[n] = wasm_i32x4_extract_lane(total, 0);
-  }
+void selectScores(const float* sums, Index count, const float* factors, float scale, float limit,
+                  Selected<float>& selected) {
+  selectSums(sums, count, factors, scale, limit, [](v128_t x) { return x; }, selected);
 }
 
-bool scaleScores(const int32_t* sums, Index count, const float* factors, float scale, float limit, float* scores) {
-  const v128_t scales = simd::splat(scale), limits = simd::splat(limit);
-  v128_t reached = wasm_i32x4_splat(0);
-  Index n = 0;
-  for (; n + 4 <= count; n += 4) {
-    const v128_t scaled = wasm_f32x4_mul(wasm_f32x4_convert_i32x4(simd::load(sums + n)), scales);
-    const v128_t x = wasm_f32x4_mul(scaled, simd::load(factors + n));
-    simd::store(scores + n, x);
-    reached = wasm_v128_or(reached, wasm_f32x4_ge(x, limits));
+void selectNear(const uint8_t* rows, Index count, Index stride, const uint8_t* query, int32_t limit,
+                Selected<int32_t>& selected) {
+  const v128_t limits = wasm_i32x4_splat(limit);
+  selected.count = 0;
+  for (Index n = 0; n < count; n += 4) {
+    v128_t totals[4];
+    HEED_UNROLL
+    for (int r = 0; r < 4; ++r) totals[r] = differences(rows + std::min(n + r, count - 1) * stride, query, stride);
+    const v128_t distances = laneSums(totals, IntegerProducts::add);
+    select(wasm_i32x4_le(distances, limits), distances, n, count, selected);
   }
-  bool any = wasm_v128_any_true(reached);
-  for (; n < count; ++n) {
-    scores[n] = static_cast<float>(sums[n]) * scale * factors[n];
-    any |= scores[n] >= limit;
-  }
-  return any;
 }
 
 void packSigns(const int8_t* row, Index stride, uint8_t* signs) {
@@ -103,6 +231,11 @@ void packSigns(const int8_t* row, Index stride, uint8_t* signs) {
     *signs++ = static_cast<uint8_t>(bits);
     *signs++ = static_cast<uint8_t>(bits >> 8);
   }
+}
+
+void packSigns(const float* row, Index stride, uint8_t* signs) {
+  for (Index k = 0; k < stride; ++k)
+    if (row[k] > 0) signs[k / 8] |= static_cast<uint8_t>(1 << (k % 8));
 }
 
 }  // namespace heed

@@ -30,16 +30,21 @@ struct Corpus {
     }
   }
 
-  Index rowBytes() const { return form == VectorForm::kBits ? (width + 7) / 8 : width; }
+  Index rowBytes() const {
+    if (form == VectorForm::kFloat32) return Index{sizeof(float)} * width;
+    return form == VectorForm::kBits ? (width + 7) / 8 : width;
+  }
 
   void set(Index n, Index k, float value) {
     std::byte* row = bytes.data() + n * rowBytes();
+    if (form == VectorForm::kFloat32) reinterpret_cast<float*>(row)[k] = value;
     if (form == VectorForm::kInt8) reinterpret_cast<int8_t*>(row)[k] = static_cast<int8_t>(std::lround(127 * value));
     if (form == VectorForm::kBits && value > 0) row[k / 8] |= static_cast<std::byte>(128 >> (k % 8));
   }
 
   double at(Index n, Index k) const {
     const std::byte* row = bytes.data() + n * rowBytes();
+    if (form == VectorForm::kFloat32) return reinterpret_cast<const float*>(row)[k];
     if (form == VectorForm::kInt8) return reinterpret_cast<const int8_t*>(row)[k];
     return static_cast<int>(row[k / 8]) & (128 >> (k % 8)) ? 1 : -1;
   }
@@ -68,7 +73,7 @@ struct Corpus {
     return sum;
   }
 
-  std::vector<VectorHit> best(const float* query, const VectorSearch& options) const {
+  std::vector<VectorHit> best(const float* query, const VectorSearch& options, float threshold) const {
     std::vector<Index> rows(static_cast<size_t>(count));
     std::iota(rows.begin(), rows.end(), Index{0});
     std::erase_if(rows, [&](Index n) {
@@ -81,7 +86,7 @@ struct Corpus {
     }
     std::vector<VectorHit> hits;
     for (const Index n : rows) hits.push_back({n, score(query, n)});
-    std::erase_if(hits, [&](const VectorHit& hit) { return hit.score < options.threshold; });
+    std::erase_if(hits, [&](const VectorHit& hit) { return hit.score < threshold; });
     std::sort(hits.begin(), hits.end(), [](const VectorHit& a, const VectorHit& b) {
       return a.score > b.score || (a.score == b.score && a.row < b.row);
     });
@@ -90,10 +95,10 @@ struct Corpus {
   }
 };
 
-constexpr VectorForm kForms[] = {VectorForm::kInt8, VectorForm::kBits};
+constexpr VectorForm kForms[] = {VectorForm::kInt8, VectorForm::kBits, VectorForm::kFloat32};
 
-VectorSearch searchFor(Index top_k, Index candidates = 0, float threshold = -kInfinity) {
-  return {.top_k = top_k, .threshold = threshold, .candidates = candidates, .allowed = {}};
+VectorSearch searchFor(Index top_k, Index candidates = 0) {
+  return {.top_k = top_k, .thresholds = nullptr, .candidates = candidates, .allowed = {}};
 }
 
 void expectHits(const std::vector<VectorHit>& got, const std::vector<VectorHit>& expected) {
@@ -104,14 +109,20 @@ void expectHits(const std::vector<VectorHit>& got, const std::vector<VectorHit>&
   }
 }
 
-void expectSearch(const Corpus& corpus, VectorIndex& index, const RowMajorMatrix& queries, const VectorSearch& options,
-                  Context& context) {
+/// The threshold of query q is `threshold` + q / 100.
+void expectSearch(const Corpus& corpus, VectorIndex& index, const RowMajorMatrix& queries, VectorSearch options,
+                  Context& context, float threshold = -kInfinity) {
+  std::vector<float> thresholds;
+  for (Index q = 0; q < queries.rows(); ++q) thresholds.push_back(threshold + 0.01f * static_cast<float>(q));
+  options.thresholds = thresholds.data();
   std::vector<VectorHit> hits(static_cast<size_t>(queries.rows() * options.top_k));
   std::vector<Index> counts(static_cast<size_t>(queries.rows()));
   index.search(queries.data(), queries.rows(), options, context, hits.data(), counts.data());
   for (Index q = 0; q < queries.rows(); ++q) {
     const auto first = hits.begin() + q * options.top_k;
-    expectHits({first, first + counts[static_cast<size_t>(q)]}, corpus.best(queries.row(q).data(), options));
+    SCOPED_TRACE(testing::Message() << "query " << q);
+    expectHits({first, first + counts[static_cast<size_t>(q)]},
+               corpus.best(queries.row(q).data(), options, thresholds[static_cast<size_t>(q)]));
   }
 }
 
@@ -123,11 +134,11 @@ TEST(VectorIndex, FindsTheRowsWithTheBestScores) {
         SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form) << ", " << count << " x " << width);
         const Corpus corpus(form, count, width, static_cast<uint64_t>(100 * width + count));
         VectorIndex index = corpus.index();
-        for (const Index queries : {1, 2, 3}) {
+        for (const Index queries : {1, 2, 3, 9}) {
           const RowMajorMatrix q = randomMatrix(queries, width, 7);
           for (const Index top_k : {1, 10, 1000}) expectSearch(corpus, index, q, searchFor(top_k), context);
           expectSearch(corpus, index, q, searchFor(3, 20), context);
-          expectSearch(corpus, index, q, searchFor(1000, 0, 0.05f), context);
+          expectSearch(corpus, index, q, searchFor(1000), context, 0.05f);
         }
       }
     }
@@ -138,12 +149,12 @@ TEST(VectorIndex, SpansBlocksAndThreads) {
   for (const VectorForm form : kForms) {
     const Corpus corpus(form, 9000, 40, 3);
     VectorIndex index = corpus.index();
-    const RowMajorMatrix queries = randomMatrix(2, 40, 8);
+    const RowMajorMatrix queries = randomMatrix(6, 40, 8);
     for (const Index threads : {1, 2, 5}) {
       Threaded pool(threads);
       expectSearch(corpus, index, queries, searchFor(10), pool.context);
       expectSearch(corpus, index, queries, searchFor(10, 100), pool.context);
-      expectSearch(corpus, index, queries, searchFor(9000, 0, 0.1f), pool.context);
+      expectSearch(corpus, index, queries, searchFor(9000), pool.context, 0.1f);
     }
   }
 }
@@ -158,7 +169,7 @@ TEST(VectorIndex, RanksEqualRowsInTheirOrder) {
     VectorIndex index = corpus.index();
     expectSearch(corpus, index, randomMatrix(1, 24, 5), searchFor(20), context);
     expectSearch(corpus, index, randomMatrix(1, 24, 5), searchFor(20, 40), context);
-    expectSearch(corpus, index, RowMajorMatrix::Zero(1, 24), searchFor(20), context);
+    expectSearch(corpus, index, RowMajorMatrix::Zero(4, 24), searchFor(20), context);
   }
 }
 
@@ -188,7 +199,27 @@ TEST(VectorIndex, HasRoomForTheLargestSumsOfIntegers) {
   }
   VectorIndex index = corpus.index();
   expectSearch(corpus, index, RowMajorMatrix::Constant(1, kWidth, 1), searchFor(5), context);
-  expectSearch(corpus, index, RowMajorMatrix::Constant(1, kWidth, -1), searchFor(5), context);
+  expectSearch(corpus, index, RowMajorMatrix::Constant(4, kWidth, -1), searchFor(5), context);
+}
+
+TEST(VectorIndex, PassesOverManyQueriesInGroups) {
+  Context context;
+  const Corpus corpus(VectorForm::kInt8, 70, 12, 3);
+  VectorIndex index = corpus.index();
+  expectSearch(corpus, index, randomMatrix(515, 12, 4), searchFor(5), context);
+  expectSearch(corpus, index, randomMatrix(515, 12, 4), searchFor(5, 9), context);
+}
+
+TEST(VectorIndex, RanksFloatsOfAnyMagnitude) {
+  Context context;
+  for (const float magnitude : {1e-30f, 1e-15f, 1e15f}) {
+    Corpus corpus(VectorForm::kFloat32, 300, 9, 3);
+    for (Index i = 0; i < 300 * 9; ++i) reinterpret_cast<float*>(corpus.bytes.data())[i] *= magnitude;
+    for (float& factor : corpus.factors) factor = 1;
+    VectorIndex index = corpus.index();
+    expectSearch(corpus, index, randomMatrix(5, 9, 4), searchFor(10), context);
+    expectSearch(corpus, index, randomMatrix(5, 9, 4) * 1e-6f, searchFor(10, 30), context);
+  }
 }
 
 TEST(VectorIndex, FindsOnlyAllowedRows) {
@@ -196,7 +227,7 @@ TEST(VectorIndex, FindsOnlyAllowedRows) {
   for (const VectorForm form : kForms) {
     const Corpus corpus(form, 130, 33, 6);
     VectorIndex index = corpus.index();
-    const RowMajorMatrix query = randomMatrix(1, 33, 9);
+    const RowMajorMatrix query = randomMatrix(5, 33, 9);
     for (const std::vector<uint32_t>& allowed : std::vector<std::vector<uint32_t>>{
              {0, 0, 0, 0, 0}, {0x80000001, 0, 0x00f0f000, 0, 2}, {~0u, ~0u, ~0u, ~0u, ~0u}}) {
       for (const Index candidates : {0, 7}) {
@@ -212,6 +243,7 @@ TEST(VectorIndex, AppendsAndRemovesRows) {
   Context context;
   for (const VectorForm form : kForms) {
     const Corpus all(form, 5000, 20, 11);
+    const float least = -kInfinity;
     VectorIndex index(form, 20);
     const RowMajorMatrix query = randomMatrix(1, 20, 12);
     Index first = 0;
@@ -220,7 +252,9 @@ TEST(VectorIndex, AppendsAndRemovesRows) {
       first += count;
       VectorHit hits[3];
       Index found;
-      index.search(query.data(), 1, searchFor(3, 10), context, hits, &found);  // computes the signs
+      VectorSearch options = searchFor(3, 10);
+      options.thresholds = &least;
+      index.search(query.data(), 1, options, context, hits, &found);  // computes the signs
     }
     expectSearch(all, index, query, searchFor(10, 200), context);
 

@@ -9,6 +9,9 @@ import { appended, dimensionsOf, eachQuery, keepRows, type StoreSearch, type Vec
 /** Rows that cross the boundary at a time, so that their copies take little memory. */
 const BLOCK = 8192;
 
+/** Hits for which a call of the core takes memory, if there is more than one query. */
+const MAX_HITS = 2 ** 20;
+
 class Resident extends Owned<RawVectorIndex> {}
 
 export class CoreStore implements VectorStore {
@@ -86,13 +89,19 @@ export class CoreStore implements VectorStore {
     const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };
     // The core's scores are products with the query as it is.
     const norms = Array.from(eachQuery(queries, width), (query) => normsOf(query, width)[0]!);
-    const together = threshold === -Infinity;
-    const found = together
-      ? hitsOf(raw.search(queries, { ...limited, threshold }))
-      : Array.from(
-          eachQuery(queries, width),
-          (query, n) => hitsOf(raw.search(query, { ...limited, threshold: threshold * norms[n]! }))[0]!,
-        );
+    const thresholds = Float32Array.from(norms, (norm) => threshold * norm);
+    // The core takes room for topK hits of each query.
+    const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));
+    const found = norms.flatMap((_, n) =>
+      n % step > 0
+        ? []
+        : hitsOf(
+            raw.search(queries.subarray(n * width, (n + step) * width), {
+              ...limited,
+              thresholds: thresholds.subarray(n, n + step),
+            }),
+          ),
+    );
     return found.map((hits, n) => hits.map(({ index, score }) => ({ index, score: Math.fround(score / norms[n]!) })));
   }
 

@@ -223,16 +223,9 @@ struct Int8Kernels {
   decltype(&multiplyRowBlocks<FloatStep>) wide, narrow;
 };
 
-/// Bytes above 127 are outside the contract of the relaxed dot product, and its result for them shows how the engine
-/// implements it: VNNI reads them as unsigned, Arm as signed; x86 without VNNI adds pairs of products in saturating 16
-/// bits. All agree inside the contract. (V8 11, behind its flag and before it optimizes, adds the sums twice.)
 Int8Kernels fastestInt8() {
-#if defined(HEED_RELAXED_SIMD) && defined(__wasm__)
-  const int32_t sum = wasm_i32x4_extract_lane(
-      simd::dot4Add(simd::opaqueSplat(0x7f7f7f7f), simd::opaqueSplat(-1), wasm_i32x4_splat(0)), 0);
-  if (sum == 4 * 127 * 255 || sum == -4 * 127) return {multiplyRowBlocks<DotStep>, multiplyRowBlocks<DotStep>};
-#endif
 #if defined(HEED_RELAXED_SIMD)
+  if (simd::hasDot()) return {multiplyRowBlocks<DotStep>, multiplyRowBlocks<DotStep>};
   return {multiplyRowBlocks<SplitDotStep>, multiplyRowBlocks<NarrowDotStep>};  // natively too: these could overflow
 #else
   return {multiplyRowBlocks<WideDotStep>, multiplyRowBlocks<WideDotStep>};

@@ -1,0 +1,271 @@
+#include "search/scan.h"
+
+#include <cmath>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace heed {
+namespace {
+
+/// Fewer queries are faster as 16-bit integers.
+constexpr Index kLeastCoarse = 3;
+
+Index roundedUp(Index count, Index step) { return (count + step - 1) / step * step; }
+
+}  // namespace
+
+VectorIndex::Scan::Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options,
+                        bool by_signs, Context& context)
+    : index_(index),
+      queries_(queries),
+      count_(count),
+      options_(options),
+      by_signs_(by_signs),
+      context_(context),
+      step_(index.rowStep()),
+      sign_stride_(index.form_ == VectorForm::kBits ? index.stride_ : index.sign_stride_),
+      coarse_step_(roundedUp(step_, kCoarseStep)),
+      signs_(context.arena.take<uint8_t>(count * sign_stride_)),
+      scales_(context.arena.take(count)),
+      errors_(context.arena.take(count)) {
+  Arena& arena = context.arena;
+  if (index.form_ == VectorForm::kInt8) integers_ = arena.take<int16_t>(count * step_);
+  if (index.form_ == VectorForm::kFloat32) floats_ = arena.take(count * step_);
+  if (index.form_ == VectorForm::kInt8 && !by_signs && count >= kLeastCoarse && coarseLevels() > 0) {
+    const Index padded = roundedUp(count, kCoarseQueries) * coarse_step_;
+    coarse_ = std::fill_n(arena.take<uint8_t>(padded), padded, uint8_t{0}) - padded;
+    coarse_offset_ = arena.take<int16_t>(step_);
+    std::fill_n(coarse_offset_, step_, static_cast<int16_t>(-coarseLevels() - 1));
+    coarse_scales_ = arena.take(count);
+    coarse_errors_ = arena.take(count);
+  }
+  for (Index q = 0; q < count; ++q) prepare(q);
+}
+
+template <>
+const int16_t* VectorIndex::Scan::prepared(Index q) const {
+  return integers_ + q * step_;
+}
+
+template <>
+const float* VectorIndex::Scan::prepared(Index q) const {
+  return floats_ + q * step_;
+}
+
+void VectorIndex::Scan::prepare(Index q) {
+  const Index width = index_.width_;
+  const float* from = query(q);
+  float largest = 0;
+  double squares = 0;
+  for (Index k = 0; k < width; ++k) {
+    largest = std::max(largest, std::abs(from[k]));
+    squares += static_cast<double>(from[k]) * from[k];
+  }
+  const auto length = static_cast<float>(std::sqrt(squares));
+  uint8_t* signs = signs_ + q * sign_stride_;
+  std::fill_n(signs, sign_stride_, uint8_t{0});
+  for (Index k = 0; k < width; ++k) {
+    const int bit = index_.form_ == VectorForm::kBits ? 128 >> (k % 8) : 1 << (k % 8);
+    if (from[k] > 0) signs[k / 8] |= static_cast<uint8_t>(bit);
+  }
+  // Writes the query as integers up to `most`, and returns the most by which this changes a score: by the inequality of
+  // Cauchy and Schwarz, the length of the difference times that of a row.
+  const float reach = 1.001f * index_.largest_length_;
+  const auto quantize = [&](int most, float& scale, auto* to, int offset) {
+    scale = largest > 0 ? largest / static_cast<float>(most) : 1;
+    double error = 0;
+    for (Index k = 0; k < width; ++k) {
+      const float rounded = std::nearbyint(from[k] / scale);
+      const double difference = from[k] - static_cast<double>(rounded) * scale;
+      to[k] = static_cast<std::remove_pointer_t<decltype(to)>>(static_cast<int>(rounded) + offset);
+      error += difference * difference;
+    }
+    return static_cast<float>(std::sqrt(error)) * reach;
+  };
+  scales_[q] = 1;
+  errors_[q] = 0;  // scores of bits are exact
+  if (integers_ != nullptr) {
+    // As large as 32-bit sums of products with entries up to 127 allow.
+    const Index most = std::min<Index>(32767, std::numeric_limits<int32_t>::max() / (127 * width));
+    int16_t* integers = integers_ + q * step_;
+    std::fill_n(integers, step_, int16_t{0});
+    errors_[q] = quantize(static_cast<int>(most), scales_[q], integers, 0) + 4e-7f * length * reach;
+  }
+  if (coarse_ != nullptr) {
+    const int levels = coarseLevels();
+    coarse_errors_[q] = errors_[q] + quantize(levels, coarse_scales_[q], coarse_ + q * coarse_step_, levels + 1);
+  }
+  if (floats_ != nullptr) {
+    // Scaled by a power of 2, so that products of tiny entries do not vanish.
+    const float scale = largest > 0 ? std::ldexp(1.0f, std::ilogb(largest)) : 1;
+    float* floats = floats_ + q * step_;
+    for (Index k = 0; k < step_; ++k) floats[k] = k < width ? from[k] / scale : 0;
+    scales_[q] = scale;
+    errors_[q] = 6e-8f * static_cast<float>(width + 8) * length * reach;
+  }
+}
+
+Best* VectorIndex::Scan::makeBest(Index count, Index room) const {
+  Best* const best = context_.arena.take<Best>(count);
+  for (Index i = 0; i < count; ++i) {
+    const Index q = i % count_;
+    best[i] = {
+        .hits = context_.arena.take<VectorHit>(room), .room = room, .limit = options_.thresholds[q] - errors_[q]};
+  }
+  return best;
+}
+
+Best* VectorIndex::Scan::run(Index room) const {
+  const auto blocks = static_cast<Index>(index_.blocks_.size());
+  const Index tasks = std::max<Index>(1, std::min(blocks, context_.executor.threads()));
+  const auto each = [&](const auto& visit) {
+    context_.executor.run(tasks, context_, [&](Index task, Context&) {
+      for (Index block = task * blocks / tasks; block < (task + 1) * blocks / tasks; ++block)
+        visit(block, task * count_);
+    });
+  };
+  if (!by_signs_) {
+    Best* const best = makeBest(tasks * count_, room);
+    each([&](Index block, Index first) { scanBlock(block, best + first); });
+    for (Index i = count_; i < tasks * count_; ++i) {
+      for (const VectorHit* hit = best[i].hits; hit != best[i].hits + best[i].size; ++hit) best[i % count_].add(*hit);
+    }
+    return best;
+  }
+
+  Best* const best = makeBest(count_, room);
+  const Arena::Scope scope(context_.arena);
+  Nearest* const nearest = context_.arena.take<Nearest>(tasks * count_);
+  const Index candidates = std::min(options_.candidates, index_.count());
+  for (Index i = 0; i < tasks * count_; ++i) new (nearest + i) Nearest(candidates, index_.width_, context_.arena);
+  each([&](Index block, Index first) { compareSigns(block, nearest + first); });
+  Index* const rows = context_.arena.take<Index>(candidates);
+  for (Index q = 0; q < count_; ++q) {
+    for (Index i = q + count_; i < tasks * count_; i += count_) {
+      for (const Nearest::Row& row : nearest[i].take()) nearest[q].add(row);
+    }
+    Index count = 0;
+    for (const Nearest::Row& row : nearest[q].take()) rows[count++] = row.row;
+    score(q, rows, count, best[q]);
+  }
+  return best;
+}
+
+Index VectorIndex::Scan::rank(Index q, const Best& best, VectorHit* ranked) const {
+  Best exact{.hits = ranked, .room = options_.top_k, .limit = options_.thresholds[q]};
+  for (Index i = 0; i < best.size; ++i) exact.add({best.hits[i].row, index_.score(query(q), best.hits[i].row)});
+  std::sort_heap(ranked, ranked + exact.size, isBetter);
+  return exact.size;
+}
+
+bool VectorIndex::Scan::isCertain(Index q, const Best& best, const VectorHit* ranked, Index size) const {
+  const float least = size < options_.top_k ? options_.thresholds[q] : ranked[size - 1].score;
+  return !best.isFull() || best.limit + errors_[q] < least;
+}
+
+void VectorIndex::Scan::scanBlock(Index block, Best* best) const {
+  if (coarse_ != nullptr) return scanCoarse(block, best);
+  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
+  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+    const Index rows = std::min(kRowsPerCall, end - first);
+    if (integers_ != nullptr)
+      multiply<int8_t, int32_t>(first, rows, best);
+    else if (floats_ != nullptr)
+      multiply<float, float>(first, rows, best);
+    else
+      scoreRows(first, rows, best);
+  }
+}
+
+void VectorIndex::Scan::scanCoarse(Index block, Best* best) const {
+  int32_t offsets[1][kRowsPerCall], sums[kCoarseQueries][kRowsPerCall];
+  Selected<float> selected;
+  // Rows whose coarse scores do not exclude them are scored by fours.
+  struct {
+    Index rows[4], count = 0;
+  } waiting[kMaxQueries];
+  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
+  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+    const Index count = std::min(kRowsPerCall, end - first);
+    vectorProducts(rows<int8_t>(first), count, step_, coarse_offset_, 1, offsets);
+    for (Index q = 0; q < count_; ++q) {
+      if (q % kCoarseQueries == 0)
+        coarseProducts(rows<int8_t>(first), count, step_, coarse_ + q * coarse_step_, coarse_step_, offsets[0], sums);
+      selectScores(sums[q % kCoarseQueries], count, index_.factors_.data() + first, coarse_scales_[q],
+                   best[q].limit - coarse_errors_[q], selected);
+      auto& own = waiting[q];
+      for (Index i = 0; i < selected.count; ++i) {
+        const Index row = first + selected.rows[i];
+        if (isAllowed(row)) own.rows[own.count++] = row;
+        if (own.count == 4) score(q, own.rows, std::exchange(own.count, 0), best[q]);
+      }
+    }
+  }
+  for (Index q = 0; q < count_; ++q) score(q, waiting[q].rows, waiting[q].count, best[q]);
+}
+
+void VectorIndex::Scan::compareSigns(Index block, Nearest* nearest) const {
+  const auto& blocks = index_.form_ == VectorForm::kBits ? index_.blocks_ : index_.signs_;
+  const Index end = std::min(index_.count(), (block + 1) * kBlockRows);
+  Selected<int32_t> selected;
+  for (Index first = block * kBlockRows; first < end; first += kRowsPerCall) {
+    const auto* codes = reinterpret_cast<const uint8_t*>(at(blocks, sign_stride_, first));
+    for (Index q = 0; q < count_; ++q) {
+      selectNear(codes, std::min(kRowsPerCall, end - first), sign_stride_, signs_ + q * sign_stride_,
+                 nearest[q].limit(), selected);
+      for (Index i = 0; i < selected.count; ++i) {
+        const Index row = first + selected.rows[i];
+        if (isAllowed(row)) nearest[q].add({row, selected.values[i]});
+      }
+    }
+  }
+}
+
+template <class Entry, class Sum>
+void VectorIndex::Scan::multiply(Index first, Index rows, Best* best) const {
+  using Query = std::conditional_t<std::is_same_v<Entry, float>, float, int16_t>;
+  Sum sums[kQueriesPerCall][kRowsPerCall];
+  Selected<float> selected;
+  for (Index q = 0; q < count_; q += kQueriesPerCall) {
+    const Index queries = std::min(kQueriesPerCall, count_ - q);
+    vectorProducts(this->rows<Entry>(first), rows, step_, prepared<Query>(q), queries, sums);
+    for (Index i = q; i < q + queries; ++i) {
+      selectScores(sums[i - q], rows, index_.factors_.data() + first, scales_[i], best[i].limit, selected);
+      for (Index n = 0; n < selected.count; ++n) {
+        const Index row = first + selected.rows[n];
+        if (isAllowed(row)) best[i].add({row, selected.values[n]});
+      }
+    }
+  }
+}
+
+void VectorIndex::Scan::scoreRows(Index first, Index rows, Best* best) const {
+  for (Index n = first; n < first + rows; ++n) {
+    for (Index q = 0; q < count_ && isAllowed(n); ++q) best[q].add({n, index_.score(query(q), n)});
+  }
+}
+
+void VectorIndex::Scan::score(Index q, const Index* rows, Index count, Best& best) const {
+  if (integers_ != nullptr) return multiplyEach<int8_t, int32_t>(q, rows, count, best);
+  if (floats_ != nullptr) return multiplyEach<float, float>(q, rows, count, best);
+  for (Index i = 0; i < count; ++i) best.add({rows[i], index_.score(query(q), rows[i])});
+}
+
+template <class Entry, class Sum>
+void VectorIndex::Scan::multiplyEach(Index q, const Index* rows, Index count, Best& best) const {
+  using Query = std::conditional_t<std::is_same_v<Entry, float>, float, int16_t>;
+  for (Index i = 0; i < count; i += 4) {
+    const auto at = [&](Index n) { return this->rows<Entry>(rows[std::min(i + n, count - 1)]); };
+    const Entry* const four[4] = {at(0), at(1), at(2), at(3)};
+    Sum sums[4];
+    fourProducts(four, step_, prepared<Query>(q), sums);
+    for (Index n = i; n < std::min(i + 4, count); ++n) {
+      // As selectScores() computes them.
+      const float scaled = static_cast<float>(sums[n - i]) * scales_[q];
+      best.add({rows[n], scaled * index_.factors_[static_cast<size_t>(rows[n])]});
+    }
+  }
+}
+
+}  // namespace heed
