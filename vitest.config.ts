@@ -13,6 +13,7 @@ const alias = [
   { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
   { find: /^heed\/util$/, replacement: fileURLToPath(new URL('dist/util.js', import.meta.url)) },
+  { find: /^heed\/lens$/, replacement: fileURLToPath(new URL('dist/lens.js', import.meta.url)) },
   {
     find: /^heed-glue\/inference$/,
     replacement: fileURLToPath(new URL('build/wasm-release/simd128/heed.mjs', import.meta.url)),

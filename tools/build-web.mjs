@@ -24,6 +24,7 @@ const kEntries = {
   train: 'web/src/train/index.ts',
   draw: 'web/src/draw.ts',
   util: 'web/src/util/index.ts',
+  lens: 'web/src/lens/index.ts',
   ...Object.fromEntries(
     ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
       `adapters/${name}`,

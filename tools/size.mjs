@@ -17,6 +17,8 @@ const kTrainBudget = 240_000;
 const kTrainLayersBudget = 202_000;
 // What is loaded later: starting workers, teaching a pretrained model, inspecting, quantizing and pruning folders, images, vectors of tokens, embeddings read in pages.
 const kLaterBudget = 48_000;
+// What heed/lens adds.
+const kLensBudget = 8_000;
 // What `npm install` writes to disk, without the model; nearly half of it are source maps.
 const kUnpackedBudget = 5_200_000;
 
@@ -60,6 +62,7 @@ export function measureSizes() {
     ),
     'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
     'heed/util on top, brotli': total(scriptsOf('util.js').filter((name) => !inPage.has(name))),
+    'heed/lens on top, brotli': total(scriptsOf('lens.js').filter((name) => !inPage.has(name))),
     'unpacked without the model': sum(
       files.filter((name) => !name.startsWith('model/')).map((name) => fs.statSync(join(dist, name)).size),
     ),
@@ -72,6 +75,7 @@ const kBudgets = {
   'heed/train: wasm + API + glue + tokenizers, brotli': kTrainBudget,
   'heed/train: wasm + API + glue for layers alone, brotli': kTrainLayersBudget,
   'loaded when used (inspect, quantize, fine-tuning, images), brotli': kLaterBudget,
+  'heed/lens on top, brotli': kLensBudget,
   'unpacked without the model': kUnpackedBudget,
 };
 

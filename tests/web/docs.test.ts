@@ -4,6 +4,7 @@ import * as os from 'node:os';
 import { format } from 'node:util';
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
+import * as heedLens from 'heed/lens';
 import * as heedNode from 'heed/node';
 import * as heedSemanticEmbedder from 'heed/semantic-embedder';
 import * as heedTrain from 'heed/train';
@@ -102,6 +103,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'heed/node': heedNode,
     'heed/draw': heedDraw,
     'heed/util': heedUtil,
+    'heed/lens': heedLens,
     'heed/semantic-embedder': heedSemanticEmbedder,
     'node:fs': fs,
     'node:os': os,

@@ -62,6 +62,7 @@ export interface SiteOptions extends EditOptions {
 
 /** In the core's order, without the mean's. */
 const VERBS = ['scale', 'add', 'set', 'map'] as const;
+const SET = 2;
 const MEAN = 3;
 const MAP = 4;
 const SELECTORS = ['texts', 'heads', 'positions', 'keys'] as const;
@@ -122,7 +123,8 @@ const readers = {
 export const editSchema = { edit: readers.edit };
 /** The options `read` and `edit`. */
 export const siteSchema = readers;
-type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[] };
+/** `also`: sites to read that `activations` lacks. `showsLayers`: the result shows more of each layer. */
+type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };
 
 /** The sizes of a layer's sites. */
 export interface SiteSizes {
@@ -157,6 +159,8 @@ interface Target {
 /** Sites per layer in the core's numbers of sites. */
 const PER_LAYER = 16;
 const codeOf = ({ layer, site }: Target) => layer * PER_LAYER + SITES.indexOf(site);
+const layerOf = (code: number) => Math.floor(code / PER_LAYER);
+const isInput = (code: number) => code % PER_LAYER === SITES.indexOf('input');
 const isMatrix = (site: SiteName) => site === 'scores' || site === 'weights';
 
 /** The sites that a name stands for. */
@@ -227,6 +231,8 @@ interface Mapping {
 export class SitePlan {
   /** Whether all texts must be computed together. */
   readonly needsAll: boolean;
+  /** The first layer that has to run: an edit sets all of what it gets, and nothing that the layers before it compute is seen. */
+  readonly firstLayer: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
     [];
   readonly #reads = new Map<
@@ -235,8 +241,7 @@ export class SitePlan {
   >();
   readonly #layout: SiteLayout;
 
-  /** `also`: sites to read that `activations` lacks. */
-  constructor({ read, edit, also = [] }: ReadSites, layout: SiteLayout) {
+  constructor({ read, edit, also = [], showsLayers = false }: ReadSites, layout: SiteLayout) {
     const { owner } = layout;
     this.#layout = layout;
     for (const one of edit ?? [])
@@ -252,6 +257,14 @@ export class SitePlan {
         this.#reads.set(target.name, { code: codeOf(target), site: target.site, axes, data, isNamed });
       }
     this.needsAll = this.#edits.some(({ raw }) => raw.verb >= MEAN);
+    const seen = [
+      ...[...this.#reads.values()].map(({ code }) => layerOf(code)),
+      ...this.#edits.filter(({ mapping }) => mapping).map(({ raw }) => layerOf(raw.code)),
+    ];
+    const set = this.#edits
+      .filter(({ raw, selected }) => isInput(raw.code) && raw.verb === SET && selected.every((axis) => axis === null))
+      .map(({ raw }) => layerOf(raw.code));
+    this.firstLayer = showsLayers ? 0 : Math.max(0, ...set.filter((layer) => seen.every((other) => other >= layer)));
   }
 
   #addEdit({ argument, selected, verb, operand, map }: ReadEdit, target: Target): void {
@@ -290,10 +303,12 @@ export class SitePlan {
   raw(first: number, rows: readonly PaddedRow[], keys = rows): RawSites {
     const isPlain = rows.every(({ columns }) => columns.every((column, i) => column === i));
     const { queries, keys: width } = this.#layout.sizesOf(0);
+    // Edits of other texts only would be copied for nothing.
+    const edits = this.#edits.filter(({ selected: [texts] }) => !texts || rows.some((_, n) => texts[first + n]! >= 0));
     return {
       reads: Int32Array.from(new Set([...this.#reads.values()].map(({ code }) => code))),
       columns: isPlain ? null : Int32Array.from(rows.flatMap(({ columns }) => columns)),
-      edits: this.#edits.map(({ raw, selected: [texts = null, ...others] }) => ({
+      edits: edits.map(({ raw, selected: [texts = null, ...others] }) => ({
         ...raw,
         selected: [Int32Array.from(rows, (_, n) => (texts ? texts[first + n]! : first + n)), ...others],
       })),
@@ -309,7 +324,7 @@ export class SitePlan {
           else padHeads(values, ofKeys ? keys : rows, ofKeys ? width : queries, heads, dim, out);
         }
       },
-      map: (edit, values) => mapped(this.#edits[edit]!.mapping!, values),
+      map: (edit, values) => mapped(edits[edit]!.mapping!, values),
     };
   }
 

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { editSchema, SitePlan } from '../../../web/src/sites.js';
 import { expectClose, fixture, fixtures, readSafetensors } from './fixtures.js';
 
 type Heed = Awaited<ReturnType<typeof load>>;
@@ -299,5 +300,52 @@ test('signals stop edited calls', async () => {
   const edit = [{ site: 'output', add: 1 }];
   await expect(model.encode(texts, { edit, signal: AbortSignal.abort() })).rejects.toMatchObject({
     name: 'AbortError',
+  });
+});
+
+describe('layers below a residual stream that is set', () => {
+  const first = (read: string[] | null, edit: object[], showsLayers = false) => {
+    const sizes = {
+      texts: 1,
+      queries: 2,
+      keys: 2,
+      heads: 1,
+      keyHeads: 1,
+      keyDim: 2,
+      valueDim: 2,
+      embedDim: 2,
+      feedForwardDim: 2,
+    };
+    const layout = { owner: 'encode', numLayers: 4, sizesOf: () => sizes };
+    return new SitePlan({ read, edit: editSchema.edit(edit, 'encode.edit'), showsLayers }, layout).firstLayer;
+  };
+  test('do not run, unless something there is seen', () => {
+    const set = { site: 'layers.2.input', set: 0 };
+    expect(first(null, [set])).toBe(2);
+    expect(first(null, [set, { site: 'layers.3.input', set: 1 }])).toBe(3);
+    expect(first(['layers.2.input', 'output'], [set])).toBe(2);
+    expect(first(null, [set, { site: 'layers.0.output', scale: 2 }])).toBe(2);
+    expect(first(['layers.1.output'], [set])).toBe(0);
+    expect(first(['layers.1.output'], [{ site: 'layers.1.input', set: 1 }, set])).toBe(1);
+    expect(first(null, [set, { site: 'layers.1.heads', map: () => {} }])).toBe(0);
+    expect(first(null, [set], true)).toBe(0);
+    expect(first(null, [{ ...set, positions: [0] }])).toBe(0);
+    expect(first(null, [{ ...set, set: 'mean' }])).toBe(0);
+    expect(first(null, [{ site: 'layers.2.input', scale: 0 }])).toBe(0);
+  });
+
+  test('change nothing that follows', async () => {
+    for (const name of ['bert', 'modernbert', 'deberta-v2', 'deberta-v2-convolution', 'gemma3_text']) {
+      const model = await modelOf(name);
+      const { activations, lastHiddenState, attentions } = await model.encode(texts, {
+        read: ['layers.2.input'],
+        outputAttentions: true,
+      });
+      const edit = [{ site: 'layers.2.input', set: activations!['layers.2.input']! }];
+      expect((await model.encode(texts, { edit })).lastHiddenState.data).toEqual(lastHiddenState.data);
+      const shown = await model.encode(texts, { edit, outputAttentions: true });
+      expect(shown.attentions).toEqual(attentions);
+      expect(shown.lastHiddenState.data).toEqual(lastHiddenState.data);
+    }
   });
 });

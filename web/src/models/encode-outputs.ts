@@ -17,8 +17,11 @@ interface Requested {
   read: string[] | null;
 }
 
-/** The sites that have the projections. */
-export const PROJECTIONS = ['queries', 'keys', 'values'].map((site) => `layers.*.${site}`);
+/** What a call that returns these outputs reads besides its own sites. */
+export function sitesOf<R extends Requested>(read: R): R & { also: string[]; showsLayers: boolean } {
+  const also = read.outputProjections ? ['queries', 'keys', 'values'].map((site) => `layers.*.${site}`) : [];
+  return { ...read, also, showsLayers: read.outputAttentions || read.outputHiddenStates };
+}
 
 export class EncodeOutputs {
   readonly #rows: Row[];

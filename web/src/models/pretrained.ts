@@ -11,7 +11,7 @@ import { inspected } from '../platform.js';
 import { planSites, type SitePlan } from '../sites.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, predictSchema, requireTexts, tokenizeSchema } from './call-options.js';
-import { EncodeOutputs, listsOf, PROJECTIONS } from './encode-outputs.js';
+import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
 import type {
   EmbedImageOptions,
   EncodeImageOptions,
@@ -138,8 +138,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         hint: 'They have vectors of texts only: use embed()',
       });
     const rows = await this.#allRows(readInput(input), read, pieceOptions);
-    const also = read.outputProjections ? PROJECTIONS : [];
-    pieceOptions.sites = this.sites('encode', { ...read, also }, rows);
+    pieceOptions.sites = this.sites('encode', sitesOf(read), rows);
     const outputs = new EncodeOutputs(rows, this.#core, read);
     await this.run(rows, rows.length, read, pieceOptions, (piece, first) => outputs.hooksOf(piece, first));
     return outputs.result(this.raw.pooler, pieceOptions.sites) as EncodeResultFor<A, S, P>;

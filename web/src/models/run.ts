@@ -118,18 +118,18 @@ export function runPiece(
   return runLayers(begin, model, numLayers, options, hooks);
 }
 
-/** Runs all layers on what `begin` embeds. `alive` is called before each layer and throws once the model has been disposed of. */
+/** Runs the layers on what `begin` embeds, those left out that need not run. `alive` is called before each layer and throws once the model has been disposed of. */
 export async function runLayers(
   begin: () => RawEncoding,
   alive: () => void,
   numLayers: number,
-  { yieldToEventLoop, headMask }: PieceOptions,
+  { yieldToEventLoop, headMask, sites }: PieceOptions,
   { use, onLayer, returnWeights = false }: PieceHooks,
 ): Promise<void> {
   const encoding = calling('model', begin);
   try {
     onLayer?.(-1, encoding, null);
-    for (let i = 0; i < numLayers; i++) {
+    for (let i = sites?.firstLayer ?? 0; i < numLayers; i++) {
       await yieldToEventLoop();
       alive();
       calling('model', () => {

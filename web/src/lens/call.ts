@@ -1,0 +1,45 @@
+/** What the calls of heed/lens share: their model, their text, and options. */
+import { describe, guarded, invalid } from '../error.js';
+import { countTexts, isTexts, type ModelInput, readInput } from '../models/input.js';
+import type { PretrainedModel } from '../models/model.js';
+import { callback, signal } from '../options.js';
+import type { SignalLike } from '../platform.js';
+import type { Tensor } from '../tensor.js';
+
+export interface LensOptions {
+  /** Stops the call; it rejects with the signal's reason. */
+  signal?: SignalLike;
+  /** Called with the number of runs done so far and in total. */
+  onProgress?: (progress: { done: number; total: number }) => void;
+}
+
+export const lensSchema = { signal, onProgress: callback<NonNullable<LensOptions['onProgress']>> };
+
+/** Requires a model that `fromPretrained` returned. */
+export function requireModel(owner: string, model: PretrainedModel): void {
+  if (typeof guarded(`${owner}: model`, () => model.encode) !== 'function')
+    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
+}
+
+/** One text, or the token ids of one. */
+export function oneText(given: unknown, name: string): ModelInput {
+  const input = readInput(given);
+  const count = countTexts(input);
+  if (count !== 1) throw invalid(name, 'one text, or the token ids of one', `${count}`);
+  return input;
+}
+
+/** The same text `count` times. */
+export function repeated(input: ModelInput, count: number): ModelInput {
+  const all = <T>([one]: readonly T[]): T[] => new Array<T>(count).fill(one!);
+  if (isTexts(input)) return all([input].flat());
+  const { inputIds, attentionMask, tokenTypeIds } = input;
+  return {
+    inputIds: all(inputIds),
+    ...(attentionMask && { attentionMask: all(attentionMask) }),
+    ...(tokenTypeIds && { tokenTypeIds: all(tokenTypeIds) }),
+  };
+}
+
+/** The first text's part of a tensor. */
+export const ofText = (tensor: Tensor, ...indices: number[]): Tensor => tensor.at<Tensor>(0, ...indices);

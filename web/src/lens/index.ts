@@ -1,0 +1,4 @@
+/** heed/lens: what is built on reading and editing activations. */
+export { type LensWord, type LogitLensOptions, logitLens } from './logit-lens.js';
+export { type PatchGridOptions, patchGrid } from './patch-grid.js';
+export { type RolloutOptions, rollout } from './rollout.js';

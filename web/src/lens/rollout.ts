@@ -1,0 +1,25 @@
+/** Attention rollout of a text. */
+import type { ModelInput } from '../models/input.js';
+import type { PretrainedModel } from '../models/model.js';
+import { attentionRollout } from '../models/tasks/attention-rollout.js';
+import { readOptions } from '../options.js';
+import type { Tensor } from '../tensor.js';
+import { type LensOptions, lensSchema, ofText, oneText, requireModel } from './call.js';
+
+export type RolloutOptions = Pick<LensOptions, 'signal'>;
+
+/**
+ * Attention rollout (Abnar, Zuidema 2020, arXiv:2005.00928) of one text: the share of each input (columns) in each position (rows) after all layers, [L,L]. Rows sum to one. For attentions
+ * that you have: `attentionRollout` of heed.
+ *
+ * @example
+ * const shares = await rollout(model, 'a fox');
+ * shares.shape; // [4, 4]
+ */
+export async function rollout(model: PretrainedModel, text: ModelInput, options?: RolloutOptions): Promise<Tensor> {
+  requireModel('rollout', model);
+  const { signal } = readOptions('rollout', { signal: lensSchema.signal }, options);
+  const input = oneText(text, 'rollout: text');
+  const { attentions } = await model.encode(input, { outputAttentions: true, ...(signal && { signal }) });
+  return ofText(attentionRollout(attentions));
+}
