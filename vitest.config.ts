@@ -12,6 +12,7 @@ const alias = [
   { find: /^heed\/train$/, replacement: fileURLToPath(new URL('dist/train.js', import.meta.url)) },
   { find: /^heed\/node$/, replacement: fileURLToPath(new URL('dist/node.js', import.meta.url)) },
   { find: /^heed\/draw$/, replacement: fileURLToPath(new URL('dist/draw.js', import.meta.url)) },
+  { find: /^heed\/evaluation$/, replacement: fileURLToPath(new URL('dist/evaluation.js', import.meta.url)) },
   { find: /^heed\/util$/, replacement: fileURLToPath(new URL('dist/util.js', import.meta.url)) },
   { find: /^heed\/lens$/, replacement: fileURLToPath(new URL('dist/lens.js', import.meta.url)) },
   {

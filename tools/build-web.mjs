@@ -25,6 +25,7 @@ const kEntries = {
   draw: 'web/src/draw.ts',
   util: 'web/src/util/index.ts',
   lens: 'web/src/lens/index.ts',
+  evaluation: 'web/src/evaluation/index.ts',
   ...Object.fromEntries(
     ['ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder'].map((name) => [
       `adapters/${name}`,

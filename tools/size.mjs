@@ -63,6 +63,7 @@ export function measureSizes() {
     'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
     'heed/util on top, brotli': total(scriptsOf('util.js').filter((name) => !inPage.has(name))),
     'heed/lens on top, brotli': total(scriptsOf('lens.js').filter((name) => !inPage.has(name))),
+    'heed/evaluation on top, brotli': total(scriptsOf('evaluation.js').filter((name) => !inPage.has(name))),
     'unpacked without the model': sum(
       files.filter((name) => !name.startsWith('model/')).map((name) => fs.statSync(join(dist, name)).size),
     ),

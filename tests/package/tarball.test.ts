@@ -148,6 +148,7 @@ test('errors and tensors of all entries are of the same classes', async () => {
       'heed/draw': async () => (await import('heed/draw')).matrix(null, [[1]]),
       'heed/util': async () => (await import('heed/util')).kMeans(null),
       'heed/lens': async () => (await import('heed/lens')).rollout(null, 'x'),
+      'heed/evaluation': async () => (await import('heed/evaluation')).classificationMetrics(null),
       'heed/node': async () => (await import('heed/node')).workEmbedding('missing'),
       'heed/ai-sdk': async () => (await import('heed/ai-sdk')).embeddingModel(null),
       'heed/langchain': async () => (await import('heed/langchain')).embeddings(null),

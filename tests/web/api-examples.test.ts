@@ -1,6 +1,7 @@
 /** Every public function, class and method has an example in its documentation, and the examples run. */
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
+import * as heedEvaluation from 'heed/evaluation';
 import * as heedLens from 'heed/lens';
 import * as heedNode from 'heed/node';
 import * as heedTrain from 'heed/train';
@@ -103,6 +104,7 @@ describe('the examples run', async () => {
       ...heedDraw,
       ...heedUtil,
       ...heedLens,
+      ...heedEvaluation,
       heed: training,
       load: heedTrain.load,
       masks: training.masks,

@@ -4,6 +4,7 @@ import * as os from 'node:os';
 import { format } from 'node:util';
 import * as heed from 'heed';
 import * as heedDraw from 'heed/draw';
+import * as heedEvaluation from 'heed/evaluation';
 import * as heedLens from 'heed/lens';
 import * as heedNode from 'heed/node';
 import * as heedSemanticEmbedder from 'heed/semantic-embedder';
@@ -104,6 +105,7 @@ async function run(examples: Example[]): Promise<string[]> {
     'heed/draw': heedDraw,
     'heed/util': heedUtil,
     'heed/lens': heedLens,
+    'heed/evaluation': heedEvaluation,
     'heed/semantic-embedder': heedSemanticEmbedder,
     'node:fs': fs,
     'node:os': os,

@@ -103,6 +103,14 @@ Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {
                                        given.number("scale"));
 }
 
+Variable cosentOf(Graph& graph, const Arguments& given) {
+  const Variable b = given.variableLike("b", "a");
+  const Input labels = readTensor(given["labels"]);
+  requireSame("labels", labels.shape, given.leading("a", "[..., E]"));
+  return losses::coSENT(graph, given.variable("a"), b, {labels.data, labels.data + labels.shape.size()},
+                        given.number("scale"));
+}
+
 struct NamedLoss {
   const char* name;
   Variable (*record)(Graph& graph, const Arguments& given);
@@ -116,6 +124,7 @@ constexpr NamedLoss kLosses[] = {
     {"triplet", tripletOf},
     {"infoNCE", infoNCEOf},
     {"supervisedContrastive", supervisedContrastiveOf},
+    {"coSENT", cosentOf},
 };
 
 /// The loss of that name, of an object of its arguments.

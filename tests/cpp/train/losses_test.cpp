@@ -352,6 +352,25 @@ TEST(TrainSupervisedContrastive, ZeroRowsHaveFiniteGradients) {
   EXPECT_TRUE(gradientOf(x).allFinite());
 }
 
+TEST(TrainCosent, EqualsItsFormula) {
+  for (const std::vector<float>& labels : {std::vector<float>{1, 0}, {0.5f, 0.5f, 0.5f}, {1, 3, 2, 3, 0, -1, 2}}) {
+    const auto count = static_cast<Index>(labels.size());
+    expectGradients(
+        {randomMatrix(count, 13, 1), randomMatrix(count, 13, 2)},
+        [&](Graph& graph, const auto& x) { return coSENT(graph, x[0], x[1], labels, 5); },
+        [&](const auto& x) {
+          const auto score = [&](Index i) { return 5 * x[0].row(i).normalized().dot(x[1].row(i).normalized()); };
+          double sum = 1;
+          for (Index i = 0; i < count; ++i) {
+            for (Index j = 0; j < count; ++j) {
+              if (labels[size_t(i)] < labels[size_t(j)]) sum += std::exp(score(i) - score(j));
+            }
+          }
+          return scalar(std::log(sum));
+        });
+  }
+}
+
 TEST(TrainLosses, BadShapesAreNamed) {
   Context context;
   Graph graph(context);
@@ -374,6 +393,9 @@ TEST(TrainLosses, BadShapesAreNamed) {
   mismatch("b:", [&] { infoNCE(graph, x, less, 20, {}); });
   mismatch("groups:", [&] { infoNCE(graph, x, x, 20, {1}); });
   mismatch("labels:", [&] { supervisedContrastive(graph, x, {1}, 10); });
+  mismatch("b:", [&] { coSENT(graph, x, y, {1, 2}, 20); });
+  mismatch("labels:", [&] { coSENT(graph, x, x, {1}, 20); });
+  expectError(ErrorCode::kInvalidArgument, "labels:", [&] { coSENT(graph, x, x, {1, INFINITY}, 20); });
 }
 
 }  // namespace

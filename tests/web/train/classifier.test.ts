@@ -1,7 +1,8 @@
 /** Teaching the shipped model labels: the classifier on frozen vectors. */
 import { type ClassifierExample, classify, load, type PretrainedModel, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { measure, predictedLabels } from '../../../web/src/train/fine-tuning/metrics.js';
+import { measure } from '../../../web/src/evaluation/classification.js';
+import { predictedLabels } from '../../../web/src/train/fine-tuning/predicted-labels.js';
 import { tinyModel } from '../models/tiny.js';
 
 const words = {

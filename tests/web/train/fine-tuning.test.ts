@@ -1,7 +1,8 @@
 /** Training of the encoder by trainClassifier and trainEmbedding, also in a worker. */
 import { HeedError, load, type TrainingHeed } from 'heed/train';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { groupsOf, labelledBatches } from '../../../web/src/train/fine-tuning/embedding.js';
+import { labelledBatches } from '../../../web/src/train/fine-tuning/embedding.js';
+import { groupsOf } from '../../../web/src/train/fine-tuning/embedding-examples.js';
 import { tinyModel } from '../models/tiny.js';
 import { changed, examples, pairs, stateOf, tiny } from './tiny-models.js';
 

@@ -39,6 +39,11 @@ test('takes every loss by its name, as the function that computes it', async () 
       (o: Tensor, y: never) => losses.cosineEmbedding(part(o, 0), part(o, 1), y),
       { inputs: pairs, labels: ones },
     ],
+    [
+      'coSENT',
+      (o: Tensor, y: never) => losses.coSENT(part(o, 0), part(o, 1), y),
+      { inputs: pairs, labels: ones.map((_, n) => n % 3) },
+    ],
     ['infoNCE', (o: Tensor) => losses.infoNCE(part(o, 0), part(o, 1)), { inputs: pairs }],
     [
       'infoNCE',

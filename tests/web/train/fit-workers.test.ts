@@ -324,6 +324,7 @@ describe('what cannot be divided is refused', () => {
       { code: 'UNSUPPORTED' },
     ],
     ['infoNCE', () => new heed.Sequential([linear()]), pairs, { loss: 'infoNCE' }, { code: 'UNSUPPORTED' }],
+    ['coSENT', () => new heed.Sequential([linear()]), pairs, { loss: 'coSENT' }, { code: 'UNSUPPORTED' }],
     [
       'supervisedContrastive',
       () => new heed.Sequential([linear()]),

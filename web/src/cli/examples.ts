@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { CsvError } from 'csv-parse';
 import { HeedError } from '../index.js';
 import { invalidFile } from '../node/error.js';
-import type { ClassifierExample, EmbeddingExamples } from '../train/index.js';
+import type { ClassifierExample, EmbeddingExamples, ScoredPair } from '../train/index.js';
 import { csvRows } from './records.js';
 
 /** A record by its keys or columns, and where it stands. */
@@ -95,6 +95,37 @@ export async function readExamples(files: readonly string[], options: ExampleOpt
   });
 }
 
+/** Pairs with scores, under the keys or columns a, b, score. */
+export async function readScored(files: readonly string[], format?: 'jsonl' | 'csv'): Promise<ScoredPair[]> {
+  return (await readRows(files, format)).map(scoredOf);
+}
+
+function scoredOf({ at, values }: Row): ScoredPair {
+  const { a, b, score } = values;
+  const number = typeof score === 'string' && score.trim() !== '' ? Number(score) : score;
+  if (typeof a === 'string' && typeof b === 'string' && typeof number === 'number' && Number.isFinite(number))
+    return { a, b, score: number };
+  const keys = Object.keys(values).join(', ') || 'none';
+  throw invalidFile(at, 'texts under a, b and a number under score', keys);
+}
+
+/**
+ * Queries and the texts that they should find, under the keys or columns a and b. A query may have several rows; each text that a row or `others` has is a document once, by its own text
+ * as id.
+ */
+export async function readRelevant(files: readonly string[], others: readonly string[], format?: 'jsonl' | 'csv') {
+  const relevant = new Map<string, Set<string>>();
+  for (const { at, values } of await readRows(files, format)) {
+    const { a, b } = values;
+    if (typeof a !== 'string' || typeof b !== 'string')
+      throw invalidFile(at, 'texts under a and b', Object.keys(values).join(', ') || 'none');
+    relevant.set(a, (relevant.get(a) ?? new Set()).add(b));
+  }
+  const byText = (texts: Iterable<string>) => Object.fromEntries([...texts].map((text) => [text, text]));
+  const documents = new Set([...[...relevant.values()].flatMap((texts) => [...texts]), ...others]);
+  return { queries: byText(relevant.keys()), corpus: byText(documents), relevantDocs: Object.fromEntries(relevant) };
+}
+
 const FORMS = [
   ['a', 'b'],
   ['anchor', 'positive', 'negative'],
@@ -104,6 +135,7 @@ const FORMS = [
 /** Examples for `trainEmbedding`; which form they have is seen from their keys or columns. */
 export async function readSimilar(files: readonly string[], format?: 'jsonl' | 'csv'): Promise<EmbeddingExamples> {
   const rows = await readRows(files, format);
+  if (rows[0] && 'score' in rows[0].values) return rows.map(scoredOf);
   return rows.map(({ at, values }) => {
     const form = FORMS.find((keys) => keys.every((key) => typeof values[key] === 'string'));
     const forms = FORMS.map((keys) => keys.join(', ')).join(' or ');

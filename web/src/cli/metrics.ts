@@ -4,7 +4,7 @@ import type { ClassifierMetrics } from '../train/index.js';
 const percent = (part: number) => `${(100 * part).toFixed(1)} %`;
 
 /** Rows of cells, the first column left-aligned. */
-function table(rows: readonly (readonly string[])[]): string {
+export function table(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const line = (row: readonly string[]) =>
     row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join('  ');

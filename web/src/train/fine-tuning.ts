@@ -1,5 +1,6 @@
 /** Teaching a pretrained model. The code is in a chunk of its own, which is loaded when it is first used. */
 
+import type { ClassifierMetrics } from '../evaluation/classification.js';
 import type { FromPretrainedOptions } from '../from-pretrained.js';
 import { type ModelSource, sourceForWorker } from '../io/source.js';
 import type { PretrainedModel } from '../models/model.js';
@@ -8,11 +9,11 @@ import type { SignalLike } from '../platform.js';
 import { shippedModel } from '../shipped.js';
 import type { SavedFiles } from './fine-tuning/adapter.js';
 import type { ClassifierOptions, ClassifierResult } from './fine-tuning/classifier.js';
-import type { EmbeddingExamples, EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
+import type { EmbeddingResult, EmbeddingTrainingOptions } from './fine-tuning/embedding.js';
+import type { EmbeddingExamples } from './fine-tuning/embedding-examples.js';
 import type { ClassifierExample } from './fine-tuning/examples.js';
 import type { Kit } from './fine-tuning/head.js';
 import type * as code from './fine-tuning/index.js';
-import type { ClassifierMetrics } from './fine-tuning/metrics.js';
 import type { Origin, SaveOptions } from './fine-tuning/save.js';
 import type { TrainableModel } from './trainable-model.js';
 

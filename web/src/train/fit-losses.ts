@@ -13,7 +13,7 @@ import type { Tape } from './tape.js';
 export type LossName = keyof Losses;
 
 /**
- * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1) and `infoNCE` (labels: `groups`, or none) the
+ * A loss by its name in `losses`, or a function of the model's output and the labels. For `cosineEmbedding` (labels 1 or -1), `coSENT` (labels: scores) and `infoNCE` (labels: `groups`, or none) the
  * output is [N, 2, E], for `triplet` (no labels) [N, 3, E].
  */
 export type FitLoss =

@@ -86,7 +86,7 @@ export interface FitOptions {
   worker?: boolean | WorkerLike;
   /**
    * Divides each batch among this many workers, 1 to 8, or among these Workers that you created, which are not terminated. The result has the same bits for any number of them, and equals
-   * that of `worker` up to rounding. As for `worker`, and without `BatchNorm`, `infoNCE` and `supervisedContrastive`, which relate the examples of a batch to each other.
+   * that of `worker` up to rounding. As for `worker`, and without `BatchNorm`, `infoNCE`, `supervisedContrastive` and `coSENT`, which relate the examples of a batch to each other.
    */
   workers?: number | readonly WorkerLike[];
 }

@@ -72,6 +72,12 @@ export interface SupervisedContrastiveOptions {
   scale?: number;
 }
 
+/** Options of `losses.coSENT`. */
+export interface CoSENTOptions {
+  /** Factor on the cosines; default 20. */
+  scale?: number;
+}
+
 /** The losses. Inputs may be results of layers in training mode or plain tensors. Errors: `SHAPE_MISMATCH`, `INVALID_ARGUMENT`. */
 export interface Losses {
   /**
@@ -133,6 +139,14 @@ export interface Losses {
    * heed.losses.supervisedContrastive([[1, 0], [1, 0], [0, 1]], [0, 0, 1], { scale: 1 }).item(); // 0.313
    */
   supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
+  /**
+   * Of pairs of vectors a, b [..., E] and how similar they are, `labels` [...]: pairs with a larger label should have a larger cosine (Huang et al. 2024,
+   * doi:10.1109/TASLP.2024.3402087). log(1 + sum of exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over the i and j with labels_i < labels_j); not a mean.
+   *
+   * @example
+   * heed.losses.coSENT([[1, 0], [1, 0]], [[1, 0], [0, 1]], [0.2, 0.9], { scale: 1 }).item(); // 1.313
+   */
+  coSENT(a: TensorInput, b: TensorInput, labels: TensorInput, options?: CoSENTOptions): Loss;
 }
 
 /** A loss by its arguments: tensors, labels if it has any, and options. */
@@ -205,6 +219,13 @@ export const lossDefinitions: Record<keyof Losses, LossDefinition> = {
     tensors: ['x'],
     labels: readIndices,
     schema: { scale: optional(positive, 10) } satisfies Schema<SupervisedContrastiveOptions>,
+    relatesExamples: true,
+  },
+  coSENT: {
+    tensors: ['a', 'b'],
+    labels: readTensor,
+    schema: { scale: optional(positive, 20) } satisfies Schema<CoSENTOptions>,
+    outputs: 2,
     relatesExamples: true,
   },
 };

@@ -28,6 +28,7 @@ import type { Adaptable, FineTuning, Savable } from './fine-tuning.js';
 import { remoteFits } from './fit.js';
 import { remoteFit } from './fit-worker.js';
 import { type Losses, lossesOf } from './losses.js';
+import { type MatryoshkaLosses, matryoshkaOf } from './matryoshka.js';
 import { Module, Sequential, type SequentialOptions, type SequentialPart } from './module.js';
 import { type Operations, operationsOf } from './operations.js';
 import { type Optim, optimOf } from './optim.js';
@@ -141,7 +142,7 @@ export type TrainingHeed = TrainableLayers &
     ): Promise<PretrainedModel & Savable>;
     /** As in heed; the model can be saved. */
     fromPretrained(source?: ModelSource, options?: FromPretrainedOptions): Promise<PretrainedModel & Savable>;
-    readonly losses: Losses;
+    readonly losses: Losses & MatryoshkaLosses;
     readonly optim: Optim;
     readonly Sequential: new (parts: readonly SequentialPart[], options?: SequentialOptions) => Sequential;
     readonly Module: abstract new () => Module;
@@ -165,7 +166,7 @@ function withTraining(core: TrainCore, choice: Choice, onDispose: () => void): T
   const members: Record<string, unknown> = {
     ...operationsOf(tape),
     ...checkpointsOf(tape),
-    losses: lossesOf(tape),
+    losses: { ...lossesOf(tape), ...matryoshkaOf(tape) },
     optim: optimOf(runtime, tape),
   };
   // Without waiting where it is loaded, as for every model: calls of a model keep their order.

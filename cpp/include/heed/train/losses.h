@@ -46,5 +46,9 @@ Variable infoNCE(Graph& graph, const Variable& a, const Variable& b, float scale
 /// the other rows with the label of i. x (T, E), labels (T). Rows that are alone with their label are not among the i;
 /// 0 if all are.
 Variable supervisedContrastive(Graph& graph, const Variable& x, const std::vector<int32_t>& labels, float scale);
+/// Orders pairs by their labels (Huang et al. 2024, doi:10.1109/TASLP.2024.3402087; sentence-transformers' CoSENTLoss):
+/// log(1 + sum of e^{scale (cos(a_i, b_i) - cos(a_j, b_j))} over the i and j with labels_i < labels_j). a, b (T, E),
+/// labels (T), finite. Not a mean: a sum over pairs of examples.
+Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::vector<float>& labels, float scale);
 
 }  // namespace heed::train::losses

@@ -1,26 +1,85 @@
-/** `heed evaluate`: compares the labels that a model predicts with those of examples. */
+/** `heed evaluate`: measures a classifier, a search or similarities on examples. */
 import type { Command } from 'commander';
+import {
+  evaluateEmbeddingSimilarity,
+  evaluateInformationRetrieval,
+  type RetrievalMetrics,
+} from '../../evaluation/index.js';
 import { load } from '../../train/index.js';
-import { type ExampleOptions, readExamples } from '../examples.js';
-import { metricsTable } from '../metrics.js';
+import { type ExampleOptions, readExamples, readRelevant, readScored } from '../examples.js';
+import { metricsTable, table } from '../metrics.js';
 import type { ModelOptions } from '../model.js';
-import { addExamples, addJson, addModel } from '../options.js';
+import { addExamples, addJson, addModel, choice } from '../options.js';
+import { allTexts } from '../records.js';
 import { addLabelled, openModel } from './train.js';
 
-type Options = ModelOptions & ExampleOptions & { json?: boolean };
+type Options = ModelOptions & ExampleOptions & { json?: boolean; task: keyof typeof TASKS; corpus?: string };
+type Runtime = Awaited<ReturnType<typeof load>>;
+type Model = Awaited<ReturnType<typeof openModel>>;
+
+/** What a task measures, and its text. */
+interface Task {
+  measure(heed: Runtime, model: Model, files: string[], options: Options): Promise<object>;
+  show(metrics: never): string;
+}
+
+const TASKS = {
+  classification: {
+    measure: async (heed, model, files, options) => heed.evaluateClassifier(model, await readExamples(files, options)),
+    show: metricsTable,
+  },
+  retrieval: {
+    measure: async (heed, model, files, { format, corpus }) => {
+      const others = corpus === undefined ? [] : await allTexts(corpus);
+      return evaluateInformationRetrieval(model, await readRelevant(files, others, format), { heed });
+    },
+    show: retrievalTable,
+  },
+  similarity: {
+    measure: async (_, model, files, { format }) => evaluateEmbeddingSimilarity(model, await readScored(files, format)),
+    show: ({ count, pearson, spearman }: { count: number; pearson: number; spearman: number }) =>
+      `Spearman ${spearman.toFixed(4)}, Pearson ${pearson.toFixed(4)}, ${count.toLocaleString('en')} pairs\n`,
+  },
+} satisfies Record<string, Task>;
 
 export function addEvaluate(program: Command): void {
-  const command = program.command('evaluate <files...>').description('measure a classifier on labelled texts');
+  const command = program
+    .command('evaluate <files...>')
+    .description(
+      'measure a classifier on labelled texts, a search on the keys or columns a (a query) and b (a text that it should find), or similarities on a, b, score',
+    );
   addModel(command);
-  addLabelled(command);
+  addLabelled(command)
+    .addOption(choice('--task <task>', 'what is measured', Object.keys(TASKS)).default('classification'))
+    .option('--corpus <file>', 'further texts that a search ranks: a file of lines, .jsonl or .csv (default: none)');
   addJson(command, 'the metrics as JSON');
-  addExamples(command, 'heed evaluate test.csv --model ./reviews').action(evaluate);
+  addExamples(
+    command,
+    'heed evaluate test.csv --model ./reviews',
+    'heed evaluate questions.csv --task retrieval --corpus answers.txt',
+    'heed evaluate sts.csv --task similarity',
+  ).action(evaluate);
 }
 
 async function evaluate(files: string[], options: Options): Promise<void> {
-  const examples = await readExamples(files, options);
+  const task: Task = TASKS[options.task];
   using heed = await load();
   using model = await openModel(heed, { model: options.model, dtype: options.dtype });
-  const metrics = await heed.evaluateClassifier(model, examples);
-  process.stdout.write(options.json ? `${JSON.stringify(metrics)}\n` : metricsTable(metrics));
+  const metrics = await task.measure(heed, model, files, options);
+  process.stdout.write(options.json ? `${JSON.stringify(metrics)}\n` : task.show(metrics as never));
+}
+
+function retrievalTable({ count, ...metrics }: RetrievalMetrics): string {
+  const names = {
+    accuracy: 'accuracy',
+    precision: 'precision',
+    recall: 'recall',
+    mrr: 'MRR',
+    ndcg: 'NDCG',
+    map: 'MAP',
+  };
+  const rows = Object.entries(names).flatMap(([key, name]) =>
+    Object.entries(metrics[key as keyof typeof metrics]).map(([k, value]) => [`${name}@${k}`, value.toFixed(4)]),
+  );
+  return `${table(rows)}\n${count.toLocaleString('en')} queries\n`;
 }

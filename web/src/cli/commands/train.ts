@@ -133,7 +133,7 @@ export function addTrain(program: Command): void {
   const embedding = train
     .command('embedding <files...>')
     .description(
-      'teach a model which texts are similar, from the keys or columns a, b, or anchor, positive, negative, or text, label',
+      'teach a model which texts are similar, from the keys or columns a, b, or a, b, score, or anchor, positive, negative, or text, label',
     );
   addModel(embedding);
   embedding

@@ -1,5 +1,6 @@
 /** `trainClassifier`: teaches a pretrained model to label texts. */
 import { describe, guarded, invalid } from '../../error.js';
+import { type ClassifierMetrics, measure } from '../../evaluation/classification.js';
 import type { PretrainedModel } from '../../models/model.js';
 import { LocalModel } from '../../models/pretrained.js';
 import {
@@ -29,7 +30,7 @@ import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrai
 import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
 import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
-import { type ClassifierMetrics, measure, predictedLabels } from './metrics.js';
+import { predictedLabels } from './predicted-labels.js';
 
 /** Options of `trainClassifier`. */
 export interface ClassifierOptions extends CheckpointOptions {

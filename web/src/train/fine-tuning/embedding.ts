@@ -1,14 +1,14 @@
 /** `trainEmbedding`: teaches a pretrained model which texts are similar. */
-import { describe, guarded, invalid } from '../../error.js';
+import { invalid } from '../../error.js';
 import type { PretrainedModel } from '../../models/model.js';
 import {
   callback,
-  lengthOf,
+  finite,
+  listOf,
   optional,
   positive,
   type Read,
   readOptions,
-  requireKnown,
   type Schema,
   seed,
   signal,
@@ -21,36 +21,16 @@ import type { Batch } from '../batches.js';
 import { type FitProgress, type History, patience } from '../fit.js';
 import { Loss } from '../loss.js';
 import { lossesOf } from '../losses.js';
+import { matryoshkaOf, readDims } from '../matryoshka.js';
 import { operationsOf } from '../operations.js';
 import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
+import { type EmbeddingExamples, groupsOf, type Rows, readData } from './embedding-examples.js';
 import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
-import { type ExampleSet, heldOut, labelsOf, readExamples, readText, split, subset } from './examples.js';
+import { heldOut } from './examples.js';
 import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
-
-/** Two texts that belong together. */
-export interface PairExample {
-  readonly a: string;
-  readonly b: string;
-}
-
-/** A text, one that is similar to it, and one that is not. */
-export interface TripletExample {
-  readonly anchor: string;
-  readonly positive: string;
-  readonly negative: string;
-}
-
-/** A text of a class, whose texts are similar to each other. */
-export interface LabelledText {
-  readonly text: string;
-  readonly label: string;
-}
-
-/** What `trainEmbedding` learns from: examples of one kind. */
-export type EmbeddingExamples = readonly PairExample[] | readonly TripletExample[] | readonly LabelledText[];
 
 /** Options of `trainEmbedding`. */
 export interface EmbeddingTrainingOptions extends CheckpointOptions {
@@ -64,6 +44,10 @@ export interface EmbeddingTrainingOptions extends CheckpointOptions {
   chunkSize?: number;
   /** Factor on the cosines, the inverse of the temperature. Default 20; labelled texts 5. */
   scale?: number;
+  /** Also train the first entries of the vectors, in these numbers, to be vectors that can be used with `dimensions`: the loss is the sum of theirs. Include the whole width. Default: the whole width alone. */
+  matryoshkaDims?: readonly number[];
+  /** A factor for each of `matryoshkaDims`. Default: ones. */
+  matryoshkaWeights?: readonly number[];
   /** Learning rate of AdamW, after a warm-up of a tenth of the steps and falling to 0. Default: 0.001 for low-rank updates, 2e-5 otherwise. */
   lr?: number;
   /** Of AdamW. Default 0.01. */
@@ -101,6 +85,8 @@ const schema = {
   batchSize: optional(size, null),
   chunkSize: optional(size, 64),
   scale: optional(positive, null),
+  matryoshkaDims: optional(listOf(size, 'an array of dimensions'), null),
+  matryoshkaWeights: optional(listOf(finite, 'an array of numbers'), null),
   lr: optional(positive, null),
   weightDecay: optional(decay, 1e-2),
   validation: optional(heldOut, null),
@@ -124,12 +110,6 @@ const epochsOf = (count: number, batchSize: number) =>
   Math.min(10, Math.max(1, Math.round(60 / Math.ceil(count / batchSize))));
 const LABELLED_EPOCHS = 8;
 
-/** Examples as rows of texts: pairs, triplets, or single texts with the indices of their labels. */
-interface Rows {
-  readonly texts: readonly (readonly string[])[];
-  readonly labels: readonly number[] | null;
-}
-
 /** @internal See `FineTuning.trainEmbedding`. */
 export async function trainEmbedding(
   kit: Kit,
@@ -140,6 +120,8 @@ export async function trainEmbedding(
   const read = readOptions(NAME, schema, options);
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
   const { trained, held } = readData(examples, read);
+  if (read.matryoshkaWeights && !read.matryoshkaDims)
+    throw invalid(`${NAME}.matryoshkaWeights`, 'matryoshkaDims together with it', 'them alone');
   read.signal?.throwIfAborted();
   return trainingOf(NAME, model, async () => {
     const restore = prepare(`${NAME}.train`, trainable, read.train);
@@ -147,11 +129,12 @@ export async function trainEmbedding(
     try {
       const all = [...trained.texts, ...(held?.texts ?? [])].flat();
       const { truncated } = await model.tokenize([...new Set(all)], { signal: read.signal } as object);
-      const defaults = trained.labels ? LABELLED : PAIRS;
-      const module = new SimilarityModule(kit.tape, trainable, read.scale ?? defaults.scale, read.chunkSize);
+      const isLabelled = trained.labels !== null && !trained.isScored;
+      const scale = read.scale ?? (isLabelled ? LABELLED : PAIRS).scale;
+      const module = new SimilarityModule(kit.tape, trainable, { ...read, scale, isScored: trained.isScored ?? false });
       const count = trained.texts.length;
-      const batchSize = read.batchSize ?? (trained.labels ? LABELLED.batchSize : batchOf(count));
-      const epochs = read.epochs ?? (trained.labels ? LABELLED_EPOCHS : epochsOf(count, batchSize));
+      const batchSize = read.batchSize ?? (isLabelled ? LABELLED.batchSize : batchOf(count));
+      const epochs = read.epochs ?? (isLabelled ? LABELLED_EPOCHS : epochsOf(count, batchSize));
       const fitted = await fitRows(kit, module, trained, held, { ...read, epochs, batchSize });
       isDone = true;
       return { ...fitted, truncated: truncated.filter((cut) => cut > 0).length };
@@ -183,10 +166,10 @@ async function fitRows(
   }: OptionsRead & { epochs: number; batchSize: number },
 ): Promise<Fitted> {
   const groups = module.groups(lr ?? (isLora(train) ? 1e-3 : 2e-5), weightDecay);
-  const data = ({ texts, labels }: Rows) =>
-    labels
+  const data = ({ texts, labels, isScored }: Rows) =>
+    labels && !isScored
       ? (epoch: number) => labelledBatches({ texts, labels }, batchSize, seed, epoch)
-      : { inputs: texts as readonly unknown[] };
+      : { inputs: texts as readonly unknown[], ...(labels && { labels }) };
   const validation = held && data(held);
   return fitEncoder(kit, NAME, module, data(trained), {
     loss: (output: Tensor, labels: readonly number[] | undefined, batch: Batch) =>
@@ -226,36 +209,42 @@ export function* labelledBatches(
   }
 }
 
+interface SimilarityOptions {
+  readonly scale: number;
+  readonly chunkSize: number;
+  readonly isScored: boolean;
+  readonly matryoshkaDims: readonly number[] | null;
+  readonly matryoshkaWeights: readonly number[] | null;
+}
+
 /** From rows of texts to vectors: those of the first texts of all rows, then those of the second, ... [columns * N, E]. */
 class SimilarityModule extends EncoderModule {
   readonly #tape: Tape;
-  readonly #scale: number;
-  readonly #chunkSize: number;
+  readonly #options: SimilarityOptions;
   /** The chunks of the batch whose vectors `forward` has returned without their graphs. */
   #chunks: { texts: string[]; replay: () => void }[] = [];
 
-  constructor(tape: Tape, model: EncoderModule['model'], scale: number, chunkSize: number) {
+  constructor(tape: Tape, model: EncoderModule['model'], options: SimilarityOptions) {
     super(tape, model, {});
     this.#tape = tape;
-    this.#scale = scale;
-    this.#chunkSize = chunkSize;
+    this.#options = options;
   }
 
   override forward(rows: unknown): Tensor {
     const given = rows as readonly (readonly string[])[];
     const texts = given[0]!.flatMap((_, column) => given.map((row) => row[column]!));
     this.#chunks = [];
-    if (!this.training || texts.length <= this.#chunkSize) return this.#embed(texts);
+    if (!this.training || texts.length <= this.#options.chunkSize) return this.#embed(texts);
     const parts: Tensor[] = [];
-    for (let first = 0; first < texts.length; first += this.#chunkSize) {
-      const chunk = { texts: texts.slice(first, first + this.#chunkSize), replay: this.draws() };
+    for (let first = 0; first < texts.length; first += this.#options.chunkSize) {
+      const chunk = { texts: texts.slice(first, first + this.#options.chunkSize), replay: this.draws() };
       this.#chunks.push(chunk);
       parts.push(this.#embed(chunk.texts));
       this.#tape.endPasses(); // frees the graph; the vectors stay
     }
     const width = parts[0]!.shape[1]!;
     const data = new Float32Array(texts.length * width);
-    for (const [i, part] of parts.entries()) data.set(part.data, i * this.#chunkSize * width);
+    for (const [i, part] of parts.entries()) data.set(part.data, i * this.#options.chunkSize * width);
     return new Tensor(data, [texts.length, width]);
   }
 
@@ -266,10 +255,11 @@ class SimilarityModule extends EncoderModule {
   /** The loss of a batch; `output` is what `forward` has returned for it. */
   loss(output: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
     const chunks = this.#chunks;
+    const { matryoshkaDims: dims, matryoshkaWeights: weights } = this.#options;
+    const whole = (x: Tensor) => this.#lossOf(x, labels, rows);
     const compute = (x: Tensor) =>
-      labels
-        ? lossesOf(this.#tape).supervisedContrastive(x, [...labels], { scale: this.#scale })
-        : this.#pairLoss(x, rows);
+      dims ? matryoshkaOf(this.#tape).matryoshka(whole, [x], { dims, ...(weights && { weights }) }) : whole(x);
+    if (dims) readDims(`${NAME}.matryoshka`, { dims, ...(weights && { weights }) }, output.shape[1]!);
     if (chunks.length === 0) return compute(output);
     const tape = this.#tape;
     const x = new Tensor(output.data.slice(), output.shape);
@@ -307,11 +297,20 @@ class SimilarityModule extends EncoderModule {
     return Array.from({ length: count }, (_, i) => slice(x, { start: i * rows, end: (i + 1) * rows }));
   }
 
+  #lossOf(x: Tensor, labels: readonly number[] | null, rows: readonly (readonly string[])[]): Loss {
+    const { scale, isScored } = this.#options;
+    if (labels === null) return this.#pairLoss(x, rows);
+    const losses = lossesOf(this.#tape);
+    if (!isScored) return losses.supervisedContrastive(x, [...labels], { scale });
+    const [a, b] = this.#columns(x, 2);
+    return losses.coSENT(a!, b!, [...labels], { scale });
+  }
+
   /** In-batch negatives: MultipleNegativesRankingLoss of sentence-transformers, except that texts that also belong to an equal text are not its negatives. */
   #pairLoss(x: Tensor, rows: readonly (readonly string[])[]): Loss {
     const [a, b, negative] = this.#columns(x, rows[0]!.length);
     const others = negative ? operationsOf(this.#tape).concatenate([b!, negative], { axis: 0 }) : b!;
-    return lossesOf(this.#tape).infoNCE(a!, others, { scale: this.#scale, groups: groupsOf(rows) });
+    return lossesOf(this.#tape).infoNCE(a!, others, { scale: this.#options.scale, groups: groupsOf(rows) });
   }
 }
 
@@ -331,97 +330,4 @@ class ChunkedLoss extends Loss {
       });
     this.#run();
   }
-}
-
-/** For each row an id: rows that share a text, directly or through others, have the same. */
-export function groupsOf(rows: readonly (readonly string[])[]): number[] {
-  const parents = rows.map((_, i) => i);
-  const rootOf = (i: number): number => {
-    let at = i;
-    while (parents[at] !== at) at = parents[at] = parents[parents[at]!]!;
-    return at;
-  };
-  const seen = new Map<string, number>();
-  for (const [i, [a, b]] of rows.entries()) {
-    for (const key of [`a${a}`, `b${b}`]) {
-      const before = seen.get(key);
-      if (before === undefined) seen.set(key, i);
-      else parents[rootOf(i)] = rootOf(before);
-    }
-  }
-  return rows.map((_, i) => rootOf(i));
-}
-
-const KINDS = [
-  ['a', 'b'],
-  ['anchor', 'positive', 'negative'],
-  ['text', 'label'],
-] as const;
-
-function readData(examples: unknown, options: OptionsRead): { trained: Rows; held: Rows | null } {
-  const { validation, seed, batchSize } = options;
-  const kind = kindOf(examples, `${NAME}: examples`);
-  if (batchSize === 1 && kind.length < 3)
-    throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
-  if (kind[0] === 'text') return readLabelled(examples, options);
-  const read = readRows(examples, kind, `${NAME}: examples`);
-  if (kind[0] === 'a' && new Set(groupsOf(read)).size < 2)
-    throw invalid(
-      `${NAME}: examples`,
-      'at least two pairs that share no text',
-      `${read.length} without such`,
-      undefined,
-      {
-        hint: 'The texts of other pairs are the negatives',
-      },
-    );
-  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
-  if (validation === null) return { trained: rows(read), held: null };
-  if (typeof validation !== 'number')
-    return { trained: rows(read), held: rows(readRows(validation, kind, `${NAME}.validation`)) };
-  const set = { texts: [], textPairs: undefined, labels: read.map(() => []), isMultiLabel: true };
-  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
-  return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
-}
-
-function readLabelled(examples: unknown, { validation, seed }: OptionsRead) {
-  const all = readExamples(`${NAME}: examples`, examples);
-  const known = labelsOf(all, `${NAME}: examples`);
-  const rows = ({ texts, labels }: ExampleSet): Rows => ({
-    texts: texts.map((text) => [text]),
-    labels: labels.map(([label]) => indexOf(label!)),
-  });
-  const indexOf = (label: string) => known.indexOf(label) + 1 || known.push(label);
-  if (all.labels.length === known.length)
-    throw invalid(`${NAME}: examples`, 'at least two texts of a label', `one of each: ${known.join(', ')}`);
-  if (validation === null) return { trained: rows(all), held: null };
-  if (typeof validation !== 'number')
-    return { trained: rows(all), held: rows(readExamples(`${NAME}.validation`, validation, all)) };
-  const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
-  return { trained: rows(subset(all, trained)), held: rows(subset(all, held)) };
-}
-
-function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
-  return guarded(argument, () => {
-    const form = '[{ a, b }, ...], [{ anchor, positive, negative }, ...] or [{ text, label }, ...]';
-    if (!Array.isArray(examples)) throw invalid(argument, form, describe(examples));
-    if (examples.length === 0) throw invalid(argument, 'at least one example', 'none');
-    const kind = KINDS.find(([key]) => typeof examples[0] === 'object' && examples[0] !== null && key in examples[0]);
-    if (!kind) throw invalid(`${argument}[0]`, form, describe(examples[0]));
-    return kind;
-  });
-}
-
-function readRows(examples: unknown, keys: readonly string[], argument: string): string[][] {
-  return guarded(argument, () => {
-    if (!Array.isArray(examples)) throw invalid(argument, `[{ ${keys.join(', ')} }, ...]`, describe(examples));
-    return Array.from({ length: lengthOf(examples, argument) }, (_, i) => {
-      const at = `${argument}[${i}]`;
-      if (typeof examples[i] !== 'object' || examples[i] === null)
-        throw invalid(at, `{ ${keys.join(', ')} }`, describe(examples[i]));
-      const row = { ...(examples[i] as Record<string, unknown>) };
-      requireKnown(at, Object.keys(row), keys);
-      return keys.map((key) => readText(row[key], `${at}.${key}`));
-    });
-  });
 }

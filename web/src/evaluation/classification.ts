@@ -1,4 +1,6 @@
 /** How well a classifier predicts labels. Definitions and edge cases are scikit-learn's. */
+import { describe, guarded, invalid } from '../error.js';
+import { lengthOf } from '../options.js';
 
 /** Of one label: precision = TP / (TP + FP), recall = TP / (TP + FN), F1 = 2 TP / (2 TP + FP + FN); 0 where the denominator is. */
 export interface LabelMetrics {
@@ -23,7 +25,40 @@ export interface ClassifierMetrics {
   confusionMatrix: number[][] | null;
 }
 
-/** `expected` and `predicted` have the indices of each example's labels, exactly one each unless `isMultiLabel`. */
+/** A label. */
+export type LabelValue = string | number | boolean;
+
+/**
+ * Compares predicted labels with those of examples: accuracy, precision, recall, F1 and the confusion matrix. Labels are in the order in which they occur first, in `expected`, then in `predicted`.
+ *
+ * @example
+ * const { accuracy, macroF1 } = classificationMetrics(['cat', 'dog', 'cat'], ['cat', 'dog', 'dog']);
+ * [accuracy, macroF1]; // [0.667, 0.667]
+ * @throws HeedError SHAPE_MISMATCH for lists of different lengths; INVALID_ARGUMENT for empty ones and for labels that are neither strings, numbers nor booleans
+ */
+export function classificationMetrics(
+  expected: readonly LabelValue[],
+  predicted: readonly LabelValue[],
+): ClassifierMetrics {
+  const known = new Map<LabelValue, number>();
+  const indices = (name: string, labels: readonly LabelValue[]) =>
+    guarded(name, () => {
+      if (!Array.isArray(labels) || labels.length === 0) throw invalid(name, 'an array of labels', describe(labels));
+      return Array.from({ length: lengthOf(labels, name) }, (_, i) => {
+        const label: unknown = labels[i];
+        if (!['string', 'number', 'boolean'].includes(typeof label))
+          throw invalid(`${name}[${i}]`, 'a string, a number or a boolean', describe(label));
+        if (!known.has(label as LabelValue)) known.set(label as LabelValue, known.size);
+        return [known.get(label as LabelValue)!];
+      });
+    });
+  const [truth, guesses] = [indices('expected', expected), indices('predicted', predicted)];
+  if (truth.length !== guesses.length)
+    throw invalid('predicted', `${truth.length} labels, as expected has`, `${guesses.length}`, 'SHAPE_MISMATCH');
+  return measure([...known.keys()].map(String), truth, guesses, false);
+}
+
+/** @internal `expected` and `predicted` have the indices of each example's labels, exactly one each unless `isMultiLabel`. */
 export function measure(
   labels: readonly string[],
   expected: readonly (readonly number[])[],
@@ -62,17 +97,4 @@ export function measure(
     labels: perLabel,
     confusionMatrix: isMultiLabel ? null : confusion,
   };
-}
-
-/** The indices of the labels that each row of logits [N, C] predicts: of the largest, or with several labels per text of the positive ones. */
-export function predictedLabels(
-  { data, shape }: { data: Float32Array; shape: readonly number[] },
-  isMultiLabel: boolean,
-): number[][] {
-  const [count, width] = shape as [number, number];
-  return Array.from({ length: count }, (_, n) => {
-    const row = data.subarray(n * width, (n + 1) * width);
-    if (isMultiLabel) return [...row.keys()].filter((i) => row[i]! > 0);
-    return [row.reduce((best, value, i) => (value > row[best]! ? i : best), 0)];
-  });
 }

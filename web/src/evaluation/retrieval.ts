@@ -1,0 +1,188 @@
+/** How well a ranking finds the relevant documents: the metrics of sentence-transformers' InformationRetrievalEvaluator. */
+import { describe, guarded, invalid } from '../error.js';
+import type { PretrainedModel } from '../models/model.js';
+import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../options.js';
+import { eachPair, type ProductOptions, productSchema } from '../util/products.js';
+import { largestHits, readUnitRows } from '../util/vectors.js';
+
+/** Each metric is measured at these numbers of first results. */
+export interface RetrievalCutoffs {
+  /** Default [1, 3, 5, 10]. */
+  accuracyAtK?: readonly number[];
+  /** Default [1, 3, 5, 10]. */
+  precisionRecallAtK?: readonly number[];
+  /** Default [10]. */
+  mrrAtK?: readonly number[];
+  /** Default [10]. */
+  ndcgAtK?: readonly number[];
+  /** Default [100]. */
+  mapAtK?: readonly number[];
+}
+
+/** Means over the queries, from 0 to 1, by the number of first results. */
+export interface RetrievalMetrics {
+  /** The number of queries. */
+  count: number;
+  /** The part of the queries one of whose relevant documents is found. */
+  accuracy: Record<number, number>;
+  /** The part of the results that are relevant. */
+  precision: Record<number, number>;
+  /** The part of the relevant documents that are found. */
+  recall: Record<number, number>;
+  /** Mean reciprocal rank: 1 / the rank of the first relevant document, or 0. */
+  mrr: Record<number, number>;
+  /** Normalized discounted cumulative gain, in which a relevant document at rank r counts 1 / log2(r + 1). */
+  ndcg: Record<number, number>;
+  /** Mean average precision: the precision at the rank of each relevant document that is found, summed and divided by min(k, the number of relevant documents). */
+  map: Record<number, number>;
+}
+
+const ks: Reader<number[]> = listOf(size, 'an array of numbers of results');
+const cutoffs = {
+  accuracyAtK: optional(ks, [1, 3, 5, 10]),
+  precisionRecallAtK: optional(ks, [1, 3, 5, 10]),
+  mrrAtK: optional(ks, [10]),
+  ndcgAtK: optional(ks, [10]),
+  mapAtK: optional(ks, [100]),
+} satisfies Schema<RetrievalCutoffs>;
+
+type Id = string | number;
+
+/**
+ * Measures rankings: for each query the ids of the documents that were found, best first, and those that are relevant.
+ *
+ * @example
+ * const { mrr, recall } = informationRetrievalMetrics([['b', 'a'], ['c', 'd']], [['a'], ['c', 'e']], { precisionRecallAtK: [2] });
+ * [mrr[10], recall[2]]; // [0.75, 0.75]
+ * @throws HeedError SHAPE_MISMATCH unless there is one list of relevant documents for each ranking; INVALID_ARGUMENT for a query without any
+ */
+export function informationRetrievalMetrics(
+  rankings: readonly (readonly Id[])[],
+  relevant: readonly (readonly Id[] | ReadonlySet<Id>)[],
+  options?: RetrievalCutoffs,
+): RetrievalMetrics {
+  const read = readOptions('informationRetrievalMetrics', cutoffs, options);
+  const lists = readLists('rankings', rankings);
+  const sets = readLists('relevant', relevant).map((ids) => new Set(ids));
+  if (lists.length !== sets.length)
+    throw invalid('relevant', `${lists.length} lists, one for each ranking`, `${sets.length}`, 'SHAPE_MISMATCH');
+  const without = sets.findIndex(({ size }) => size === 0);
+  if (without >= 0) throw invalid(`relevant[${without}]`, 'at least one relevant document', 'none');
+  return measureRankings(lists, sets, read);
+}
+
+function readLists(name: string, lists: readonly (readonly Id[] | ReadonlySet<Id>)[]): Id[][] {
+  return guarded(name, () => {
+    if (!Array.isArray(lists) || lists.length === 0)
+      throw invalid(name, 'an array with a list of ids for each query', describe(lists));
+    return lists.map((ids: unknown, i) => {
+      if (!Array.isArray(ids) && !(ids instanceof Set)) throw invalid(`${name}[${i}]`, 'a list of ids', describe(ids));
+      return [...ids] as Id[];
+    });
+  });
+}
+
+function measureRankings(rankings: Id[][], relevant: Set<Id>[], read: Read<typeof cutoffs>): RetrievalMetrics {
+  const hits = rankings.map((ids, n) => ids.map((id) => relevant[n]!.has(id)));
+  const wanted = relevant.map(({ size }) => size);
+  const found = (n: number, k: number) => hits[n]!.slice(0, k).filter(Boolean).length;
+  const means = (at: readonly number[], measure: (n: number, k: number) => number) =>
+    Object.fromEntries(at.map((k) => [k, hits.reduce((sum, _, n) => sum + measure(n, k), 0) / hits.length]));
+  const gain = (relevances: readonly boolean[]) =>
+    relevances.reduce((sum, isRelevant, i) => sum + (isRelevant ? 1 / Math.log2(i + 2) : 0), 0);
+  const { precisionRecallAtK } = read;
+  return {
+    count: hits.length,
+    accuracy: means(read.accuracyAtK, (n, k) => (found(n, k) > 0 ? 1 : 0)),
+    precision: means(precisionRecallAtK, (n, k) => found(n, k) / k),
+    recall: means(precisionRecallAtK, (n, k) => found(n, k) / wanted[n]!),
+    mrr: means(read.mrrAtK, (n, k) => {
+      const first = hits[n]!.slice(0, k).indexOf(true);
+      return first < 0 ? 0 : 1 / (first + 1);
+    }),
+    ndcg: means(
+      read.ndcgAtK,
+      (n, k) => gain(hits[n]!.slice(0, k)) / gain(new Array(Math.min(k, wanted[n]!)).fill(true)),
+    ),
+    map: means(read.mapAtK, (n, k) => {
+      const precisions = hits[n]!.slice(0, k).map((isRelevant, i) => (isRelevant ? found(n, i + 1) / (i + 1) : 0));
+      return precisions.reduce((sum, precision) => sum + precision, 0) / Math.min(k, wanted[n]!);
+    }),
+  };
+}
+
+/** Texts by their ids, as in BEIR. */
+export interface RetrievalData {
+  readonly queries: Readonly<Record<string, string>>;
+  readonly corpus: Readonly<Record<string, string>>;
+  /** For each query the ids of its relevant documents; queries without any do not count. */
+  readonly relevantDocs: Readonly<Record<string, readonly string[] | ReadonlySet<string>>>;
+}
+
+export interface RetrievalOptions extends RetrievalCutoffs, ProductOptions {}
+
+/**
+ * Measures a model's search: embeds queries and documents, with the prompts of the model's folder, ranks all documents by cosine for each query, and compares with the relevant ones.
+ *
+ * @example
+ * const data = { queries: { q: 'a kitten' }, corpus: { a: 'a small cat', b: 'a fast car' }, relevantDocs: { q: ['a'] } };
+ * const { accuracy, ndcg } = await evaluateInformationRetrieval(model, data);
+ * [accuracy[1], ndcg[10]]; // [1, 1]
+ * @throws HeedError INVALID_ARGUMENT for a relevant document or a query that there is not, and without any relevant document
+ */
+export async function evaluateInformationRetrieval(
+  model: Pick<PretrainedModel, 'encodeQuery' | 'encodeDocument'>,
+  data: RetrievalData,
+  options?: RetrievalOptions,
+): Promise<RetrievalMetrics> {
+  const name = 'evaluateInformationRetrieval';
+  const read = readOptions(name, { ...cutoffs, ...productSchema }, options);
+  requireModel(name, model, 'encodeQuery');
+  const { queries, corpus, relevantDocs } = readData(data);
+  const [queryIds, ids] = [[...relevantDocs.keys()], [...corpus.keys()]];
+  const { signal } = read;
+  const call = signal ? { signal } : {};
+  const asked = await model.encodeQuery(
+    queryIds.map((id) => queries.get(id)!),
+    call,
+  );
+  const documents = await model.encodeDocument([...corpus.values()], call);
+  const most = Math.max(...Object.keys(cutoffs).flatMap((key) => read[key as keyof typeof cutoffs]));
+  const [a, b] = [readUnitRows('queries', asked), readUnitRows('corpus', documents)];
+  const nearest = largestHits(a.count, Math.min(most, b.count));
+  await eachPair(a, b, read, (n, index, score) => {
+    if (score > nearest[n]!.least) nearest[n]!.push({ index, score });
+  });
+  const rankings = nearest.map((hits) => hits.sorted().map(({ index }) => ids[index]!));
+  return measureRankings(rankings, [...relevantDocs.values()], read);
+}
+
+/** Refuses what is not a model that embeds texts. */
+export function requireModel(name: string, model: object, method: string): void {
+  if (typeof guarded(`${name}: model`, () => (model as Record<string, unknown> | null)?.[method]) !== 'function')
+    throw invalid(`${name}: model`, 'a model that `fromPretrained` returned', describe(model));
+}
+
+function readData(data: RetrievalData) {
+  return guarded('data', () => {
+    const [queries, corpus] = (['queries', 'corpus'] as const).map((key) => {
+      const texts = Object.entries((data?.[key] ?? {}) as Record<string, unknown>);
+      if (texts.length === 0) throw invalid(`data.${key}`, 'texts by their ids', describe(data?.[key]));
+      for (const [id, text] of texts)
+        if (typeof text !== 'string') throw invalid(`data.${key}['${id}']`, 'a text', describe(text));
+      return new Map(texts as [string, string][]);
+    }) as [Map<string, string>, Map<string, string>];
+    const relevantDocs = new Map<string, Set<Id>>();
+    for (const [query, ids] of Object.entries(data.relevantDocs ?? {})) {
+      const at = `data.relevantDocs['${query}']`;
+      if (!queries.has(query)) throw invalid(at, 'the id of a query', 'one that is not in data.queries');
+      if (!Array.isArray(ids) && !(ids instanceof Set)) throw invalid(at, 'a list of ids', describe(ids));
+      const unknown = [...ids].find((id) => !corpus.has(id));
+      if (unknown !== undefined) throw invalid(at, 'ids of documents in data.corpus', describe(unknown));
+      const set = new Set<Id>(ids);
+      if (set.size > 0) relevantDocs.set(query, set);
+    }
+    if (relevantDocs.size === 0) throw invalid('data.relevantDocs', 'at least one relevant document', 'none');
+    return { queries, corpus, relevantDocs };
+  });
+}

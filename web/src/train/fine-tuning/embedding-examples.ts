@@ -1,0 +1,186 @@
+/** What `trainEmbedding` learns from. */
+import { describe, guarded, invalid } from '../../error.js';
+import { finite, lengthOf, requireKnown } from '../../options.js';
+import { type ExampleSet, labelsOf, readExamples, readText, split, subset } from './examples.js';
+
+/** Two texts that belong together. */
+export interface PairExample {
+  readonly a: string;
+  readonly b: string;
+}
+
+/** A text, one that is similar to it, and one that is not. */
+export interface TripletExample {
+  readonly anchor: string;
+  readonly positive: string;
+  readonly negative: string;
+}
+
+/** Two texts and how similar they are: any numbers, of which larger ones mean more similar, such as the scores from 0 to 5 of STS. */
+export interface ScoredPair {
+  readonly a: string;
+  readonly b: string;
+  readonly score: number;
+}
+
+/** A text of a class, whose texts are similar to each other. */
+export interface LabelledText {
+  readonly text: string;
+  readonly label: string;
+}
+
+/** What `trainEmbedding` learns from: examples of one kind. */
+export type EmbeddingExamples =
+  | readonly PairExample[]
+  | readonly ScoredPair[]
+  | readonly TripletExample[]
+  | readonly LabelledText[];
+
+/** Examples as rows of texts: pairs, triplets, or single texts with the indices of their labels. */
+export interface Rows {
+  readonly texts: readonly (readonly string[])[];
+  readonly labels: readonly number[] | null;
+  /** Whether the labels are scores of pairs. */
+  readonly isScored?: boolean;
+}
+
+interface DataOptions {
+  readonly validation: number | object | null;
+  readonly seed: number;
+  readonly batchSize: number | null;
+}
+
+const NAME = 'trainEmbedding';
+
+/** For each row an id: rows that share a text, directly or through others, have the same. */
+export function groupsOf(rows: readonly (readonly string[])[]): number[] {
+  const parents = rows.map((_, i) => i);
+  const rootOf = (i: number): number => {
+    let at = i;
+    while (parents[at] !== at) at = parents[at] = parents[parents[at]!]!;
+    return at;
+  };
+  const seen = new Map<string, number>();
+  for (const [i, [a, b]] of rows.entries()) {
+    for (const key of [`a${a}`, `b${b}`]) {
+      const before = seen.get(key);
+      if (before === undefined) seen.set(key, i);
+      else parents[rootOf(i)] = rootOf(before);
+    }
+  }
+  return rows.map((_, i) => rootOf(i));
+}
+
+const KINDS = [
+  ['a', 'b', 'score'],
+  ['a', 'b'],
+  ['anchor', 'positive', 'negative'],
+  ['text', 'label'],
+] as const;
+
+export function readData(examples: unknown, options: DataOptions): { trained: Rows; held: Rows | null } {
+  const { validation, seed, batchSize } = options;
+  const kind = kindOf(examples, `${NAME}: examples`);
+  if (kind.at(-1) === 'score') return readScored(examples, options);
+  if (batchSize === 1 && kind.length < 3)
+    throw invalid(`${NAME}.batchSize`, 'at least 2: texts are compared with others of their batch', '1');
+  if (kind[0] === 'text') return readLabelled(examples, options);
+  const read = readRows(examples, kind, `${NAME}: examples`);
+  if (kind[0] === 'a' && new Set(groupsOf(read)).size < 2)
+    throw invalid(
+      `${NAME}: examples`,
+      'at least two pairs that share no text',
+      `${read.length} without such`,
+      undefined,
+      {
+        hint: 'The texts of other pairs are the negatives',
+      },
+    );
+  const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
+  if (validation === null) return { trained: rows(read), held: null };
+  if (typeof validation !== 'number')
+    return { trained: rows(read), held: rows(readRows(validation, kind, `${NAME}.validation`)) };
+  const set = { texts: [], textPairs: undefined, labels: read.map(() => []), isMultiLabel: true };
+  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
+  return { trained: rows(trained.map((i) => read[i]!)), held: rows(held.map((i) => read[i]!)) };
+}
+
+/** Pairs with scores. */
+function readScored(
+  examples: unknown,
+  { validation, seed, batchSize }: DataOptions,
+): { trained: Rows; held: Rows | null } {
+  if (batchSize === 1)
+    throw invalid(`${NAME}.batchSize`, 'at least 2: pairs are compared with others of their batch', '1');
+  const rowsOf = (given: unknown, argument: string) => {
+    const scores: number[] = [];
+    const texts = readRows(given, ['a', 'b', 'score'], argument, (row, at) => {
+      scores.push(finite(row.score, `${at}.score`));
+    });
+    return { texts, labels: scores, isScored: true };
+  };
+  const all = rowsOf(examples, `${NAME}: examples`);
+  if (new Set(all.labels).size < 2) throw invalid(`${NAME}: examples`, 'at least two scores', `one: ${all.labels[0]}`);
+  if (validation === null) return { trained: all, held: null };
+  if (typeof validation !== 'number') return { trained: all, held: rowsOf(validation, `${NAME}.validation`) };
+  const set = { texts: [], textPairs: undefined, labels: all.labels.map(() => []), isMultiLabel: true };
+  const { trained, held } = split(set, validation, seed, `${NAME}.validation`);
+  const part = (rows: number[]) => ({
+    texts: rows.map((i) => all.texts[i]!),
+    labels: rows.map((i) => all.labels[i]!),
+    isScored: true,
+  });
+  return { trained: part(trained), held: part(held) };
+}
+
+function readLabelled(examples: unknown, { validation, seed }: DataOptions) {
+  const all = readExamples(`${NAME}: examples`, examples);
+  const known = labelsOf(all, `${NAME}: examples`);
+  const rows = ({ texts, labels }: ExampleSet): Rows => ({
+    texts: texts.map((text) => [text]),
+    labels: labels.map(([label]) => indexOf(label!)),
+  });
+  const indexOf = (label: string) => known.indexOf(label) + 1 || known.push(label);
+  if (all.labels.length === known.length)
+    throw invalid(`${NAME}: examples`, 'at least two texts of a label', `one of each: ${known.join(', ')}`);
+  if (validation === null) return { trained: rows(all), held: null };
+  if (typeof validation !== 'number')
+    return { trained: rows(all), held: rows(readExamples(`${NAME}.validation`, validation, all)) };
+  const { trained, held } = split(all, validation, seed, `${NAME}.validation`);
+  return { trained: rows(subset(all, trained)), held: rows(subset(all, held)) };
+}
+
+function kindOf(examples: unknown, argument: string): (typeof KINDS)[number] {
+  return guarded(argument, () => {
+    const form =
+      '[{ a, b }, ...], [{ a, b, score }, ...], [{ anchor, positive, negative }, ...] or [{ text, label }, ...]';
+    if (!Array.isArray(examples)) throw invalid(argument, form, describe(examples));
+    if (examples.length === 0) throw invalid(argument, 'at least one example', 'none');
+    const first: unknown = examples[0];
+    const has = (key: string) => typeof first === 'object' && first !== null && key in first;
+    const kind = KINDS.find((keys) => has(keys[0]) && (keys[2] !== 'score' || has('score')));
+    if (!kind) throw invalid(`${argument}[0]`, form, describe(examples[0]));
+    return kind;
+  });
+}
+
+/** Rows of texts; `note` reads the `score` of a row, which is not one of its texts. */
+function readRows(
+  examples: unknown,
+  keys: readonly string[],
+  argument: string,
+  note?: (row: Record<string, unknown>, at: string) => void,
+): string[][] {
+  return guarded(argument, () => {
+    if (!Array.isArray(examples)) throw invalid(argument, `[{ ${keys.join(', ')} }, ...]`, describe(examples));
+    return Array.from({ length: lengthOf(examples, argument) }, (_, i) => {
+      const at = `${argument}[${i}]`;
+      if (typeof examples[i] !== 'object' || examples[i] === null)
+        throw invalid(at, `{ ${keys.join(', ')} }`, describe(examples[i]));
+      const row = { ...(examples[i] as Record<string, unknown>) };
+      requireKnown(at, Object.keys(row), keys);
+      note?.(row, at);
+      return keys.filter((key) => key !== 'score').map((key) => readText(row[key], `${at}.${key}`));
+    });
+  });
+}

@@ -1,0 +1,14 @@
+/** What a classifier predicts. */
+
+/** The indices of the labels that each row of logits [N, C] predicts: of the largest, or with several labels per text of the positive ones. */
+export function predictedLabels(
+  { data, shape }: { data: Float32Array; shape: readonly number[] },
+  isMultiLabel: boolean,
+): number[][] {
+  const [count, width] = shape as [number, number];
+  return Array.from({ length: count }, (_, n) => {
+    const row = data.subarray(n * width, (n + 1) * width);
+    if (isMultiLabel) return [...row.keys()].filter((i) => row[i]! > 0);
+    return [row.reduce((best, value, i) => (value > row[best]! ? i : best), 0)];
+  });
+}

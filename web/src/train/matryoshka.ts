@@ -1,0 +1,70 @@
+/** Matryoshka representation learning (Kusupati et al. 2022, arXiv:2205.13147): vectors whose first entries are vectors, too. */
+import { describe, invalid } from '../error.js';
+import { finite, listOf, optional, readOptions, type Schema, size } from '../options.js';
+import { readTensor, type Tensor, type TensorInput } from '../tensor.js';
+import { Loss } from './loss.js';
+import { operationsOf } from './operations.js';
+import type { Tape } from './tape.js';
+
+/** Options of `losses.matryoshka`. */
+export interface MatryoshkaOptions {
+  /** The numbers of first entries of which the loss is computed. Include the whole width, which is not trained otherwise. */
+  dims: readonly number[];
+  /** A factor for each; default: ones. */
+  weights?: readonly number[];
+}
+
+export interface MatryoshkaLosses {
+  /**
+   * The weighted sum of a loss of the first `dims` entries of vectors [..., E]. `loss` gets the vectors cut, in their order; cosines (`infoNCE`, `coSENT`) normalize them.
+   *
+   * @example
+   * const cosines = (a, b) => heed.losses.cosineEmbedding(a, b, [1]);
+   * heed.losses.matryoshka(cosines, [[[1, 0, 1, 0]], [[1, 1, 0, 0]]], { dims: [4, 2] }).item(); // 0.793
+   * @throws HeedError INVALID_ARGUMENT for a dimension above the width, and for another number of weights
+   */
+  matryoshka(loss: (...vectors: Tensor[]) => Loss, vectors: readonly TensorInput[], options: MatryoshkaOptions): Loss;
+}
+
+const name = 'losses.matryoshka';
+const schema = {
+  dims: listOf(size, 'an array of dimensions'),
+  weights: optional(listOf(finite, 'an array of numbers'), null),
+} satisfies Schema<MatryoshkaOptions>;
+
+/** Checks dimensions of vectors of a width, and their weights, the options `${owner}Dims` and `${owner}Weights` or, for 'x.', `x.dims` and `x.weights`. */
+export function readDims(
+  owner: string,
+  { dims, weights }: MatryoshkaOptions,
+  width: number,
+): [dim: number, weight: number][] {
+  const nameOf = (option: string) =>
+    owner + (owner.endsWith('.') ? option : option[0]!.toUpperCase() + option.slice(1));
+  if (dims.length === 0) throw invalid(nameOf('dims'), 'at least one dimension', 'none');
+  const wrong = dims.find((dim) => dim > width);
+  if (wrong !== undefined) throw invalid(nameOf('dims'), `at most ${width}, the width of the vectors`, `${wrong}`);
+  if (weights && weights.length !== dims.length)
+    throw invalid(nameOf('weights'), `${dims.length} numbers, one for each of dims`, `${weights.length}`);
+  return dims.map((dim, i) => [dim, weights?.[i] ?? 1]);
+}
+
+export function matryoshkaOf(tape: Tape): MatryoshkaLosses {
+  const { add, multiply, slice } = operationsOf(tape);
+  return {
+    matryoshka(loss, vectors, options) {
+      const read = readOptions(name, schema, options);
+      if (typeof loss !== 'function') throw invalid(`${name}: loss`, 'a function of vectors', describe(loss));
+      if (!Array.isArray(vectors) || vectors.length === 0)
+        throw invalid(`${name}: vectors`, 'an array of tensors', describe(vectors));
+      const widths = vectors.map((each, i) => readTensor(`${name}: vectors[${i}]`, each).shape.at(-1) ?? 0);
+      let sum: Loss | null = null;
+      for (const [dim, weight] of readDims(`${name}.`, read as MatryoshkaOptions, Math.min(...widths))) {
+        const given = loss(...vectors.map((each) => slice(each, { axis: -1, end: dim })));
+        if (!(given instanceof Loss)) throw invalid(`${name}: loss`, 'a function that returns a loss', describe(given));
+        const part = multiply(given, weight);
+        sum = sum ? add(sum, part) : part;
+      }
+      return sum!;
+    },
+  };
+}
