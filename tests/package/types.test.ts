@@ -24,7 +24,18 @@ beforeAll(async () => {
 });
 
 // The other entries, in TypeScript modules.
-const entries = ['train', 'draw', 'lens', 'util', 'evaluation', 'ai-sdk', 'langchain', 'chroma', 'lancedb', 'semantic-embedder']
+const entries = [
+  'train',
+  'draw',
+  'lens',
+  'util',
+  'evaluation',
+  'ai-sdk',
+  'langchain',
+  'chroma',
+  'lancedb',
+  'semantic-embedder',
+]
   .map((name, i) => `export * as entry${i} from 'heed/${name}';`)
   .join('\n');
 
