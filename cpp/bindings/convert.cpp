@@ -77,22 +77,21 @@ Shape readShape(const val& array) {
 
 namespace {
 
+/// The `count` values of a tensor's data.
 template <class T>
-T* copyIn(const val& array, Index count) {
+T* readData(const val& array, Index count) {
   if (array["length"].as<double>() != static_cast<double>(count)) {
     refuse(ErrorCode::kShapeMismatch, "data", std::to_string(count) + " values, the size of its shape",
            std::to_string(array["length"].as<unsigned>()));
   }
-  T* data = arena().take<T>(count);
-  val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
-  return data;
+  return readArray<T>(array).data();
 }
 
 }  // namespace
 
 Input readTensor(const val& tensor) {
   Shape shape = readShape(tensor["shape"]);
-  float* data = copyIn<float>(tensor["data"], shape.size());
+  float* data = readData<float>(tensor["data"], shape.size());
   return {std::move(shape), data};
 }
 
@@ -109,13 +108,6 @@ val writeShape(const Shape& shape) {
   val array = val::array();
   for (const Index extent : shape.extents()) array.call<void>("push", static_cast<double>(extent));
   return array;
-}
-
-std::vector<int32_t> readIntegers(const val& array) {
-  if (array.isNull()) return {};
-  std::vector<int32_t> values(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(values.size(), values.data())).call<void>("set", array);
-  return values;
 }
 
 val writeAttended(const val& output, const val& weights) {
@@ -154,10 +146,10 @@ std::optional<MaskTensor> readMask(const char* argument, const val& mask) {
       .argument = argument, .kind = Mask::Kind::kBoolean, .data = nullptr, .shape = readShape(mask["shape"])};
   const val data = mask["data"];
   if (data["BYTES_PER_ELEMENT"].as<int>() == 1) {
-    tensor.data = copyIn<uint8_t>(data, tensor.shape.size());
+    tensor.data = readData<uint8_t>(data, tensor.shape.size());
   } else {
     tensor.kind = Mask::Kind::kAdditive;
-    tensor.data = copyIn<float>(data, tensor.shape.size());
+    tensor.data = readData<float>(data, tensor.shape.size());
   }
   return tensor;
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -69,8 +70,23 @@ std::optional<Input> readOptionalTensor(const val& tensor);
 val writeTensor(const Shape& shape, const float* data);
 val writeFloats(const float* data, Index count);
 val writeShape(const Shape& shape);
-/// Copies an Int32Array; empty if it is null.
-std::vector<int32_t> readIntegers(const val& array);
+
+/// Copies a typed array of T into the arena; empty if it is null.
+template <class T>
+std::span<T> readArray(const val& array) {
+  if (array.isNull()) return {};
+  const auto count = static_cast<Index>(array["length"].as<double>());
+  T* data = arena().take<T>(count);
+  val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
+  return {data, static_cast<size_t>(count)};
+}
+
+/// The same for data that outlive the call.
+template <class T>
+std::vector<T> readVector(const val& array) {
+  const std::span<T> data = readArray<T>(array);
+  return {data.begin(), data.end()};
+}
 /// RawAttended: { output, weights }.
 val writeAttended(const val& output, const val& weights);
 

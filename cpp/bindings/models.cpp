@@ -85,12 +85,6 @@ EncoderModelConfig readConfig(const val& config) {
   return c;
 }
 
-/// Copies a Float32Array; empty if it is null.
-std::vector<float> readFactors(const val& array) {
-  if (array.isNull()) return {};
-  return emscripten::convertJSArrayToNumberVector<float>(array);
-}
-
 /// A batch of texts, or an image, between the layers of a model. It owns its hidden states instead of taking them from
 /// the arena, because the calls of several batches may alternate.
 class BoundEncoding {
@@ -115,7 +109,7 @@ class BoundEncoding {
 
   val runLayer(int i, const val& head_mask, bool return_weights) {
     return guarded([&] {
-      std::vector<float> factors = readFactors(head_mask);
+      const std::span<float> factors = readArray<float>(head_mask);
       const Index size = return_weights ? attentionWeightsSize(model_->config().num_heads, sequences_, sequences_) : 0;
       float* weights = return_weights ? arena().take(size) : nullptr;
       const MaskTensor mask{
@@ -143,10 +137,8 @@ class BoundEncoding {
 
   val pool(const std::string& pooling, const val& skipped) {
     return guarded([&] {
-      const std::vector<int32_t> counts = readIntegers(skipped);
-      const std::vector<Index> skips(counts.begin(), counts.end());
       MatrixView pooled = arena().matrix(sequences_.count(), width());
-      heed::pool(readOnly(rows()), sequences_, skips, poolingNamed(pooling), pooled);
+      heed::pool(readOnly(rows()), sequences_, readArray<Index>(skipped), poolingNamed(pooling), pooled);
       return writeFloats(pooled.data(), pooled.size());
     });
   }
@@ -178,14 +170,12 @@ class BoundEncoderModel : public BoundModule {
   BoundEncoding* begin(const val& ids, const val& token_types, const val& positions, const val& lengths,
                        const val& key_mask, const val& sites) {
     return guarded([&] {
-      std::vector<Index> extents;
-      for (const int32_t length : readIntegers(lengths)) extents.push_back(length);
-      const TokenBatch batch{.ids = readIntegers(ids),
-                             .token_types = readIntegers(token_types),
-                             .positions = readIntegers(positions),
-                             .sequences = Sequences::ofLengths(extents)};
+      const TokenBatch batch{.ids = readVector<int32_t>(ids),
+                             .token_types = readVector<int32_t>(token_types),
+                             .positions = readVector<int32_t>(positions),
+                             .sequences = Sequences::ofLengths(readVector<Index>(lengths))};
       auto encoding = std::make_unique<BoundEncoding>(model_, batch.sequences, batch, sites);
-      encoding->setKeyMask(readFactors(key_mask));
+      encoding->setKeyMask(readVector<float>(key_mask));
       return encoding.release();
     });
   }

@@ -6,16 +6,9 @@ namespace {
 /// The number of a site of a layer in RawSites.
 constexpr Index kSitesPerLayer = 16;
 
-std::vector<Index> readIndexList(const val& array) {
-  if (array.isNull()) return {};
-  std::vector<Index> all(array["length"].as<size_t>());
-  val(emscripten::typed_memory_view(all.size(), all.data())).call<void>("set", array);
-  return all;
-}
-
 template <size_t N>
 std::array<Index, N> readIndices(const val& array) {
-  const std::vector<Index> all = readIndexList(array);
+  const std::span<Index> all = readArray<Index>(array);
   std::array<Index, N> indices;
   std::copy_n(all.begin(), N, indices.begin());
   return indices;
@@ -24,8 +17,8 @@ std::array<Index, N> readIndices(const val& array) {
 }  // namespace
 
 BoundSites::BoundSites(const val& given, const Sequences& queries, const Sequences& keys)
-    : Sites(queries, keys, readIndexList(given["columns"])), given_(given) {
-  for (const Index code : readIndexList(given["reads"]))
+    : Sites(queries, keys, readVector<Index>(given["columns"])), given_(given) {
+  for (const Index code : readVector<Index>(given["reads"]))
     addRead(code / kSitesPerLayer, static_cast<Site>(code % kSitesPerLayer));
   const val edits = given["edits"];
   const auto count = edits["length"].as<unsigned>();
@@ -34,11 +27,10 @@ BoundSites::BoundSites(const val& given, const Sequences& queries, const Sequenc
     const Index code = readIndex(one, "code");
     SiteEdit edit{code / kSitesPerLayer, static_cast<Site>(code % kSitesPerLayer),
                   static_cast<SiteEdit::Verb>(readIndex(one, "verb"))};
-    for (unsigned axis = 0; axis < 4; ++axis) edit.selected[axis] = readIndexList(one["selected"][axis]);
+    for (unsigned axis = 0; axis < 4; ++axis) edit.selected[axis] = readVector<Index>(one["selected"][axis]);
     edit.extents = readIndices<4>(one["extents"]);
     edit.strides = readIndices<4>(one["strides"]);
-    if (const val operand = one["operand"]; !operand.isNull())
-      edit.operand = emscripten::convertJSArrayToNumberVector<float>(operand);
+    edit.operand = readVector<float>(one["operand"]);
     addEdit(std::move(edit));
   }
 }

@@ -8,15 +8,6 @@
 namespace heed::bindings {
 namespace {
 
-/// Copies a typed array into the arena.
-template <class T>
-std::span<T> readArray(const val& array) {
-  const auto count = static_cast<Index>(array["length"].as<double>());
-  T* data = arena().take<T>(count);
-  val(emscripten::typed_memory_view(static_cast<size_t>(count), data)).call<void>("set", array);
-  return {data, static_cast<size_t>(count)};
-}
-
 val writeWords(const void* data, Index count) {
   return val(emscripten::typed_memory_view(static_cast<size_t>(count), static_cast<const uint32_t*>(data)))
       .call<val>("slice");
@@ -56,11 +47,10 @@ class BoundVectorIndex {
 
   val search(const val& queries, const val& options) {
     return guarded([&] {
-      const val allowed = options["allowed"];
       const VectorSearch search{.top_k = readIndex(options, "topK"),
                                 .thresholds = readArray<float>(options["thresholds"]).data(),
                                 .candidates = readIndex(options, "candidates"),
-                                .allowed = allowed.isNull() ? std::span<uint32_t>() : readArray<uint32_t>(allowed)};
+                                .allowed = readArray<uint32_t>(options["allowed"])};
       static_assert(sizeof(VectorHit) == 2 * sizeof(uint32_t) && sizeof(Index) == sizeof(uint32_t));
       const auto given = readArray<float>(queries);
       const Index count = static_cast<Index>(given.size()) / index_.width();

@@ -234,6 +234,13 @@ describe('the page', () => {
     await page.route(/worker-.*\.js$/, (route) => route.abort());
     await page.reload();
     await expect.poll(() => alert.innerText()).toContain('heed could not start');
+    await page.unroute(/worker-.*\.js$/);
+    await page.route(/worker-.*\.js$/, (route) =>
+      route.fulfill({ contentType: 'text/javascript', body: 'throw new Error("at its start")' }),
+    );
+    await page.reload();
+    await expect.poll(() => alert.innerText()).toMatch(/heed could not start.*at its start/s);
+    expect(await page.getByText('being loaded').count()).toBe(0);
     await context.close();
   });
 

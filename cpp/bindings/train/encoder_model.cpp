@@ -15,18 +15,13 @@ using train::EncoderPass;
 using train::Lora;
 using train::TrainableEncoder;
 
-std::vector<Index> readIndices(const val& array) {
-  const std::vector<int32_t> values = readIntegers(array);
-  return {values.begin(), values.end()};
-}
-
-Sequences readSequences(const val& lengths) { return Sequences::ofLengths(readIndices(lengths)); }
+Sequences readSequences(const val& lengths) { return Sequences::ofLengths(readVector<Index>(lengths)); }
 
 /// RawTokenBatch: { ids, tokenTypes, positions, lengths }.
 TokenBatch readBatch(const val& batch) {
-  return {.ids = readIntegers(batch["ids"]),
-          .token_types = readIntegers(batch["tokenTypes"]),
-          .positions = readIntegers(batch["positions"]),
+  return {.ids = readVector<int32_t>(batch["ids"]),
+          .token_types = readVector<int32_t>(batch["tokenTypes"]),
+          .positions = readVector<int32_t>(batch["positions"]),
           .sequences = readSequences(batch["lengths"])};
 }
 
@@ -116,8 +111,8 @@ BoundVariable* recordWordLogits(BoundGraph& graph, BoundTrainableEncoder& encode
 BoundVariable* recordPool(BoundGraph& graph, const BoundVariable& x, const val& lengths, const val& skipped,
                           const std::string& pooling) {
   return guarded([&] {
-    const Variable pooled =
-        train::pool(graph.graph(), x.variable(), readSequences(lengths), readIndices(skipped), poolingNamed(pooling));
+    const Variable pooled = train::pool(graph.graph(), x.variable(), readSequences(lengths), readVector<Index>(skipped),
+                                        poolingNamed(pooling));
     return made({pooled.rows(), pooled.cols()}, pooled);
   });
 }
@@ -129,7 +124,7 @@ BoundVariable* recordNormalize(BoundGraph& graph, const BoundVariable& x) {
 /// The rows of x [T, E] at `indices`.
 BoundVariable* recordGatherRows(BoundGraph& graph, const BoundVariable& x, const val& indices) {
   return guarded([&] {
-    const Variable rows = train::gatherRows(graph.graph(), x.variable(), readIndices(indices));
+    const Variable rows = train::gatherRows(graph.graph(), x.variable(), readVector<Index>(indices));
     return made({rows.rows(), rows.cols()}, rows);
   });
 }
@@ -138,7 +133,7 @@ BoundVariable* recordGatherRows(BoundGraph& graph, const BoundVariable& x, const
 BoundVariable* recordScatterRows(BoundGraph& graph, const BoundVariable& x, const val& indices, const val& extents) {
   return guarded([&] {
     const Shape shape = readShape(extents);
-    return made(shape, train::scatterRows(graph.graph(), x.variable(), readIndices(indices), rowsOf(shape)));
+    return made(shape, train::scatterRows(graph.graph(), x.variable(), readVector<Index>(indices), rowsOf(shape)));
   });
 }
 

@@ -36,7 +36,7 @@ class Arguments {
   /// Indices { data: Int32Array, shape } of this shape.
   std::vector<int32_t> indices(const char* name, const Shape& expected) const {
     requireSame(name, readShape(given_[name]["shape"]), expected);
-    return readIntegers(given_[name]["data"]);
+    return readVector<int32_t>(given_[name]["data"]);
   }
   /// A vector [C]; empty if it is null.
   std::vector<float> factors(const char* name) const {
@@ -94,7 +94,7 @@ Variable infoNCEOf(Graph& graph, const Arguments& given) {
   }
   const val groups = given["groups"];
   return losses::infoNCE(graph, given.variable("a"), given.variable("b"), given.number("scale"),
-                         groups.isNull() ? std::vector<int32_t>() : readIntegers(groups["data"]));
+                         groups.isNull() ? std::vector<int32_t>() : readVector<int32_t>(groups["data"]));
 }
 
 Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {

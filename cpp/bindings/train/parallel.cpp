@@ -31,15 +31,13 @@ val takeGradient(BoundGradients& bound, unsigned parameter) {
 void addGradient(BoundGradients& bound, unsigned parameter, const val& part) {
   guarded([&] {
     train::ParameterGradients& gradients = bound.gradients();
-    const val values = part["values"];
-    const auto size = static_cast<Index>(values["length"].as<unsigned>());
-    float* data = arena().take<float>(size);
-    val(emscripten::typed_memory_view(static_cast<size_t>(size), data)).call<void>("set", values);
+    const std::span<float> values = readArray<float>(part["values"]);
     const Index width = gradients.parameters()[parameter].rowSize();
-    if (part["rows"].isNull()) return gradients.add(parameter, 0, size / std::max<Index>(width, 1), data);
-    Index next = 0;
-    for (const int32_t row : readIntegers(part["rows"])) {
-      view(gradients.row({parameter, 0, 0}, row), 1, width) += view(static_cast<const float*>(data + next), 1, width);
+    if (part["rows"].isNull())
+      return gradients.add(parameter, 0, static_cast<Index>(values.size()) / std::max<Index>(width, 1), values.data());
+    const float* next = values.data();
+    for (const Index row : readArray<Index>(part["rows"])) {
+      view(gradients.row({parameter, 0, 0}, row), 1, width) += view(next, 1, width);
       next += width;
     }
   });

@@ -90,29 +90,41 @@ describe('doctor FOLDER', () => {
   test('a folder that is whole', async () => {
     const { code, out } = await run(['doctor', folderWith('whole', complete)]);
     expect(code).toBe(0);
-    expect(out).toMatch(/^pooling +ok +no modules\.json .*the mean of the tokens/m);
+    expect(out).toMatch(/^pooling +ok +no modules\.json: the mean is used/m);
     expect(out).toMatch(/^loading +ok +bert, \d+ layers/m);
     expect(out).toContain('The folder can be used.');
     const shipped = fileURLToPath(new URL('../../../web/model', import.meta.url));
-    expect((await run(['doctor', shipped])).out).toMatch(/^pooling +ok +as in modules\.json/m);
+    expect((await run(['doctor', shipped])).out).toMatch(/^pooling +ok +mean, normalized$/m);
+  });
+
+  test("a folder whose modules.json places the model's files in a folder of their own", async () => {
+    const inner = Object.fromEntries(Object.keys(complete).map((name) => [`0_Transformer/${name}`, '']));
+    const modules = [{ type: 'sentence_transformers.models.Transformer', path: '0_Transformer' }];
+    const placed = folderWith('placed', { ...inner, 'modules.json': JSON.stringify(modules) });
+    for (const name of Object.keys(complete)) fs.copyFileSync(path(name), join(placed, '0_Transformer', name));
+    const { code, out } = await run(['doctor', placed]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^0_Transformer\/tokenizer\.json +ok/m);
+    expect(out).not.toContain('not ok');
   });
 
   test.each<[string, Record<string, string | true>, RegExp]>([
     ['config.json', { ...complete, 'config.json': '' }, /^loading +not ok +.*config\.json/m],
-    ['nothing', { 'README.md': 'x' }, /^config\.json +not ok +missing.*[\s\S]*^model\.safetensors +not ok +missing/m],
+    ['nothing', { 'README.md': 'x' }, /^files +not ok +.*config\.json/m],
     [
       'old formats',
       { 'config.json': true, 'vocab.txt': '', 'pytorch_model.bin': '' },
-      /^tokenizer\.json +not ok .*vocab\.txt[\s\S]*^model\.safetensors +not ok .*pytorch_model\.bin is in another format/m,
+      /^tokenizer\.json +not ok .*vocab\.txt[\s\S]*^model\.safetensors +not ok .*pytorch_model\.bin, a format/m,
     ],
     [
       'a missing shard',
       {
         'config.json': true,
         'tokenizer.json': true,
-        'model.safetensors.index.json': '{"weight_map":{"a":"model-00001-of-00002.safetensors"}}',
+        'model.safetensors.index.json':
+          '{"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}',
       },
-      /not ok +these files are missing: model-00001-of-00002\.safetensors/,
+      /^model-00001-of-00002\.safetensors +not ok +missing: a part of the weights[\s\S]*^model-00002-of-00002\.safetensors +not ok/m,
     ],
   ])('a folder with %s', async (name, files, message) => {
     const { code, out } = await run(['doctor', folderWith(`lacking ${name}`, files)]);

@@ -112,7 +112,7 @@ describe('a model in a worker', () => {
     const pending = [model.embed(many), model.embed(many)];
     model.dispose();
     model.dispose();
-    for (const call of pending) await expect(call).rejects.toMatchObject({ code: 'DISPOSED' });
+    await Promise.all(pending.map((call) => expect(call).rejects.toMatchObject({ code: 'DISPOSED' })));
     await expect(model.embed('a')).rejects.toMatchObject({ code: 'DISPOSED' });
     expect(model.disposed).toBe(true);
   });
@@ -121,7 +121,7 @@ describe('a model in a worker', () => {
     const worker = new Worker(script);
     const model = await heed.fromPretrained(tinyModel(), { worker });
     const pending = [model.embed(many, { onProgress: () => void worker.terminate() }), model.embed(many)];
-    for (const call of pending) await expect(call).rejects.toMatchObject({ code: 'WORKER_FAILED' });
+    await Promise.all(pending.map((call) => expect(call).rejects.toMatchObject({ code: 'WORKER_FAILED' })));
     await expect(model.embed('a')).rejects.toMatchObject({ code: 'WORKER_FAILED' });
     model.dispose();
   });

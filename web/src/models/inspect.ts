@@ -61,9 +61,13 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const { signal } = read;
   const files: Inspection['files'] = [];
   const sizes: (number | null)[] = [];
+  const absent: string[] = []; // files of the weights
   const opened = await openFolder(source, read);
   async function open(path: string, how: Parameters<ModelFolder['open']>[1]): Promise<OpenFile | null> {
-    const file = await opened.open(path, how);
+    const file = await opened.open(path, how).catch((error: unknown) => {
+      if (error instanceof HeedError && error.code === 'NOT_FOUND') absent.push(path);
+      throw error;
+    });
     if (!file) return null;
     const bytes = expectedSize(file);
     files.push({ path, bytes });
@@ -98,7 +102,9 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   const hasImageEncoder = known?.family.images !== undefined;
   if (hasImageEncoder) await peek(folder, `${within}preprocessor_config.json`, signal);
   for (const { weights } of sentence?.layers ?? []) await peek(folder, weights, signal);
-  const entries = await attempt(() => tensorsOf(folder, within, signal), []);
+  const entries: TensorEntry[] = [];
+  const weights = await attempt(() => openWeights(folder, signal, within), null);
+  for (const openFile of weights?.files ?? []) entries.push(...(await attempt(() => tensorsOf(openFile), [])));
   const names = new Set(entries.map(({ name }) => name));
   const isScale = ({ name }: TensorEntry) => isScaleOf(name, names);
 
@@ -144,7 +150,7 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
     ...(hasImageEncoder || files.some(({ path }) => path === 'modules.json' || path === '1_Pooling/config.json')
       ? []
       : ['modules.json: the mean is used, and vectors are not normalized']),
-    ...(entries.length > 0 ? [] : ['model.safetensors: the weights']),
+    ...absent.map((path) => `${path}: ${weights ? 'a part of ' : ''}the weights`),
   ];
   return {
     family: String(settings!.get('model_type') ?? 'none'),
@@ -177,19 +183,15 @@ export async function inspect(source: ModelSource, options?: InspectOptions): Pr
   };
 }
 
-/** The tensors that the headers of the weights list. */
-async function tensorsOf(folder: ModelFolder, within: string, signal: SignalLike | undefined): Promise<TensorEntry[]> {
-  const { files } = await openWeights(folder, signal, within);
-  const entries: TensorEntry[] = [];
-  for (const open of files) {
-    const reader = new ByteReader(await open());
-    try {
-      const [, json] = await readHeader(reader);
-      entries.push(...parseHeader(json, reader.file.name, reader.file.size));
-    } finally {
-      await reader.close();
-    }
+/** The tensors that a file's header lists. */
+async function tensorsOf(openFile: () => Promise<OpenFile>): Promise<TensorEntry[]> {
+  const reader = new ByteReader(await openFile());
+  try {
+    const [, json] = await readHeader(reader);
+    const entries = parseHeader(json, reader.file.name, reader.file.size);
+    if (entries.length === 0) throw invalidFile(reader.file.name, 'tensors', 'none');
+    return entries;
+  } finally {
+    await reader.close();
   }
-  if (entries.length === 0) throw invalidFile('model.safetensors', 'tensors', 'none');
-  return entries;
 }

@@ -1,7 +1,7 @@
 /** The shipped encoder on the reader's sentences. */
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
-import { shipped } from '../../engine/heed';
+import { failure, shipped } from '../../engine/heed';
 import { links } from '../../state/url';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { DocumentSection } from './document/section';
@@ -29,7 +29,9 @@ export function TextPage() {
         <p class="facts">
           {config
             ? `${plural(config.numLayers, 'layer')}, ${plural(config.numHeads, 'head')} each, width ${config.embedDim}, ${count(config.parameterCount)} parameters`
-            : 'The model is being loaded.'}
+            : failure.value
+              ? 'The model could not be loaded.'
+              : 'The model is being loaded.'}
         </p>
       </header>
       <div class="duo">

@@ -1,7 +1,7 @@
 /** Checks the folder of a model, of the Hub's cache or of heed's cache: what it lacks, in plain words. */
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
-import { load, type ModelConfig } from '../../index.js';
+import { type Heed, load, type ModelConfig } from '../../index.js';
 import { invalid } from '../../node/error.js';
 import { statusOf } from '../../node/files.js';
 
@@ -40,69 +40,56 @@ function snapshotsOf(path: string): string[] {
 }
 
 async function checkModel(folder: string): Promise<FolderReport> {
-  const isFolder = statusOf(folder)!.isDirectory();
-  const findings = isFolder ? [configOf, tokenizerOf, weightsOf, poolingOf].map((check) => check(folder)) : [];
-  findings.push(await loadedFrom(folder));
+  using heed = await load();
+  const findings = statusOf(folder)!.isDirectory() ? await filesOf(heed, folder) : [];
+  findings.push(await loadedFrom(heed, folder));
   return { folder, ok: findings.at(-1)!.ok, findings };
 }
 
-const has = (folder: string, name: string) => statusOf(join(folder, name))?.isFile() === true;
-
-function configOf(folder: string): Finding {
-  const ok = has(folder, 'config.json');
-  const message = ok ? 'there' : "missing: it has the model's family and sizes. Download it with the weights";
-  return { name: 'config.json', ok, message };
-}
-
-function tokenizerOf(folder: string): Finding {
-  const name = 'tokenizer.json';
-  if (has(folder, name)) return { name, ok: true, message: 'there' };
-  const old = ['vocab.txt', 'vocab.json', 'sentencepiece.bpe.model', 'spiece.model'].find((file) => has(folder, file));
-  const convert = `AutoTokenizer.from_pretrained('${basename(folder)}').save_pretrained('${basename(folder)}') in Python writes it`;
-  const hint = old ? `There is ${old}, which heed does not read; ${convert}` : 'Download it with the weights';
-  return { name, ok: false, message: `missing: without it, only token ids can be embedded. ${hint}` };
-}
-
-function weightsOf(folder: string): Finding {
-  const [name, index] = ['model.safetensors', 'model.safetensors.index.json'];
-  if (has(folder, name)) return { name, ok: true, message: 'there' };
-  if (has(folder, index)) {
-    const shards = shardsOf(join(folder, index));
-    if (!shards) return { name: index, ok: false, message: 'no list of files (weight_map) can be read in it' };
-    const missing = shards.filter((shard) => !has(folder, shard));
-    const message =
-      missing.length === 0 ? `${shards.length} files, all there` : `these files are missing: ${missing.join(', ')}`;
-    return { name: index, ok: missing.length === 0, message };
-  }
-  const other = fs.readdirSync(folder).find((file) => /\.(bin|onnx|h5|pt|pth|msgpack|gguf)$/.test(file));
-  const convert = `${other} is in another format. AutoModel.from_pretrained(...).save_pretrained('${basename(folder)}') in Python writes it`;
-  return { name, ok: false, message: `missing: the weights. ${other ? convert : 'Download them'}` };
-}
-
-function shardsOf(path: string): string[] | null {
+/** What `inspect` finds in the folder, and what to do about what it lacks. */
+async function filesOf(heed: Heed, folder: string): Promise<Finding[]> {
+  const names = fs.readdirSync(folder);
   try {
-    const { weight_map: map } = JSON.parse(fs.readFileSync(path, 'utf8')) as { weight_map: Record<string, string> };
-    return [...new Set(Object.values(map))].map(String);
-  } catch {
-    return null;
+    const { files, missing, pooling, normalize } = await heed.inspect(folder);
+    const findings = files.map(({ path, bytes }) => ({
+      name: path,
+      ok: true,
+      message: bytes === null ? 'there' : `${bytes.toLocaleString('en')} bytes`,
+    }));
+    let poolingFound = `${pooling}${normalize ? ', normalized' : ''}`;
+    for (const text of missing) {
+      const [name = '', effect = ''] = text.split(': ');
+      if (name === 'modules.json')
+        poolingFound = `no modules.json: ${effect}. If the model was trained for another pooling, say so with --pooling`;
+      else
+        findings.push({ name, ok: false, message: `missing: ${effect}. ${adviceFor(name, names, basename(folder))}` });
+    }
+    return [...findings, { name: 'pooling', ok: true, message: poolingFound }];
+  } catch (error) {
+    const message = (error as Error).message;
+    return [{ name: 'files', ok: false, message: `${message}. Download the folder with all of its files` }];
   }
 }
 
-function poolingOf(folder: string): Finding {
-  const files = ['modules.json', '1_Pooling/config.json'];
-  const there = files.filter((name) => has(folder, name));
-  const message =
-    there.length > 0
-      ? `as in ${there.join(' and ')}`
-      : 'no modules.json or 1_Pooling/config.json: the mean of the tokens, not normalized. If the model was trained for another pooling, say so with --pooling';
-  return { name: 'pooling', ok: true, message };
+/** Files with the same content in formats that heed does not read. */
+const OTHER_TOKENIZER = /^(vocab\.(txt|json)|(sentencepiece\.bpe|spiece)\.model)$/;
+const OTHER_WEIGHTS = /\.(bin|onnx|h5|pt|pth|msgpack|gguf)$/;
+
+/** How to get a file that is missing. */
+function adviceFor(file: string, names: string[], folder: string): string {
+  const [kind, pattern] = file.endsWith('tokenizer.json')
+    ? ['AutoTokenizer', OTHER_TOKENIZER]
+    : ['AutoModel', OTHER_WEIGHTS];
+  const other = names.find((name) => pattern.test(name));
+  return other
+    ? `There is ${other}, a format that heed does not read. In Python, ${kind}.from_pretrained('${folder}').save_pretrained('${folder}') writes the file`
+    : 'Download it';
 }
 
 /** Whether the model can be loaded. */
-async function loadedFrom(folder: string): Promise<Finding> {
+async function loadedFrom(heed: Heed, folder: string): Promise<Finding> {
   const name = 'loading';
   try {
-    using heed = await load();
     using model = await heed.fromPretrained(folder);
     return { name, ok: true, message: summaryOf(model.config) };
   } catch (error) {
