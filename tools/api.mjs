@@ -46,6 +46,39 @@ export async function apiReference({ write = true } = {}) {
 }
 
 /**
+ * Adds links to the previous and the next page to those of docs/, in the order of its index.
+ * @param {string} site the folder of the site
+ * @param {string} index the text of docs/README.md
+ */
+export function linkPages(site, index) {
+  const names = [...new Set([...index.matchAll(/\]\(([\w-]+)\.md\)/g)].map(([, name]) => name))];
+  const pages = names.map((name) => {
+    const file = join(site, 'documents', `${name}.html`);
+    const html = fs.readFileSync(file, 'utf8');
+    return {
+      file,
+      html,
+      name,
+      title: html
+        .match(/<h1[^>]*>(.*?)<\/h1>/s)[1]
+        .replace(/<[^>]*>/g, '')
+        .trim(),
+    };
+  });
+  const link = (page, rel, text) =>
+    page ? `<a rel="${rel}" href="${page.name}.html">${text(page.title)}</a>` : '<span></span>';
+  pages.forEach(({ file, html }, i) => {
+    const previous = link(pages[i - 1], 'prev', (title) => `← ${title}`);
+    const next = link(pages[i + 1], 'next', (title) => `${title} →`);
+    const style = 'display:flex;justify-content:space-between;gap:2rem;margin:3rem 0 1rem';
+    const nav = `<nav aria-label="Previous and next page" style="${style}">${previous}${next}</nav>`;
+    const at = html.indexOf('</div>\n<div class="col-sidebar">');
+    if (at < 0) throw new PlainError(`${file}: TypeDoc's pages have changed: no end of the text was found`);
+    fs.writeFileSync(file, html.slice(0, at) + nav + html.slice(at));
+  });
+}
+
+/**
  * Checks that every relative link of a site, with its anchor, has a target.
  * @throws PlainError that lists those that do not
  */
@@ -70,6 +103,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await runMain(async () => {
     await setup();
     await apiReference();
+    linkPages(join(root, 'build/docs'), fs.readFileSync(join(root, 'docs/README.md'), 'utf8'));
     checkLinks(join(root, 'build/docs'));
     say('the documentation is in build/docs/');
   });

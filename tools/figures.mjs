@@ -116,6 +116,47 @@ function speedTable(engines, results) {
   return table(['compared with', 'in', 'fp32', 'int8'], rows);
 }
 
+/**
+ * The table of training: how many times as fast as each library a step is, by size, from the section "Training" of bench/RESULTS.md.
+ * @param {string} markdown
+ */
+export function trainingTable(markdown) {
+  const sections = markdown.split('\n## Training\n')[1].split(/\n## /)[0].split('\n### ').slice(1);
+  const sizes = sections.filter((section) => section.includes('heed is times as fast'));
+  const columns = sizes.map((section) => {
+    const rows = section
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .map(cellsOf);
+    return new Map(rows.map(([name, step, , ratio]) => [name, ratio ? rangeOf([parseFloat(ratio)]) : step]));
+  });
+  const names = [...columns[0].keys()].filter((name) => name !== '' && !name.startsWith('heed') && !/^-+$/.test(name));
+  const titles = sizes.map((section) => section.split('\n')[0]);
+  return table(
+    ['a step compared with', ...titles],
+    names.map((name) => [name, ...columns.map((column) => column.get(name))]),
+  );
+}
+
+/**
+ * The cosines to heed's fp32 vectors, from bench/RESULTS.md: of random weights in Node 24, and of real sentences.
+ * @param {string} markdown
+ */
+export function cosineTable(markdown) {
+  const last = (name, text) => {
+    const line = text.split('\n').find((each) => each.startsWith(`| ${name}`));
+    return line ? cellsOf(line).at(-1) : '';
+  };
+  const random = markdown.split('\n## Node 24')[1].split('| times as fast |')[0];
+  const real = markdown.split(/### \d+ real sentences of mixed lengths, Node 24/)[1].split('\n#')[0];
+  const rows = [
+    ['heed q8', last('heed q8 (relaxed-simd)', random), last('heed q8', real)],
+    ['onnxruntime-web int8', last('onnxruntime-web int8 |', random), ''],
+    ['transformers.js q8', '', last('transformers.js q8', real)],
+  ];
+  return table(['cosine to fp32', 'random weights of MiniLM-L6’s shape', 'real sentences'], rows);
+}
+
 /** Tensors of the bundled model: their number of parameters, without scales. */
 function parameterCount() {
   const bytes = fs.readFileSync(join(root, 'web/model/model.safetensors'));
@@ -177,6 +218,25 @@ const kFigures = {
     const [, date, cpu] = read('bench/RESULTS.md').match(/^Measured on ([\d-]+), (.*), by /m);
     return `${[...dates, date].sort()[0]} to ${[...dates, date].sort().at(-1)}, ${cpu}`;
   },
+  'training-speed': () => `\n${trainingTable(read('bench/RESULTS.md'))}\n`,
+  'sentences-one-worker': () => {
+    const [section] = read('bench/RESULTS.md')
+      .split(/### \d+ real sentences of mixed lengths, Node 24/)[1]
+      .split('\n#');
+    const rates = new Map(
+      section
+        .split('\n')
+        .filter((line) => line.startsWith('| '))
+        .map(cellsOf)
+        .map(([name, rate]) => [name, Number(rate)]),
+    );
+    const theirs = [...rates].filter(([name]) => name.startsWith('transformers.js')).map(([, rate]) => rate);
+    return `${Math.round((100 * rates.get('heed q8, no workers')) / Math.max(...theirs))} %`;
+  },
+  cosines: () => `\n${cosineTable(read('bench/RESULTS.md'))}\n`,
+  'download-threads': () => kilobytes(recorded('sizes', 'threads on top: wasm (difference) + glue + script, brotli')),
+  'download-worker': () => kilobytes(recorded('sizes', 'worker on top, brotli')),
+  'download-training': () => kilobytes(recorded('sizes', 'heed/train: wasm + API + glue + tokenizers, brotli')),
   'training-memory': () => {
     const cell = (name) => megabytes(recorded('memory', name), 0);
     const names = ['all weights', 'low-rank updates of queries and values'];

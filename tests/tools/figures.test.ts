@@ -1,6 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { engineRatios, kilobytes, rangeOf, sentenceRatios, withFigures } from '../../tools/figures.mjs';
+import {
+  cosineTable,
+  engineRatios,
+  kilobytes,
+  rangeOf,
+  sentenceRatios,
+  trainingTable,
+  withFigures,
+} from '../../tools/figures.mjs';
 
 const read = (name: string) => readFileSync(new URL(`../../bench/${name}`, import.meta.url), 'utf8');
 
@@ -58,4 +66,21 @@ it('finds and writes figures that differ, and reports those without a source', (
   expect(result.failures).toEqual(['7: speed: no such figure']);
   expect(result.text).toBe(text.join('\n\n').replace('131', '132').replace('| 0 |', '| 1 |'));
   expect(withFigures(result.text, figures).differences).toEqual([]);
+});
+
+it('reads the times of training and the cosines', () => {
+  const rows = [
+    ['### 1 layer', '', '|  | ms a step | peak MB | heed is times as fast |', '| --- | --- | --- | --- |'],
+    [
+      '| heed (simd128) | 11.2 | 132 |  |',
+      '| PyTorch | 7.0 | 248 | 0.62 (0.60–0.65) |',
+      '| tfjs-cpu | minutes |  |  |',
+    ],
+    ['', '### Download for training', '', '|  | KB |', '| heed/train | 437 |'],
+  ].flat();
+  expect(trainingTable(`# heed\n\n## Training\n\n${rows.join('\n')}\n\n## Loading\n`)).toBe(
+    '| a step compared with | 1 layer |\n| --- | --- |\n| PyTorch | **0.62** |\n| tfjs-cpu | minutes |',
+  );
+  expect(trainingTable(read('RESULTS.md'))).toMatch(/^\| PyTorch \| .*\d \| .*\d.* \|$/m);
+  expect(cosineTable(read('RESULTS.md'))).toMatch(/^\| heed q8 \| 0\.99\d+ \| 0\.99\d+ \|$/m);
 });

@@ -58,6 +58,14 @@ function noOps(names: string[]) {
   return Object.fromEntries(names.map((name) => [name, () => {}]));
 }
 
+/** The tiny model with the labels of natural language inference. */
+function entailment() {
+  const files = tinyModel();
+  const config = JSON.parse(new TextDecoder().decode(files['config.json'] as Uint8Array));
+  const id2label = { 0: 'contradiction', 1: 'neutral', 2: 'entailment' };
+  return { ...files, 'config.json': JSON.stringify({ ...config, id2label }) };
+}
+
 /** Stands for the decoder that docs/images.md names: every file is a grey picture. */
 function fakeSharp() {
   const decoder = {
@@ -83,6 +91,8 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll('console.log(', `log(${i}, `)
         .replaceAll(claim, 'expect($1, String.raw`$1`).toEqual($2);')
         .replaceAll(/'\/models\/clip[\w.-]*\/'/g, 'clip')
+        .replaceAll("'/models/nli/'", 'nli')
+        .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
         .replaceAll(folders, 'folder')
         .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm, "const $1 = imported['$2'];")
         .replace(/^import sharp from 'sharp';$/m, 'const { sharp } = imported;'),
@@ -95,6 +105,8 @@ async function run(examples: Example[]): Promise<string[]> {
     'expect',
     'folder',
     'clip',
+    'nli',
+    'crossEncoderFiles',
     'document',
     `return (async () => {${script}\n})()`,
   );
@@ -111,7 +123,9 @@ async function run(examples: Example[]): Promise<string[]> {
     'node:os': os,
     sharp: fakeSharp,
   };
-  await main(entries, log, format, expect, tinyModel(), tinyClip(), { querySelector: () => new FakeCanvas() });
+  await main(entries, log, format, expect, tinyModel(), tinyClip(), entailment(), tinyModel('bert-one-label'), {
+    querySelector: () => new FakeCanvas(),
+  });
   return printed;
 }
 

@@ -1,4 +1,4 @@
-/** What docs/pretrained.md promises of WebAssembly's memory, in bytes that are the same on every machine; and that attention weights cost nothing unless asked for. */
+/** What docs/loading.md promises of WebAssembly's memory, in bytes that are the same on every machine; and that attention weights cost nothing unless asked for. */
 import { readFile } from 'node:fs/promises';
 import { type Heed, load, type Tensor } from 'heed';
 import { beforeAll, describe, expect, test } from 'vitest';

@@ -236,7 +236,7 @@ test('every command has its own help and options', async () => {
 });
 
 test('the commands of the documentation have the options that they show', async () => {
-  const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/pretrained.md', 'docs/fine-tuning.md'];
+  const pages = ['README.md', 'docs/command-line.md', 'docs/scale.md', 'docs/fine-tuning.md'];
   const text = pages.map((page) => readFileSync(new URL(`../../../${page}`, import.meta.url), 'utf8')).join('\n');
   const shown = [...text.matchAll(/npx heed (train [a-z]+|[a-z]+)([^#\n`]*)/g)].map(
     ([, name, rest]) => [name!, rest!] as const,

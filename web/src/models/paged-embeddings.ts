@@ -19,7 +19,7 @@ import type { Row } from './input.js';
 
 /** What is read at first: most headers and no more. */
 const HEAD_BYTES = 1 << 15;
-/** The size of a page. Smaller ones save bytes and cost requests; docs/pretrained.md has figures. */
+/** The size of a page. Smaller ones save bytes and cost requests; docs/loading.md has figures. */
 const PAGE_BYTES = 1 << 14;
 const RETRIES = 3;
 /** Requests at a time. */
