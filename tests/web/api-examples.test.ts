@@ -11,6 +11,7 @@ import { ambiguousTypes, publicItems, typeErrors } from './api-examples.js';
 import { tinyClip, tinyModel } from './models/tiny.js';
 
 const items = publicItems();
+const tokenizer = await heed.loadTokenizer(tinyModel());
 
 it('every public function, class and method has an example, of its own or in that of its class', () => {
   expect(items.length).toBeGreaterThan(100);
@@ -143,6 +144,7 @@ describe('the examples run', async () => {
           [1, 0],
         ],
       ).toSafetensors(),
+      tokenizer,
       writeFile: () => {},
       console: { log: () => {} },
       expectAs,
@@ -160,7 +162,8 @@ describe('the examples run', async () => {
     });
     const names = scope();
     // Modules of heed/train are trained; heed's `model` is a pretrained encoder.
-    if (/^(train\/)?index: (pipeline|Heed\.(inspect|prune|quantize))$/.test(name)) names.source = tinyModel();
+    if (/^(train\/)?index: (pipeline|loadTokenizer|Heed\.(inspect|prune|quantize))$/.test(name))
+      names.source = tinyModel();
     if (name.startsWith('train/')) Object.assign(names, { model: names.sequential, target: [[0], [0], [0]] });
     await new Function(...Object.keys(names), `return (async () => {${script}\n})()`)(...Object.values(names));
   });

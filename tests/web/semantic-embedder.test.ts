@@ -62,3 +62,39 @@ test('is downloadable again after a load that failed', async () => {
   await expect(failing.create()).rejects.toThrow('no network');
   expect(await failing.availability()).toBe('downloadable');
 });
+
+/** Creates an embedder whose load reports these shares, and returns what its listeners see. */
+async function created(shares: number[], onEvent: (loaded: number) => void, signal?: AbortSignal) {
+  let disposed = 0;
+  const own = semanticEmbedder(async ({ onProgress }) => {
+    for (const share of shares) onProgress({ loaded: share * 1e9, total: 1e9 });
+    return { ...({} as Awaited<ReturnType<typeof heed.fromPretrained>>), dispose: () => disposed++ } as never;
+  });
+  const monitor = (target: Parameters<NonNullable<Parameters<typeof own.create>[0]>['monitor'] & object>[0]) =>
+    target.addEventListener('downloadprogress', ({ loaded }) => onEvent(loaded));
+  const result = await own.create({ monitor, ...(signal && { signal }) }).catch((error: Error) => error.message);
+  return { result, disposed: () => disposed };
+}
+
+test('`loaded` is a multiple of 1/65536, each value once', async () => {
+  const seen: number[] = [];
+  const shares = Array.from({ length: 1000 }, (_, i) => (i * Math.PI) / 3145);
+  await created([...shares, 0.9999999, 1], (loaded) => seen.push(loaded));
+  expect(seen.length).toBeGreaterThan(900);
+  for (const loaded of seen) expect(Number.isInteger(loaded * 65536)).toBe(true);
+  expect(seen).toEqual([...new Set(seen)].sort((a, b) => a - b));
+  expect([seen[0], seen.at(-2)! < 1, seen.at(-1)]).toEqual([0, true, 1]);
+});
+
+test('an abort in the last progress event rejects, and frees the model', async () => {
+  const stop = new AbortController();
+  const { result, disposed } = await created(
+    [0.5, 1],
+    (loaded) => {
+      if (loaded === 1) stop.abort(new Error('enough'));
+    },
+    stop.signal,
+  );
+  expect(result).toBe('enough');
+  expect(disposed()).toBe(1);
+});

@@ -80,6 +80,7 @@ export type {
 export type { ModelInput, TokenIds } from './models/input.js';
 export type { Inspection, InspectOptions } from './models/inspect.js';
 export type { LoadProgress } from './models/load.js';
+export { loadTokenizer } from './models/load-tokenizer.js';
 export { maxSim } from './models/max-sim.js';
 export type {
   CallOptions,
@@ -99,12 +100,15 @@ export type {
   TokenizeResult,
   Workers,
 } from './models/model.js';
+export type { DecodeOptions, LoadTokenizerOptions, Tokenizer, TokenizerOptions } from './models/own-tokenizer.js';
+export { embedLong, splitPassages } from './models/passages.js';
 export type { Role } from './models/prompts.js';
 export type { Pruned, PruneLoss, PruneOptions, PruneReport } from './models/prune.js';
 export type { Quantized, QuantizeOptions, QuantizeReport } from './models/quantize.js';
 export type { BinaryVectors, Int8Vectors, VectorOutput, VectorsOf } from './models/quantized.js';
 export type { Pooling } from './models/sentence-transformers.js';
 export { type SparseVector, sparseDot } from './models/sparse.js';
+export type { EmbedLongOptions, Passage, PassageOptions, PassageTokenizer } from './models/split-passages.js';
 export {
   type EmbedBatch,
   type EncodeBatch,

@@ -59,7 +59,7 @@ describe('truncation_side', () => {
 
 test.each([
   [true, 'the fox.'],
-  [undefined, 'the fox.'],
+  [undefined, 'the fox .'],
   [false, 'the fox .'],
 ])('clean_up_tokenization_spaces: %s', async (clean, expected) => {
   const config = clean === undefined ? {} : { clean_up_tokenization_spaces: clean };

@@ -59,6 +59,9 @@ export type LoadEmbedder = (options: {
   signal?: SignalLike;
 }) => Promise<OwnedEmbedder>;
 
+/** The number of steps that `loaded` can have. */
+const STEPS = 65536;
+
 /** The names of prompts that published folders use. */
 const TASK_PROMPTS: Record<TaskType, readonly string[]> = {
   'semantic-similarity': ['STS', 'semantic-similarity', 'text-matching'],
@@ -107,7 +110,8 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         target.dispatchEvent(progressEvent(loaded));
       };
       const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) => {
-        const share = total ? Math.min(loaded / total, 1) : 0;
+        // In steps of 1/65536, as in the other APIs of built-in models (Writing Assistance APIs, "creating an AI model object").
+        const share = total ? Math.floor(STEPS * Math.min(loaded / total, 1)) / STEPS : 0;
         if (share > reported && share < 1) report(share);
       };
       const before = state;
@@ -117,6 +121,11 @@ export function semanticEmbedder(load: LoadEmbedder): SemanticEmbedderClass {
         const model = await load({ onProgress, ...(signal && { signal }) });
         state = 'available';
         report(1);
+        // A listener of the last event may have aborted, too.
+        if (signal?.aborted) {
+          model.dispose();
+          throw signal.reason;
+        }
         return new SemanticEmbedder(key, model);
       } catch (error) {
         if (state === 'downloading') state = before;

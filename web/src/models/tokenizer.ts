@@ -46,6 +46,7 @@ export class TextTokenizer {
   readonly #lowerCase: boolean;
   readonly #specialTokens: SpecialTokens;
   readonly #cutsLeft: boolean;
+  readonly #cleansUp: boolean;
   /** Left out of every text; -1: none. */
   readonly #skippedId: number = -1;
   /** model2vec cuts texts to this number of characters per token before it splits them: the median length of the vocabulary's tokens. Infinity: other models. */
@@ -67,6 +68,7 @@ export class TextTokenizer {
     this.#file = json.file;
     this.#lowerCase = lowerCase;
     this.#specialTokens = special;
+    this.#cleansUp = settings?.flag('clean_up_tokenization_spaces', false) ?? false;
     this.#cutsLeft = special !== 'none' && cutsLeft(json, settings); // model2vec always cuts the end
     try {
       const config = Object.fromEntries(json.entries());
@@ -139,15 +141,16 @@ export class TextTokenizer {
     return this.#library.model!.vocab.length;
   }
 
-  decode(ids: number[]): string {
+  /** Spaces are cleaned up as `cleansUp` or else tokenizer_config.json says; the default of transformers, false, is not the library's. */
+  decode(ids: number[], skipsSpecial = true, cleansUp = this.#cleansUp): string {
     if (ids.length === 0) return '';
-    // Spaces are cleaned up as tokenizer_config.json says, or else always.
-    return this.#using(() => this.#library.decode(ids, { skip_special_tokens: true }));
+    const options = { skip_special_tokens: skipsSpecial, clean_up_tokenization_spaces: cleansUp };
+    return this.#using(() => this.#library.decode(ids, options));
   }
 
   /** Tokens that exceed `limit`, special ones included, are cut from the end, or from the beginning if the folder says so; of a pair, from the longer text first. */
-  tokenize(text: string, pair: string | undefined, limit: number): TokenizedText {
-    return this.#using(() => this.#tokenized(text, pair, limit));
+  tokenize(text: string, pair: string | undefined, limit: number, withSpecial = true): TokenizedText {
+    return this.#using(() => this.#tokenized(text, pair, limit, withSpecial));
   }
 
   /** The number of special tokens of a text, or of a pair. */
@@ -164,24 +167,24 @@ export class TextTokenizer {
     }
   }
 
-  #tokenized(text: string, pair: string | undefined, limit: number): TokenizedText {
+  #tokenized(text: string, pair: string | undefined, limit: number, withSpecial: boolean): TokenizedText {
     const whole = this.#split(text, 0);
     const most = limit * this.#medianLength;
     const start = text.length > most ? [...text].slice(0, most).join('') : text;
     const first = start === text ? whole : this.#split(start, 0);
     const second = pair === undefined ? null : this.#split(pair, 1);
-    const room = Math.max(0, limit - this.specialCount(second !== null));
+    const room = Math.max(0, limit - (withSpecial ? this.specialCount(second !== null) : 0));
     const [n, m] = truncatedLengths(first.length, second?.length ?? 0, room);
     const cut = whole.length - n + (second ? second.length - m : 0);
-    return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m)), cut };
+    return { ...this.#template(this.#kept(first, n), second && this.#kept(second, m), withSpecial), cut };
   }
 
   #kept(tokens: Token[], count: number): Token[] {
     return this.#cutsLeft ? tokens.slice(tokens.length - count) : tokens.slice(0, count);
   }
 
-  #template(first: Token[], second: Token[] | null): { tokens: Token[]; typeIds: number[] } {
-    const processor = this.#specialTokens === 'all' ? this.#library.post_processor : null;
+  #template(first: Token[], second: Token[] | null, withSpecial = true): { tokens: Token[]; typeIds: number[] } {
+    const processor = withSpecial && this.#specialTokens === 'all' ? this.#library.post_processor : null;
     // It only concatenates its lists, so that tokens can be passed with their ranges.
     const made = processor
       ? (processor.post_process(first as unknown as string[], second as unknown as string[], true) as {

@@ -1,0 +1,220 @@
+/** A tokenizer of its own. Loaded when it is used. */
+import { guarded, HeedError, invalid } from '../error.js';
+import { readAll } from '../io/files.js';
+import { Integrity } from '../io/integrity.js';
+import { type ModelSource, openFolder, type RemoteOptions } from '../io/source.js';
+import { flag, integer, listOf, optional, readOptions, size, text, texts } from '../options.js';
+import { inspected, type SignalLike } from '../platform.js';
+import { loadSchema } from './call-options.js';
+import { Settings } from './config.js';
+import { familyOf } from './family-of.js';
+import { pairsOf, positionLimit, requireFit } from './input.js';
+import type { TokenizeResult } from './model.js';
+import { readSentenceConfig } from './sentence-transformers.js';
+import { MODEL2VEC_LENGTH, STATIC } from './static-embedding.js';
+import { TextTokenizer } from './tokenizer.js';
+
+export interface LoadTokenizerOptions extends RemoteOptions {
+  signal?: SignalLike;
+}
+
+export interface TokenizerOptions {
+  /** The second text of each pair. */
+  textPairs?: string | readonly string[];
+  /** Whether texts get the special tokens of the model, such as [CLS] and [SEP]. Default true. */
+  addSpecialTokens?: boolean;
+  /** true: longer texts are cut to `maxLength` tokens; false: they are errors (`TOO_LONG`). Default: true if `maxLength` is given; otherwise texts of any length are returned whole. */
+  truncation?: boolean;
+  /** The maximum number of tokens per text, special ones included. Default, if `truncation` is given: `modelMaxLength`. */
+  maxLength?: number;
+}
+
+export interface DecodeOptions {
+  /** Whether to leave out special tokens. Default true. */
+  skipSpecialTokens?: boolean;
+  /** Whether to remove spaces before punctuation and within contractions. Default: as tokenizer_config.json says, else false. */
+  cleanUpTokenizationSpaces?: boolean;
+}
+
+const { remoteHost, revision, token, integrity, cache, signal } = loadSchema;
+const loadingSchema = { remoteHost, revision, token, integrity, cache, signal };
+const tokenizerSchema = {
+  textPairs: optional(texts, undefined),
+  addSpecialTokens: optional(flag, true),
+  truncation: optional(flag, undefined),
+  maxLength: optional(size, undefined),
+};
+const decodeSchema = {
+  skipSpecialTokens: optional(flag, true),
+  cleanUpTokenizationSpaces: optional(flag, undefined),
+};
+const ids = listOf((value, name) => integer(value, name, 0), 'an array of token ids');
+const strings = listOf(text, 'an array of tokens');
+
+/**
+ * A tokenizer: texts to ids and back. Its calls return at once; it owns nothing that has to be freed.
+ *
+ * @example
+ * const ids = tokenizer.encode('a fox');
+ * tokenizer.decode(ids); // "a fox"
+ */
+export class Tokenizer {
+  /** The number of tokens that the model takes, special ones included; Infinity if the folder does not say. */
+  readonly modelMaxLength: number;
+  readonly #tokenizer: TextTokenizer;
+
+  /** @internal */
+  constructor(tokenizer: TextTokenizer, modelMaxLength: number) {
+    this.#tokenizer = tokenizer;
+    this.modelMaxLength = modelMaxLength;
+  }
+
+  /** @internal */
+  [inspected](): string {
+    return `Tokenizer (${this.vocabSize} tokens)`;
+  }
+
+  /** One past the largest id. */
+  get vocabSize(): number {
+    return this.#tokenizer.vocabSize;
+  }
+
+  /**
+   * The tokens of texts, as `tokenize` of a model returns them: ids, tokens, the range of each in its text in UTF-16 units, types, masks, and the number of tokens cut.
+   *
+   * @example
+   * const { inputIds, tokens, offsets } = tokenizer.tokenize(['a fox', 'the quick fox']);
+   * tokens[0]; // ["[CLS]", "a", "fox", "[SEP]"]
+   * @throws HeedError TOO_LONG if `truncation` is false and a text is longer than `maxLength` or the model's limit
+   */
+  tokenize(given: string | readonly string[], options?: TokenizerOptions): TokenizeResult {
+    const { textPairs, addSpecialTokens, ...read } = readOptions('tokenize', tokenizerSchema, options);
+    const list = guarded('texts', () => [texts(given, 'texts')].flat());
+    const pairs = pairsOf(list, textPairs === undefined ? {} : { textPairs });
+    const { truncation = read.maxLength !== undefined } = read;
+    const isLimited = read.truncation !== undefined || read.maxLength !== undefined;
+    const limit = isLimited ? (read.maxLength ?? this.modelMaxLength) : Infinity;
+    const result: TokenizeResult = {
+      inputIds: [],
+      tokens: [],
+      offsets: [],
+      truncated: [],
+      tokenTypeIds: [],
+      attentionMask: [],
+    };
+    list.forEach((each, n) => {
+      const most = truncation ? limit : Infinity;
+      const { tokens, typeIds, cut } = this.#tokenizer.tokenize(each, pairs?.[n], most, addSpecialTokens);
+      const special = () => (addSpecialTokens ? this.#tokenizer.specialCount(pairs !== undefined) : 0);
+      requireFit(`texts[${n}]`, tokens.length + cut, limit, truncation, special);
+      result.inputIds.push(tokens.map(({ id }) => id));
+      result.tokens.push(tokens.map(({ text }) => text));
+      result.offsets.push(tokens.map(({ start, end }) => [start, end]));
+      result.truncated.push(cut);
+      result.tokenTypeIds.push(typeIds);
+      result.attentionMask.push(tokens.map(() => 1));
+    });
+    return result;
+  }
+
+  /**
+   * The ids of one text.
+   *
+   * @example
+   * tokenizer.decode(tokenizer.encode('a fox')); // "a fox"
+   */
+  encode(given: string, options?: TokenizerOptions): number[] {
+    return this.tokenize(text(given, 'text'), options).inputIds[0]!;
+  }
+
+  /**
+   * The number of tokens of a text, special ones included.
+   *
+   * @example
+   * tokenizer.count('a fox'); // 4
+   * tokenizer.count('a fox', { addSpecialTokens: false }); // 2
+   */
+  count(given: string, options?: Pick<TokenizerOptions, 'addSpecialTokens'>): number {
+    return this.encode(given, options).length;
+  }
+
+  /**
+   * The text of token ids.
+   *
+   * @example
+   * const inputIds = tokenizer.encode('a fox');
+   * tokenizer.decode(inputIds, { skipSpecialTokens: false }); // "[CLS] a fox [SEP]"
+   */
+  decode(tokenIds: readonly number[], options?: DecodeOptions): string {
+    const { skipSpecialTokens, cleanUpTokenizationSpaces } = readOptions('decode', decodeSchema, options);
+    return this.#tokenizer.decode(ids(tokenIds, 'ids'), skipSpecialTokens, cleanUpTokenizationSpaces);
+  }
+
+  /**
+   * The vocabulary's ids of tokens; null for those that it lacks.
+   *
+   * @example
+   * tokenizer.convertTokensToIds(['[CLS]', 'zzz']); // [2, null]
+   */
+  convertTokensToIds(tokens: readonly string[]): (number | null)[] {
+    return strings(tokens, 'tokens').map((each) => this.#tokenizer.idOf(each) ?? null);
+  }
+
+  /**
+   * The vocabulary's tokens of ids.
+   *
+   * @example
+   * tokenizer.convertIdsToTokens([2, 3]); // ["[CLS]", "[SEP]"]
+   * @throws HeedError INVALID_ARGUMENT for an id that the vocabulary lacks
+   */
+  convertIdsToTokens(tokenIds: readonly number[]): string[] {
+    return ids(tokenIds, 'ids').map((id, n) => {
+      if (id < this.vocabSize) return this.#tokenizer.token(id);
+      throw invalid(`ids[${n}]`, `an id below ${this.vocabSize}, the size of the vocabulary`, `${id}`);
+    });
+  }
+}
+
+/** As in load-tokenizer.ts. */
+export async function loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
+  const { signal, integrity: expected, ...remote } = readOptions('loadTokenizer', loadingSchema, options);
+  const integrity = new Integrity(expected);
+  const folder = await openFolder(source, { ...remote, signal, integrity } as never);
+  try {
+    const sentence = await readSentenceConfig(folder, signal);
+    const read = async (path: string, required = false) => {
+      const file = await (folder.open as (...given: unknown[]) => ReturnType<typeof folder.open>)(path, {
+        required,
+        signal,
+      });
+      return file ? Settings.parse(await readAll(file), file.name) : undefined;
+    };
+    const within = sentence.modelFolder;
+    const atRoot = within === '' ? undefined : await read('tokenizer.json');
+    const prefix = atRoot ? '' : within;
+    const [json, settings, config] = await Promise.all([
+      atRoot ?? read(`${prefix}tokenizer.json`, true),
+      read(`${prefix}tokenizer_config.json`),
+      read(`${prefix}config.json`),
+    ]);
+    const isModel2vec = config?.get('model_type') === STATIC;
+    const special = isModel2vec ? 'none' : sentence.isStatic ? 'unknown' : 'all';
+    const tokenizer = new TextTokenizer(json!, settings, sentence.lowerCase, special);
+    const limits = [tokenizer.maxLength, sentence.maxLength, isModel2vec ? MODEL2VEC_LENGTH : Infinity];
+    if (config && special === 'all') limits.push(await positionsOf(config));
+    return new Tokenizer(tokenizer, Math.min(...limits));
+  } catch (error) {
+    await folder.failed?.(error);
+    throw error;
+  }
+}
+
+/** The model's limit; Infinity if heed does not know its family. */
+async function positionsOf(config: Settings): Promise<number> {
+  try {
+    return positionLimit((await familyOf(config)).config);
+  } catch (error) {
+    if (error instanceof HeedError && error.code === 'UNSUPPORTED') return Infinity;
+    throw error;
+  }
+}
