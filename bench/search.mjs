@@ -1,5 +1,5 @@
-// Measures TextIndex, in JavaScript and in the core, beside usearch, a graph index (HNSW, compiled to native code), and beside a plain loop in JavaScript over the same bytes: `node bench/search.mjs [sizes...] [--no-peer]`, after `npm run build` and
-// `npm install --prefix bench`. Prints rows of the table in docs/search.md.
+// Measures TextIndex, in JavaScript and in the core, beside usearch, a graph index (HNSW, compiled to native code), and beside a plain loop in JavaScript over the same bytes: `node bench/search.mjs [sizes...] [--no-peer] [--core] [--cpu]`, after `npm run build` and
+// `npm install --prefix bench`. Prints rows of the table in docs/search.md. --core: without the searches in JavaScript; --cpu: CPU time of the thread, for a machine that is busy (Node 24).
 //
 // Vectors of 384 entries: a random linear map of 96 latent variables, whose deviations fall as 1 / sqrt(rank) as those of embeddings do, around 1,000 centers, plus noise. Queries are
 // drawn in the same way and are not in the index. Recall: how many of the exact 10 nearest, by the cosine of the fp32 vectors, are among the 10 found.
@@ -14,6 +14,12 @@ const BATCH = 10_000;
 const K = 10;
 
 const heed = await load();
+
+const cpuMs = () => {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+};
+const nowMs = process.argv.includes('--cpu') ? cpuMs : () => performance.now();
 
 function generator(seed) {
   let state = seed;
@@ -82,9 +88,9 @@ function exact(size) {
 
 const percentile = (times, p) => times.sort((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * p))];
 const seconds = (body) => {
-  const start = performance.now();
+  const start = nowMs();
   const result = body();
-  return [(performance.now() - start) / 1000, result];
+  return [(nowMs() - start) / 1000, result];
 };
 
 /** `find(query)`: the rows found. */
@@ -105,7 +111,7 @@ function measure(label, size, nearest, find, count, note) {
 }
 
 async function filled(size, output, Index) {
-  const index = Index.of();
+  const index = Index.of([], undefined, { dtype: output });
   let adding = 0;
   for (const { first, batch } of corpus(size)) {
     const rows = output === 'binary' ? signs(batch) : batch;
@@ -207,8 +213,9 @@ console.log('| texts | search | recall@10 | median ms | p95 ms | adding s | savi
 console.log('| --: | --- | --: | --: | --: | --: | --: | --: |');
 for (const size of sizes.length > 0 ? sizes : [10_000, 100_000, 1_000_000]) {
   const nearest = exact(size);
-  for (const Index of [TextIndex, heed.TextIndex]) {
+  for (const Index of process.argv.includes('--core') ? [heed.TextIndex] : [TextIndex, heed.TextIndex]) {
     await measureHeed(size, 'int8', nearest, [0, 4, 16, 64, 256], Index);
+    await measureHeed(size, 'float32', nearest, [0, 256], Index);
     await measureHeed(size, 'binary', nearest, [4, 64], Index);
   }
   measurePlainLoop(size, nearest);

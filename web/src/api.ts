@@ -139,7 +139,13 @@ export {
   type ZeroShotOptions,
   zeroShotClassify,
 } from './models/tasks.js';
-export { type TextHit, TextIndex, type TextIndexOptions } from './models/text-index.js';
+export {
+  type EmbeddedIndexOptions,
+  type LoadIndexOptions,
+  type TextHit,
+  TextIndex,
+  type TextIndexOptions,
+} from './models/text-index.js';
 export type { AddOptions } from './models/text-index-changes.js';
 export type { Build, WasmModule, WasmSource } from './module.js';
 export type {

@@ -26,6 +26,7 @@ import type { PretrainedModel } from './models/model.js';
 import type { Pruned, PruneOptions } from './models/prune.js';
 import type { Quantized, QuantizeOptions } from './models/quantize.js';
 import { TextIndex } from './models/text-index.js';
+import type { StoreOptions } from './models/vector-store.js';
 import {
   type Build,
   type Choice,
@@ -155,8 +156,8 @@ export class Heed extends Functions {
     this.#choice = choice;
     this.masks = masksOf(runtime);
     this.TextIndex = class extends TextIndex {
-      static override newStore(): CoreStore {
-        return new CoreStore(runtime);
+      static override newStore(options: StoreOptions): CoreStore {
+        return new CoreStore(runtime, options);
       }
     };
     for (const [name, Base] of Object.entries(layers)) Object.assign(this, { [name]: bind(runtime, name, Base) });

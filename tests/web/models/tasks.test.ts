@@ -68,11 +68,8 @@ describe('vectors', () => {
     for (const [query, code, message] of [
       [throwing, 'INVALID_ARGUMENT', 'query: reading it threw Error: not for you'],
       [new Float32Array(3), 'SHAPE_MISMATCH', 'query: expected 4 entries, got 3. Embed it with { dimensions: 4 }'],
-      [
-        'a',
-        'INVALID_ARGUMENT',
-        "query: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 'a'",
-      ],
+      ['a', 'INVALID_ARGUMENT', 'query: expected vectors, as this index has no model, got a text'],
+      [7, 'INVALID_ARGUMENT', 'query: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 7'],
     ] as const)
       expect(() => index.search(query as never)).toThrow(
         expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) }),

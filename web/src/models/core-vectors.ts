@@ -2,9 +2,18 @@
 import type { RawVectorIndex } from '../core.js';
 import { HeedError } from '../error.js';
 import { Owned, type Runtime } from '../owned.js';
-import { inverse, lengthsOf, normsOf, type Rows } from './quantized.js';
+import { normsOf, type Rows } from './quantized.js';
 import type { Hit } from './tasks/similarity.js';
-import { appended, dimensionsOf, eachQuery, keepRows, type StoreSearch, type VectorStore } from './vector-store.js';
+import {
+  appended,
+  dimensionsOf,
+  eachQuery,
+  factorsOf,
+  keepRows,
+  type StoreOptions,
+  type StoreSearch,
+  type VectorStore,
+} from './vector-store.js';
 
 /** Rows that cross the boundary at a time, so that their copies take little memory. */
 const BLOCK = 8192;
@@ -19,12 +28,14 @@ export class CoreStore implements VectorStore {
   /** Null before the first rows, which decide the form. */
   #resident: Resident | null = null;
   #isDisposed = false;
-  #form = { width: 0, bits: false };
-  /** Of rows of int8. May have room for more. */
-  #norms: Float32Array = new Float32Array();
+  #form = { width: 0, bits: false, isFloat: false };
+  /** Of other rows than bits. May have room for more. */
+  #factors: Float32Array = new Float32Array();
+  readonly options: StoreOptions;
 
-  constructor(runtime: Runtime) {
+  constructor(runtime: Runtime, options: StoreOptions) {
     this.#runtime = runtime;
+    this.options = options;
   }
 
   get count(): number {
@@ -48,14 +59,16 @@ export class CoreStore implements VectorStore {
     const before = this.count;
     if (before === 0) {
       this.#resident?.dispose();
-      const made = new this.#runtime.core.VectorIndex(more.bits ? 'bits' : 'int8', dimensionsOf(more));
+      const isFloat = more.data.BYTES_PER_ELEMENT === 4;
+      const form = isFloat ? 'float32' : more.bits ? 'bits' : 'int8';
+      const made = new this.#runtime.core.VectorIndex(form, dimensionsOf(more));
       this.#resident = new Resident('TextIndex', this.#runtime, made);
-      this.#form = more;
+      this.#form = { width: more.width, bits: more.bits, isFloat };
     }
     const { width, bits } = this.#form;
-    const lengths = lengthsOf(more);
-    const norms = appended(this.#norms, bits ? 0 : before, lengths);
-    const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : lengths.map(inverse);
+    const own = factorsOf(more, this.options);
+    const all = appended(this.#factors, bits ? 0 : before, own);
+    const factors = bits ? new Float32Array(more.count).fill(1 / Math.sqrt(8 * width)) : own;
     const raw = this.#raw!;
     try {
       for (let row = 0; row < more.count; row += BLOCK) {
@@ -66,21 +79,22 @@ export class CoreStore implements VectorStore {
       raw.keep(Uint32Array.from({ length: before }, (_, row) => row));
       throw error;
     }
-    this.#norms = norms;
+    this.#factors = all;
   }
 
   keep(kept: Uint32Array): void {
-    if (!this.bits) keepRows(this.#norms, 1, kept);
+    if (!this.bits) keepRows(this.#factors, 1, kept);
     this.#raw?.keep(kept);
   }
 
-  rows(): Int8Array | Uint8Array {
+  rows(): Rows['data'] {
     const bytes = this.#raw?.rows(0, this.count) ?? new Uint8Array();
+    if (this.#form.isFloat) return new Float32Array(bytes.buffer);
     return this.bits ? bytes : new Int8Array(bytes.buffer);
   }
 
-  norms(): Float32Array {
-    return this.#norms.subarray(0, this.bits ? 0 : this.count);
+  factors(): Float32Array {
+    return this.#factors.subarray(0, this.bits ? 0 : this.count);
   }
 
   search(queries: Float32Array, { topK, threshold, candidates, allowed }: StoreSearch): Hit[][] {
@@ -88,7 +102,8 @@ export class CoreStore implements VectorStore {
     const width = dimensionsOf(this.#form);
     const limited = { topK: Math.min(topK, this.count), candidates: Math.min(candidates, this.count), allowed };
     // The core's scores are products with the query as it is.
-    const norms = Array.from(eachQuery(queries, width), (query) => normsOf(query, width)[0]!);
+    const isDot = this.options.similarity === 'dot';
+    const norms = Array.from(eachQuery(queries, width), (query) => (isDot ? 1 : normsOf(query, width)[0]!));
     const thresholds = Float32Array.from(norms, (norm) => threshold * norm);
     // The core takes room for topK hits of each query.
     const step = Math.max(1, Math.floor(MAX_HITS / limited.topK));

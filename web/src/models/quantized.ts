@@ -81,6 +81,8 @@ export interface Rows {
   /** Entries of `data` per row. */
   width: number;
   bits: boolean;
+  /** Of int8, if they are known: value = data * scales[row]. */
+  scales?: Float32Array;
 }
 
 /** The length of each row; 1 for a row of zeros. */

@@ -1,7 +1,8 @@
 /**
- * Loads, changes and saves a TextIndex. `index.safetensors` has `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale, rows of length 1) or, for bits, `vectors` U8
- * [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
- * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing), `model`, and `next_id`, from which ids that
+ * Loads, changes and saves a TextIndex. `index.safetensors` has `vectors` I8 [N,D] and `vectors_scale` F32 [N,1] (value = int8 * scale; of length 1 for the cosine), F32 [N,D] or, for
+ * bits, U8 [N, D / 8]; `ids` F64 [N] unless they are the numbers of the rows; and the texts: `texts` U8, all in UTF-8 one after the other, and `text_lengths` U32 [N], their lengths in UTF-16
+ * units. Otherwise the texts are in `words.txt`, one per line. The header's metadata has `heed_index`, the version of this format (1, also if it is missing; 2 with
+ * `similarity`, which is 'dot'), `model`, and `next_id`, from which ids that
  * are not given are counted.
  */
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
@@ -10,9 +11,17 @@ import { ByteReader } from '../io/reader.js';
 import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { listOf, natural, optional, readOptions } from '../options.js';
-import { Tensor } from '../tensor.js';
-import { quantized, type Rows } from './quantized.js';
-import { appended, dimensionsOf, type IndexState, keepRows, type VectorStore, vectorTensors } from './vector-store.js';
+import { lengthsOf, type Rows } from './quantized.js';
+import {
+  appended,
+  type IndexState,
+  inForm,
+  keepRows,
+  requireLengths,
+  type StoreOptions,
+  type VectorStore,
+  vectorTensors,
+} from './vector-store.js';
 
 export interface AddOptions {
   /** An integer from 0 to 2^53 - 1 for each text, none of them twice. Default: the integers that follow the largest id so far, from 0. */
@@ -26,11 +35,18 @@ interface StoredTensor {
 }
 
 /** The parts of an index in a folder, with its vectors in `store`; `model`: refuses an index of another one. */
-export async function readIndex(source: ModelSource, model: string | null, store: VectorStore): Promise<IndexState> {
+export async function readIndex(
+  source: ModelSource,
+  model: string | null,
+  newStore: (options: StoreOptions) => VectorStore,
+): Promise<IndexState> {
   const folder = await openFolder(source);
   const { name, metadata, tensors } = await readFile(folder);
-  const { heed_index: version = '1', model: stored = null, next_id: next = '0' } = metadata;
-  if (version !== '1') throw invalidFile(name, 'an index of version 1', `version ${version.slice(0, 20)}`);
+  const { heed_index: version = '1', model: stored = null, next_id: next = '0', similarity = 'cosine' } = metadata;
+  if (version !== '1' && version !== '2')
+    throw invalidFile(name, 'an index of version 1 or 2', `version ${version.slice(0, 20)}`);
+  if (similarity !== 'cosine' && similarity !== 'dot')
+    throw invalidFile(name, "'cosine' or 'dot' in the metadata's similarity", `'${similarity.slice(0, 20)}'`);
   if (model !== null && stored !== model)
     throw invalidFile(
       name,
@@ -42,26 +58,40 @@ export async function readIndex(source: ModelSource, model: string | null, store
   const vectors = tensors.get('vectors');
   const scales = tensors.get('vectors_scale');
   const bits = vectors?.dtype === 'U8';
+  const isFloat = vectors?.dtype === 'F32';
   const fits =
     vectors?.shape.length === 2 &&
     vectors.shape[0] === count &&
     (count === 0 || vectors.shape[1]! > 0) &&
-    (bits || (vectors.dtype === 'I8' && scales?.dtype === 'F32' && scales.bytes.length === 4 * count));
+    (isFloat ||
+      (bits && similarity === 'cosine') ||
+      (vectors.dtype === 'I8' && scales?.dtype === 'F32' && scales.bytes.length === 4 * count));
   if (!fits) {
     const expected = `int8 'vectors' [${count}, width] with 'vectors_scale' [${count}, 1], one row per text`;
     const got = [vectors, scales].map((tensor) => (tensor ? `${tensor.dtype} ${formatShape(tensor.shape)}` : 'none'));
     throw invalidFile(name, expected, got.join(' and '));
   }
-  const { bytes } = vectors;
-  const data = bits ? bytes : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (count > 0) store.append({ data, count, width: vectors.shape[1]!, bits });
-  const state: IndexState = { texts, store, ids: null, nextId: count, model: stored };
-  setIds(state, storedIds(tensors.get('ids'), count, name));
+  const ids = storedIds(tensors.get('ids'), count, name);
   if (!/^\d{1,16}$/.test(next) || Number(next) > 2 ** 53)
     throw invalidFile(name, "an integer from 0 to 2^53 in the metadata's next_id", next.slice(0, 20));
+  const { bytes } = vectors;
+  const data = bits ? bytes : isFloat ? floatsOf(bytes) : new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);
+  const rows: Rows = { data, count, width: count > 0 ? vectors.shape[1]! : 0, bits };
+  if (isFloat) requireLengths(`${name}: tensor 'vectors'`, lengthsOf(rows), 'INVALID_FILE');
+  if (!isFloat && scales && similarity === 'dot') {
+    rows.scales = floatsOf(scales.bytes);
+    requireLengths(`${name}: tensor 'vectors_scale'`, rows.scales, 'INVALID_FILE');
+  }
+  // Other forms follow from the rows.
+  const store = newStore({ dtype: isFloat ? 'float32' : null, similarity });
+  if (count > 0) store.append(rows);
+  const state: IndexState = { texts, store, ids: null, nextId: count, model: stored, embedder: null };
+  setIds(state, ids);
   state.nextId = Math.max(state.nextId, Number(next));
   return state;
 }
+
+const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
 
 async function readFile(folder: ModelFolder) {
   const file = await folder.open('index.safetensors', { required: true });
@@ -166,7 +196,7 @@ function setIds(state: IndexState, ids: Float64Array | null): void {
 export function addTexts(state: IndexState, lines: string[], given: Rows, options?: AddOptions): number[] {
   const { ids: wanted } = readOptions('add', { ids: optional(readIds, null) }, options);
   const { store } = state;
-  const more = sameForm(store, given);
+  const more = inForm(store, given);
   if (wanted) requireNew(state, wanted, lines.length);
   if (lines.length === 0) return [];
   if (!wanted && state.nextId > Number.MAX_SAFE_INTEGER - lines.length + 1)
@@ -185,25 +215,6 @@ export function addTexts(state: IndexState, lines: string[], given: Rows, option
     known.get(state)?.add(id);
   }
   return ids;
-}
-
-/** Rows in the form of those of an index, unless it is empty: int8 or bits, of the same width. */
-function sameForm(own: VectorStore, given: Rows): Rows {
-  const dimensions = dimensionsOf(own) || dimensionsOf(given);
-  const { data, count, width, bits } = given;
-  const keepsBits = own.count > 0 ? own.bits : bits;
-  if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
-  if (count > 0 && dimensionsOf(given) !== dimensions)
-    throw invalid(
-      'vectors',
-      `${dimensions} entries per row, as in the index`,
-      `shape ${formatShape([count, width])}`,
-      'SHAPE_MISMATCH',
-    );
-  const isFloat = data.BYTES_PER_ELEMENT === 4;
-  if (bits || (!isFloat && !keepsBits)) return given;
-  const rounded = quantized(new Tensor(data as Float32Array, [count, width]), keepsBits ? 'binary' : 'int8');
-  return { data: rounded.data, count, width: rounded.shape[1]!, bits: keepsBits };
 }
 
 function requireNew(state: IndexState, ids: number[], count: number): void {
@@ -250,7 +261,10 @@ export function saveIndex(state: IndexState): Uint8Array<ArrayBuffer> {
       { name: 'texts', dtype: 'U8', shape: [bytes.length], data: bytes },
     ];
     if (ids) tensors.unshift({ name: 'ids', dtype: 'F64', shape: [count], data: rowIds(state) });
-    return writeSafetensors(tensors, { heed_index: '1', next_id: `${nextId}`, ...(model !== null && { model }) });
+    const metadata: Record<string, string> = { heed_index: '1', next_id: `${nextId}` };
+    if (store.options.similarity === 'dot') Object.assign(metadata, { heed_index: '2', similarity: 'dot' });
+    if (model !== null) metadata.model = model;
+    return writeSafetensors(tensors, metadata);
   });
 }
 

@@ -2,17 +2,41 @@
  * Texts and their vectors for semantic search: int8 with one scale per vector, or bits. A search compares the query with all of them, so there is no graph to build or to keep
  * up to date. text-index-changes.ts loads, changes and saves an index; it is fetched when that is done.
  */
-import { formatShape, importing, invalid } from '../error.js';
+import { describe, formatShape, guarded, importing, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
 import type { ModelSource } from '../io/source.js';
-import { finite, flag, listOf, natural, optional, type Reader, readOptions, type Schema, text } from '../options.js';
-import { dispose, inspected } from '../platform.js';
+import {
+  finite,
+  flag,
+  listOf,
+  natural,
+  oneOf,
+  optional,
+  type Reader,
+  readOptions,
+  type Schema,
+  signal,
+  size,
+  text,
+} from '../options.js';
+import { dispose, inspected, type SignalLike } from '../platform.js';
 import { kindOf, readTensor, Tensor, type TensorInput } from '../tensor.js';
-import { inverse, quantized, type Rows } from './quantized.js';
+import type { PretrainedModel } from './model.js';
+import { normsOf, OUTPUTS, type Rows, type VectorOutput } from './quantized.js';
 import { type Corpus, type Hit, readCorpus, readRows, type SearchOptions, searchSchema } from './tasks/similarity.js';
 import { strings, topCount } from './tasks/task.js';
 import type { AddOptions } from './text-index-changes.js';
-import { ArrayStore, dimensionsOf, type IndexState, type VectorStore, vectorTensors } from './vector-store.js';
+import {
+  ArrayStore,
+  dimensionsOf,
+  type IndexState,
+  inForm,
+  requireLengths,
+  SIMILARITIES,
+  type StoreOptions,
+  type VectorStore,
+  vectorTensors,
+} from './vector-store.js';
 
 export interface TextHit {
   /** The position of the text in `texts`, which changes when texts before it are removed. */
@@ -36,13 +60,42 @@ export interface TextSearchOptions extends SearchOptions {
   exact?: boolean;
 }
 
-export interface TextIndexOptions {
+export interface LoadIndexOptions {
   /** The name of the model whose vectors these are, to be saved with them, or as which they were saved. */
   model?: string;
+  /** The model that embeds texts which are added or searched for. */
+  embedder?: PretrainedModel;
+}
+
+export interface TextIndexOptions extends LoadIndexOptions {
+  /**
+   * How vectors are stored: in 4 D, D + 4 or D / 8 bytes per text. Default 'int8', or 'binary' if the first vectors are bits.
+   */
+  dtype?: VectorOutput;
+  /** What scores are: 'cosine' (default), or 'dot', the product of the vectors, for fp32 and int8 vectors of any length. */
+  similarity?: 'cosine' | 'dot';
+}
+
+/** Of an index that embeds its texts. */
+export interface EmbeddedIndexOptions extends Omit<TextIndexOptions, 'embedder'> {
+  /** The width of the vectors, if not the model's. */
+  dimensions?: number;
+  signal?: SignalLike;
 }
 
 const changes = () => importing(() => import('./text-index-changes.js'));
-const ofSchema = { model: optional(text, null) };
+const embedderOf: Reader<PretrainedModel> = (value, name) => {
+  if (isModel(value)) return value;
+  throw invalid(name, 'a model that `fromPretrained` returned', describe(value));
+};
+const isModel = (value: unknown): value is PretrainedModel =>
+  guarded('TextIndex.of', () => typeof (value as PretrainedModel | null)?.encodeDocument === 'function');
+const loadSchema = { model: optional(text, null), embedder: optional(embedderOf, null) };
+const ofSchema = {
+  ...loadSchema,
+  dtype: optional(oneOf(OUTPUTS), null),
+  similarity: optional(oneOf(SIMILARITIES), 'cosine' as const),
+};
 const integers = listOf(natural, 'an array or a Set of integers');
 const idsOf: Reader<Set<number>> = (value, name) => new Set(integers(value instanceof Set ? [...value] : value, name));
 const textSearchSchema = {
@@ -71,14 +124,18 @@ export class TextIndex {
   }
 
   /** @internal Where the vectors of a new index are kept. */
-  static newStore(): VectorStore {
-    return new ArrayStore();
+  static newStore(options: StoreOptions): VectorStore {
+    return new ArrayStore(options);
   }
 
   /** @internal */
   [inspected](): string {
     const { texts, store, model } = this.#state;
-    const notes = [`${texts.length} texts`, `${this.dimensions} dimensions`, store.bits ? 'bits' : 'int8'];
+    const notes = [
+      `${texts.length} texts`,
+      `${this.dimensions} dimensions`,
+      store.bits ? 'bits' : (store.options.dtype ?? 'int8'),
+    ];
     return `TextIndex: ${[...notes, ...(model === null ? [] : [`of '${model}'`])].join(', ')}`;
   }
 
@@ -107,17 +164,29 @@ export class TextIndex {
    * index.dimensions; // 2
    * @throws HeedError SHAPE_MISMATCH unless there is one vector per text; INVALID_ARGUMENT for NaN and infinities
    */
-  static of(texts: readonly string[] = [], vectors: Corpus = NO_ROWS, options?: TextIndexOptions): TextIndex {
-    const { model } = readOptions('TextIndex.of', ofSchema, options);
-    const lines = strings(texts, 'texts');
-    const rows = readRowsOf(lines, vectors);
-    const { data, count, width } = rows;
-    if (data.BYTES_PER_ELEMENT === 4)
-      rows.data = quantized(new Tensor(data as Float32Array, [count, width]), 'int8').data;
-    // biome-ignore lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
-    const store = this.newStore();
-    if (count > 0) store.append(rows);
-    return new this({ texts: lines, store, ids: null, nextId: count, model });
+  static of(texts?: readonly string[], vectors?: Corpus, options?: TextIndexOptions): TextIndex;
+  /**
+   * An index of texts that a model embeds, as documents (`encodeDocument`). It embeds what is searched for, too, as queries.
+   *
+   * @example
+   * const index = await TextIndex.of(model, ['the quick fox', 'a dog']);
+   * const [best] = await index.search('a fox');
+   */
+  static of(model: PretrainedModel, texts: readonly string[], options?: EmbeddedIndexOptions): Promise<TextIndex>;
+  static of(
+    first: readonly string[] | PretrainedModel = [],
+    second: Corpus | readonly string[] = NO_ROWS,
+    options?: TextIndexOptions | EmbeddedIndexOptions,
+  ): TextIndex | Promise<TextIndex> {
+    // biome-ignore-start lint/complexity/noThisInStatic: of a runtime's class, the store is in its core
+    if (isModel(first)) return embedded(this, first, second as readonly string[], options);
+    const { model, embedder, ...form } = readOptions('TextIndex.of', ofSchema, options);
+    const lines = strings(first, 'texts');
+    const rows = readRowsOf(lines, second as Corpus);
+    const store = this.newStore(form);
+    if (rows.count > 0) store.append(inForm(store, rows));
+    return new this({ texts: lines, store, ids: null, nextId: rows.count, model, embedder });
+    // biome-ignore-end lint/complexity/noThisInStatic: as above
   }
 
   /**
@@ -129,23 +198,26 @@ export class TextIndex {
    * index.texts; // ["north", "east"]
    * @throws HeedError INVALID_FILE for files that are damaged, do not fit each other, or are of another model
    */
-  static async load(source: ModelSource, options?: TextIndexOptions): Promise<TextIndex> {
-    const { model } = readOptions('TextIndex.load', ofSchema, options);
+  static async load(source: ModelSource, options?: LoadIndexOptions): Promise<TextIndex> {
+    const { model, embedder } = readOptions('TextIndex.load', loadSchema, options);
     // biome-ignore lint/complexity/noThisInStatic: as in `of`
-    return new this(await (await changes()).readIndex(source, model, this.newStore()));
+    const state = await (await changes()).readIndex(source, model, (form) => this.newStore(form));
+    return new this({ ...state, embedder });
   }
 
   /**
-   * Adds texts and their vectors, in the forms that `of` takes, which are rounded as the index's are (int8 or bits). Resolves to the ids. After an error, the index is as before.
+   * Adds texts and their vectors, in the forms that `of` takes, which are stored as the index's are; without vectors, an index with a model embeds the texts. Resolves to the ids. After an error, the index is as before.
    *
    * @example
    * const index = TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]);
    * await index.add(['south'], [[0, -1]]); // [2]
    * @throws HeedError SHAPE_MISMATCH for vectors of another width; INVALID_ARGUMENT for ids that are in use
    */
-  async add(texts: readonly string[], vectors: Corpus, options?: AddOptions): Promise<number[]> {
+  async add(texts: readonly string[], vectors?: Corpus, options?: AddOptions): Promise<number[]> {
     const lines = strings(texts, 'texts');
-    const rows = readRowsOf(lines, vectors);
+    const embedder = vectors === undefined && lines.length > 0 ? this.#requireEmbedder('vectors', 'none') : null;
+    const own = embedder ? await embedder.encodeDocument(lines, this.#dimensions()) : (vectors ?? NO_ROWS);
+    const rows = readRowsOf(lines, own);
     return (await changes()).addTexts(this.#state, lines, rows, options);
   }
 
@@ -187,10 +259,17 @@ export class TextIndex {
   /**
    * The `topK` (default 10) texts nearest to a vector [D] or [1,D], by cosine, best first. All int8 vectors are compared, or with `rescoreMultiplier` only those of `topK` times as many texts whose signs
    * differ least from the query's, which is faster and may miss some; so by default if there are more than 200,000 texts. An index of bits always selects by signs (`rescoreMultiplier` 4 by default).
+   * An index with a model takes a text in place of the vector, embeds it as a query (`encodeQuery`), and returns a promise.
    *
    * @throws HeedError SHAPE_MISMATCH for a query of another width; INVALID_ARGUMENT for NaN, infinities, and options out of range
    */
-  search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[] {
+  search(query: TensorInput | Float32Array, options?: TextSearchOptions): TextHit[];
+  search(query: string, options?: TextSearchOptions): Promise<TextHit[]>;
+  search(query: TensorInput | Float32Array | string, options?: TextSearchOptions): TextHit[] | Promise<TextHit[]> {
+    if (typeof query === 'string') {
+      const embedder = this.#requireEmbedder('query', 'a text');
+      return this.#embedded(embedder, [query], options).then(([hits]) => hits!);
+    }
     const isVector = kindOf(query) === 'Float32Array';
     const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
     this.#requireWidth('query', data.length);
@@ -205,7 +284,40 @@ export class TextIndex {
    * const [first, second] = index.searchAll([[0.1, 1], [1, 0.1]], { topK: 1 });
    * second[0].text; // "east"
    */
-  searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
+  searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][];
+  searchAll(queries: readonly string[], options?: TextSearchOptions): Promise<TextHit[][]>;
+  searchAll(queries: TensorInput | readonly string[], options?: TextSearchOptions): TextHit[][] | Promise<TextHit[][]> {
+    const isTexts = guarded('queries', () => Array.isArray(queries) && typeof queries[0] === 'string');
+    if (isTexts)
+      return this.#embedded(this.#requireEmbedder('queries', 'texts'), queries as readonly string[], options);
+    return this.#searchAll(queries as TensorInput, options);
+  }
+
+  /** The hits of texts. */
+  async #embedded(
+    embedder: PretrainedModel,
+    queries: readonly string[],
+    options: TextSearchOptions | undefined,
+  ): Promise<TextHit[][]> {
+    readOptions('search', textSearchSchema, options);
+    const texts = strings(queries, 'queries');
+    return this.#searchAll(await embedder.encodeQuery(texts, this.#dimensions()), options);
+  }
+
+  #requireEmbedder(name: string, got: string): PretrainedModel {
+    const { embedder } = this.#state;
+    if (embedder) return embedder;
+    throw invalid(name, 'vectors, as this index has no model', got, 'INVALID_ARGUMENT', {
+      hint: 'Make it with TextIndex.of(model, texts), or give of() or load() the option `embedder`',
+    });
+  }
+
+  /** The option of `embed` for vectors of the index's width. */
+  #dimensions(): { dimensions?: number } {
+    return this.dimensions > 0 ? { dimensions: this.dimensions } : {};
+  }
+
+  #searchAll(queries: TensorInput, options?: TextSearchOptions): TextHit[][] {
     const { data, shape } = readRows('queries', queries);
     this.#requireWidth('queries', shape[1]!);
     const found = this.#search('queries', data, options);
@@ -225,6 +337,8 @@ export class TextIndex {
     const { store, texts, ids } = this.#state;
     if (store.count === 0) return [];
     requireFinite(name, queries);
+    if (store.options.similarity === 'dot' || store.options.dtype === 'float32')
+      requireLengths(name, Float32Array.from(normsOf(queries, this.dimensions)), 'INVALID_ARGUMENT');
     const count = topK ?? (threshold === null ? 10 : store.count);
     const isLarge = store.count > LARGE && Number.isFinite(count) && threshold === null;
     const multiplier = rescoreMultiplier || (store.bits ? 4 : isLarge ? LARGE_MULTIPLIER : 0);
@@ -264,7 +378,7 @@ export class TextIndex {
   }
 
   /**
-   * The vectors as they are stored, rounded and of length 1: [N,D].
+   * The vectors as they are stored, rounded and, for the cosine, of length 1: [N,D].
    *
    * @example
    * TextIndex.of(['north', 'east'], [[0, 2], [1, 0]]).toTensor().toArray(); // [[0, 1], [1, 0]]
@@ -272,18 +386,36 @@ export class TextIndex {
   toTensor(): Tensor {
     const { store } = this.#state;
     const { count, bits } = store;
-    const [data, norms, width] = [store.rows(), store.norms(), this.dimensions];
+    const [data, factors, width] = [store.rows(), store.factors(), this.dimensions];
     const bit = (i: number) => (data[i >> 3]! & (128 >> (i & 7)) ? 1 : -1) / Math.sqrt(width);
     const values = Float32Array.from({ length: count * width }, (_, i) =>
-      bits ? bit(i) : data[i]! * inverse(norms[Math.floor(i / width)]!),
+      bits ? bit(i) : data[i]! * factors[Math.floor(i / width)]!,
     );
     return new Tensor(values, [count, width]);
   }
 }
 
+/** An index of the class `Index` whose texts the model embeds. */
+async function embedded(
+  Index: typeof TextIndex,
+  embedder: PretrainedModel,
+  texts: readonly string[],
+  given: object | undefined,
+): Promise<TextIndex> {
+  const lines = strings(texts, 'texts');
+  const schema = { ...ofSchema, dimensions: optional(size, undefined), signal };
+  const { dimensions, signal: stop, model, dtype, similarity } = readOptions('TextIndex.of', schema, given);
+  const call = { ...(dimensions !== undefined && { dimensions }), ...(stop && { signal: stop }) };
+  const vectors = lines.length > 0 ? await embedder.encodeDocument(lines, call) : NO_ROWS;
+  const options = { embedder, similarity, ...(model !== null && { model }), ...(dtype && { dtype }) };
+  return Index.of(lines, vectors, options);
+}
+
 /** The vectors of texts, checked. */
 function readRowsOf(texts: string[], vectors: Corpus): Rows {
   const rows = readCorpus('vectors', vectors);
+  const scales = guarded('vectors', () => (vectors as { scales?: unknown }).scales);
+  if (kindOf(scales) === 'Float32Array') rows.scales = scales as Float32Array;
   const { data, count, width } = rows;
   if (count !== texts.length)
     throw invalid(

@@ -1,6 +1,10 @@
 /** Where a TextIndex keeps its vectors: in JavaScript's arrays, as here, or in the core (core-vectors.ts). */
+
+import { formatShape, invalid } from '../error.js';
 import type { writeSafetensors } from '../io/safetensors.js';
-import { inverse, lengthsOf, type Rows, signsOf } from './quantized.js';
+import { Tensor } from '../tensor.js';
+import type { PretrainedModel } from './model.js';
+import { inverse, lengthsOf, quantized, type Rows, signsOf, type VectorOutput } from './quantized.js';
 import { bestRows, type Hit, nearestBits } from './tasks/similarity.js';
 
 /** How a store searches. */
@@ -14,10 +18,20 @@ export interface StoreSearch {
   allowed: Uint32Array | null;
 }
 
-/** N rows of a width, as int8 or as bits. The first ones that are appended decide which. */
+export const SIMILARITIES = ['cosine', 'dot'] as const;
+export type Similarity = (typeof SIMILARITIES)[number];
+
+/** How vectors are stored (null: as int8, or as bits if the first ones are bits), and what their scores are. */
+export interface StoreOptions {
+  dtype: VectorOutput | null;
+  similarity: Similarity;
+}
+
+/** N rows of a width in one form. */
 export interface VectorStore {
+  readonly options: StoreOptions;
   readonly count: number;
-  /** Entries of a row as it is stored: D for int8, D / 8 for bits. 0 before the first rows. */
+  /** Entries of a row as it is stored: D, or D / 8 for bits. 0 before the first rows. */
   readonly width: number;
   readonly bits: boolean;
   /** Appends rows of the store's form. After an error, there are none of them. */
@@ -25,10 +39,10 @@ export interface VectorStore {
   /** Removes all rows but these, which ascend. */
   keep(kept: Uint32Array): void;
   /** The rows as they are stored, which must not be changed. */
-  rows(): Int8Array | Uint8Array;
-  /** The length of each row of int8; none for bits. */
-  norms(): Float32Array;
-  /** For each query [N,D], the best rows by cosine. */
+  rows(): Rows['data'];
+  /** For each row of fp32 or int8 what its entries are multiplied by, in scores and for the value; none for bits. */
+  factors(): Float32Array;
+  /** For each query [N,D], the best rows. */
   search(queries: Float32Array, options: StoreSearch): Hit[][];
   dispose(): void;
 }
@@ -42,6 +56,8 @@ export interface IndexState {
   /** Larger than any id so far. */
   nextId: number;
   model: string | null;
+  /** Embeds texts that are added or searched for. */
+  embedder: PretrainedModel | null;
 }
 
 /** D */
@@ -55,17 +71,73 @@ export function* eachQuery(queries: Float32Array, width: number): Generator<Floa
 /** The tensors of a file with the vectors. */
 export function vectorTensors(store: VectorStore): Parameters<typeof writeSafetensors>[0] {
   const { count, width, bits } = store;
-  const vectors = { name: 'vectors', dtype: bits ? 'U8' : 'I8', shape: [count, width], data: store.rows() };
-  if (bits) return [vectors];
-  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: store.norms().map(inverse) }, vectors];
+  const data = store.rows();
+  const dtype = isFloat(data) ? 'F32' : bits ? 'U8' : 'I8';
+  const vectors = { name: 'vectors', dtype, shape: [count, width], data };
+  if (dtype !== 'I8') return [vectors];
+  return [{ name: 'vectors_scale', dtype: 'F32', shape: [count, 1], data: store.factors() }, vectors];
+}
+
+const isFloat = (data: Rows['data']): data is Float32Array => data.BYTES_PER_ELEMENT === 4;
+
+/** The longest fp32 vectors and queries: scores are then finite. */
+const MAX_LENGTH = 1e18;
+
+export function requireLengths(name: string, lengths: Float32Array, code: 'INVALID_ARGUMENT' | 'INVALID_FILE'): void {
+  const at = lengths.findIndex((length) => !(Math.abs(length) <= MAX_LENGTH));
+  if (at >= 0) throw invalid(name, 'finite vectors of length 1e18 at most', `${lengths[at]} in row ${at}`, code);
+}
+
+/** Rows in the form of a store: those of its other rows, or what its options say. */
+export function inForm(store: VectorStore, given: Rows): Rows {
+  const { data, count, width, bits, scales } = given;
+  const { dtype, similarity } = store.options;
+  const dimensions = dimensionsOf(store) || dimensionsOf(given);
+  if (count > 0 && dimensionsOf(given) !== dimensions)
+    throw invalid(
+      'vectors',
+      `${dimensions} entries per row, as in the index`,
+      `shape ${formatShape([count, width])}`,
+      'SHAPE_MISMATCH',
+    );
+  const keepsBits = store.count > 0 ? store.bits : (dtype ?? (bits ? 'binary' : 'int8')) === 'binary';
+  if (bits && !keepsBits) throw invalid('vectors', 'fp32 or int8 vectors, as those of the index', 'bits');
+  if (keepsBits && similarity === 'dot') throw invalid('vectors', "fp32 or int8 vectors for similarity 'dot'", 'bits');
+  if (!bits && !isFloat(data) && similarity === 'dot' && scales?.length !== count)
+    throw invalid('vectors', "int8 vectors with their scales for similarity 'dot'", 'none');
+  const values = new Tensor(data as Float32Array, [count, width]);
+  if (keepsBits) {
+    const codes = bits ? given : quantized(values, 'binary');
+    return { data: codes.data as Uint8Array, count, width: bits ? width : Math.ceil(width / 8), bits: true };
+  }
+  if (isFloat(data)) requireLengths('vectors', lengthsOf(given), 'INVALID_ARGUMENT');
+  if (dtype !== 'float32') return isFloat(data) ? { ...given, ...int8Rows(values) } : given;
+  const scale = (i: number) => scales?.[Math.floor(i / width)] ?? 1;
+  return isFloat(data) ? given : { ...given, data: Float32Array.from(data, (v, i) => v * scale(i)) };
+}
+
+function int8Rows(values: Tensor): Pick<Rows, 'data' | 'scales'> {
+  const { data, scales } = quantized(values, 'int8');
+  return { data, scales };
+}
+
+/** The factors of rows in the form of a store. */
+export function factorsOf(rows: Rows, { similarity }: StoreOptions): Float32Array {
+  if (rows.bits || similarity === 'cosine') return lengthsOf(rows).map(inverse);
+  return isFloat(rows.data) ? new Float32Array(rows.count).fill(1) : rows.scales!.slice(0, rows.count);
 }
 
 export class ArrayStore implements VectorStore {
   /** The arrays may have room for further rows. */
   #rows: Rows = { data: new Int8Array(), count: 0, width: 0, bits: false };
-  #norms: Float32Array = new Float32Array();
-  /** The signs of rows of int8, once a search has needed them. */
+  #factors: Float32Array = new Float32Array();
+  /** The signs of other rows than bits, once a search has needed them. */
   #signs: Uint8Array | null = null;
+  readonly options: StoreOptions;
+
+  constructor(options: StoreOptions) {
+    this.options = options;
+  }
 
   get count(): number {
     return this.#rows.count;
@@ -84,28 +156,28 @@ export class ArrayStore implements VectorStore {
     const isFirst = count === 0;
     const signBytes = Math.ceil(more.width / 8);
     const all = isFirst ? more.data.slice(0, more.count * more.width) : appended(data, count * width, more.data);
-    const norms = appended(isFirst ? new Float32Array() : this.#norms, count, lengthsOf(more));
+    const factors = appended(isFirst ? new Float32Array() : this.#factors, count, factorsOf(more, this.options));
     const signs = this.#signs && !isFirst ? appended(this.#signs, count * signBytes, signsOf(more)) : null;
     this.#rows = { ...more, data: all, count: count + more.count };
-    this.#norms = norms;
+    this.#factors = factors;
     this.#signs = signs;
   }
 
   keep(kept: Uint32Array): void {
     const { data, width, bits } = this.#rows;
     keepRows(data, width, kept);
-    if (!bits) keepRows(this.#norms, 1, kept);
+    if (!bits) keepRows(this.#factors, 1, kept);
     if (this.#signs) keepRows(this.#signs, Math.ceil(width / 8), kept);
     this.#rows.count = kept.length;
   }
 
-  rows(): Int8Array | Uint8Array {
+  rows(): Rows['data'] {
     const { data, count, width } = this.#rows;
-    return data.subarray(0, count * width) as Int8Array;
+    return data.subarray(0, count * width);
   }
 
-  norms(): Float32Array {
-    return this.#norms.subarray(0, this.bits ? 0 : this.count);
+  factors(): Float32Array {
+    return this.#factors.subarray(0, this.bits ? 0 : this.count);
   }
 
   search(queries: Float32Array, { topK, threshold, candidates, allowed }: StoreSearch): Hit[][] {
@@ -114,9 +186,9 @@ export class ArrayStore implements VectorStore {
     const own = allowed ? Uint32Array.from({ length: rows.count }, (_, row) => row).filter(isAllowed) : null;
     return Array.from(eachQuery(queries, dimensionsOf(rows)), (query) => {
       const among = candidates > 0 && !own ? nearestBits(query, this.#allSigns(), candidates) : own;
-      return bestRows(query, rows, rows.bits ? null : this.#norms, topK, among).filter(
-        ({ score }) => score >= threshold,
-      );
+      const factors = rows.bits ? null : this.#factors;
+      const norm = this.options.similarity === 'dot' ? 1 : undefined;
+      return bestRows(query, rows, factors, topK, among, norm).filter(({ score }) => score >= threshold);
     });
   }
 

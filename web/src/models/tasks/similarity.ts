@@ -72,13 +72,13 @@ export function semanticSearch(
   requireWidth('semanticSearch.rescore', exact, width);
   if (exact.count !== found.count)
     throw invalid('semanticSearch.rescore', `${found.count} rows, as the corpus`, `${exact.count}`, 'SHAPE_MISMATCH');
-  const norms = exact.bits ? null : normsOf(exact.data, width);
+  const factors = exact.bits ? null : normsOf(exact.data, width).map((norm) => 1 / norm);
   return Array.from({ length: count }, (_, n) => {
     const query = data.subarray(n * width, (n + 1) * width);
     const candidates = found.bits
       ? nearestBits(query, found.data as Uint8Array, topK * (rescoreMultiplier || 4))
       : null;
-    return bestRows(query, exact, norms, topK, candidates);
+    return bestRows(query, exact, factors, topK, candidates);
   });
 }
 
@@ -105,15 +105,15 @@ function requireWidth(name: string, { width, bits, count }: Rows, dimensions: nu
     );
 }
 
-/** The rows nearest to a query, best first: of all, or of `candidates`, in ascending order. `norms`: of the rows, null for bits. */
+/** The rows nearest to a query, best first: of all, or of `candidates`, in ascending order. Scores are products divided by `norm` and times the row's factor, which bits have none of. */
 export function bestRows(
   query: Float32Array,
   { data, count, width, bits }: Rows,
-  norms: ArrayLike<number> | null,
+  factors: ArrayLike<number> | null,
   topK: number,
   candidates: Uint32Array | null,
+  norm: number = normsOf(query, query.length)[0]!,
 ): Hit[] {
-  const norm = normsOf(query, query.length)[0]!;
   let scores: Float64Array;
   if (bits) {
     const scale = norm * Math.sqrt(query.length);
@@ -125,7 +125,7 @@ export function bestRows(
     scores = new Float64Array(candidates?.length ?? count);
     if (data.BYTES_PER_ELEMENT === 4) floatProducts(query, data as Float32Array, candidates, scores);
     else int8Products(query, data as Int8Array, candidates, scores);
-    for (let i = 0; i < scores.length; i++) scores[i]! /= norm * norms![candidates ? candidates[i]! : i]!;
+    for (let i = 0; i < scores.length; i++) scores[i]! *= factors![candidates ? candidates[i]! : i]! / norm;
   }
   return best(scores, topK).map(({ index, score }) => ({
     index: candidates ? candidates[index]! : index,

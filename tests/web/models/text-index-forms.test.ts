@@ -1,0 +1,212 @@
+/** Rows of fp32, products instead of cosines, an index with its model, and searches with bad arguments. */
+import fc from 'fast-check';
+import { HeedError, load, Tensor, TextIndex } from 'heed';
+import { afterAll, describe, expect, test } from 'vitest';
+
+/** `npm run fuzz` asks for more. */
+const RUNS = Number(process.env.HEED_FUZZ_RUNS ?? 300);
+
+const heed = await load();
+afterAll(() => heed.dispose());
+
+const WIDTH = 24;
+const random = (seed: number) => () => {
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  return seed / 2 ** 32 - 0.5;
+};
+const matrix = (rows: number, width: number, seed: number) =>
+  new Tensor(Float32Array.from({ length: rows * width }, random(seed)), [rows, width]);
+const names = (count: number) => Array.from({ length: count }, (_, i) => `text ${i}`);
+const error = (code: string, message: string) =>
+  expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) });
+
+const corpus = matrix(300, WIDTH, 1);
+const queries = matrix(5, WIDTH, 2);
+const stores = [
+  ['in JavaScript', TextIndex],
+  ['in the core', heed.TextIndex],
+] as const;
+
+/** The best rows by their definition, in double precision. */
+function expected(values: Tensor, query: Float32Array, similarity: 'cosine' | 'dot', topK: number) {
+  const [count, width] = values.shape as [number, number];
+  const norm = (v: Float32Array) => Math.hypot(...v) || 1;
+  const scores = Array.from({ length: count }, (_, n) => {
+    const row = values.data.subarray(n * width, (n + 1) * width);
+    const product = row.reduce((sum, v, k) => sum + v * query[k]!, 0);
+    return { index: n, score: similarity === 'dot' ? product : product / (norm(row) * norm(query)) };
+  });
+  return scores.sort((a, b) => b.score - a.score).slice(0, topK);
+}
+
+function expectHits(got: { index: number; score: number }[], wanted: { index: number; score: number }[]) {
+  expect(got.map(({ index }) => index)).toEqual(wanted.map(({ index }) => index));
+  got.forEach(({ score }, i) => {
+    const { score: exact } = wanted[i]!;
+    expect(Math.abs(score - exact)).toBeLessThanOrEqual(1e-5 + 1e-4 * Math.abs(exact));
+  });
+}
+
+const forms = (['float32', 'int8'] as const).flatMap((dtype) =>
+  (['cosine', 'dot'] as const).flatMap((similarity) =>
+    stores.map(([where, Index]) => [dtype, similarity, where, Index] as const),
+  ),
+);
+
+describe.each(forms)('%s, %s, %s', (dtype, similarity, _, Index) => {
+  const index = Index.of(names(300), corpus, { dtype, similarity });
+  const query = (n: number) => queries.slice(n, n + 1);
+
+  test('finds the best', () => {
+    const values = index.toTensor();
+    if (dtype === 'float32' && similarity === 'dot') expect(values).toEqual(corpus);
+    const all = index.searchAll(queries, { topK: 7 });
+    all.forEach((hits, n) => {
+      expectHits(hits, expected(values, query(n).data, similarity, 7));
+      expect(index.search(query(n), { topK: 7 })).toEqual(hits);
+      const threshold = hits[4]!.score;
+      expect(index.search(query(n), { threshold }).length).toBe(5);
+      // The signs of all rows select all of them.
+      expect(index.search(query(n), { topK: 7, rescoreMultiplier: 100 })).toEqual(hits);
+    });
+  });
+
+  test('grows, shrinks and is saved', async () => {
+    const half = Index.of(names(100), corpus.slice(0, 100), { dtype, similarity });
+    half.search(query(0), { rescoreMultiplier: 2 }); // computes the signs
+    await half.add(names(300).slice(100), corpus.slice(100, 300));
+    const file = await half.save();
+    expect(Buffer.compare(file, await index.save())).toBe(0);
+    const loaded = await Index.load({ 'index.safetensors': file });
+    expect(loaded.searchAll(queries)).toEqual(index.searchAll(queries));
+    expect(Buffer.compare(await loaded.save(), file)).toBe(0);
+    await loaded.remove([0, 5, 299]);
+    await half.remove([0, 5, 299]);
+    expect(loaded.searchAll(queries)).toEqual(half.searchAll(queries));
+    for (const made of [half, loaded]) made.dispose();
+  });
+});
+
+test('what does not fit is refused, and the index is as before', async () => {
+  for (const [, Index] of stores) {
+    const bits = new Tensor(new Uint8Array(6), [2, 3]);
+    const int8 = new Tensor(new Int8Array(8).fill(3), [2, 4]);
+    expect(() => Index.of(['a', 'b'], bits, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', "'dot'"));
+    expect(() => Index.of(['a', 'b'], bits, { dtype: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'got bits'));
+    expect(() => Index.of(['a', 'b'], int8, { similarity: 'dot' })).toThrow(error('INVALID_ARGUMENT', 'scales'));
+    expect(() => Index.of(['a'], [[1]], { dtype: 'fp16' as never })).toThrow(error('INVALID_ARGUMENT', 'dtype'));
+    expect(() => Index.of(['a'], [[1e30, 0]], { dtype: 'float32' })).toThrow(error('INVALID_ARGUMENT', '1e18'));
+    expect(() => Index.of(['a'], [[NaN, 0]], { dtype: 'float32' })).toThrow(error('INVALID_ARGUMENT', 'NaN'));
+    const index = Index.of(['a', 'b'], [[1, 0], [0, 1]], { dtype: 'float32' }); // biome-ignore format: one row per text
+    await expect(index.add(['c'], [[1, 2, 3]])).rejects.toEqual(error('SHAPE_MISMATCH', '2 entries'));
+    await expect(index.add(['c'], [[Infinity, 2]])).rejects.toEqual(error('INVALID_ARGUMENT', 'finite'));
+    await expect(index.add(['c', 'd'], [[1, 2], [3, 4]], { ids: [7, 7] })).rejects.toEqual(error('INVALID_ARGUMENT', 'ids[1]')); // biome-ignore format: one row per text
+    await expect(index.add(['c'])).rejects.toEqual(error('INVALID_ARGUMENT', 'this index has no model'));
+    expect(() => index.search('a text')).toThrow(error('INVALID_ARGUMENT', 'this index has no model'));
+    expect(() => index.searchAll(['a text'])).toThrow(error('INVALID_ARGUMENT', 'this index has no model'));
+    expect(() => index.search([1e30, 0])).toThrow(error('INVALID_ARGUMENT', '1e18'));
+    expect(index.search([1, 0.5]).map(({ text }) => text)).toEqual(['a', 'b']);
+    expect(index.search([1, 0.5], { ids: [] })).toEqual([]);
+    expect(index.search([1, 0.5], { ids: [99] })).toEqual([]);
+    expect(index.search([1, 0.5], { topK: 1000 })).toHaveLength(2);
+    expect(() => index.search([1, 0.5], { topK: 0 })).toThrow(error('INVALID_ARGUMENT', 'topK'));
+    index.dispose();
+  }
+});
+
+test('an index that knows its model embeds documents and queries with its prompts', async () => {
+  const model = await heed.fromPretrained();
+  const texts = ['a small cat', 'a fast car', 'the deep sea'];
+  for (const [, Index] of stores) {
+    const index = await Index.of(model, texts, { model: 'bundled', dtype: 'float32' });
+    const same = Index.of(texts, await model.encodeDocument(texts), { dtype: 'float32' });
+    expect(index.toTensor()).toEqual(same.toTensor());
+    const hits = same.search(await model.encodeQuery('a kitten'), { topK: 2 });
+    expect(hits[0]!.text).toBe('a small cat');
+    expect(await index.search('a kitten', { topK: 2 })).toEqual(hits);
+    expect(await index.searchAll(['a kitten', 'the ocean'], { topK: 2 })).toEqual(
+      same.searchAll(await model.encodeQuery(['a kitten', 'the ocean']), { topK: 2 }),
+    );
+    expect(await index.add(['a large dog'])).toEqual([3]);
+    const [dog] = await index.search('a dog', { topK: 1 });
+    expect(dog!.text).toBe('a large dog');
+    const source = { 'index.safetensors': await index.save() };
+    const loaded = await Index.load(source, { model: 'bundled', embedder: model });
+    expect(await loaded.search('a kitten')).toEqual(await index.search('a kitten'));
+    await expect(Index.load(source, { model: 'another' })).rejects.toEqual(error('INVALID_FILE', "'another'"));
+    await expect(index.search('a kitten', { topK: 0 })).rejects.toEqual(error('INVALID_ARGUMENT', 'topK'));
+    const narrow = await Index.of(model, texts, { dimensions: 16 });
+    expect([narrow.dimensions, (await narrow.search('a kitten')).length]).toEqual([16, 3]);
+    for (const made of [index, same, loaded, narrow]) made.dispose();
+  }
+  const empty = await TextIndex.of(model, []);
+  expect([await empty.search('a cat'), empty.dimensions]).toEqual([[], 0]);
+  await expect(TextIndex.of(model, [7] as never)).rejects.toEqual(error('INVALID_ARGUMENT', 'texts'));
+  model.dispose();
+});
+
+describe('a saved index that was changed or cut', async () => {
+  const int8 = await TextIndex.of(names(5), matrix(5, 8, 3), { similarity: 'dot', model: 'a' }).save();
+  const float32 = await TextIndex.of(names(5), matrix(5, 8, 3), { dtype: 'float32' }).save();
+  const binary = await TextIndex.of(names(5), matrix(5, 8, 3), { dtype: 'binary' }).save();
+  const files = { int8, float32, binary };
+
+  test.each(Object.entries(files))('%s: cut anywhere', async (_, file) => {
+    for (let length = 0; length < file.length; length++)
+      await expect(heed.TextIndex.load({ 'index.safetensors': file.slice(0, length) })).rejects.toBeInstanceOf(
+        HeedError,
+      );
+  });
+
+  test.each(Object.entries(files))('%s: any byte', async (_, file) => {
+    const change = fc.array(fc.tuple(fc.nat(file.length - 1), fc.nat(255)), { minLength: 1, maxLength: 3 });
+    const bytesBefore = heed.info.memoryBytes;
+    await fc.assert(
+      fc.asyncProperty(change, async (changes) => {
+        const changed = file.slice();
+        for (const [at, value] of changes) changed[at] = value;
+        let index: TextIndex;
+        try {
+          index = await heed.TextIndex.load({ 'index.safetensors': changed });
+        } catch (thrown) {
+          expect(thrown).toBeInstanceOf(HeedError);
+          return;
+        }
+        const query = new Float32Array(index.dimensions).fill(1);
+        const hits = index.dimensions > 0 ? index.search(query, { topK: 3 }) : [];
+        for (const { score } of hits) expect(Number.isFinite(score)).toBe(true);
+        index.dispose();
+      }),
+      { numRuns: RUNS },
+    );
+    expect(heed.info.memoryBytes).toBe(bytesBefore); // indexes that were refused are freed, too
+  });
+});
+
+test('searches with any options give hits or one HeedError', () => {
+  const index = heed.TextIndex.of(names(300), corpus, { dtype: 'float32' });
+  const numbers = fc.oneof(fc.integer({ min: -2, max: 400 }), fc.constantFrom(NaN, Infinity, -Infinity, 0.5, 2 ** 31));
+  const options = fc.record(
+    {
+      topK: numbers,
+      threshold: numbers,
+      rescoreMultiplier: numbers,
+      exact: fc.boolean(),
+      ids: fc.oneof(fc.array(fc.integer({ min: -1, max: 310 }), { maxLength: 4 }), fc.constant([])),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(options, fc.oneof(fc.constant(WIDTH), fc.nat(30)), (given, width) => {
+      try {
+        const hits = index.search(new Float32Array(width).fill(0.5), given);
+        expect(hits.length).toBeLessThanOrEqual(given.ids ? new Set(given.ids).size : (given.topK ?? 300));
+      } catch (thrown) {
+        expect(thrown).toBeInstanceOf(HeedError);
+      }
+    }),
+    { numRuns: RUNS },
+  );
+  expect(index.search(corpus.slice(7, 8), { topK: 1 })[0]!.index).toBe(7);
+  index.dispose();
+});
