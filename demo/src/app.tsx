@@ -6,7 +6,7 @@ import { lazy } from './components/lazy';
 import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
 import { HandPage } from './pages/hand/page';
-import { loadCode, loadModelPage, loadSpeedPage } from './pages/later';
+import { loadCode, loadLensPage, loadModelPage, loadSpeedPage } from './pages/later';
 import { LearningPage } from './pages/learning/lazy';
 import { loaded as learningLoaded } from './pages/learning/state';
 import { TextPage } from './pages/text/page';
@@ -18,12 +18,21 @@ const names: [Page, string][] = [
   ['text', 'Your text'],
   ['model', 'Your model'],
   ['learning', 'Learning'],
+  ['lens', 'Lens'],
   ['speed', 'Speed'],
 ];
 const ModelPage = lazy(() => loadModelPage().then(({ ModelPage }) => ModelPage));
+const LensPage = lazy(() => loadLensPage().then(({ LensPage }) => LensPage));
 const SpeedPage = lazy(() => loadSpeedPage().then(({ SpeedPage }) => SpeedPage));
 const Code = lazy(() => loadCode().then(({ Code }) => Code));
-const views = { hand: HandPage, text: TextPage, model: ModelPage, learning: LearningPage, speed: SpeedPage };
+const views = {
+  hand: HandPage,
+  text: TextPage,
+  model: ModelPage,
+  learning: LearningPage,
+  lens: LensPage,
+  speed: SpeedPage,
+};
 
 export function followTitle(): void {
   effect(() => {

@@ -52,7 +52,7 @@ describe('nothing moves while the pointer does', () => {
 });
 
 describe('no page scrolls sideways', () => {
-  it.each([...hands, '#text', '#model', '#learning', '#learning?part=labels', '#speed'])(
+  it.each([...hands, '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'])(
     '%s, from 320 to 2560 px',
     async (hash) => {
       const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
@@ -72,7 +72,7 @@ describe('no page scrolls sideways', () => {
 
 describe('while the page loads', () => {
   it.each(
-    ['#hand', '#text', '#model', '#learning', '#learning?part=labels', '#speed'].flatMap((hash) =>
+    ['#hand', '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'].flatMap((hash) =>
       [1280, 390].map((width) => [hash, width] as const),
     ),
   )('hardly anything moves: %s at %i px', async (hash, width) => {

@@ -32,6 +32,7 @@ const pages: [hash: string, ...shown: string[]][] = [
 /** With the page that is loaded when it is opened. */
 const allPages: typeof pages = [
   ...pages,
+  ['#lens', '.lens-table td', '.lens-cell[title]'],
   ['#learning', '.sequence td', '.gradients td', '.plot svg'],
   ['#learning?part=labels', '.mattered li', '.plot svg'],
 ];
@@ -204,7 +205,7 @@ describe('the page', () => {
     await context.close();
   });
 
-  it.each(['#hand', '#text', '#model', '#learning', '#speed'])(
+  it.each(['#hand', '#text', '#model', '#learning', '#lens', '#speed'])(
     'offers another build on %s if the browser does not support the selected one',
     async (hash) => {
       // The feature test of relaxed SIMD contains the opcode of i16x8.relaxed_dot_i8x16_i7x16_s.

@@ -40,7 +40,7 @@ export const savesData = (navigator as { connection?: { saveData?: boolean } }).
 
 const needsShipped = new Promise<void>((resolve) =>
   effect(() => {
-    if (!savesData || page.value === 'text' || page.value === 'speed') resolve();
+    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed') resolve();
   }),
 );
 

@@ -4,7 +4,7 @@
  */
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
-export const pages = ['hand', 'text', 'model', 'learning', 'speed'] as const;
+export const pages = ['hand', 'text', 'model', 'learning', 'lens', 'speed'] as const;
 export type Page = (typeof pages)[number];
 
 const initials = new Map<Signal<unknown>, unknown>();

@@ -1,0 +1,40 @@
+/** What the page “Lens” opens with, and its examples. Their claims hold for the bundled model; tests/demo/lens.test.ts fails where they no longer do. */
+import type { Example } from '../../components/examples';
+
+export interface LensExample extends Example {
+  first: string;
+  second: string;
+  over: 'heads' | 'positions' | 'blocks';
+}
+
+const opening = {
+  id: 'not',
+  name: 'Not good, very good',
+  notice:
+    'Two opposite judgements whose similarity is above 0.8. One head brings them closest: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
+  first: 'The film was not good.',
+  second: 'The film was very good.',
+  over: 'positions',
+} as const satisfies LensExample;
+
+export const examples: readonly LensExample[] = [
+  opening,
+  {
+    id: 'one-word',
+    name: 'One other word',
+    notice:
+      'The sentences differ in one word, and it stays where it is: in every layer, patching in the position of “cat” makes the vectors nearly the same, and no other position changes the similarity by more than 0.01.',
+    first: 'The cat sat on the mat.',
+    second: 'The dog sat on the mat.',
+    over: 'positions',
+  },
+  {
+    id: 'order',
+    name: 'Who bites whom',
+    notice:
+      'The same words in another order: the similarity is above 0.99, and no single head changes it by more than 0.002. This small model hardly sees the order of words.',
+    first: 'The dog bit the man.',
+    second: 'The man bit the dog.',
+    over: 'heads',
+  },
+];
