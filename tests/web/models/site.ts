@@ -54,7 +54,7 @@ export async function serveHeed(
       return void response
         .writeHead(200, { 'content-type': 'text/javascript' })
         .end(
-          `import * as draw from "/draw.js"; import * as util from "/util.js"; import * as heed from "/${entry}"; Object.assign(globalThis, { draw, util, heed });`,
+          `import * as draw from "/draw.js"; import * as util from "/util.js"; import * as evaluation from "/evaluation.js"; import * as heed from "/${entry}"; Object.assign(globalThis, { draw, util, evaluation, heed });`,
         );
     if (path.startsWith('/models/') && models(path.slice('/models/'.length), request, response)) return;
     const file = join(dist, path.slice(1));

@@ -140,7 +140,7 @@ export interface Losses {
    */
   supervisedContrastive(x: TensorInput, labels: IndexInput, options?: SupervisedContrastiveOptions): Loss;
   /**
-   * Of pairs of vectors a, b [..., E] and how similar they are, `labels` [...]: pairs with a larger label should have a larger cosine (Huang et al. 2024,
+   * Of pairs of vectors a, b [..., E] and labels [...], which say how similar they are. Pairs with a larger label should have a larger cosine (Huang et al. 2024,
    * doi:10.1109/TASLP.2024.3402087). log(1 + sum of exp(scale (cos(a_i, b_i) - cos(a_j, b_j))) over the i and j with labels_i < labels_j); not a mean.
    *
    * @example

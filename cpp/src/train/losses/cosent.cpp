@@ -49,20 +49,20 @@ Variable coSENT(Graph& graph, const Variable& a, const Variable& b, const std::v
     ds[j] -= part;
   });
   for (double& each : ds) each *= static_cast<double>(scale) / total;
-  return graph.record(
-      scalarOf(highest + elementary::log(total)), {a, b}, false,
-      [u, v, ds = std::move(ds), da = a.node(), db = b.node()](Matrix& gradient, Backward& pass) {
-        const auto give = [&](const std::shared_ptr<Node>& node, const UnitRows& own, const UnitRows& other) {
-          if (!node) return;
-          Matrix d(other.rows.values());
-          for (Index i = 0; i < d.rows(); ++i)
-            d.view().row(i) *= static_cast<float>(seedOf(gradient) * ds[size_t(i)]);
-          backThroughUnitRows(own, d);
-          pass.give(node, std::move(d));
-        };
-        give(da, *u, *v);
-        give(db, *v, *u);
-      });
+  return graph.record(scalarOf(highest + elementary::log(total)), {a, b}, false,
+                      [u, v, ds = std::move(ds), da = a.node(), db = b.node()](Matrix& gradient, Backward& pass) {
+                        const auto give = [&](const std::shared_ptr<Node>& node, const UnitRows& own,
+                                              const UnitRows& other) {
+                          if (!node) return;
+                          Matrix d(other.rows.values());
+                          for (Index i = 0; i < d.rows(); ++i)
+                            d.view().row(i) *= static_cast<float>(seedOf(gradient) * ds[size_t(i)]);
+                          backThroughUnitRows(own, d);
+                          pass.give(node, std::move(d));
+                        };
+                        give(da, *u, *v);
+                        give(db, *v, *u);
+                      });
 }
 
 }  // namespace heed::train::losses
