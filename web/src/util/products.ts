@@ -6,7 +6,7 @@ import type { SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 
 export interface ProductOptions {
-  /** What `load()` returned: products are computed in the core, 10 times as fast, by all of its threads. Without it, in JavaScript, where scores may differ in the last bit. */
+  /** What `load()` returned: products are computed in the core, several times as fast, by all of its threads. Without it, in JavaScript, where scores may differ in the last bit. */
   heed?: Pick<Functions, 'linear'>;
   /** Stops the call between two blocks of work; it rejects with the signal's reason. */
   signal?: SignalLike;
