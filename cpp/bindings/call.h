@@ -31,7 +31,7 @@ class Call {
   virtual std::optional<Argument> tensor(const char* name) = 0;
   /// The same for a mask.
   virtual std::optional<MaskTensor> mask(const char* name) = 0;
-  /// From here on the evaluator reads and edits the sites that the arguments name. The sequences must outlive the call.
+  /// From here on the evaluator reads and edits the sites that the arguments name.
   virtual void useSites(const Sequences& queries, const Sequences& keys) = 0;
   /// Operations of functions, whose weights are arguments, too. `weight`, `bias` and `mask` may be empty. All of them
   /// consume x.

@@ -125,6 +125,7 @@ class BoundDecoder : public IncrementalDecoder {
   val run(Call& call) override {
     const Index width = options_.embed_dim;
     const Batch target = readBatch(call, "target", width), memory = readBatch(call, "memory", width);
+    call.useSites(target.sequences, target.sequences);
     const DecoderRun run = runDecoder(call, decoder_, options_, target, memory, rotary_, "keyMask", "memoryKeyMask");
     return writeAttended(call.result(target.shape(width), run.output), run.weights);
   }
@@ -157,6 +158,8 @@ class BoundTransformer : public IncrementalDecoder {
     const Batch source = readBatch(call, "source", width), target = readBatch(call, "target", width);
     AttentionCall attention(call, "mask", "sourceKeyMask");
     const EncoderRun encoded = runEncoder(call, transformer_.encoder(), source, attention, rotary_);
+    // After those of the encoder's layers and of its output.
+    call.evaluator().enterStack(transformer_.encoder().numLayers() + 1, target.sequences);
     const DecoderRun decoded = runDecoder(call, decoder(), options_, target, source.with(encoded.output), rotary_,
                                           "targetKeyMask", "sourceKeyMask");
     const val encoder_weights = writeWeights(encoded);

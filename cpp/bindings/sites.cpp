@@ -3,9 +3,6 @@
 namespace heed::bindings {
 namespace {
 
-/// The number of a site of a layer in RawSites.
-constexpr Index kSitesPerLayer = 16;
-
 template <size_t N>
 std::array<Index, N> readIndices(const val& array) {
   const std::span<Index> all = readArray<Index>(array);
@@ -16,10 +13,11 @@ std::array<Index, N> readIndices(const val& array) {
 
 }  // namespace
 
-BoundSites::BoundSites(const val& given, const Sequences& queries, const Sequences& keys)
-    : Sites(queries, keys, readVector<Index>(given["columns"])), given_(given) {
+std::vector<Index> readColumns(const val& given) { return readVector<Index>(given["columns"]); }
+
+void addSites(Sites& sites, const val& given) {
   for (const Index code : readVector<Index>(given["reads"]))
-    addRead(code / kSitesPerLayer, static_cast<Site>(code % kSitesPerLayer));
+    sites.addRead(code / kSitesPerLayer, static_cast<Site>(code % kSitesPerLayer));
   const val edits = given["edits"];
   const auto count = edits["length"].as<unsigned>();
   for (unsigned i = 0; i < count; ++i) {
@@ -30,9 +28,20 @@ BoundSites::BoundSites(const val& given, const Sequences& queries, const Sequenc
     for (unsigned axis = 0; axis < 4; ++axis) edit.selected[axis] = readVector<Index>(one["selected"][axis]);
     edit.extents = readIndices<4>(one["extents"]);
     edit.strides = readIndices<4>(one["strides"]);
-    edit.operand = readVector<float>(one["operand"]);
-    addEdit(std::move(edit));
+    if (const val operand = one["operand"]; !operand.isNull()) edit.operand = readVector<float>(operand["data"]);
+    sites.addEdit(std::move(edit));
   }
+}
+
+void callMap(const val& given, size_t edit, std::vector<float>& selection) {
+  const val changed = given.call<val>("map", static_cast<double>(edit),
+                                      writeFloats(selection.data(), static_cast<Index>(selection.size())));
+  val(emscripten::typed_memory_view(selection.size(), selection.data())).call<void>("set", changed);
+}
+
+BoundSites::BoundSites(const val& given, const Sequences& queries, const Sequences& keys)
+    : Sites(queries, keys, readColumns(given)), given_(given) {
+  addSites(*this, given);
 }
 
 void BoundSites::read(Index layer, Site site, ConstMatrixView values) {
@@ -45,12 +54,6 @@ void BoundSites::read(Index layer, Site site, ConstMatrixView values) {
   }
   given_.call<void>("read", static_cast<double>(layer * kSitesPerLayer + static_cast<Index>(site)),
                     writeFloats(data, values.rows() * values.cols()));
-}
-
-void BoundSites::map(size_t edit, std::vector<float>& selection) {
-  const val changed = given_.call<val>("map", static_cast<double>(edit),
-                                       writeFloats(selection.data(), static_cast<Index>(selection.size())));
-  val(emscripten::typed_memory_view(selection.size(), selection.data())).call<void>("set", changed);
 }
 
 std::unique_ptr<BoundSites> readSites(const val& given, const Sequences& queries, const Sequences& keys) {

@@ -7,6 +7,16 @@
 
 namespace heed::bindings {
 
+/// The number of a site of a layer in RawSites.
+constexpr Index kSitesPerLayer = 16;
+
+/// The columns of RawSites, see Sites.
+std::vector<Index> readColumns(const val& given);
+/// Adds what RawSites reads and edits.
+void addSites(Sites& sites, const val& given);
+/// RawSites.map().
+void callMap(const val& given, size_t edit, std::vector<float>& selection);
+
 /// RawSites: what a call reads and edits.
 class BoundSites final : public Sites {
  public:
@@ -14,12 +24,12 @@ class BoundSites final : public Sites {
 
  private:
   void read(Index layer, Site site, ConstMatrixView values) override;
-  void map(size_t edit, std::vector<float>& selection) override;
+  void map(size_t edit, std::vector<float>& selection) override { callMap(given_, edit, selection); }
 
   val given_;
 };
 
-/// The sites of a call; null if it has none. `queries` and `keys` must outlive them.
+/// The sites of a call; null if it has none.
 std::unique_ptr<BoundSites> readSites(const val& given, const Sequences& queries, const Sequences& keys);
 
 }  // namespace heed::bindings

@@ -163,6 +163,7 @@ export type {
   ZeroShotResult,
 } from './pipeline.js';
 export type { Heed, Info, LayerClass, LoadOptions } from './runtime.js';
+export type { EditOptions, SiteEdit, SiteOptions } from './sites.js';
 export {
   type MaskInput,
   type NestedInput,

@@ -5,6 +5,8 @@
  * Notation: N sequences, L queries, S keys, E width, H heads, T rows of all sequences together.
  */
 
+import type { PaddedRow } from './padding.js';
+
 /** fp32, row-major. Results are fresh arrays that JavaScript owns. */
 export interface RawTensor {
   data: Float32Array;
@@ -31,7 +33,20 @@ export interface RawSiteEdit {
   selected: (Int32Array | null)[];
   extents: number[];
   strides: number[];
-  operand: Float32Array | null;
+  operand: RawTensor | null;
+  /** Which of the caller's edits it belongs to. */
+  number: number;
+}
+
+/** How the values of a site are arranged in its tensor. */
+export interface RawSiteLayout {
+  /** The names by which the call reads it. */
+  names: string[];
+  shape: number[];
+  heads: number;
+  rows: readonly PaddedRow[];
+  /** Of `scores` and `weights`: the last axis. */
+  keys: readonly PaddedRow[] | null;
 }
 
 /** What a call reads and edits. */
@@ -45,6 +60,10 @@ export interface RawSites {
   read(code: number, values: Float32Array): void;
   /** Gets the selection of an edit, with zeros as padding; returns as many values. */
   map(edit: number, values: Float32Array): Float32Array;
+  /** In training, for the code of a site that is read. */
+  layoutOf(code: number): RawSiteLayout;
+  /** In training: makes a tensor what was read of a site. */
+  keep(code: number, tensor: RawTensor): void;
 }
 
 /** A module that owns parameters. */

@@ -25,6 +25,12 @@ const SITES = [
 type SiteName = (typeof SITES)[number];
 /** Those of multi-head attention. */
 export const ATTENTION_SITES = SITES.slice(1, 8);
+/** Those of a decoder layer, whose attentions have the names that they have in state dicts. */
+export const DECODER_SITES = [
+  'input',
+  ...['self_attn', 'multihead_attn'].flatMap((part) => ATTENTION_SITES.map((site) => `${part}.${site}`)),
+  ...SITES.slice(8),
+];
 
 /**
  * A change of a site, with exactly one of `scale`, `add`, `set` and `map`. Tensors broadcast from the right to the selection. `texts`, `heads`, `positions` (of queries; at `keys` and
@@ -140,48 +146,69 @@ export interface SiteSizes {
   feedForwardDim: number;
 }
 
+/** A layer or a stack of them. */
+export interface SiteStack {
+  /** null: one layer, whose sites have no `layers.i.` before their names. */
+  numLayers: number | null;
+  /** What precedes the names of the stack's sites; default: nothing. */
+  prefix?: string;
+  /** The core's number of the first layer; default 0. */
+  first?: number;
+  /** Default: those of encoder layers. With DECODER_SITES, the core has two numbers per layer, of which the second is that of the attention to the memory. */
+  sites?: readonly string[];
+  /** `isCross`: of the attention to the memory. */
+  sizesOf(layer: number, isCross: boolean): SiteSizes;
+}
+
 /** What a call has sites of. */
 export interface SiteLayout {
   /** The call, for errors. */
   owner: string;
-  /** null: one layer, whose sites have no `layers.i.` before their names. */
-  numLayers: number | null;
-  sites?: readonly SiteName[];
-  sizesOf(layer: number): SiteSizes;
+  stacks: readonly SiteStack[];
 }
 
 interface Target {
   name: string;
   layer: number;
   site: SiteName;
+  sizes: SiteSizes;
 }
 
 /** Sites per layer in the core's numbers of sites. */
 const PER_LAYER = 16;
-const codeOf = ({ layer, site }: Target) => layer * PER_LAYER + SITES.indexOf(site);
+const codeOf = ({ layer, site }: Pick<Target, 'layer' | 'site'>) => layer * PER_LAYER + SITES.indexOf(site);
 const layerOf = (code: number) => Math.floor(code / PER_LAYER);
 const isInput = (code: number) => code % PER_LAYER === SITES.indexOf('input');
 const isMatrix = (site: SiteName) => site === 'scores' || site === 'weights';
 
 /** The sites that a name stands for. */
-function targetsOf(name: string, argument: string, { numLayers, sites = SITES }: SiteLayout): Target[] {
-  const known = (site: string | undefined): site is SiteName => (sites as readonly string[]).includes(site ?? '');
-  if (numLayers === null) {
-    if (known(name)) return [{ name, layer: 0, site: name }];
-    throw invalid(argument, `a site: ${nearest(name, sites)} (all: ${sites.join(', ')})`, describe(name));
+function targetsOf(name: string, argument: string, { stacks }: SiteLayout): Target[] {
+  const all: string[] = [];
+  for (const stack of stacks) {
+    const { numLayers, prefix = '', first = 0, sites = SITES, sizesOf } = stack;
+    const own = name.startsWith(prefix) ? name.slice(prefix.length) : '';
+    const step = sites === DECODER_SITES ? 2 : 1;
+    const target = (layer: number, site: string, rest = `layers.${layer}.${site}`): Target => {
+      const isCross = site.startsWith('multihead_attn.');
+      const place = { layer: first + step * layer + Number(isCross), site: site.split('.').at(-1) as SiteName };
+      return { name: prefix + rest, ...place, sizes: sizesOf(layer, isCross) };
+    };
+    if (numLayers === null) {
+      if (sites.includes(own)) return [target(0, own, own)];
+      all.push(...sites.map((site) => prefix + site));
+      continue;
+    }
+    if (own === 'embeddings') return [target(0, 'input', own)];
+    if (own === 'output') return [target(numLayers, own, own)];
+    const [, layer, site] = /^layers\.(\*|\d+)\.([\w.]+)$/.exec(own) ?? [];
+    if (site !== undefined && sites.includes(site)) {
+      if (layer === '*') return Array.from({ length: numLayers }, (_, i) => target(i, site));
+      if (Number(layer) < numLayers) return [target(Number(layer), site)];
+      throw invalid(argument, `a layer from 0 to ${numLayers - 1}`, describe(name));
+    }
+    const layers = /^layers\.[^.]*\./.exec(own)?.[0] ?? 'layers.0.';
+    all.push(`${prefix}embeddings`, ...sites.map((each) => prefix + layers + each), `${prefix}output`);
   }
-  if (name === 'embeddings') return [{ name, layer: 0, site: 'input' }];
-  if (name === 'output') return [{ name, layer: numLayers, site: 'output' }];
-  const [, layer, site] = /^layers\.(\*|\d+)\.(\w+)$/.exec(name) ?? [];
-  if (known(site)) {
-    const all = Array.from({ length: numLayers }, (_, i) => ({ name: `layers.${i}.${site}`, layer: i, site }));
-    if (layer === '*') return all;
-    const one = all[Number(layer)];
-    if (one) return [one];
-    throw invalid(argument, `a layer from 0 to ${numLayers - 1}`, describe(name));
-  }
-  const prefix = /^layers\.[^.]*\./.exec(name)?.[0] ?? 'layers.0.';
-  const all = ['embeddings', ...sites.map((each) => prefix + each), 'output'];
   throw invalid(argument, `a site: ${nearest(name, all)} (all: ${all.join(', ')})`, describe(name));
 }
 
@@ -233,28 +260,37 @@ export class SitePlan {
   readonly needsAll: boolean;
   /** The first layer that has to run: an edit sets all of what it gets, and nothing that the layers before it compute is seen. */
   readonly firstLayer: number;
+  /** Their number. */
+  readonly #texts: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
     [];
   readonly #reads = new Map<
     string,
-    { code: number; site: SiteName; axes: Axis[]; data: Float32Array; isNamed: boolean }
+    {
+      code: number;
+      site: SiteName;
+      sizes: SiteSizes;
+      axes: Axis[];
+      data: Float32Array;
+      isNamed: boolean;
+      tensor?: Tensor;
+    }
   >();
-  readonly #layout: SiteLayout;
 
   constructor({ read, edit, also = [], showsLayers = false }: ReadSites, layout: SiteLayout) {
-    const { owner } = layout;
-    this.#layout = layout;
-    for (const one of edit ?? [])
-      for (const target of targetsOf(one.site, `${one.argument}.site`, layout)) this.#addEdit(one, target);
+    const { owner, stacks } = layout;
+    this.#texts = stacks[0]!.sizesOf(0, false).texts ?? 1;
+    for (const [i, one] of (edit ?? []).entries())
+      for (const target of targetsOf(one.site, `${one.argument}.site`, layout)) this.#addEdit(i, one, target);
     const named = read ?? [];
     for (const [i, name] of [...named, ...also].entries())
       for (const target of targetsOf(name, `${owner}.read[${i}]`, layout)) {
         if (this.#reads.has(target.name)) continue;
-        const axes = axesOf(target.site, layout.sizesOf(target.layer));
+        const { site, sizes } = target;
+        const axes = axesOf(site, sizes);
         const shape = axes.map(([, extent]) => extent);
         const data = floatsOf(owner, shape);
-        const isNamed = i < named.length;
-        this.#reads.set(target.name, { code: codeOf(target), site: target.site, axes, data, isNamed });
+        this.#reads.set(target.name, { code: codeOf(target), site, sizes, axes, data, isNamed: i < named.length });
       }
     this.needsAll = this.#edits.some(({ raw }) => raw.verb >= MEAN);
     const seen = [
@@ -267,8 +303,8 @@ export class SitePlan {
     this.firstLayer = showsLayers ? 0 : Math.max(0, ...set.filter((layer) => seen.every((other) => other >= layer)));
   }
 
-  #addEdit({ argument, selected, verb, operand, map }: ReadEdit, target: Target): void {
-    const axes = axesOf(target.site, this.#layout.sizesOf(target.layer));
+  #addEdit(number: number, { argument, selected, verb, operand, map }: ReadEdit, target: Target): void {
+    const axes = axesOf(target.site, target.sizes);
     const maps: (Int32Array | null)[] = [null, null, null, null];
     const lacking = SELECTORS.find((axis) => selected[axis] && !axes.some(([own]) => own === axis));
     if (lacking) throw invalid(`${argument}.${lacking}`, `none at '${target.name}', which has no such axis`, 'indices');
@@ -293,46 +329,64 @@ export class SitePlan {
     for (let i = given.length - 1, stride = 1; i >= 0; stride *= given[i--]!)
       if (given[i] !== 1) strides[slotOf(axes[first + i]![0])] = stride;
     this.#edits.push({
-      raw: { code: codeOf(target), verb, extents, strides, operand: operand?.data ?? null },
+      raw: { code: codeOf(target), verb, extents, strides, operand, number },
       selected: maps,
       mapping: map && { map, argument: `${argument}.map`, shape },
     });
   }
 
-  /** The core's options for `rows`, of which the first is text `first` of the call. `keys`: those of keys, in attention to others. */
-  raw(first: number, rows: readonly PaddedRow[], keys = rows): RawSites {
-    const isPlain = rows.every(({ columns }) => columns.every((column, i) => column === i));
-    const { queries, keys: width } = this.#layout.sizesOf(0);
+  /** The core's options for `rows`, of which the first is text `first` of the call; default: all, without padding. */
+  raw(first = 0, given?: readonly PaddedRow[]): RawSites {
+    const isPlain = !given || given.every(({ columns }) => columns.every((column, i) => column === i));
+    const count = given?.length ?? this.#texts;
+    const rowsOf = (length: number) => given ?? fullRows(count, length);
+    const layoutOf = (read: { site: SiteName; sizes: SiteSizes; axes: Axis[] }) => {
+      const { site, sizes, axes } = read;
+      const isOfKeys = site === 'keys' || site === 'values';
+      return {
+        heads: axes.find(([axis]) => axis === 'heads')?.[1] ?? 1,
+        rows: rowsOf(isOfKeys ? sizes.keys : sizes.queries),
+        keys: isMatrix(site) ? rowsOf(sizes.keys) : null,
+      };
+    };
     // Edits of other texts only would be copied for nothing.
-    const edits = this.#edits.filter(({ selected: [texts] }) => !texts || rows.some((_, n) => texts[first + n]! >= 0));
+    const texts = Array.from({ length: count }, (_, n) => first + n);
+    const edits = this.#edits.filter(({ selected: [own] }) => !own || texts.some((n) => own[n]! >= 0));
     return {
       reads: Int32Array.from(new Set([...this.#reads.values()].map(({ code }) => code))),
-      columns: isPlain ? null : Int32Array.from(rows.flatMap(({ columns }) => columns)),
-      edits: edits.map(({ raw, selected: [texts = null, ...others] }) => ({
+      columns: isPlain ? null : Int32Array.from(given!.flatMap(({ columns }) => columns)),
+      edits: edits.map(({ raw, selected: [own = null, ...others] }) => ({
         ...raw,
-        selected: [Int32Array.from(rows, (_, n) => (texts ? texts[first + n]! : first + n)), ...others],
+        selected: [Int32Array.from(texts, (n) => (own ? own[n]! : n)), ...others],
       })),
       read: (code, values) => {
-        for (const { site, axes, data, ...read } of this.#reads.values()) {
+        for (const read of this.#reads.values()) {
           if (read.code !== code) continue;
-          const extentOf = (wanted: Selector) => axes.find(([axis]) => axis === wanted)?.[1] ?? 1;
-          const dim = axes.at(-1)![1];
-          const heads = extentOf('heads');
-          const out = data.subarray(first * heads * extentOf('positions') * dim);
-          const ofKeys = site === 'keys' || site === 'values';
-          if (isMatrix(site)) padWeights(values, rows, queries, heads, out, keys, width);
-          else padHeads(values, ofKeys ? keys : rows, ofKeys ? width : queries, heads, dim, out);
+          const { heads, rows, keys } = layoutOf(read);
+          const [length, dim] = read.axes.slice(-2).map(([, extent]) => extent) as [number, number];
+          const out = read.data.subarray(first * heads * length * dim);
+          if (keys) padWeights(values, rows, length, heads, out, keys, dim);
+          else padHeads(values, rows, length, heads, dim, out);
         }
       },
       map: (edit, values) => mapped(edits[edit]!.mapping!, values),
+      layoutOf: (code) => {
+        const all = [...this.#reads].filter(([, read]) => read.code === code);
+        const read = all[0]![1];
+        const shape = read.axes.map(([, extent]) => extent);
+        return { names: all.map(([name]) => name), shape, ...layoutOf(read) };
+      },
+      keep: (code, tensor) => {
+        for (const read of this.#reads.values()) if (read.code === code) read.tensor = tensor as Tensor;
+      },
     };
   }
 
   /** What was read of a site. */
   tensor(name: string): Tensor {
-    const { axes, data } = this.#reads.get(name)!;
+    const { axes, data, tensor } = this.#reads.get(name)!;
     const shape = axes.map(([, extent]) => extent);
-    return new Tensor(data, shape);
+    return tensor ?? new Tensor(data, shape);
   }
 
   /** What was read, by the sites' names. */

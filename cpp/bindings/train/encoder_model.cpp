@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "graph.h"
 #include "heed/train/ops.h"
+#include "sites.h"
 
 /// Pretrained encoders in training, and what turns their rows into vectors. Rows are those of all texts, one text after
 /// the other, without padding.
@@ -90,12 +91,14 @@ BoundLora* makeLora(BoundTrainableEncoder& encoder, const val& modules, const va
   return guarded([&] { return new BoundLora(encoder, modules, options); });
 }
 
-/// The last hidden rows [T, E].
+/// The last hidden rows [T, E]. `given`: RawRecordedSites or null.
 BoundVariable* recordEncoderModel(BoundGraph& graph, BoundTrainableEncoder& encoder, const val& batch,
-                                  const val& options) {
+                                  const val& options, const val& given) {
   return guarded([&] {
     const EncoderPass pass{readBool(options, "training"), readBool(options, "recompute")};
-    const Variable rows = encoder.encoder().forward(graph.graph(), readBatch(batch), pass);
+    const TokenBatch tokens = readBatch(batch);
+    const auto sites = readRecordedSites(given, tokens.sequences, tokens.sequences);
+    const Variable rows = encoder.encoder().forward(graph.graph(), tokens, pass, sites.get());
     return made({rows.rows(), rows.cols()}, rows);
   });
 }

@@ -6,6 +6,7 @@
 #include "graph.h"
 #include "heed/train/embedding.h"
 #include "heed/train/ops.h"
+#include "sites.h"
 
 /// Calls of layers and functions that are recorded, and the lookup table.
 namespace heed::bindings {
@@ -22,8 +23,10 @@ class RecordingCall final : public Call {
     return Argument{x->shape(), recording_.value(x->variable()), x};
   }
   std::optional<MaskTensor> mask(const char* name) override { return readMask(recording_, name, arguments()[name]); }
-  /// Calls with sites are refused before they are recorded.
-  void useSites(const Sequences&, const Sequences&) override {}
+  void useSites(const Sequences& queries, const Sequences& keys) override {
+    sites_ = readRecordedSites(arguments()["sites"], queries, keys);
+    recording_.setSites(sites_.get());
+  }
   Value softmax(const Value& x) override { return recorded(train::softmax(graph(), variable(x))); }
   Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) override {
     return recorded(train::linear(graph(), variable(x), variable(weight), variable(bias), activation));
@@ -53,6 +56,7 @@ class RecordingCall final : public Call {
   }
 
   train::RecordingEvaluator recording_;
+  std::unique_ptr<BoundRecordedSites> sites_;
 };
 
 /// BoundLayer::run() on variables of a graph.

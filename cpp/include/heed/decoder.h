@@ -44,7 +44,8 @@ struct DecoderLayerCache {
 class DecoderLayer final : public Module {
  public:
   explicit DecoderLayer(const EncoderLayerOptions& options);
-  /// Returns (sum L_n, E); consumes the target. Throws kShapeMismatch.
+  /// Returns (sum L_n, E); consumes the target. The sites kInput and kOutput are left to the caller; those of the
+  /// cross-attention have the number of the next layer. Throws kShapeMismatch.
   Value forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
                 const DecoderWeights& weights = {});
 
@@ -68,7 +69,7 @@ class DecoderLayer final : public Module {
   std::vector<Child> children() override;
   /// Runs the three blocks. `self_attention` and `cross_attention` are blocks as residualBlock() calls them.
   template <class SelfAttention, class CrossAttention>
-  Value blocks(Evaluator& e, const Value& target, const SelfAttention& self_attention,
+  Value blocks(Evaluator& e, const Value& target, const Sequences& memories, const SelfAttention& self_attention,
                const CrossAttention& cross_attention);
   Value cachedSelfAttention(Evaluator& e, const Value& in, Cache& cache, const AttentionOptions& options,
                             const Value* residual);
@@ -87,7 +88,8 @@ class DecoderLayer final : public Module {
 class Decoder final : public Module {
  public:
   Decoder(const EncoderLayerOptions& options, Index num_layers, bool final_norm);
-  /// As DecoderLayer::forward(); `weights` is empty or has one entry per layer.
+  /// As DecoderLayer::forward(); `weights` is empty or has one entry per layer. The sites of layer i have the number
+  /// 2 i, those of its cross-attention 2 i + 1.
   Value forward(Evaluator& e, const DecoderInput& input, const DecoderCallOptions& options,
                 std::span<const DecoderWeights> weights = {});
   using Cache = std::vector<DecoderLayerCache>;

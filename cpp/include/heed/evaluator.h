@@ -51,13 +51,21 @@ class Evaluator {
   Sites* sites() const { return sites_; }
   bool touches(Site site) const { return sites_ && sites_->touches(site); }
   /// x, which is consumed, after it has been edited and read. `heads`: those side by side in x.
-  Value at(Site site, const Value& x, Index heads = 1) const {
-    if (touches(site)) sites_->at(site, x.view(), heads);
-    return x;
-  }
+  Value at(Site site, const Value& x, Index heads = 1) { return touches(site) ? visit(site, x, heads) : x; }
   /// The sites that follow are those of layer i of a stack, see Site::kOutput for i = the number of layers.
   void enterLayer(Index i) const {
     if (sites_) sites_->enterLayer(i);
+  }
+
+  /// See Sites.
+  void enterStack(Index first_layer, const Sequences& sequences) const {
+    if (sites_) sites_->enterStack(first_layer, sequences);
+  }
+  void enterCrossAttention(const Sequences& keys) const {
+    if (sites_) sites_->enterCrossAttention(keys);
+  }
+  void leaveCrossAttention() const {
+    if (sites_) sites_->leaveCrossAttention();
   }
 
   /// phi(x W^T + b) + residual, without the layer's decorator. Consumes `residual`, which may be null, and x if
@@ -120,6 +128,8 @@ class Evaluator {
   /// Begins a scope, and ends the one that began with `first`, whose `result` moves to the scope around it.
   virtual Index beginScope() = 0;
   virtual Value endScope(Index first, const Value& result) = 0;
+  /// at() of a site that is touched.
+  virtual Value visit(Site site, const Value& x, Index heads) = 0;
 
   Context& context_;
   Sites* sites_ = nullptr;

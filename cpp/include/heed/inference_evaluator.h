@@ -40,6 +40,10 @@ class InferenceEvaluator final : public Evaluator {
  private:
   Index beginScope() override { return 0; }
   Value endScope(Index, const Value& result) override { return result; }
+  Value visit(Site site, const Value& x, Index heads) override {
+    sites()->at(site, x.view(), heads);
+    return x;
+  }
   MatrixView matrix(Index rows, Index columns) const { return context().arena.matrix(rows, columns); }
 };
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "heed/attention.h"
@@ -32,11 +34,12 @@ enum class Site : uint8_t {
 /// kScores and kWeights, keys).
 struct SiteEdit {
   enum class Verb {
-    kScale,  ///< x times the operand
-    kAdd,    ///< x plus the operand
-    kSet,    ///< the operand
-    kMean,   ///< the mean over n and l of all rows, selected or not
-    kMap,    ///< what Sites::map() makes of the selection
+    kScale,    ///< x times the operand
+    kAdd,      ///< x plus the operand
+    kSet,      ///< the operand
+    kMean,     ///< the mean over n and l of all rows, selected or not
+    kMap,      ///< what Sites::map() makes of the selection
+    kCollect,  ///< not of edits: adds x to the operand, which the gradient of the operand is
   };
   Index layer;
   Site site;
@@ -51,13 +54,52 @@ struct SiteEdit {
   std::array<Index, 4> strides = {};
 };
 
+/// The values of a site as rows (n, h, l) of features or keys.
+class SiteValues {
+ public:
+  /// Which column of the caller's padded tensors each row of all sequences has; null: 0, 1, 2, ... in each sequence.
+  using Columns = std::shared_ptr<const std::vector<Index>>;
+
+  /// Rows with `heads` heads side by side.
+  SiteValues(const Sequences& sequences, MatrixView rows, Index heads, Columns columns);
+  /// kScores and kWeights: (H, L_n, S_n) of each sequence n, one after the other.
+  SiteValues(const Sequences& queries, const Sequences& keys, float* values, Index heads, Columns columns);
+  /// Other values of the same site, without gaps between the rows.
+  SiteValues in(float* values) const;
+
+  /// All rows, or one row of all values of kScores and kWeights.
+  ConstMatrixView all() const;
+  Index heads() const { return heads_; }
+  bool isMatrix() const { return keys_.has_value(); }
+  /// x <- x * y, x + y or y for each value x that the edit selects and its operand y; kMap: y <- x.
+  void change(const SiteEdit& edit, SiteEdit::Verb verb, float* operand, const std::array<Index, 4>& strides) const;
+  void setToMean(const SiteEdit& edit) const;
+
+ private:
+  float* row(Index n, Index h, Index l) const;
+  /// The number of features, or of keys of sequence n.
+  Index width(Index n) const { return keys_ ? keys_->length(n) : width_; }
+  /// The column of a row, and the feature or the column of the key that a value has.
+  Index column(const Sequences& sequences, Index n, Index row) const;
+  Index entry(Index n, Index d) const;
+  /// Calls f(n, h, l).
+  template <class F>
+  void forEachRow(const F& f) const;
+
+  Sequences rows_;
+  std::optional<Sequences> keys_;  // none where the last axis has features
+  Index heads_;
+  Columns columns_;
+  float* data_;
+  Index row_stride_ = 0, width_ = 0;
+  std::vector<Index> starts_;  // of each sequence's scores or weights
+};
+
 /// Reads and edits the sites of one forward pass. Each site is edited in the order of the edits, then read.
 class Sites {
  public:
-  /// `columns`: which column of the caller's padded tensors each row of all sequences has; empty: 0, 1, 2, ... in each
-  /// sequence. The sequences must outlive this object.
-  Sites(const Sequences& queries, const Sequences& keys, std::vector<Index> columns = {})
-      : queries_(queries), keys_(keys), columns_(std::move(columns)) {}
+  /// `columns` as in SiteValues; empty for null.
+  Sites(const Sequences& queries, const Sequences& keys, std::vector<Index> columns = {});
   virtual ~Sites() = default;
   Sites(const Sites&) = delete;
   Sites& operator=(const Sites&) = delete;
@@ -67,50 +109,48 @@ class Sites {
   void addEdit(SiteEdit edit) { edits_.push_back(std::move(edit)); }
 
   /// Begins a layer; the first one is 0.
-  void enterLayer(Index layer) { layer_ = layer; }
+  void enterLayer(Index layer) { layer_ = first_layer_ + layer; }
+  /// Begins a stack of layers over other sequences, whose first layer has the number `first_layer` here.
+  void enterStack(Index first_layer, const Sequences& sequences);
+  /// What follows is a decoder layer's attention to other keys, whose sites have the number of the next layer.
+  void enterCrossAttention(const Sequences& keys);
+  void leaveCrossAttention();
   /// Whether a site of the current layer is read or edited, or is edited.
   bool touches(Site site) const { return reads(site) || edits(site); }
   bool edits(Site site) const;
   /// Edits and reads the rows of a site, which have `heads` heads side by side.
-  void at(Site site, MatrixView rows, Index heads);
-  /// The same for kScores and kWeights: (H, L_n, S_n) of each sequence n, one after the other.
-  void at(Site site, float* values, Index heads);
+  void at(Site site, MatrixView rows, Index heads) { visit(site, valuesOf(site, rows, heads)); }
   /// Edits and reads kScores and kWeights after attention has computed `result`, whose weights must not be null. A row
   /// that an edit leaves as it was keeps its bits in the output.
   void atAttention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                    const AttentionOutput& result, Context& context);
 
  protected:
-  /// Receives the values of a site: its rows, or one row of all values of kScores and kWeights.
+  /// Receives the values of a site, see SiteValues::all().
   virtual void read(Index layer, Site site, ConstMatrixView values) = 0;
   /// kMap: replaces the selection of an edit, whose number is its place in the order of addEdit(), zeros at padding.
   virtual void map(size_t edit, std::vector<float>& selection) = 0;
 
- private:
-  class Values;
+  Index layer() const { return layer_; }
+  const std::vector<SiteEdit>& edits() const { return edits_; }
   struct Read {
     Index layer;
     Site site;
   };
+  const std::vector<Read>& reads() const { return reads_; }
   bool reads(Site site) const;
-  void visit(Site site, const Values& values);
-  void apply(size_t edit, const Values& values);
-  /// x <- x * y, x + y or y for each selected value x and its operand y; kMap: y <- x.
-  void change(const SiteEdit& edit, const Values& values, SiteEdit::Verb verb, float* operand,
-              const std::array<Index, 4>& strides) const;
-  void setToMean(const SiteEdit& edit, const Values& values) const;
-  /// The column of a row, and the feature or the column of the key that a value has.
-  Index column(const Sequences& sequences, Index n, Index row) const;
-  Index entry(const Values& values, Index n, Index d) const;
-  /// Sets the weights of a row to the softmax of its edited scores, masked.
-  void weigh(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
-             const std::array<Index, 3>& place, Index num_keys, float* weights) const;
+  SiteValues valuesOf(Site site, MatrixView rows, Index heads) const;
+  SiteValues matricesOf(float* values, Index heads) const { return {queries_, keys_, values, heads, columns_}; }
+  void apply(size_t edit, const SiteValues& values);
 
-  const Sequences &queries_, &keys_;
-  std::vector<Index> columns_;
+ private:
+  void visit(Site site, const SiteValues& values);
+
+  Sequences queries_, keys_;
+  SiteValues::Columns columns_;
   std::vector<Read> reads_;
   std::vector<SiteEdit> edits_;
-  Index layer_ = 0;
+  Index first_layer_ = 0, layer_ = 0;
 };
 
 }  // namespace heed

@@ -56,12 +56,14 @@ DecoderLayer::DecoderLayer(const EncoderLayerOptions& options)
 }
 
 template <class SelfAttention, class CrossAttention>
-Value DecoderLayer::blocks(Evaluator& e, const Value& target, const SelfAttention& self_attention,
-                           const CrossAttention& cross_attention) {
+Value DecoderLayer::blocks(Evaluator& e, const Value& target, const Sequences& memories,
+                           const SelfAttention& self_attention, const CrossAttention& cross_attention) {
   const bool pre = options_.norm_first;
-  const Value a = residualBlock(e, &norm1_, pre, {dropout1_}, target, self_attention);
-  const Value b = residualBlock(e, &norm2_, pre, {dropout2_}, a, cross_attention);
-  return residualBlock(e, &norm3_, pre, {dropout3_}, b,
+  const Value a = residualBlock(e, &norm1_, pre, {dropout1_, Site::kAttention}, target, self_attention);
+  e.enterCrossAttention(memories);
+  const Value b = residualBlock(e, &norm2_, pre, {dropout2_, Site::kAttention}, a, cross_attention);
+  e.leaveCrossAttention();
+  return residualBlock(e, &norm3_, pre, {dropout3_, Site::kFeedForward}, b,
                        [&](const Value& in, const Value* residual) { return feed_forward_.forward(e, in, residual); });
 }
 
@@ -71,7 +73,7 @@ Value DecoderLayer::forward(Evaluator& e, const DecoderInput& input, const Decod
   requireShape("target", target.values(), targets.totalRows(), options_.embed_dim);
   requireShape("memory", memory.values(), memories.totalRows(), options_.embed_dim);
   return blocks(
-      e, target,
+      e, target, memories,
       [&](const Value& in, const Value* residual) {
         return self_attn_.forward(e, {in, in, in, input.targets, input.targets}, options.self, weights.self, residual);
       },
@@ -103,8 +105,9 @@ Value DecoderLayer::step(Evaluator& e, const Value& target, Cache& cache, const 
   if (options.memory.rotary)
     refuse(ErrorCode::kUnsupported, "memory.rotary", "none in a step (the cache holds unrotated keys of the memory)",
            "rotary positions");
+  const Sequences memories = Sequences::uniform(cache.count, 0);  // of sites, which steps do not have
   const Value output = blocks(
-      e, target,
+      e, target, memories,
       [&](const Value& in, const Value* residual) { return cachedSelfAttention(e, in, cache, options.self, residual); },
       [&](const Value& in, const Value* residual) {
         return cachedCrossAttention(e, in, cache, options.memory, residual);
@@ -177,10 +180,15 @@ Value Decoder::forward(Evaluator& e, const DecoderInput& input, const DecoderCal
                        std::span<const DecoderWeights> weights) {
   Value output = input.target;
   for (size_t i = 0; i < layers_.size(); ++i) {
+    e.enterLayer(2 * static_cast<Index>(i));
+    output = e.at(Site::kInput, output);
     output = layers_[i]->forward(e, {output, input.memory, input.targets, input.memories}, options,
                                  weights.empty() ? DecoderWeights{} : weights[i]);
+    output = e.at(Site::kOutput, output);
   }
-  return norm_ ? e.normalize(*norm_, output, true) : output;
+  if (norm_) output = e.normalize(*norm_, output, true);
+  e.enterLayer(2 * numLayers());
+  return e.at(Site::kOutput, output);
 }
 
 Decoder::Cache Decoder::makeCache(const Value& memory, Context& context, Index count) {

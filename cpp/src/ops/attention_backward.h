@@ -44,6 +44,13 @@ struct AttentionGradients {
   bool sharedByHeads() const;
 };
 
+/// The gradient of a node, to add to; null if it needs none.
+float* gradientOf(const Variable& variable, Backward& pass);
+
+/// recordAttention() where kScores or kWeights are touched.
+Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCall> call, RecordedSites& sites,
+                                float* weights);
+
 /// Computes the gradients from that of the output (sum L_n, H Dv). Keys and values that several heads of queries share
 /// get the sum of those heads' gradients.
 void attentionBackward(const AttentionCall& call, ConstMatrixView gradient, const AttentionGradients& result,

@@ -106,15 +106,18 @@ std::vector<Linear*> TrainableEncoder::linears() const {
   return all;
 }
 
-Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass) {
+Variable TrainableEncoder::forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass,
+                                   RecordedSites* sites) {
   requireTrainable(*model_.embeddings_->word());
   const TrainingScope scope(*this, lora_, pass.training);
   RecordingEvaluator e(graph);
+  e.setSites(sites);
   Value x = model_.embed(e, batch);
   const PassPositions positions = model_.positions(e, batch.sequences);
   for (Index i = 0; i < model_.numLayers(); ++i) {
-    x = pass.recompute ? recomputedLayer(e, i, x, batch.sequences, positions)
-                       : model_.runLayer(e, i, x, batch.sequences, positions);
+    const bool recomputes = pass.recompute && !(sites && sites->touchesLayer(i));
+    x = recomputes ? recomputedLayer(e, i, x, batch.sequences, positions)
+                   : model_.runLayer(e, i, x, batch.sequences, positions);
   }
   return e.variable(model_.applyFinalNorm(e, x));
 }

@@ -98,7 +98,9 @@ Value RecordingEvaluator::attention(const AttentionInput& input, Index num_heads
     variables.masks.push_back(variable_of(mask.added));
     variables.shared.push_back(ownerOf(mask.data));
   }
-  return value(recordAttention(graph_, std::move(variables), input.queries, input.keys, num_heads, options, weights));
+  RecordedSites* const touched = touches(Site::kScores) || touches(Site::kWeights) ? sites_ : nullptr;
+  return value(
+      recordAttention(graph_, std::move(variables), input.queries, input.keys, num_heads, options, weights, touched));
 }
 
 Value RecordingEvaluator::activate(const Value& x, Activation activation) {

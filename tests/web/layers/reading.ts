@@ -17,7 +17,7 @@ function decode(value: unknown, values: Float32Array): unknown {
     const [offset, ...shape] = value.float as number[];
     return { data: values.slice(offset, offset! + shape.reduce((a, b) => a * b, 1)), shape };
   }
-  if ('values' in value) {
+  if ('values' in value && Array.isArray(value.values)) {
     const [offset, length] = value.values as [number, number];
     return { data: values.slice(offset, offset + length), shape: [length] };
   }

@@ -316,7 +316,7 @@ describe('layers below a residual stream that is set', () => {
       embedDim: 2,
       feedForwardDim: 2,
     };
-    const layout = { owner: 'encode', numLayers: 4, sizesOf: () => sizes };
+    const layout = { owner: 'encode', stacks: [{ numLayers: 4, sizesOf: () => sizes }] };
     return new SitePlan({ read, edit: editSchema.edit(edit, 'encode.edit'), showsLayers }, layout).firstLayer;
   };
   test('do not run, unless something there is seen', () => {

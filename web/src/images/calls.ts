@@ -128,7 +128,7 @@ export class ImageCalls implements CallsOfImages {
       embedDim,
       feedForwardDim,
     };
-    const plan = planSites(read, () => ({ owner, numLayers, sizesOf: () => sizes }));
+    const plan = planSites(read, () => ({ owner, stacks: [{ numLayers, sizesOf: () => sizes }] }));
     if (plan?.needsAll && count > 1)
       throw invalid(
         `${owner}.edit`,

@@ -3,11 +3,13 @@ import { calling, describe, guarded, invalid } from '../error.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import { mask, optional, type Read, type Schema } from '../options.js';
 import { Owned } from '../owned.js';
+import { DECODER_SITES, type SiteOptions, siteSchema } from '../sites.js';
 import { type MaskInput, readTensor, type Tensor, type TensorInput } from '../tensor.js';
 import { decoderLayerFlops, type Pass } from './cost.js';
 import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema, encoderSchema } from './encoder.js';
 import { Layer } from './layer.js';
 import { type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
+import { layerSites, layerStack, type WithActivations } from './sites.js';
 
 /** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;
@@ -23,6 +25,10 @@ export interface DecoderCall<W extends boolean = boolean>
   memoryMask?: MaskInput;
   /** Marks the rows of the memory that are not padding, [N,S]. */
   memoryKeyMask?: MaskInput;
+  /** Sites, see docs/lens.md. */
+  read?: SiteOptions['read'];
+  /** Changes of sites. */
+  edit?: SiteOptions['edit'];
 }
 
 const { causal, keyMask, returnWeights } = selfAttentionSchema;
@@ -33,6 +39,7 @@ const decoderCallSchema = {
   memoryMask: optional(mask, null),
   memoryKeyMask: optional(mask, null),
   returnWeights,
+  ...siteSchema,
 } satisfies Schema<DecoderCall>;
 
 /** The weights of one decoder layer. */
@@ -133,15 +140,20 @@ export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = Raw
 }
 
 function decode<W extends boolean>(
-  layer: Layer<RawDecoder>,
+  { raw, name }: Layer<RawDecoder>,
+  sizes: Parameters<typeof layerStack>[3],
+  numLayers: number | null,
   target: TensorInput,
   memory: TensorInput,
   options: DecoderCall | undefined,
-): Decoded<W> {
-  const { raw } = layer;
-  return run(`${layer.name}.forward`, { target, memory }, decoderCallSchema, options, ([targets, memories], call) =>
-    toAttended(raw.forward({ target: targets!, memory: memories!, ...call }), toDecoderWeights),
-  );
+): Decoded<W> & WithActivations {
+  const owner = `${name}.forward`;
+  return run(owner, { target, memory }, decoderCallSchema, options, ([targets, memories], { read, edit, ...call }) => {
+    const stacks = () => [layerStack({ numLayers, sites: DECODER_SITES }, targets!, memories!, sizes)];
+    const { sites, withActivations } = layerSites({ read, edit }, owner, stacks);
+    const result = raw.forward({ target: targets!, memory: memories!, ...call, sites });
+    return withActivations(toAttended<W, RawDecoderWeights[], DecoderWeights[]>(result, toDecoderWeights));
+  });
 }
 
 /**
@@ -167,9 +179,9 @@ export class DecoderLayer extends IncrementalDecoder<RawDecoder> {
     target: TensorInput,
     memory: TensorInput,
     options?: DecoderCall<W>,
-  ): DecodedByLayer<W> {
-    const { output, weights } = decode(this, target, memory, options);
-    return { output, ...(weights && { weights: weights[0] }) } as DecodedByLayer<W>;
+  ): DecodedByLayer<W> & WithActivations {
+    const { weights, ...result } = decode(this, this.options, null, target, memory, options);
+    return { ...result, ...(weights && { weights: weights[0] }) } as DecodedByLayer<W> & WithActivations;
   }
 
   /** @internal */
@@ -195,8 +207,12 @@ export class Decoder extends IncrementalDecoder<RawDecoder> {
   static readonly schema = encoderSchema;
 
   /** target [N,L,E], memory [N,S,E] (or [L,E], [S,E]) -> output of the target's shape. */
-  forward<W extends boolean = false>(target: TensorInput, memory: TensorInput, options?: DecoderCall<W>): Decoded<W> {
-    return decode(this, target, memory, options);
+  forward<W extends boolean = false>(
+    target: TensorInput,
+    memory: TensorInput,
+    options?: DecoderCall<W>,
+  ): Decoded<W> & WithActivations {
+    return decode(this, this.options, this.options.numLayers, target, memory, options);
   }
 
   /** @internal */

@@ -26,7 +26,7 @@ import {
   type SelfAttentionCall,
   selfAttentionSchema,
 } from './multi-head-attention.js';
-import { layerSites, type WithActivations } from './sites.js';
+import { layerSites, layerStack, type WithActivations } from './sites.js';
 
 /** Options of `EncoderLayer`. */
 export interface EncoderLayerOptions
@@ -79,8 +79,8 @@ export class EncoderLayer extends Layer<RawLayer<object, RawAttended>> {
     const { raw } = this;
     const owner = 'EncoderLayer.forward';
     return run(owner, { x }, { ...selfAttentionSchema, ...siteSchema }, options, ([input], { read, edit, ...call }) => {
-      const layout = { owner, numLayers: null };
-      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, input!, this.options);
+      const stacks = () => [layerStack({ numLayers: null }, input!, input!, this.options)];
+      const { sites, withActivations } = layerSites({ read, edit }, owner, stacks);
       return withActivations(toAttended<W>(raw.forward({ x: input!, ...call, sites })));
     });
   }
@@ -173,8 +173,9 @@ export class Encoder extends Layer<RawLayer<object, RawWeighted<RawTensor>>> {
     const schema = { ...selfAttentionSchema, ...siteSchema, headMask: headMasks(this.#heads) };
     const owner = 'Encoder.forward';
     return run(owner, { x }, schema, options, ([input], { read, edit, ...call }) => {
-      const layout = { owner, numLayers: this.options.numLayers };
-      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, input!, this.options, this.#heads);
+      const { numLayers } = this.options;
+      const stacks = () => [layerStack({ numLayers }, input!, input!, this.options, this.#heads)];
+      const { sites, withActivations } = layerSites({ read, edit }, owner, stacks);
       const result = raw.forward({ x: input!, ...call, sites });
       return withActivations(toAttended<W, RawTensor[], Tensor[]>(result, (weights) => weights.map(toTensor)));
     });

@@ -29,7 +29,7 @@ import type { MaskInput, TensorInput } from '../tensor.js';
 import { attentionFlops, type Pass, visiblePairs } from './cost.js';
 import { prunedSizes, remainingHeads, withHeads } from './heads.js';
 import { Layer, type LayerOptions } from './layer.js';
-import { layerSites, type WithActivations } from './sites.js';
+import { layerSites, layerStack, type WithActivations } from './sites.js';
 
 /** Options of `MultiHeadAttention`. */
 export interface MultiHeadAttentionOptions extends LayerOptions {
@@ -138,8 +138,9 @@ export class MultiHeadAttention extends Layer<RawLayer<object, RawAttended>> {
     return run(name, { query }, callSchema, options, ([input], { returnWeights, read, edit, ...call }) => {
       if (returnWeights === false && call.averageWeights)
         throw invalid(`${name}.averageWeights`, 'false with `returnWeights: false`', 'true');
-      const layout = { owner: name, numLayers: null, sites: ATTENTION_SITES };
-      const { sites, withActivations } = layerSites({ read, edit }, layout, input!, call.key ?? input!, this.options);
+      const stack = { numLayers: null, sites: ATTENTION_SITES };
+      const stacks = () => [layerStack(stack, input!, call.key ?? input!, this.options)];
+      const { sites, withActivations } = layerSites({ read, edit }, name, stacks);
       const all = { query: input!, ...call, returnWeights: returnWeights ?? call.averageWeights, sites };
       return withActivations(toAttended<W extends true ? true : A>(raw.forward(all)));
     });

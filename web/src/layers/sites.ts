@@ -1,6 +1,6 @@
 /** The sites of layers with attention. */
 import type { RawSites, RawTensor } from '../core.js';
-import { fullRows, planSites, type SiteLayout, type SitePlan } from '../sites.js';
+import { DECODER_SITES, planSites, type SitePlan, type SiteStack } from '../sites.js';
 import type { Tensor } from '../tensor.js';
 
 /** Widths of a layer; 0: the default. */
@@ -18,31 +18,38 @@ export interface WithActivations {
   activations?: Record<string, Tensor>;
 }
 
-/** A call's options `read` and `edit` for the core, and what adds the activations to its result. `heads`: of each layer of a stack. */
-export function layerSites(
-  read: Parameters<typeof planSites>[0],
-  { owner, numLayers, sites }: Omit<SiteLayout, 'sizesOf'>,
+/** A stack of layers over the rows `query`. `heads`: of each layer. */
+export function layerStack(
+  stack: Omit<SiteStack, 'sizesOf'>,
   query: RawTensor,
   key: RawTensor,
   widths: Widths,
-  heads: readonly number[] = [widths.numHeads],
-): { sites: RawSites | null; withActivations<T extends object>(result: T): T & WithActivations } {
+  heads: readonly number[] = [],
+): SiteStack {
   const { embedDim, numHeads, feedForwardDim = 0 } = widths;
-  const [texts, queries, keys] = [query.shape.length > 2 ? query.shape[0]! : null, lengthOf(query), lengthOf(key)];
+  const [texts, queries] = [query.shape.length > 2 ? query.shape[0]! : null, lengthOf(query)];
   const keyDim = widths.keyDim || embedDim / numHeads;
   const valueDim = widths.valueDim || embedDim / numHeads;
-  const plan: SitePlan | null = planSites(read, () => ({
-    owner,
-    numLayers,
-    ...(sites && { sites }),
-    sizesOf: (layer) => {
+  const isDecoder = stack.sites === DECODER_SITES;
+  return {
+    ...stack,
+    sizesOf: (layer, isCross) => {
       const count = heads[layer] ?? numHeads;
+      const keys = isDecoder && !isCross ? queries : lengthOf(key);
       return { texts, queries, keys, heads: count, keyHeads: count, keyDim, valueDim, embedDim, feedForwardDim };
     },
-  }));
-  const count = texts ?? 1;
+  };
+}
+
+/** A call's options `read` and `edit` for the core, and what adds the activations to its result. */
+export function layerSites(
+  read: Parameters<typeof planSites>[0],
+  owner: string,
+  stacks: () => SiteStack[],
+): { sites: RawSites | null; withActivations<T extends object>(result: T): T & WithActivations } {
+  const plan: SitePlan | null = planSites(read, () => ({ owner, stacks: stacks() }));
   return {
-    sites: plan?.raw(0, fullRows(count, queries), fullRows(count, keys)) ?? null,
+    sites: plan?.raw() ?? null,
     withActivations: (result) => (plan && read.read ? { ...result, activations: plan.activations() } : result),
   };
 }

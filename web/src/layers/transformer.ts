@@ -1,10 +1,12 @@
 import type { RawDecoderWeights, RawIncrementalDecoder, RawTensor, RawWeighted } from '../core.js';
 import { type Attended, run, toAttended, toTensor } from '../functions.js';
 import { flag, layerCount, mask, optional, type Read, type Schema } from '../options.js';
+import { DECODER_SITES, type SiteOptions, siteSchema } from '../sites.js';
 import type { MaskInput, Tensor, TensorInput } from '../tensor.js';
 import { decoderLayerFlops, encoderLayerFlops, type Pass } from './cost.js';
 import { type DecoderCall, type DecoderWeights, IncrementalDecoder, toDecoderWeights } from './decoder.js';
 import { type EncoderLayerOptions, encoderLayerSchema } from './encoder.js';
+import { layerSites, layerStack, type WithActivations } from './sites.js';
 
 /** Options of `Transformer`. */
 export interface TransformerOptions extends EncoderLayerOptions {
@@ -20,6 +22,10 @@ export interface TransformerCall<W extends boolean = boolean> extends Pick<Decod
   sourceKeyMask?: MaskInput;
   /** Marks the rows of the target that are not padding, [N,L]. */
   targetKeyMask?: MaskInput;
+  /** Sites, see docs/lens.md. */
+  read?: SiteOptions['read'];
+  /** Changes of sites. */
+  edit?: SiteOptions['edit'];
 }
 
 const callSchema = {
@@ -27,6 +33,7 @@ const callSchema = {
   targetKeyMask: optional(mask, null),
   causal: optional(flag, false),
   returnWeights: optional(flag, false),
+  ...siteSchema,
 } satisfies Schema<TransformerCall>;
 
 /** The weights of each layer of the encoder and the decoder. */
@@ -70,15 +77,26 @@ export class Transformer extends IncrementalDecoder<RawTransformer> {
     source: TensorInput,
     target: TensorInput,
     options?: TransformerCall<W>,
-  ): Transformed<W> {
+  ): Transformed<W> & WithActivations {
     const { raw } = this;
-    return run('Transformer.forward', { source, target }, callSchema, options, ([sources, targets], read) => {
-      const { memory, encoderWeights, ...decoded } = raw.forward({ source: sources!, target: targets!, ...read });
+    const owner = 'Transformer.forward';
+    return run(owner, { source, target }, callSchema, options, ([sources, targets], { read, edit, ...call }) => {
+      const { numEncoderLayers, numDecoderLayers } = this.options;
+      const encoder = { prefix: 'encoder.', numLayers: numEncoderLayers };
+      // After the encoder's layers and its output.
+      const first = numEncoderLayers + 1;
+      const decoder = { prefix: 'decoder.', numLayers: numDecoderLayers, first, sites: DECODER_SITES };
+      const { sites, withActivations } = layerSites({ read, edit }, owner, () => [
+        layerStack(encoder, sources!, sources!, this.options),
+        layerStack(decoder, targets!, sources!, this.options),
+      ]);
+      const given = { source: sources!, target: targets!, ...call, sites };
+      const { memory, encoderWeights, ...decoded } = raw.forward(given);
       const result = toAttended<W, RawDecoderWeights[], TransformerWeights>(decoded, (weights) => ({
         encoder: encoderWeights!.map(toTensor),
         decoder: toDecoderWeights(weights),
       }));
-      return { ...result, memory: toTensor(memory) };
+      return withActivations({ ...result, memory: toTensor(memory) });
     });
   }
 

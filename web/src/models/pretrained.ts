@@ -351,7 +351,7 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
         embedDim,
         feedForwardDim,
       };
-      return { owner, numLayers, sizesOf: () => sizes };
+      return { owner, stacks: [{ numLayers, sizesOf: () => sizes }] };
     });
   }
 

@@ -3,7 +3,16 @@
  *
  * Functions named `record…` compute on variables, and record what they compute in a graph if anything needs a gradient.
  */
-import type { Core, RawEncoderModel, RawLayer, RawMask, RawModule, RawTensor } from '../core.js';
+import type { Core, RawEncoderModel, RawLayer, RawMask, RawModule, RawSiteEdit, RawSites, RawTensor } from '../core.js';
+
+/** `RawSites` of calls that are recorded. */
+export interface RawRecordedSites extends Pick<RawSites, 'reads' | 'columns' | 'map'> {
+  edits: (RawSiteEdit & { variable: RawVariable | null })[];
+  /** Gets the variable of a site: its rows of features, (T H, D), or its values, (T, 1). */
+  read(code: number, values: RawVariable): void;
+  /** Gets the gradient of a site that was read, in a backward pass. */
+  retain(code: number, gradient: Float32Array): void;
+}
 
 /** Class indices or ids. */
 export interface RawIndices {
@@ -170,6 +179,7 @@ export interface TrainCore extends Core {
     encoder: RawModule,
     batch: RawTokenBatch,
     options: { training: boolean; recompute: boolean },
+    sites: RawRecordedSites | null,
   ): RawVariable;
   /** [rows, V] */
   recordWordLogits(graph: RawGraph, encoder: RawModule, x: RawVariable): RawVariable;

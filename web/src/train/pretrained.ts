@@ -1,5 +1,5 @@
 /** Pretrained encoders that can be trained: `fromPretrained` with `trainable: true`. Notation: N texts, L the longest one's tokens, T tokens of all, E width. */
-import type { RawModule, RawTensor, RawTensorLayer } from '../core.js';
+import type { RawModule, RawSites, RawTensor, RawTensorLayer } from '../core.js';
 import { calling, type HeedError, invalid } from '../error.js';
 import type { ModelSource } from '../io/source.js';
 import type { StateDict } from '../layers/state-dict.js';
@@ -15,6 +15,7 @@ import { vectorForm } from '../models/vector-layers.js';
 import { oneOf, readOptions } from '../options.js';
 import type { Runtime } from '../owned.js';
 import { shippedModel } from '../shipped.js';
+import { siteSchema } from '../sites.js';
 import { Tensor, type TensorInput } from '../tensor.js';
 import type { RawLora, RawNamedRows, RawVariable } from './core.js';
 import { dropoutRates } from './dropout-rates.js';
@@ -25,9 +26,11 @@ import { namedRowsOf } from './named-rows.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
 import { type RecordedLayer, RecordedModule } from './recorded.js';
 import type { ModuleState, Recording } from './scope.js';
+import type { Activation } from './sites.js';
 import type { Tape } from './tape.js';
 import { setRequired } from './trainable.js';
 import {
+  type ForwardOptions,
   type ForwardResult,
   type SentenceVectorOptions,
   type TrainableModel,
@@ -39,11 +42,12 @@ import { makeWordBias } from './word-bias.js';
 
 const schema = { ...loadSchema, ...trainingSchema };
 
-const forwardSchema = {
+const inputSchema = {
   textPairs: callSchema.textPairs,
   truncation: callSchema.truncation,
   maxLength: callSchema.maxLength,
 };
+const forwardSchema = { ...inputSchema, ...siteSchema };
 const { signal: _, onProgress: __, headMask: ___, output: ____, edit: _____, ...vectorSchema } = embedSchema;
 
 interface TrainingOptions {
@@ -243,13 +247,15 @@ class Trained extends LocalModel implements TrainableModel {
     return this;
   }
 
-  forward(input: ModelInput, options?: InputOptions): ForwardResult {
-    const rows = this.#rows('forward', input, readOptions('forward', forwardSchema, options));
+  forward(input: ModelInput, options?: ForwardOptions): ForwardResult {
+    const given = readOptions('forward', forwardSchema, options);
+    const rows = this.#rows('forward', input, given);
+    const sites = this.sites('forward', given, rows);
     const width = longest(rows);
     const [columns, shape] = [columnsOf(rows, width), [rows.length, width]];
-    const last = this.#record('forward', rows, (call, hidden) =>
-      this.#tape.core.recordScatterRows(call.graph, hidden, columns, [...shape, this.config.embedDim]),
-    );
+    const scattered = (call: Recording, hidden: RawVariable) =>
+      this.#tape.core.recordScatterRows(call.graph, hidden, columns, [...shape, this.config.embedDim]);
+    const last = this.#record('forward', rows, scattered, sites?.raw(0, rows) ?? null);
     const mask = new Uint8Array(rows.length * width);
     for (const column of columns) mask[column] = 1;
     const { tokens, truncated } = listsOf(rows);
@@ -258,6 +264,7 @@ class Trained extends LocalModel implements TrainableModel {
       attentionMask: new Tensor(mask, shape),
       tokens,
       truncated,
+      ...(given.read && { activations: sites!.activations() as Record<string, Activation> }),
     };
   }
 
@@ -284,7 +291,7 @@ class Trained extends LocalModel implements TrainableModel {
 
   logits(head: HeadName, input: ModelInput, options?: InputOptions): Tensor {
     const task = oneOf(Object.keys(HEADS) as HeadName[])(head, 'logits: head');
-    const read = readOptions('logits', forwardSchema, options);
+    const read = readOptions('logits', inputSchema, options);
     const rows = this.#rows('logits', input, read);
     const { chain, isTied, takesVectors } = this.head(task);
     const { core } = this.#tape;
@@ -350,23 +357,35 @@ class Trained extends LocalModel implements TrainableModel {
     return [...rowsOf(given, { ...options, prompt }, this.context)];
   }
 
-  /** Runs the encoder; `use` makes the result of its hidden rows [T,E]. */
-  #record(name: string, rows: Row[], use: (call: Recording, hidden: RawVariable) => RawVariable): Tensor {
+  /** Runs the encoder; `use` makes the result of its hidden rows [T,E]. In evaluation mode, too, it is recorded if sites are read, whose gradients are wanted. */
+  #record(
+    name: string,
+    rows: Row[],
+    use: (call: Recording, hidden: RawVariable) => RawVariable,
+    sites: RawSites | null = null,
+  ): Tensor {
     const { core } = this.#tape;
     const batch = batchOf(rows, this.context.config.positionOffset);
     const options = { training: this.#training, recompute: this.#options.recompute };
-    return this.#run(name, (call) =>
-      use(call, call.keep(core.recordEncoderModel(call.graph, this.#encoder.state.inner, batch, options))),
-    );
+    const { inner } = this.#encoder.state;
+    const body = (call: Recording) =>
+      call.withSites(sites, (raw) =>
+        use(call, call.keep(core.recordEncoderModel(call.graph, inner, batch, options, raw))),
+      );
+    return this.#run(name, body, [sites], (sites?.reads.length ?? 0) > 0);
   }
 
   /** Runs a call that uses the encoder's parameters, or follows one that does. */
-  #run(name: string, body: (call: Recording) => RawVariable): Tensor {
+  #run(
+    name: string,
+    body: (call: Recording) => RawVariable,
+    args: readonly unknown[] = [],
+    isRecorded = false,
+  ): Tensor {
     const { state } = this.#encoder;
     const others = this.#lora ? [this.#lora.part.state] : [];
-    return this.#inMode([state], () =>
-      calling(name, () => this.#tape.run(state, (call) => toResult(this.#tape, call.output(body(call))), others)),
-    );
+    const run = (call: Recording) => toResult(this.#tape, call.output(body(call)));
+    return this.#inMode([state], () => calling(name, () => this.#tape.run(state, run, others, args, isRecorded)));
   }
 
   #pool(call: Recording, hidden: RawVariable, rows: Row[], mode: string, skipped: number): RawVariable {

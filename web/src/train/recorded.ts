@@ -92,8 +92,6 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
     const { tape, inner } = this;
     const values = Object.values(given);
     if (!tape.records(this, values)) return inner.forward(given);
-    if ((given as { sites?: unknown }).sites)
-      throw invalid(`${this.name}.forward`, 'no `read` or `edit` in calls that need gradients', 'some', 'UNSUPPORTED');
     this.#setPosition(values[0].shape);
     try {
       return tape.record(this, (call) => call.layer(inner, given));

@@ -1,10 +1,11 @@
 /** Graphs that are being recorded, and the calls that are recorded in them. */
-import type { RawModule, RawTensor } from '../core.js';
+import type { RawModule, RawSites, RawTensor } from '../core.js';
 import { formatShape } from '../error.js';
 import type { RawObject } from '../owned.js';
 import { registry } from '../platform.js';
 import { kindOf, type PartRecorder, recordParts } from '../tensor.js';
-import type { RawGradients, RawGraph, RawVariable, TrainCore } from './core.js';
+import type { RawGradients, RawGraph, RawRecordedSites, RawVariable, TrainCore } from './core.js';
+import { recordSites, SiteGradients } from './sites.js';
 
 /** Computes the gradients of the inputs of a result that JavaScript computed, null for those that have none. */
 export type ExternalBackward = (gradient: Float32Array) => (RawTensor | null)[];
@@ -57,9 +58,12 @@ export abstract class Scope {
   abstract use(state: ModuleState): void;
 
   /** The leaf of a tensor whose gradient is wanted; null if it is a constant. */
-  leaf(_name: string, _tensor: RawTensor, _isParameter: boolean): RawVariable | null {
+  leaf(_name: string, _tensor: RawTensor, _kind: LeafKind): RawVariable | null {
     return null;
   }
+
+  /** Is told of a call whose sites are read or edited. */
+  addSites(_sites: SiteGradients): void {}
 
   remember(data: Float32Array, entry: Entry): void {
     this.enter(data, entry);
@@ -107,15 +111,21 @@ export class Unrecorded extends Scope {
   use(): void {}
 }
 
-/** An input or weight whose gradient a call with `backward: true` returns. */
+/** Where the result of a `backward` has the gradient of a tensor. */
+export type LeafKind = 'inputs' | 'parameters' | 'edits';
+
+/** A tensor whose gradient a call with `backward: true` returns. */
 interface Leaf {
+  readonly name: string;
   readonly variable: RawVariable;
-  readonly isParameter: boolean;
+  readonly kind: LeafKind;
 }
 
 /** The graph of one call with `backward: true`, and the gradients of the layers in it. */
 export class Capture extends Scope implements RawObject {
   readonly leaves = new Map<string, Leaf>();
+  /** Of the call; null if it has none. */
+  sites: SiteGradients | null = null;
   readonly modules = new Map<ModuleState, { gradients: RawGradients; version: number }>();
   readonly #core: TrainCore;
   readonly #owned: Set<RawObject>;
@@ -133,15 +143,20 @@ export class Capture extends Scope implements RawObject {
   /** Makes a tensor the input `name` of a composed call. */
   addInput(name: string, { data, shape }: RawTensor): void {
     const variable = this.graph.leaf({ data, shape }, true);
-    this.leaves.set(name, { variable, isParameter: false });
+    this.leaves.set(`inputs ${name}`, { name, variable, kind: 'inputs' });
     this.enter(data, { variable, shape, sources: [], module: null, version: 0, owner: null });
   }
 
-  override leaf(name: string, tensor: RawTensor, isParameter: boolean): RawVariable | null {
+  override leaf(name: string, tensor: RawTensor, kind: LeafKind): RawVariable | null {
     if (!this.#isSingle) return null;
-    const leaf = this.leaves.get(name) ?? { variable: this.graph.leaf(tensor, true), isParameter };
-    this.leaves.set(name, leaf);
+    const key = `${kind} ${name}`;
+    const leaf = this.leaves.get(key) ?? { name, variable: this.graph.leaf(tensor, true), kind };
+    this.leaves.set(key, leaf);
     return leaf.variable;
+  }
+
+  override addSites(sites: SiteGradients): void {
+    if (this.#isSingle) this.sites = sites;
   }
 
   use(state: ModuleState): void {
@@ -188,7 +203,7 @@ export class Recording {
   }
 
   /** The variable of a tensor: the one that it is in the graph, or a new leaf. `name` is that of the argument. */
-  input(name: string, tensor: RawTensor, isParameter = false): RawVariable {
+  input(name: string, tensor: RawTensor, kind: LeafKind = 'inputs'): RawVariable {
     const entry = this.#scope.entries.get(tensor.data);
     if (entry?.variable) {
       this.#sources.push(entry);
@@ -196,7 +211,7 @@ export class Recording {
       return this.keep(this.#core.recordReshape(this.graph, entry.variable, tensor.shape));
     }
     this.#isStale ||= entry !== undefined;
-    return this.#scope.leaf(name, tensor, isParameter) ?? this.keep(this.graph.leaf(tensor, false));
+    return this.#scope.leaf(name, tensor, kind) ?? this.keep(this.graph.leaf(tensor, false));
   }
 
   /** A copy of a result, which remembers its variable if anything needs a gradient. */
@@ -222,8 +237,21 @@ export class Recording {
   }
 
   /** Calls a layer of the core; `given` are its arguments by name. */
-  layer(layer: RawModule, given: object): unknown {
-    return this.#results(this.#core.record(this.graph, layer, this.#variables(given)));
+  layer(layer: RawModule, given: { sites?: RawSites | null }): unknown {
+    return this.withSites(given.sites ?? null, (sites) =>
+      this.#results(this.#core.record(this.graph, layer, { ...this.#variables(given), sites })),
+    );
+  }
+
+  /** Runs a call whose sites are read or edited. */
+  withSites<T>(sites: RawSites | null, run: (sites: RawRecordedSites | null) => T): T {
+    if (!sites) return run(null);
+    const gradients = new SiteGradients(sites);
+    this.#scope.addSites(gradients);
+    const { raw, finish } = recordSites(this.#core, this, sites, gradients);
+    const result = run(raw);
+    finish();
+    return result;
   }
 
   /** Calls a function of the core, whose weights are parameters. */
@@ -237,7 +265,7 @@ export class Recording {
     return Object.fromEntries(
       Object.entries(given).map(([name, value]) => [
         name,
-        isTensor(value) ? this.input(name, value, parameters.includes(name)) : value,
+        isTensor(value) ? this.input(name, value, parameters.includes(name) ? 'parameters' : 'inputs') : value,
       ]),
     );
   }

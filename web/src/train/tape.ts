@@ -32,6 +32,10 @@ export interface Gradients<Inputs extends string = string> {
   inputs: Record<Inputs, Tensor>;
   /** By the names of the state dict; frozen parameters have none. */
   parameters: Record<string, Tensor>;
+  /** Of the sites that `read` names: behind their edits. */
+  activations?: Record<string, Tensor>;
+  /** Of the tensor of each edit, or of its number; null for `map` and 'mean'. */
+  edits?: (Tensor | null)[];
 }
 
 export class Tape {
@@ -109,6 +113,7 @@ export class Tape {
 
   #isVariable(value: unknown): boolean {
     if (typeof value !== 'object' || value === null) return false;
+    if (ArrayBuffer.isView(value)) return false;
     if ('data' in value) return this.#losses.entries.has(value.data as Float32Array);
     return Object.values(value).some((part) => this.#isVariable(part));
   }
@@ -118,9 +123,15 @@ export class Tape {
     if (this.#isFreed) throw new HeedError('DISPOSED', 'heed: used after dispose(). Call load() again');
   }
 
-  /** Runs a call of the core that exists only on variables: recorded if it is to be. */
-  run<T>(state: ModuleState, body: (recording: Recording) => T, others: readonly ModuleState[] = []): T {
-    if (this.records(state, [])) return this.record(state, body, others);
+  /** Runs a call of the core that exists only on variables: recorded if it is to be, or `always`. */
+  run<T>(
+    state: ModuleState,
+    body: (recording: Recording) => T,
+    others: readonly ModuleState[] = [],
+    args: readonly unknown[] = [],
+    always = false,
+  ): T {
+    if (always || this.records(state, args)) return this.record(state, body, others);
     this.#requireAlive();
     const scope = new Unrecorded(new this.core.Graph());
     const recording = new Recording(this.core, scope, null, null);
@@ -223,9 +234,16 @@ export class Tape {
     const output = capture.entries.get(data)?.variable;
     if (output) this.#run(name, capture.graph, output, seed, () => capture.endAll());
     const gradients: Gradients = { inputs: {}, parameters: {} };
-    for (const [key, { variable, isParameter }] of capture.leaves) {
+    const { sites } = capture;
+    if (sites) {
+      gradients.activations = sites.all();
+      gradients.edits = new Array<Tensor | null>(sites.edits).fill(null);
+    }
+    for (const { name: key, variable, kind } of capture.leaves.values()) {
       const { data, shape } = calling(name, () => variable.gradient());
-      gradients[isParameter ? 'parameters' : 'inputs'][key] = new Tensor(data, shape);
+      const gradient = new Tensor(data, shape);
+      if (kind === 'edits') gradients.edits![Number(key)] = gradient;
+      else gradients[kind][key] = gradient;
     }
     for (const { name: key, shape, state, index } of parameters) {
       const found = capture.modules.get(state)?.gradients;

@@ -6,8 +6,10 @@ import type { InputOptions, ModelInput } from '../models/input.js';
 import type { EmbedOptions, PretrainedModel } from '../models/model.js';
 import type { HeadName } from '../models/task-heads.js';
 import { flag, optional, rate, seed } from '../options.js';
+import type { SiteOptions } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { Lora, LoraOptions } from './lora.js';
+import type { Activation } from './sites.js';
 import type { Trainable } from './trainable.js';
 
 /** Options of `fromPretrained` with `trainable: true`. */
@@ -38,7 +40,12 @@ export interface ForwardResult {
   tokens: string[][];
   /** The number of tokens cut from each text. */
   truncated: number[];
+  /** What `read` names. */
+  activations?: Record<string, Activation>;
 }
+
+/** Options of `TrainableModel.forward`. */
+export interface ForwardOptions extends InputOptions, SiteOptions {}
 
 /** Options of `TrainableModel.sentenceVectors`. */
 export interface SentenceVectorOptions extends Omit<EmbedOptions, 'signal' | 'onProgress' | 'headMask'> {}
@@ -54,8 +61,10 @@ export interface TrainableModel extends PretrainedModel, Trainable {
   readonly training: boolean;
   train(): this;
   eval(): this;
-  /** The rows of all tokens. */
-  forward(input: ModelInput, options?: InputOptions): ForwardResult;
+  /**
+   * The rows of all tokens. With `read`, the result can be differentiated in evaluation mode, too: after `loss.backward()`, each activation has a `grad`, see docs/lens.md.
+   */
+  forward(input: ModelInput, options?: ForwardOptions): ForwardResult;
   /** One vector per text, [N, E']: pooled, transformed and normalized as `embed` does it. */
   sentenceVectors(input: ModelInput, options?: SentenceVectorOptions): Tensor;
   /**

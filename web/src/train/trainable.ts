@@ -4,8 +4,10 @@ import type { DecodedByLayer, DecoderCall, DecoderWeights } from '../layers/deco
 import type { EncoderCall } from '../layers/encoder.js';
 import type { Layer, LayerTraits } from '../layers/layer.js';
 import type { MultiHeadAttentionCall, SelfAttentionCall } from '../layers/multi-head-attention.js';
+import type { WithActivations } from '../layers/sites.js';
 import type { Transformed, TransformerCall } from '../layers/transformer.js';
 import { flag, optional, plainOptions } from '../options.js';
+import type { SiteOptions } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import { matching, type NamePattern, type Parameter, parametersOf } from './parameters.js';
 import type { Gradients, Tape } from './tape.js';
@@ -63,7 +65,10 @@ export interface MultiHeadAttentionForward {
   forward<W extends boolean = false, A extends boolean = false>(
     query: TensorInput,
     options: MultiHeadAttentionCall<W, A> & Differentiate,
-  ): Differentiated<Attended<W extends true ? true : A>, 'query' | 'key' | 'value' | 'mask' | 'keyMask' | 'headMask'>;
+  ): Differentiated<
+    Attended<W extends true ? true : A> & WithActivations,
+    'query' | 'key' | 'value' | 'mask' | 'keyMask' | 'headMask'
+  >;
 }
 
 /** `forward` of `EncoderLayer` and `Encoder`. */
@@ -71,7 +76,7 @@ export interface EncoderForward<Call, Weights> {
   forward<W extends boolean = false>(
     x: TensorInput,
     options: Call & { returnWeights?: W } & Differentiate,
-  ): Differentiated<Attended<W, Weights>, 'x' | 'mask' | 'keyMask' | 'headMask'>;
+  ): Differentiated<Attended<W, Weights> & WithActivations, 'x' | 'mask' | 'keyMask' | 'headMask'>;
 }
 
 /** `forward` of `DecoderLayer` and `Decoder`. */
@@ -80,7 +85,10 @@ export interface DecoderForward<Weights> {
     target: TensorInput,
     memory: TensorInput,
     options: DecoderCall<W> & Differentiate,
-  ): Differentiated<Attended<W, Weights>, 'target' | 'memory' | 'mask' | 'keyMask' | 'memoryMask' | 'memoryKeyMask'>;
+  ): Differentiated<
+    Attended<W, Weights> & WithActivations,
+    'target' | 'memory' | 'mask' | 'keyMask' | 'memoryMask' | 'memoryKeyMask'
+  >;
 }
 
 /** `forward` of `Transformer`; the cotangent is that of `output`. */
@@ -89,10 +97,10 @@ export interface TransformerForward {
     source: TensorInput,
     target: TensorInput,
     options: TransformerCall<W> & Differentiate,
-  ): Differentiated<Transformed<W>, 'source' | 'target' | 'sourceKeyMask' | 'targetKeyMask'>;
+  ): Differentiated<Transformed<W> & WithActivations, 'source' | 'target' | 'sourceKeyMask' | 'targetKeyMask'>;
 }
 
-export type EncoderLayerForward = EncoderForward<Omit<SelfAttentionCall, 'returnWeights'>, Tensor>;
+export type EncoderLayerForward = EncoderForward<Omit<SelfAttentionCall, 'returnWeights'> & SiteOptions, Tensor>;
 export type EncoderStackForward = EncoderForward<Omit<EncoderCall, 'returnWeights'>, Tensor[]>;
 export type DecoderLayerForward = DecoderForward<NonNullable<DecodedByLayer['weights']>>;
 export type DecoderStackForward = DecoderForward<DecoderWeights[]>;

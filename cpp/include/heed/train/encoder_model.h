@@ -42,8 +42,9 @@ class TrainableEncoder final : public Module {
   TrainableEncoder(EncoderModel& model, const std::vector<NamedRows>& names, const EncoderDropout& dropout);
   ~TrainableEncoder() override;
 
-  /// The rows after the last layer and the final norm (T, E). Throws as EncoderModel::embed().
-  Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass);
+  /// The rows after the last layer and the final norm (T, E). `sites`: null for none; layers that have any are not
+  /// recomputed. Throws as EncoderModel::embed().
+  Variable forward(Graph& graph, const TokenBatch& batch, const EncoderPass& pass, RecordedSites* sites = nullptr);
   /// x (rows, D) W_word^T, as EncoderModel::wordLogits(). The word table's gradient is then dense.
   Variable wordLogits(Graph& graph, const Variable& x) const;
 

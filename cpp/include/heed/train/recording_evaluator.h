@@ -5,6 +5,7 @@
 
 #include "heed/evaluator.h"
 #include "heed/train/graph.h"
+#include "heed/train/sites.h"
 
 namespace heed::train {
 
@@ -15,6 +16,11 @@ class RecordingEvaluator final : public Evaluator {
   explicit RecordingEvaluator(Graph& graph) : Evaluator(graph.context()), graph_(graph) {}
 
   Graph& graph() const { return graph_; }
+  /// As Evaluator::setSites(), for sites that can be recorded.
+  void setSites(RecordedSites* sites) {
+    Evaluator::setSites(sites);
+    sites_ = sites;
+  }
   /// The value of a variable; empty for an empty one.
   Value value(const Variable& variable);
   /// The variable of a value; a new leaf, with a copy of the matrix, for one that is not recorded.
@@ -63,10 +69,14 @@ class RecordingEvaluator final : public Evaluator {
   };
   Index beginScope() override { return static_cast<Index>(variables_.size()); }
   Value endScope(Index first, const Value& result) override;
+  Value visit(Site site, const Value& x, Index heads) override {
+    return value(sites_->visit(graph_, site, take(x), heads));
+  }
   /// What was shared at an address; null if nothing was.
   std::shared_ptr<const void> ownerOf(const void* address) const;
 
   Graph& graph_;
+  RecordedSites* sites_ = nullptr;
   std::vector<Variable> variables_;  // by Value::variable()
   std::vector<Shared> shared_;
 };

@@ -5,9 +5,7 @@
 #include "ops/attention_backward.h"
 
 namespace heed::train {
-namespace {
 
-/// The gradient of a node, to add to; null if it needs none.
 float* gradientOf(const Variable& variable, Backward& pass) {
   float* gradient = nullptr;
   pass.add(variable.node(), [&](MatrixView out, const ConstMatrixView* before) {
@@ -16,8 +14,6 @@ float* gradientOf(const Variable& variable, Backward& pass) {
   });
   return gradient;
 }
-
-}  // namespace
 
 AttentionCall::AttentionCall(AttentionVariables&& given, const Sequences& query_rows, const Sequences& key_rows,
                              Index heads, const AttentionOptions& settings, const RandomState& state)
@@ -37,9 +33,10 @@ AttentionCall::AttentionCall(AttentionVariables&& given, const Sequences& query_
 }
 
 Variable recordAttention(Graph& graph, AttentionVariables variables, const Sequences& queries, const Sequences& keys,
-                         Index num_heads, const AttentionOptions& options, float* weights) {
+                         Index num_heads, const AttentionOptions& options, float* weights, RecordedSites* sites) {
   auto call =
       std::make_shared<AttentionCall>(std::move(variables), queries, keys, num_heads, options, graph.context().random);
+  if (sites) return recordTouchedAttention(graph, std::move(call), *sites, weights);
   const AttentionVariables& v = call->variables;
   Matrix output(v.query.rows(), call->valueWidth() * num_heads);
   heed::attention(call->input(), num_heads, call->options, {output.view(), weights}, graph.context());

@@ -5,6 +5,7 @@
 
 #include "heed/attention.h"
 #include "heed/train/graph.h"
+#include "heed/train/sites.h"
 
 namespace heed::train {
 
@@ -25,7 +26,11 @@ struct AttentionVariables {
 /// dQ = scale dS K, dK = scale dS^T Q, dM = dS (Dao et al. 2022, arXiv:2205.14135, appendix B.4). The gradient of a
 /// mask adds up along the axes that repeat. Forbidden keys and their values have gradients of exactly 0, and so has a
 /// query whose keys are all forbidden.
+///
+/// `sites`: null unless kScores or kWeights are touched. Scores and weights are then operations of their own, which are
+/// kept; the results have the same bits where nothing is edited.
 Variable recordAttention(Graph& graph, AttentionVariables variables, const Sequences& queries, const Sequences& keys,
-                         Index num_heads, const AttentionOptions& options, float* weights);
+                         Index num_heads, const AttentionOptions& options, float* weights,
+                         RecordedSites* sites = nullptr);
 
 }  // namespace heed::train

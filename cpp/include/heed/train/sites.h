@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "heed/sites.h"
+#include "heed/train/graph.h"
+
+namespace heed::train {
+
+/// Sites of a pass that is recorded. Gradients flow through kScale, kAdd and what an edit leaves in place; kSet and kMean
+/// cut them, and so does kMap where it changes a value.
+class RecordedSites : public Sites {
+ public:
+  using Sites::Sites;
+
+  /// The values of a site, see Sites::at(), after its edits. Each edit, and what is read, is an operation of the graph.
+  Variable visit(Graph& graph, Site site, const Variable& x, Index heads);
+  /// The same for kScores and kWeights, (1, size).
+  Variable visitMatrices(Graph& graph, Site site, const Variable& x, Index heads);
+  /// Whether any site of a layer is touched.
+  bool touchesLayer(Index layer) const;
+
+ protected:
+  /// Records that a site is read; the result is what the pass goes on with.
+  virtual Variable readVariable(Graph& graph, Index layer, Site site, const Variable& x, const SiteValues& values) = 0;
+  /// The operand of an edit; empty for one that needs no gradient.
+  virtual Variable operand(size_t edit) const = 0;
+
+ private:
+  void read(Index, Site, ConstMatrixView) final {}
+  Variable visit(Graph& graph, Site site, Variable x, const SiteValues& values);
+  Variable edit(Graph& graph, size_t number, const Variable& x, const SiteValues& values);
+};
+
+}  // namespace heed::train

@@ -1,0 +1,92 @@
+#include "layers/attention_sites.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "heed/dropout.h"
+#include "ops/mask.h"
+#include "ops/softmax.h"
+
+namespace heed {
+namespace {
+
+bool sameBits(const float* a, const float* b, Index count) {
+  return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
+}
+
+/// Sets the weights of query i of head h of sequence n to the softmax of its scores, masked.
+void weighRow(const float* scores, const AttentionOptions& options, std::span<const Mask> masks,
+              const std::array<Index, 3>& place, Index num_keys, float* weights) {
+  const auto& [n, h, i] = place;
+  const Index position = options.query_offset + i;
+  for (Index j = 0; j < num_keys; ++j) {
+    float score = scores[j];
+    bool allowed = (!options.causal || j <= position) && (!options.window || std::abs(position - j) <= *options.window);
+    for (const Mask& mask : masks) {
+      const auto& s = mask.strides;
+      const void* entry = mask.at(n * s[0] + h * s[1] + i * s[2] + j * s[3]);
+      if (mask.kind == Mask::Kind::kBoolean) {
+        allowed = allowed && *static_cast<const uint8_t*>(entry) != 0;
+      } else {
+        const float added = *static_cast<const float*>(entry);
+        allowed = allowed && added != kForbidden;
+        score += added;
+      }
+    }
+    weights[j] = allowed ? score : kForbidden;
+  }
+  softmaxRow(weights, num_keys);
+}
+
+}  // namespace
+
+void attentionScores(const AttentionInput& input, Index num_heads, const AttentionOptions& options, float* scores,
+                     Context& context) {
+  const Arena::Scope scope(context.arena);
+  AttentionOptions unmasked = options;
+  unmasked.masks = {};
+  unmasked.causal = false;
+  unmasked.window.reset();
+  unmasked.dropout = 0;
+  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads;
+  const MatrixView ignored = context.arena.matrix(input.query.rows(), input.value.cols() / key_heads * num_heads);
+  attention(input, num_heads, unmasked, {ignored, nullptr, scores}, context);
+}
+
+void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
+           const float* scores, float* weights) {
+  const std::vector<Mask> masks = broadcastMasks(
+      options.masks, {input.queries.count(), num_heads, input.queries.maxLength(), input.keys.maxLength()});
+  forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
+    const Index num_keys = input.keys.length(n);
+    if (!sameBits(before + offset, scores + offset, num_keys))
+      weighRow(scores + offset, options, masks, {n, h, i}, num_keys, weights + offset);
+  });
+}
+
+void combine(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
+             const float* weights, MatrixView output, const RandomState& random) {
+  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads,
+              width = input.value.cols() / key_heads;
+  forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
+    const Index num_keys = input.keys.length(n);
+    if (sameBits(before + offset, weights + offset, num_keys)) return;
+    const Value& mask = options.head_mask;
+    const float factor = mask ? mask.data()[(mask.rows() == 1 ? 0 : n * num_heads) + h] : 1;
+    const float kept = options.dropout > 0 ? keptScale(options.dropout, DropoutScaling::kInverted) : 1;
+    DropoutRow draws(options.dropout_key, random.first_sequence + n, h, options.query_offset + i);
+    float* sum = output.data() + (input.queries.begin(n) + i) * output.outerStride() + h * width;
+    std::fill_n(sum, width, 0.0f);
+    for (Index j = 0; j < num_keys; ++j) {
+      const float weight = weights[offset + j] * kept * factor;
+      // Zero times an infinite or NaN value that a mask hides would be NaN.
+      if (weights[offset + j] == 0 || (options.dropout > 0 && draws.drops(j, options.dropout))) continue;
+      const ConstMatrixView value = input.value.values();
+      const float* row =
+          value.data() + (input.keys.begin(n) + j) * value.outerStride() + h * key_heads / num_heads * width;
+      for (Index d = 0; d < width; ++d) sum[d] += weight * row[d];
+    }
+  });
+}
+
+}  // namespace heed

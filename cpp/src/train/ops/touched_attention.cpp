@@ -1,0 +1,156 @@
+/// Attention whose scores and weights are operations of their own, as they are read or edited:
+///
+///   S = Q K^T scale + B        dQ = scale dS K, dK = scale dS^T Q, dB = dS, and as in attention_backward.cpp for the
+///                              terms of relative positions
+///   P = softmax(S + M)         dS = dM = P * (dP - rowsum(P * dP))
+///   Y = m (Z * P) V            dP = m Z * (dY V^T), dV = m (Z * P)^T dY, dm = sum(Z * P * (dY V^T))
+///
+/// S and P may be edited in between. Rows that no edit changes have the bits of the fused operation.
+#include <algorithm>
+#include <cmath>
+
+#include "heed/dropout.h"
+#include "layers/attention_sites.h"
+#include "ops/attention_backward.h"
+#include "ops/mask.h"
+#include "train/ops/accumulate.h"
+
+namespace heed::train {
+namespace {
+
+float dot(Index count, const float* a, const float* b) {
+  float sum = 0;
+  for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// Row `row` of head h, `width` wide.
+template <class Pointer>
+Pointer headRow(Pointer all, Index columns, Index row, Index h, Index width) {
+  return all + row * columns + h * width;
+}
+
+void scoresBackward(const AttentionCall& call, const Matrix& ds, Backward& pass) {
+  const AttentionVariables& v = call.variables;
+  const Index width = call.keyWidth(), query_columns = v.query.cols(), key_columns = v.key.cols();
+  const float scale = call.options.scale.value_or(1 / std::sqrt(static_cast<float>(width)));
+  const float *queries = v.query.shared()->data(), *keys = v.key.shared()->data();
+  float *dq = gradientOf(v.query, pass), *dk = gradientOf(v.key, pass), *bias = gradientOf(v.bias, pass),
+        *position_key = gradientOf(v.position_key, pass), *position_query = gradientOf(v.position_query, pass);
+  const DisentangledPositions* positions = call.options.positions;
+  const auto add = [&](const float* x, float* to, float factor) {
+    if (to) accumulate(width, x, to, factor);
+  };
+  const auto at = [&](float* all, Index columns, Index row, Index h) {
+    return all ? headRow(all, columns, row, h, width) : nullptr;
+  };
+  forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
+    const Index key_head = h * call.key_heads / call.num_heads, query_row = call.queries.begin(n) + i;
+    const float* query = headRow(queries, query_columns, query_row, h, width);
+    float* query_gradient = at(dq, query_columns, query_row, h);
+    for (Index j = 0; j < call.keys.length(n); ++j) {
+      const float gradient = ds.data()[offset + j];
+      if (gradient == 0) continue;
+      const Index key_row = call.keys.begin(n) + j;
+      const float* key = headRow(keys, key_columns, key_row, key_head, width);
+      float* key_gradient = at(dk, key_columns, key_row, key_head);
+      add(key, query_gradient, scale * gradient);
+      add(query, key_gradient, scale * gradient);
+      if (bias) {
+        const Index most = call.options.bias.cols() / 2;
+        bias[h * (2 * most + 1) + most + std::clamp(j - i, -most, most)] += gradient;
+      }
+      if (!positions) continue;
+      const Index most = positions->max_distance, columns = positions->key.cols();
+      const Index row = positions->rows[most + std::clamp(i - j, -most, most)] - positions->first;
+      add(headRow(positions->key.data(), columns, row, h, width), query_gradient, scale * gradient);
+      add(headRow(positions->query.data(), columns, row, h, width), key_gradient, scale * gradient);
+      add(query, at(position_key, columns, row, h), scale * gradient);
+      add(key, at(position_query, columns, row, h), scale * gradient);
+    }
+  });
+}
+
+/// Replaces dP by dS, and adds it to the gradients of masks.
+void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& dp, Backward& pass) {
+  std::vector<float*> gradients;
+  for (const Variable& mask : call.variables.masks) gradients.push_back(gradientOf(mask, pass));
+  const std::vector<Mask> masks = broadcastMasks(
+      call.options.masks, {call.queries.count(), call.num_heads, call.queries.maxLength(), call.keys.maxLength()});
+  forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
+    const Index num_keys = call.keys.length(n);
+    const float* p = weights.data() + offset;
+    float* d = dp.data() + offset;
+    float sum = 0;
+    for (Index j = 0; j < num_keys; ++j) sum += p[j] == 0 ? 0 : p[j] * d[j];
+    for (Index j = 0; j < num_keys; ++j) {
+      d[j] = p[j] == 0 ? 0 : p[j] * (d[j] - sum);
+      for (size_t m = 0; m < masks.size(); ++m) {
+        const std::array<Index, 4>& s = masks[m].strides;
+        if (gradients[m]) gradients[m][n * s[0] + h * s[1] + i * s[2] + j * s[3]] += d[j];
+      }
+    }
+  });
+}
+
+void outputBackward(const AttentionCall& call, const Variable& weights, const Matrix& dy, Backward& pass) {
+  const AttentionVariables& v = call.variables;
+  const Index width = call.valueWidth(), columns = v.value.cols();
+  const float* values = v.value.shared()->data();
+  float *dp = gradientOf(weights, pass), *dv = gradientOf(v.value, pass), *dm = gradientOf(v.head_mask, pass);
+  const float rate = call.options.dropout;
+  const float kept = rate > 0 ? keptScale(rate, DropoutScaling::kInverted) : 1;
+  forEachScoreRow(call.input(), call.num_heads, [&](Index n, Index h, Index i, Index offset) {
+    const Index key_head = h * call.key_heads / call.num_heads;
+    const float factor = call.headMask(n, h) * kept;
+    const float* gradient = headRow(dy.data(), dy.cols(), call.queries.begin(n) + i, h, width);
+    DropoutRow draws(call.options.dropout_key, call.random.first_sequence + n, h, i);
+    for (Index j = 0; j < call.keys.length(n); ++j) {
+      if (rate > 0 && draws.drops(j, rate)) continue;
+      const Index row = call.keys.begin(n) + j;
+      const float weight = weights.shared()->data()[offset + j];
+      const float product = dot(width, gradient, headRow(values, columns, row, key_head, width));
+      if (dp) dp[offset + j] += factor * product;
+      if (weight == 0) continue;
+      if (dv) accumulate(width, gradient, headRow(dv, columns, row, key_head, width), factor * weight);
+      if (dm) dm[call.headMaskIndex(n, h)] += kept * weight * product;
+    }
+  });
+}
+
+}  // namespace
+
+Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCall> call, RecordedSites& sites,
+                                float* returned) {
+  const AttentionVariables& v = call->variables;
+  const AttentionInput input = call->input();
+  const Index heads = call->num_heads, size = attentionWeightsSize(heads, call->queries, call->keys);
+  Context& context = graph.context();
+  Matrix output(v.query.rows(), call->valueWidth() * heads), fused(1, size), values(1, size);
+  attention(input, heads, call->options, {output.view(), fused.data()}, context);
+  attentionScores(input, heads, call->options, values.data(), context);
+
+  const Variable scores =
+      graph.record(std::move(values), {v.query, v.key, v.bias, v.position_key, v.position_query}, false,
+                   [call](Matrix& ds, Backward& pass) { scoresBackward(*call, ds, pass); });
+  const Variable edited = sites.visitMatrices(graph, Site::kScores, scores, heads);
+  const Matrix unedited(fused.values());
+  weigh(input, heads, call->options, scores.shared()->data(), edited.shared()->data(), fused.data());
+
+  std::vector<Variable> inputs = {edited};
+  inputs.insert(inputs.end(), v.masks.begin(), v.masks.end());
+  auto softmaxed = std::make_shared<const Matrix>(fused.values());
+  const Variable weights =
+      graph.record(std::move(fused), inputs, false,
+                   [call, softmaxed, node = edited.node()](Matrix& dp, Backward& pass) {
+                     softmaxBackward(*call, *softmaxed, dp, pass);
+                     pass.give(node, std::move(dp));
+                   });
+  const Variable used = sites.visitMatrices(graph, Site::kWeights, weights, heads);
+  combine(input, heads, call->options, unedited.data(), used.shared()->data(), output.view(), context.random);
+  if (returned) std::copy_n(used.shared()->data(), size, returned);
+  return graph.record(std::move(output), {used, v.value, v.head_mask}, false,
+                      [call, used](Matrix& dy, Backward& pass) { outputBackward(*call, used, dy, pass); });
+}
+
+}  // namespace heed::train

@@ -1,0 +1,129 @@
+/** Sites of recorded calls: what is read of them can be differentiated and has a gradient, and so have the tensors of edits. */
+import type { RawSiteLayout, RawSites, RawTensor } from '../core.js';
+import { elementCount, Tensor } from '../tensor.js';
+import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './core.js';
+
+/**
+ * What a recorded call read of a site.
+ *
+ * @example
+ * const { lastHiddenState, activations } = model.train().forward(texts, { read: ['embeddings'] });
+ * heed.losses.mse(lastHiddenState, target).backward();
+ * activations.embeddings.grad.shape; // that of the activation
+ */
+export class Activation extends Tensor {
+  readonly #gradients: SiteGradients;
+  readonly #code: number;
+
+  /** @internal */
+  constructor({ data, shape }: RawTensor, gradients: SiteGradients, code: number) {
+    super(data, shape);
+    this.#gradients = gradients;
+    this.#code = code;
+  }
+
+  /** Its gradient, which is that behind the edits of the site: the sum over the backward passes of losses, null before the first. */
+  get grad(): Tensor | null {
+    return this.#gradients.of(this.#code);
+  }
+}
+
+/** The gradients that backward passes left at the sites of a call. Graphs refer to it, so that it must not refer to the call's tensors. */
+export class SiteGradients {
+  readonly #layouts: ReadonlyMap<number, RawSiteLayout>;
+  readonly #found = new Map<number, Float32Array>();
+  /** The number of the call's edits. */
+  readonly edits: number;
+
+  constructor({ reads, layoutOf, edits }: RawSites) {
+    this.#layouts = new Map([...reads].map((code) => [code, layoutOf(code)]));
+    this.edits = edits.reduce((count, { number }) => Math.max(count, number + 1), 0);
+  }
+
+  add(code: number, values: Float32Array): void {
+    const before = this.#found.get(code);
+    this.#found.set(code, before ? values.map((value, i) => value + before[i]!) : values);
+  }
+
+  of(code: number): Tensor | null {
+    const values = this.#found.get(code);
+    if (!values) return null;
+    const layout = this.layoutOf(code);
+    const data = new Float32Array(elementCount(layout.shape));
+    const places = placesOf(layout);
+    const width = places.length === 0 ? 0 : values.length / places.length;
+    places.forEach((place, i) => data.set(values.subarray(i * width, (i + 1) * width), place * width));
+    return new Tensor(data, layout.shape);
+  }
+
+  /** By the names of the sites; zeros where none arrived. */
+  all(): Record<string, Tensor> {
+    const entries = [...this.#layouts].flatMap(([code, { names, shape }]) =>
+      names.map((name) => [name, this.of(code) ?? new Tensor(new Float32Array(elementCount(shape)), shape)] as const),
+    );
+    return Object.fromEntries(entries);
+  }
+
+  layoutOf(code: number): RawSiteLayout {
+    return this.#layouts.get(code)!;
+  }
+}
+
+/** The place in the tensor of a site of each row of a head that the core has, or of each score or weight. */
+function placesOf({ shape, heads, rows, keys }: RawSiteLayout): Int32Array {
+  const length = shape.at(-2)!;
+  const places: number[] = [];
+  rows.forEach(({ columns }, n) => {
+    const rowOf = (h: number, column: number) => (n * heads + h) * length + column;
+    if (!keys) for (const column of columns) for (let h = 0; h < heads; h++) places.push(rowOf(h, column));
+    else
+      for (let h = 0; h < heads; h++)
+        for (const column of columns)
+          for (const key of keys[n]!.columns) places.push(rowOf(h, column) * shape.at(-1)! + key);
+  });
+  return Int32Array.from(places);
+}
+
+/** The function that gets gradients. Made here, because a function refers to everything in the scope that made it. */
+const retainer = (gradients: SiteGradients) => (code: number, values: Float32Array) => gradients.add(code, values);
+
+/** What a `Recording` does for sites. */
+interface Call {
+  readonly graph: RawGraph;
+  input(name: string, tensor: RawTensor, kind: 'edits'): RawVariable;
+  output(variable: RawVariable): RawTensor;
+  keep(variable: RawVariable): RawVariable;
+}
+
+/** A call's sites for the core, and what makes the activations when it has returned. */
+export function recordSites(
+  core: TrainCore,
+  call: Call,
+  given: RawSites,
+  gradients: SiteGradients,
+): { raw: RawRecordedSites; finish(): void } {
+  const found = new Map<number, RawVariable>();
+  const { reads, columns, map, edits } = given;
+  const raw: RawRecordedSites = {
+    reads,
+    columns,
+    map,
+    edits: edits.map((edit) => ({
+      ...edit,
+      variable: edit.operand && call.input(String(edit.number), edit.operand, 'edits'),
+    })),
+    read: (code, values) => void found.set(code, call.keep(values)),
+    retain: retainer(gradients),
+  };
+  const finish = () => {
+    for (const [code, values] of found) {
+      const layout = gradients.layoutOf(code);
+      const { shape, keys } = layout;
+      const size = elementCount(shape);
+      const scattered = core.recordScatterRows(call.graph, values, placesOf(layout), keys ? [size, 1] : shape);
+      const variable = keys ? core.recordReshape(call.graph, call.keep(scattered), shape) : scattered;
+      given.keep(code, new Activation(call.output(variable), gradients, code));
+    }
+  };
+  return { raw, finish };
+}
