@@ -6,13 +6,14 @@ import { lazy } from './components/lazy';
 import { complete, failure, heed, savesData, shipped } from './engine/heed';
 import { offlineReady, online } from './offline/offline';
 import { HandPage } from './pages/hand/page';
-import { loadCode, loadLensPage, loadModelPage, loadSpeedPage } from './pages/later';
+import { loadCode, loadLensPage, loadModelPage, loadSpeedPage, loadTextPage } from './pages/later';
 import { LearningPage } from './pages/learning/lazy';
 import { loaded as learningLoaded } from './pages/learning/state';
-import { TextPage } from './pages/text/page';
+import { StartPage } from './pages/start/page';
 import { chosenTheme } from './state/theme';
 import { currentLink, linkIsComplete, links, type Page, page } from './state/url';
 
+/** The name in the masthead leads to the first page. */
 const names: [Page, string][] = [
   ['hand', 'By hand'],
   ['text', 'Your text'],
@@ -23,9 +24,11 @@ const names: [Page, string][] = [
 ];
 const ModelPage = lazy(() => loadModelPage().then(({ ModelPage }) => ModelPage));
 const LensPage = lazy(() => loadLensPage().then(({ LensPage }) => LensPage));
+const TextPage = lazy(() => loadTextPage().then(({ TextPage }) => TextPage));
 const SpeedPage = lazy(() => loadSpeedPage().then(({ SpeedPage }) => SpeedPage));
 const Code = lazy(() => loadCode().then(({ Code }) => Code));
 const views = {
+  start: StartPage,
   hand: HandPage,
   text: TextPage,
   model: ModelPage,
@@ -36,7 +39,8 @@ const views = {
 
 export function followTitle(): void {
   effect(() => {
-    document.title = `heed: ${names.find(([target]) => target === page.value)![1].toLowerCase()}, see how attention works`;
+    const name = names.find(([target]) => target === page.value)?.[1].toLowerCase();
+    document.title = `heed: ${name ? `${name}, ` : ''}see how attention works`;
   });
 }
 
@@ -49,7 +53,9 @@ export function App() {
           Skip to content
         </button>
         <p class="wordmark">
-          <a href={links.hand.value}>heed</a>
+          <a href={links.start.value} aria-current={page.value === 'start' ? 'page' : undefined}>
+            heed
+          </a>
         </p>
         <nav class="pages" aria-label="Pages">
           {names.map(([target, name]) => (

@@ -9,6 +9,8 @@ const folder = fileURLToPath(new URL('../../build/tests/browsers/', import.meta.
 
 /** Links to the pages, each with the elements that appear last. */
 const pages: Record<string, string[]> = {
+  start: ['.shares li', '.ways button:enabled'],
+  'hand?tour=4': ['.tour h1', '#output td'],
   'hand?positions=add&heads=2': ['#mixed td', '.plots svg'],
   text: ['.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
   'text?view=map': ['.map-area canvas', '.plot svg'],

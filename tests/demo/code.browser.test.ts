@@ -83,6 +83,15 @@ describe('the code of a page computes what the page shows', () => {
     });
   });
 
+  it('the first page', async () => {
+    const { page } = await site.open(`#start?${new URLSearchParams({ text: "It's the bank's loan", token: '2' })}`);
+    await page.locator('.ways button:enabled').waitFor();
+    const shares = (await page.locator('.shares .score').allInnerTexts()).map((text) => Number.parseInt(text, 10));
+    const weights = numbersIn((await printed(page)).split('one row per query').at(-1)!.split("]'").at(-1)!);
+    const all = weights.slice(-(shares.length ** 2));
+    shares.forEach((share, key) => expect(Math.abs(100 * all[2 * shares.length + key]! - share)).toBeLessThan(1));
+  });
+
   it('Your model', async () => {
     const url = new URL('/model/', site.url).href;
     const { page } = await site.open(`#model?${new URLSearchParams({ url, text: 'A fox.\nA dog.' })}`);

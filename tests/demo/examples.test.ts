@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { type Heed, load, type PretrainedModel, semanticSearch, TextIndex } from 'heed';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as opening from '../../demo/src/pages/start/opening';
 import { passagesOf } from '../../demo/src/pages/text/document/passages';
 import { answers, sampleText } from '../../demo/src/pages/text/document/sample';
 import { connected, descriptions, sentences, shownHead } from '../../demo/src/pages/text/examples';
@@ -14,6 +15,33 @@ beforeAll(async () => {
   model = await heed.fromPretrained();
 });
 afterAll(() => heed?.dispose());
+
+describe('the first page', () => {
+  const bank = 'bank';
+
+  it('opens with the weights of the model', async () => {
+    const { attentions, tokens } = await model.encode([opening.sentence], { outputAttentions: true });
+    expect(tokens[0]).toEqual(opening.tokens);
+    expect(tokens[0]![opening.shown.token]).toBe(bank);
+    const rows = attentions![opening.shown.layer]!.toArray<number[][][][]>()[0]![opening.shown.head]!;
+    rows.forEach((row, i) =>
+      row.forEach((weight, j) => expect(Math.abs(weight - opening.thousandths[i]![j]! / 1000)).toBeLessThan(0.0011)),
+    );
+    // “bank” and “loan” attend to each other most.
+    const most = (query: string) => {
+      const row = rows[opening.tokens.indexOf(query)]!;
+      return opening.tokens[row.indexOf(Math.max(...row))];
+    };
+    expect([most(bank), most('loan')]).toEqual(['loan', bank]);
+  });
+
+  it.each(opening.others)('in “$sentence”, “bank” attends most to “$most”', async ({ sentence, most }) => {
+    const { attentions, tokens } = await model.encode([sentence], { outputAttentions: true });
+    const rows = attentions![opening.shown.layer]!.toArray<number[][][][]>()[0]![opening.shown.head]!;
+    const row = rows[tokens[0]!.indexOf(bank)]!;
+    expect(tokens[0]![row.indexOf(Math.max(...row))]).toBe(most);
+  });
+});
 
 describe('the page “Your text” opens with examples that hold', () => {
   it.each(descriptions)('the reverse dictionary finds “%s” first: %s', async (description, word) => {

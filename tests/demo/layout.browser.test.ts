@@ -52,28 +52,36 @@ describe('nothing moves while the pointer does', () => {
 });
 
 describe('no page scrolls sideways', () => {
-  it.each([...hands, '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'])(
-    '%s, from 320 to 2560 px',
-    async (hash) => {
-      const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
-      await page.locator('.status-line').getByText('Loaded:').waitFor();
-      await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
-      for (const width of [320, 360, 600, 1280, 2560]) {
-        await page.setViewportSize({ width, height: 800 });
-        await drawn(page);
-        const overflow = () =>
-          page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        await expect.poll(overflow, { message: `at ${width} px`, timeout: 5000 }).toBeLessThanOrEqual(0);
-      }
-      await page.setViewportSize({ width: 1280, height: 900 });
-    },
-  );
+  it.each([
+    ...hands,
+    '#start',
+    '#hand?tour=2',
+    '#hand?tour=3&large=1',
+    '#text',
+    '#model',
+    '#learning',
+    '#learning?part=labels',
+    '#lens',
+    '#speed',
+  ])('%s, from 320 to 2560 px', async (hash) => {
+    const page = hash.startsWith('#hand') ? await openHand(hash) : (await site.open(hash)).page;
+    await page.locator('.status-line').getByText('Loaded:').waitFor();
+    await page.waitForFunction(() => !document.querySelector('.waiting, .plot:empty'));
+    for (const width of [320, 360, 600, 1280, 2560]) {
+      await page.setViewportSize({ width, height: 800 });
+      await drawn(page);
+      const overflow = () =>
+        page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      await expect.poll(overflow, { message: `at ${width} px`, timeout: 5000 }).toBeLessThanOrEqual(0);
+    }
+    await page.setViewportSize({ width: 1280, height: 900 });
+  });
 });
 
 describe('while the page loads', () => {
   it.each(
-    ['#hand', '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'].flatMap((hash) =>
-      [1280, 390].map((width) => [hash, width] as const),
+    ['#start', '#hand', '#hand?tour=2', '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'].flatMap(
+      (hash) => [1280, 390].map((width) => [hash, width] as const),
     ),
   )('hardly anything moves: %s at %i px', async (hash, width) => {
     const { page, context } = await newVisit(site.browser, {

@@ -23,6 +23,8 @@ async function visitWithout(accepts: (module: Uint8Array) => boolean, hash: stri
 
 /** Links to the pages that are loaded at once, each with the elements that appear last. */
 const pages: [hash: string, ...shown: string[]][] = [
+  ['#start', '.shares li', '.ways button:enabled'],
+  ['#hand?tour=3', '.tour h1', '#mixed td'],
   ['#hand?positions=add&heads=2', '#mixed td', '.plots svg'],
   ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li'],
   ['#text?view=map', '.map-area canvas', '.plot svg'],
@@ -78,7 +80,7 @@ describe('the page', () => {
   it('is drawn before the module has loaded', async () => {
     const { page, context } = await newVisit(site.browser);
     await page.route(/\.wasm|worker-/, () => {});
-    await page.goto(site.url);
+    await page.goto(`${site.url}#hand`);
     await page.getByRole('heading', { name: 'Attention by hand' }).waitFor();
     expect(await page.locator('.waiting').innerText()).toContain('when the module has loaded');
     await context.close();
@@ -156,6 +158,7 @@ describe('the page', () => {
     await context.setOffline(true);
     const requests: string[] = [];
     context.on('request', (request) => request.url().endsWith('/favicon.svg') || requests.push(request.url()));
+    await page.locator('.ways button:enabled').click();
     await page.getByRole('button', { name: 'Positions', exact: true }).click();
     await page.locator('.plots svg').first().waitFor();
     await page.getByRole('link', { name: 'Your text' }).click();
@@ -272,7 +275,7 @@ describe('the page', () => {
         }
       }, characters);
 
-    await enter(page, pages[1]!);
+    await enter(page, ['#text', '.words li', '#shipped-cosines td', '.plot svg', '.passages li']);
     const cosines = await shownMatrix(page, 'shipped-cosines');
     const words = await page.locator('.words .word').allInnerTexts();
     const before = await calls();

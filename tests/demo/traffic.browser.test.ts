@@ -20,7 +20,7 @@ describe('traffic', () => {
   it('only one build of the module is downloaded, and the page works offline with it', async () => {
     const { page, context } = await newVisit(site.browser);
     const names = requested(context);
-    await page.goto(site.url);
+    await page.goto(`${site.url}#hand`);
     await page.getByText('Saved: the page now works offline').waitFor();
     expect([...names].filter((name) => name.endsWith('.wasm'))).toHaveLength(1);
     await context.setOffline(true);
@@ -35,7 +35,7 @@ describe('traffic', () => {
     await page.addInitScript(() => {
       Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
     });
-    await page.goto(site.url);
+    await page.goto(`${site.url}#hand`);
     await page.locator('#output td').first().waitFor();
     await page.getByText('Your browser saves data').waitFor();
     await page.waitForLoadState('networkidle');

@@ -51,7 +51,7 @@ const linesOfOne = 24;
 /** Smaller weights than this part of a token's largest are not drawn. */
 const leastPart = 0.1;
 
-function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
+export function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
   const column = useSignal<number | null>(null);
   const length = tokens.length;

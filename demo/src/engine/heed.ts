@@ -8,10 +8,7 @@ import {
   load,
   type ModelSource,
   type PretrainedModel,
-  TextIndex,
 } from 'heed';
-import indexUrl from 'heed/model/dictionary/index.safetensors?url';
-import wordsUrl from 'heed/model/dictionary/words.txt?url';
 import { choice } from '../state/codecs';
 import { page, urlState } from '../state/url';
 import { asFailure, type Failure } from './failure';
@@ -38,9 +35,12 @@ export const ready = computed(() => heed.value !== undefined && failure.value ==
 /** Whether the reader has asked the browser to save data. Parts are then downloaded when they are shown, and nothing is kept for offline use. */
 export const savesData = (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
+/** Set by pages on which the model is needed only for what the reader does. */
+export const wanted = signal(false);
+
 const needsShipped = new Promise<void>((resolve) =>
   effect(() => {
-    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed') resolve();
+    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed' || wanted.value) resolve();
   }),
 );
 
@@ -59,22 +59,8 @@ export async function start(later: () => Promise<unknown>[]): Promise<void> {
     return;
   }
   if (savesData) return;
-  const rest = await Promise.allSettled([loadDictionary(), ...later()]);
+  const rest = await Promise.allSettled(later());
   complete.value = rest.every(({ status }) => status === 'fulfilled');
-}
-
-let dictionary: Promise<TextIndex> | undefined;
-
-/** The words of the reverse dictionary and their vectors; loaded once, or again after a failure. */
-export function loadDictionary(): Promise<TextIndex> {
-  dictionary ??= TextIndex.load({
-    'words.txt': new URL(wordsUrl, import.meta.url),
-    'index.safetensors': new URL(indexUrl, import.meta.url),
-  });
-  dictionary.catch(() => {
-    dictionary = undefined;
-  });
-  return dictionary;
 }
 
 /** Opens a model in a worker of its own; the page stays responsive while it computes. */

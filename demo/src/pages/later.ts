@@ -2,11 +2,25 @@
 import '../pages/lens/state';
 import '../pages/speed/state';
 
+export const loadTextPage = () => import('./text/page');
 export const loadModelPage = () => import('./model/page');
 export const loadLensPage = () => import('./lens/page');
 export const loadSpeedPage = () => import('./speed/page');
+export const loadPositions = () => import('./hand/positions');
+export const loadTour = () => import('./hand/tour');
 /** Only when it is opened. */
 export const loadCode = () => import('./code/code');
 const loadPlots = () => import('../components/plot-library');
 
-export const laterScripts = (): Promise<unknown>[] => [loadModelPage(), loadLensPage(), loadSpeedPage(), loadPlots()];
+const loadDictionary = () => import('../engine/dictionary').then(({ loadDictionary }) => loadDictionary());
+
+export const laterScripts = (): Promise<unknown>[] => [
+  loadDictionary(),
+  loadTextPage(),
+  loadModelPage(),
+  loadLensPage(),
+  loadSpeedPage(),
+  loadTour(),
+  loadPositions(),
+  loadPlots(),
+];

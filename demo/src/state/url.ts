@@ -4,7 +4,7 @@
  */
 import { batch, computed, effect, type ReadonlySignal, type Signal, signal } from '@preact/signals';
 
-export const pages = ['hand', 'text', 'model', 'learning', 'lens', 'speed'] as const;
+export const pages = ['start', 'hand', 'text', 'model', 'learning', 'lens', 'speed'] as const;
 export type Page = (typeof pages)[number];
 
 const initials = new Map<Signal<unknown>, unknown>();
@@ -35,7 +35,7 @@ const longestLink = 8000;
 
 const fields: Field[] = [];
 const registered = signal(0);
-export const page = signal<Page>('hand');
+export const page = signal<Page>('start');
 
 export function urlState<T>(scope: Page | 'all', name: string, initial: T, codec: Codec<T>): Signal<T> {
   const state = signal(initial);
@@ -73,7 +73,7 @@ export const linkIsComplete = computed(() => fitsLink(page.value));
 
 function parameters(): { target: Page; query: URLSearchParams } {
   const [name, query = ''] = location.hash.slice(1).split('?', 2);
-  return { target: pages.find((candidate) => candidate === name) ?? 'hand', query: new URLSearchParams(query) };
+  return { target: pages.find((candidate) => candidate === name) ?? 'start', query: new URLSearchParams(query) };
 }
 
 function readInto(targets: Field[]): void {

@@ -7,6 +7,8 @@ import { labelsProgram } from '../learning/state';
 import { first, off, over, second } from '../lens/state';
 import { foldersOf } from '../model/address';
 import { dtype, explorer as ownExplorer, url } from '../model/state';
+import { shown } from '../start/opening';
+import { written } from '../start/state';
 import { explorer } from '../text/page';
 import { type Explorer, within } from '../text/state';
 import { encoderCode, speedCode } from './encoder';
@@ -14,6 +16,10 @@ import { handCode } from './hand';
 import { lensCode } from './lens';
 
 const programs: Record<Page, () => string | null> = {
+  start: () =>
+    written.value.trim()
+      ? encoderCode({ source: null, dtype: 'fp32', texts: [written.value.trim()], sentence: 0, ...shown, headMask: [] })
+      : null,
   hand: () => handResult.value && handCode(handResult.value.input, handResult.value.result),
   text: () => ofEncoder(explorer, null, 'fp32'),
   model: () => ofEncoder(ownExplorer, foldersOf(url.value, document.baseURI)?.[0] ?? './my-model/', dtype.value),

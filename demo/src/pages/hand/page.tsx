@@ -1,31 +1,26 @@
 /** Attention by hand: every step from the input to the output, as matrices with a shared focus. */
 import { Notice } from '../../components/controls';
 import { Examples } from '../../components/examples';
+import { lazy } from '../../components/lazy';
 import { Waiting } from '../../components/waiting';
+import { loadPositions, loadTour } from '../later';
+import { carried, notice } from './carried';
 import { Explanation } from './explanation';
-import { PositionPlots } from './positions';
 import { presets } from './presets';
 import { failure, result } from './result';
 import { Settings } from './settings';
-import { hand, setAll } from './state';
+import { hand, input, setAll } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 import { ResultStrip } from './strip';
+import { tour } from './tour-state';
+
+const PositionPlots = lazy(() => loadPositions().then(({ PositionPlots }) => PositionPlots));
+const Tour = lazy(() => loadTour().then(({ Tour }) => Tour));
 
 export function HandPage() {
   return (
     <>
-      <header class="page-head">
-        <h1>Attention by hand</h1>
-        <p class="lede">
-          Each query is compared with all keys; the results weight the values. Choose an example, point at a row, or
-          edit a number.
-        </p>
-      </header>
-      <Examples
-        examples={presets}
-        chosen={hand.preset.value}
-        choose={({ id, settings, at }) => setAll({ ...settings, preset: id }, at)}
-      />
+      {tour.value > 0 ? <Tour /> : <Opening />}
       <div class="workbench">
         <Settings />
         <div class="flow">
@@ -37,6 +32,28 @@ export function HandPage() {
           <Steps />
         </div>
       </div>
+    </>
+  );
+}
+
+function Opening() {
+  const { queryNames, queryWeight } = input.value;
+  const isCarried = hand.preset.value === carried;
+  return (
+    <>
+      <header class="page-head">
+        <h1>Attention by hand</h1>
+        <p class="lede">
+          Each query is compared with all keys; the results weight the values. Choose an example, point at a row, or
+          edit a number. <a href="#hand?tour=1">Why each part? A tour in six steps</a>
+        </p>
+      </header>
+      <Examples
+        examples={presets}
+        chosen={hand.preset.value}
+        choose={({ id, settings, at }) => setAll({ ...settings, preset: id }, at)}
+        {...(isCarried && { otherwise: notice(queryNames[0]!, queryWeight[0]!.length) })}
+      />
     </>
   );
 }

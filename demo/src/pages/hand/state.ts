@@ -6,7 +6,8 @@ import { hash, randomMatrix } from '../../engine/random';
 import { choice, flag, integer, list, matrix, number, optional, text, word } from '../../state/codecs';
 import { type Codec, reset, urlState } from '../../state/url';
 
-export const limits = { words: 8, features: 6, width: 8, heads: 4, entry: 1000 };
+/** What readers can set, except that links may have wider heads, as those of models. */
+export const limits = { words: 12, features: 12, width: 8, linkedWidth: 64, heads: 4, entry: 1000 };
 
 const state = <T>(name: string, initial: T, codec: Codec<T>): Signal<T> => urlState('hand', name, initial, codec);
 const optionalMatrix = optional(matrix(-limits.entry, limits.entry));
@@ -35,7 +36,7 @@ export const hand = {
   valueWeight: state<Matrix | null>('wv', null, optionalMatrix),
   outputWeight: state<Matrix | null>('wo', null, optionalMatrix),
   heads: state('heads', 1, integer(1, limits.heads)),
-  width: state('width', 2, integer(1, limits.width)),
+  width: state('width', 2, integer(1, limits.linkedWidth)),
   head: state('head', 0, integer(0, limits.heads - 1)),
   scale: state<number | null>('scale', null, optional(number(0, 4))),
   order: state<number[] | null>('order', null, optional(list(integer(0, limits.words - 1)))),

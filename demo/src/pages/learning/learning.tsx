@@ -1,4 +1,5 @@
 /** The two parts of the page “Learning”. */
+import '../../styles/panels.css';
 import '../../styles/learning.css';
 import { Labels } from './labels/labels';
 import { part } from './state';

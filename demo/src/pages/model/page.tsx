@@ -1,4 +1,5 @@
 /** Opens a Hugging Face encoder from a folder or a URL, lists its contents, and shows the same views as for the shipped model. */
+import '../../styles/panels.css';
 import { Notice } from '../../components/controls';
 import { bytes, count, milliseconds, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
@@ -8,7 +9,9 @@ import { Sentences, Views } from '../text/explorer';
 import { Labels } from './labels';
 import { PicturesSection } from './pictures/section';
 import { focusSource, Source } from './source';
-import { documentSearch, explorer, failure, files, opened, progress, stop, stopped } from './state';
+import { documentSearch, explorer, failure, files, followModel, opened, progress, stop, stopped } from './state';
+
+followModel();
 
 export function ModelPage() {
   const config = opened.value?.model.config;

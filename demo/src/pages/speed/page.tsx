@@ -1,5 +1,6 @@
 /** Measures the speed of heed on this machine. */
 
+import '../../styles/panels.css';
 import sizes from 'virtual:sizes';
 import { signal } from '@preact/signals';
 import type { Build, PretrainedModel } from 'heed';

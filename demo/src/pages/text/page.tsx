@@ -1,4 +1,5 @@
 /** The shipped encoder on the reader's sentences. */
+import '../../styles/panels.css';
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { failure, shipped } from '../../engine/heed';
@@ -13,11 +14,9 @@ import { followExplorer, makeExplorer } from './state';
 export const explorer = makeExplorer('text', 'shipped', shipped, sentences.join('\n'), shownHead);
 const documentSearch = makeDocumentSearch('text');
 
-export function followText(): void {
-  followExplorer(explorer, 'text');
-  followDictionary(explorer);
-  followDocument(documentSearch, 'text', shipped);
-}
+followExplorer(explorer, 'text');
+followDictionary(explorer);
+followDocument(documentSearch, 'text', shipped);
 
 export function TextPage() {
   const config = shipped.value?.model.config;

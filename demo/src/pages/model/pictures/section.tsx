@@ -1,4 +1,5 @@
 /** Search in pictures of the reader's, by a text or by one of the pictures. */
+import '../../../styles/pictures.css';
 import { Notice } from '../../../components/controls';
 import { count, decimal, plural } from '../../../components/numbers';
 import {

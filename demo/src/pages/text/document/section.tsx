@@ -1,4 +1,5 @@
 /** Search in a document of the reader's: passages ranked by a question, the nearest sentence of each marked. */
+import '../../../styles/document.css';
 import type { ComponentChildren } from 'preact';
 import { Notice } from '../../../components/controls';
 import { useDrop } from '../../../components/drop';

@@ -1,0 +1,10 @@
+/** The step of the tour that is shown, and whether it is shown to a room. The tour itself is loaded when it is opened. */
+import { flag, integer } from '../../state/codecs';
+import { urlState } from '../../state/url';
+
+export const tourSteps = 6;
+
+/** 0: no tour. */
+export const tour = urlState('hand', 'tour', 0, integer(0, tourSteps));
+/** For lectures: large type. */
+export const isLarge = urlState('hand', 'large', false, flag);
