@@ -86,6 +86,14 @@ function readInto(targets: Field[]): void {
   }
 }
 
+/** Pages whose scripts, and with them their parameters, are still to be loaded; until then, the address is left as it is. */
+const unregistered = signal<ReadonlySet<Page>>(new Set(['text', 'model']));
+
+/** Called when all parameters of a page are registered. */
+export function completeState(target: Page): void {
+  unregistered.value = new Set([...unregistered.peek()].filter((other) => other !== target));
+}
+
 /** The fragment that was last read or written. */
 let known = '';
 
@@ -105,7 +113,7 @@ export function followUrl(): void {
   effect(() => {
     const link = currentLink.value;
     clearTimeout(timer);
-    if (!linkIsComplete.value) return;
+    if (!linkIsComplete.value || unregistered.value.has(page.value)) return;
     timer = setTimeout(() => {
       // An address that has changed meanwhile is read when its event arrives, and must not be overwritten before.
       if (location.hash !== known || known === link) return;

@@ -12,7 +12,7 @@ import { Settings } from './settings';
 import { hand, input, setAll } from './state';
 import { Input, Mask, Output, Projections, Scores, Weights } from './steps';
 import { ResultStrip } from './strip';
-import { tour } from './tour-state';
+import { tour, tourReady } from './tour-state';
 
 const PositionPlots = lazy(() => loadPositions().then(({ PositionPlots }) => PositionPlots));
 const Tour = lazy(() => loadTour().then(({ Tour }) => Tour));
@@ -21,18 +21,24 @@ export function HandPage() {
   return (
     <>
       {tour.value > 0 ? <Tour /> : <Opening />}
-      <div class="workbench">
-        <Settings />
-        <div class="flow">
-          {failure.value && (
-            <Notice kind="alert" title="The matrices could not be computed. ">
-              {failure.value.message}
-            </Notice>
-          )}
-          <Steps />
-        </div>
-      </div>
+      {(tour.value === 0 || tourReady.value) && <Workbench />}
     </>
+  );
+}
+
+function Workbench() {
+  return (
+    <div class="workbench">
+      <Settings />
+      <div class="flow">
+        {failure.value && (
+          <Notice kind="alert" title="The matrices could not be computed. ">
+            {failure.value.message}
+          </Notice>
+        )}
+        <Steps />
+      </div>
+    </div>
   );
 }
 

@@ -1,4 +1,5 @@
 /** The step of the tour that is shown, and whether it is shown to a room. The tour itself is loaded when it is opened. */
+import { signal } from '@preact/signals';
 import { flag, integer } from '../../state/codecs';
 import { urlState } from '../../state/url';
 
@@ -6,5 +7,7 @@ export const tourSteps = 6;
 
 /** 0: no tour. */
 export const tour = urlState('hand', 'tour', 0, integer(0, tourSteps));
+/** Whether the tour has been loaded. */
+export const tourReady = signal(false);
 /** For lectures: large type. */
 export const isLarge = urlState('hand', 'large', false, flag);

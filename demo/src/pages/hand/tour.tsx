@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { Toggle } from '../../components/controls';
 import { hand, setAll } from './state';
 import { steps } from './tour-data';
-import { isLarge, tour } from './tour-state';
+import { isLarge, tour, tourReady } from './tour-state';
 
 /** The preset that a step's settings have, so that a link with other settings of the reader keeps them. */
 const presetOf = (step: number) => `tour-${step}`;
@@ -18,6 +18,8 @@ effect(() => {
   const step = tour.value;
   if (step > 0 && hand.preset.peek() !== presetOf(step)) show(step);
 });
+
+tourReady.value = true;
 
 const go = (by: number): void => {
   tour.value = Math.max(1, Math.min(steps.length, tour.peek() + by));

@@ -4,6 +4,7 @@ import { Notice } from '../../components/controls';
 import { bytes, count, milliseconds, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { ready } from '../../engine/heed';
+import { completeState } from '../../state/url';
 import { DocumentSection } from '../text/document/section';
 import { Sentences, Views } from '../text/explorer';
 import { Labels } from './labels';
@@ -11,6 +12,7 @@ import { PicturesSection } from './pictures/section';
 import { focusSource, Source } from './source';
 import { documentSearch, explorer, failure, files, followModel, opened, progress, stop, stopped } from './state';
 
+completeState('model');
 followModel();
 
 export function ModelPage() {

@@ -3,7 +3,7 @@ import '../../styles/panels.css';
 import { count, plural } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { failure, shipped } from '../../engine/heed';
-import { links } from '../../state/url';
+import { completeState, links } from '../../state/url';
 import { followDictionary, ReverseDictionary } from './dictionary';
 import { DocumentSection } from './document/section';
 import { followDocument, makeDocumentSearch } from './document/state';
@@ -14,6 +14,7 @@ import { followExplorer, makeExplorer } from './state';
 export const explorer = makeExplorer('text', 'shipped', shipped, sentences.join('\n'), shownHead);
 const documentSearch = makeDocumentSearch('text');
 
+completeState('text');
 followExplorer(explorer, 'text');
 followDictionary(explorer);
 followDocument(documentSearch, 'text', shipped);
