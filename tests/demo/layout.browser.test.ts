@@ -80,9 +80,17 @@ describe('no page scrolls sideways', () => {
 
 describe('while the page loads', () => {
   it.each(
-    ['#start', '#hand', '#hand?tour=2', '#text', '#model', '#learning', '#learning?part=labels', '#lens', '#speed'].flatMap(
-      (hash) => [1280, 390].map((width) => [hash, width] as const),
-    ),
+    [
+      '#start',
+      '#hand',
+      '#hand?tour=2',
+      '#text',
+      '#model',
+      '#learning',
+      '#learning?part=labels',
+      '#lens',
+      '#speed',
+    ].flatMap((hash) => [1280, 390].map((width) => [hash, width] as const)),
   )('hardly anything moves: %s at %i px', async (hash, width) => {
     const { page, context } = await newVisit(site.browser, {
       viewport: { width, height: 800 },

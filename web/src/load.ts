@@ -23,7 +23,7 @@ export function load(options?: LoadOptions): Promise<Heed> {
 }
 
 /**
- * The function of a task over a model that it loads; without a source, over the model that comes with heed (feature extraction only, as it has no heads).
+ * The function of a task over a model that it loads; without a source (or with null), over the model that comes with heed (feature extraction only, as it has no heads).
  *
  * @example
  * const extract = await pipeline('feature-extraction', source);
@@ -32,7 +32,7 @@ export function load(options?: LoadOptions): Promise<Heed> {
  */
 export function pipeline<T extends PipelineTask>(
   task: T,
-  source?: ModelSource,
+  source?: ModelSource | null,
   options?: PipelineOptions,
 ): Promise<Pipeline<T>> {
   return makePipeline(load, task, source, options);

@@ -4,7 +4,8 @@ import type { FromPretrainedOptions } from './from-pretrained.js';
 import type { ModelSource } from './io/source.js';
 import type { LoadProgress } from './models/load.js';
 import type { PretrainedModel } from './models/model.js';
-import { normalized } from './models/quantized.js';
+import { normalized, quantized } from './models/quantized.js';
+import { listOfTexts } from './models/tasks/task.js';
 import {
   type Aggregation,
   answerQuestion,
@@ -14,23 +15,13 @@ import {
   type TaskOptions,
   zeroShotClassify,
 } from './models/tasks.js';
-import { callback, flag, nearest, plainOptions, requireKnown } from './options.js';
+import { callback, flag, nearest, oneOf, optional, plainOptions, requireKnown } from './options.js';
+import { type PipelineData, type PipelineTensor, pipelineTensor } from './pipeline-tensor.js';
 import { dispose } from './platform.js';
 import type { Heed } from './runtime.js';
-import type { NestedNumbers, Tensor } from './tensor.js';
+import { Tensor } from './tensor.js';
 
-/** A tensor as in transformers.js. */
-export interface PipelineTensor {
-  readonly type: 'float32';
-  /** Row-major. */
-  readonly data: Float32Array;
-  /** The shape. */
-  readonly dims: number[];
-  /** Number of values. */
-  readonly size: number;
-  /** The values in nested arrays. */
-  tolist(): NestedNumbers;
-}
+export type { PipelineData, PipelineSlice, PipelineTensor } from './pipeline-tensor.js';
 
 type Texts = string | readonly string[];
 
@@ -40,6 +31,10 @@ export interface FeatureExtractionOptions extends TaskOptions {
   pooling?: 'none' | 'mean' | 'cls' | 'first_token' | 'last_token' | 'eos' | 'max';
   /** Scales vectors to length 1. Default false. */
   normalize?: boolean;
+  /** Returns the signs of the numbers as bits, 8 to a byte, of widths that are multiples of 8. Default false. */
+  quantize?: boolean;
+  /** The bytes of `quantize`: 'binary' (default), from -128 to 127, or 'ubinary', from 0 to 255, as in sentence-transformers. */
+  precision?: 'binary' | 'ubinary';
 }
 
 /** A label of 'text-classification'. */
@@ -98,7 +93,10 @@ type PerText<T extends Texts, R> = T extends string ? R : R[];
 /** The function of each task. */
 export interface Pipelines {
   /** -> [texts, tokens, width], or [texts, width] with pooling. */
-  'feature-extraction': (texts: Texts, options?: FeatureExtractionOptions) => Promise<PipelineTensor>;
+  'feature-extraction': <Q extends boolean = false>(
+    texts: Texts,
+    options?: FeatureExtractionOptions & { quantize?: Q },
+  ) => Promise<Q extends true ? PipelineTensor<Int8Array | Uint8Array> : PipelineTensor>;
   /** Labels, best first; `top_k` (default 1) limits them, null: all. With one label per text, a flat list. */
   'text-classification': <T extends Texts, K extends number | null = 1>(
     texts: T,
@@ -114,12 +112,12 @@ export interface Pipelines {
     texts: T,
     options?: TaskOptions & { top_k?: number },
   ) => Promise<PerText<T, MaskFilling[]>>;
-  /** The answer in the context; several in a list with a `top_k` other than 1. */
-  'question-answering': <K extends number = 1>(
-    question: string,
-    context: string,
+  /** The answer in the context; several in a list with a `top_k` other than 1. Of a list of questions, about one context or as many, a list of these. */
+  'question-answering': <T extends Texts, K extends number = 1>(
+    question: T,
+    context: Texts,
     options?: TaskOptions & { top_k?: K },
-  ) => Promise<Top<K, QuestionAnswer, QuestionAnswer[]>>;
+  ) => Promise<PerText<T, Top<K, QuestionAnswer, QuestionAnswer[]>>>;
   /** Labels by natural language inference; `multi_label` (default false): any number of them may hold. */
   'zero-shot-classification': <T extends Texts>(
     texts: T,
@@ -146,6 +144,15 @@ export type Pipeline<T extends PipelineTask> = Pipelines[T] & {
 export type PipelineProgress =
   | { status: 'initiate' | 'download' | 'done'; name: string; file: string }
   | { status: 'progress'; name: string; file: string; progress: number; loaded: number; total: number }
+  | {
+      /** Of all files together. */
+      status: 'progress_total';
+      name: string;
+      progress: number;
+      loaded: number;
+      total: number;
+      files: Record<string, { loaded: number; total: number }>;
+    }
   | { status: 'ready'; task: string; model: string };
 
 /** Options of `pipeline`: those of `fromPretrained`, and some of transformers.js. */
@@ -170,10 +177,18 @@ const makers = {
       all.map((list) => list.map(({ score, token, word, sequence }) => ({ score, token, token_str: word, sequence }))),
     );
   },
-  'question-answering': (model: PretrainedModel) => async (question: string, context: string, options?: object) => {
+  'question-answering': (model: PretrainedModel) => async (question: Texts, context: Texts, options?: object) => {
     const call = renamed('question-answering', { top_k: 'topK' }, options);
-    const answers = await answerQuestion(model, question, context, call);
-    return (call.topK ?? 1) === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers;
+    const questions = listOfTexts(question, 'question');
+    const contexts = typeof context === 'string' ? questions.map(() => context) : listOfTexts(context, 'context');
+    if (contexts.length !== questions.length)
+      throw invalid('context', `one context, or ${questions.length}, one per question`, `${contexts.length}`);
+    const results: unknown[] = [];
+    for (const [n, each] of questions.entries()) {
+      const answers = await answerQuestion(model, each, contexts[n]!, call);
+      results.push((call.topK ?? 1) === 1 ? (answers[0] ?? { answer: '', score: 0, start: 0, end: 0 }) : answers);
+    }
+    return single(question, results);
   },
   'zero-shot-classification': zeroShotClassification,
 };
@@ -196,6 +211,8 @@ function zeroShotClassification(model: PretrainedModel) {
 function renamed(task: string, names: Record<string, string>, options?: object): Record<string, never> {
   const call = plainOptions(task, options) as Record<string, never>;
   for (const [theirs, ours] of Object.entries(names)) {
+    const written = Object.keys(call).find((name) => name !== theirs && plain(name) === plain(theirs));
+    if (written !== undefined) requireKnown(task, [written], [theirs]);
     if (ours in call) requireKnown(task, [ours], [theirs]);
     if (theirs in call) call[ours] = call[theirs]!;
     delete call[theirs];
@@ -203,13 +220,17 @@ function renamed(task: string, names: Record<string, string>, options?: object):
   return call;
 }
 
+/** topk, topK and top_k are the same but for their spelling. */
+const plain = (name: string) => name.replaceAll('_', '').toLowerCase();
+
 /** @internal `pipeline` on the module that `load` loads. */
 export async function makePipeline<T extends PipelineTask>(
   load: () => Promise<Heed>,
   task: T,
-  source?: ModelSource,
+  folder?: ModelSource | null,
   options?: PipelineOptions,
 ): Promise<Pipeline<T>> {
+  const source = folder ?? undefined; // transformers.js's own default is null
   if (typeof task !== 'string' || !Object.hasOwn(makers, task)) {
     const known = Object.keys(makers);
     const expected = `${typeof task === 'string' ? nearest(task, known) : 'a string'} (all: ${known.join(', ')})`;
@@ -242,12 +263,14 @@ export async function makePipeline<T extends PipelineTask>(
 
 function statusesFor(report: (progress: PipelineProgress) => void, name: string) {
   let current: string | null = null;
+  const files: Record<string, { loaded: number; total: number }> = {};
   // Files follow one another; a server may not report their sizes.
   const end = () => {
     if (current !== null) report({ status: 'done', name, file: current });
     current = null;
   };
-  const onProgress = ({ file, fileLoaded, fileTotal }: LoadProgress) => {
+  const onProgress = ({ file: address, fileLoaded, fileTotal, loaded, total: all }: LoadProgress) => {
+    const file = pathOf(address, name);
     if (file !== current) {
       end();
       current = file;
@@ -263,31 +286,69 @@ function statusesFor(report: (progress: PipelineProgress) => void, name: string)
       loaded: fileLoaded,
       total,
     });
+    files[file] = { loaded: fileLoaded, total };
+    const whole = Math.max(all ?? 0, loaded);
+    const progress = whole > 0 ? (100 * loaded) / whole : 100;
+    report({ status: 'progress_total', name, progress, loaded, total: whole, files: { ...files } });
   };
   return { onProgress, end };
 }
 
-function pipelineTensor(tensor: Tensor): PipelineTensor {
-  const { data, shape } = tensor;
-  return { type: 'float32', data, dims: shape, size: data.length, tolist: () => tensor.toArray() };
+/** The path of a file below the folder of its model, as transformers.js names it. */
+function pathOf(address: string, source: string): string {
+  const plain = address.replace(/[?#].*$/, '').replaceAll('\\', '/');
+  const folder = `${source.replaceAll('\\', '/').replace(/\/+$/, '')}/`;
+  const inHub = /^.*\/resolve\/[^/]+\/(.+)$/.exec(plain)?.[1];
+  if (inHub) return inHub;
+  if (plain.startsWith(folder)) return plain.slice(folder.length);
+  return /[^/]*_[A-Z][A-Za-z]*\/[^/]+$|[^/]+$/.exec(plain)?.[0] ?? plain;
 }
 
 const POOLINGS = { mean: 'mean', cls: 'cls', first_token: 'cls', last_token: 'last', eos: 'last', max: 'max' } as const;
 
-function featureExtraction(model: PretrainedModel): Pipelines['feature-extraction'] {
-  return async (texts, options) => {
-    const { pooling = 'none', normalize = false, ...call } = plainOptions('feature-extraction', options);
-    if (pooling === 'none') {
-      const { lastHiddenState } = await model.encode(texts, call);
-      const { data, shape } = lastHiddenState;
-      if (flag(normalize, 'normalize'))
-        for (let at = 0; at < data.length; at += shape[2]!) data.set(normalized(data.subarray(at, at + shape[2]!)), at);
-      return pipelineTensor(lastHiddenState);
-    }
+const precisions = optional(oneOf(['binary', 'ubinary']), 'binary' as const);
+
+function featureExtraction(model: PretrainedModel) {
+  return async (texts: Texts, options?: FeatureExtractionOptions): Promise<PipelineTensor<PipelineData>> => {
+    const given = plainOptions('feature-extraction', options);
+    const { pooling = 'none', normalize = false, quantize = false, precision, ...call } = given;
+    const read = precisions(precision, 'precision');
+    const vectors = await featuresOf(model, texts, pooling, normalize, call);
+    return flag(quantize, 'quantize') ? signsOf(vectors, read) : pipelineTensor(vectors.data, vectors.shape);
+  };
+}
+
+async function featuresOf(
+  model: PretrainedModel,
+  texts: Texts,
+  pooling: NonNullable<FeatureExtractionOptions['pooling']>,
+  normalize: boolean,
+  call: object,
+): Promise<Tensor> {
+  if (pooling !== 'none') {
     if (typeof pooling !== 'string' || !Object.hasOwn(POOLINGS, pooling))
       throw invalid('pooling', `one of 'none', '${Object.keys(POOLINGS).join("', '")}'`, describe(pooling));
-    return pipelineTensor(await model.embed(texts, { ...call, pooling: POOLINGS[pooling], normalize }));
-  };
+    return model.embed(texts, { ...call, pooling: POOLINGS[pooling], normalize });
+  }
+  const { lastHiddenState } = await model.encode(texts, call);
+  const { data, shape } = lastHiddenState;
+  if (flag(normalize, 'normalize'))
+    for (let at = 0; at < data.length; at += shape[2]!) data.set(normalized(data.subarray(at, at + shape[2]!)), at);
+  return lastHiddenState;
+}
+
+/** The signs of the numbers as bits. */
+function signsOf({ data, shape }: Tensor, precision: 'binary' | 'ubinary'): PipelineTensor<Int8Array | Uint8Array> {
+  const width = shape.at(-1)!;
+  if (width % 8 !== 0) throw invalid('quantize', 'vectors whose width is a multiple of 8', `${width}`, 'UNSUPPORTED');
+  const { data: bytes } = quantized(new Tensor(data, [data.length / width, width]), 'binary');
+  const dims = [...shape.slice(0, -1), width / 8];
+  return precision === 'ubinary'
+    ? pipelineTensor(bytes, dims)
+    : pipelineTensor(
+        Int8Array.from(bytes, (byte) => byte - 128),
+        dims,
+      );
 }
 
 function textClassification(model: PretrainedModel) {

@@ -235,6 +235,7 @@ export function readMask(argument: string, value: unknown): RawMask {
       Store: Uint8Array,
       entryOf: (entry) => (entry === true || entry === 1 ? 1 : entry === false || entry === 0 ? 0 : null),
       entries: 'true, false, 1 or 0',
+      hint: 'Numbers to add to the scores come in a Tensor over a Float32Array',
     },
   );
   const wrong = isBoolean(mask) ? mask.data.findIndex((entry) => entry > 1) : -1;
@@ -257,6 +258,8 @@ interface Entries<Data> {
   Store: new (length: number) => Data;
   entryOf: (entry: unknown) => number | null;
   entries: string;
+  /** For numbers that are no entries. */
+  hint?: string;
 }
 
 /** Reads nested arrays, or an object with `data` of one of the kinds that `expectedData` names and a `shape`. */
@@ -316,7 +319,7 @@ function checkShape(argument: string, length: number, shape: unknown): number[] 
 function flatten<Data extends TensorData | Int32Array>(
   argument: string,
   nested: readonly unknown[],
-  { Store, entryOf, entries }: Entries<Data>,
+  { Store, entryOf, entries, hint }: Entries<Data>,
 ): { data: Data; shape: number[] } {
   const shape: number[] = [];
   for (let level: unknown = nested; Array.isArray(level); level = level[0]) {
@@ -344,7 +347,16 @@ function flatten<Data extends TensorData | Int32Array>(
         continue;
       }
       const entry = entryOf(level[i]);
-      if (entry === null) throw invalid(`${argument}${path}[${i}]`, entries, describe(level[i]));
+      if (entry === null) {
+        const isNumber = typeof level[i] === 'number';
+        throw invalid(
+          `${argument}${path}[${i}]`,
+          entries,
+          describe(level[i]),
+          undefined,
+          isNumber && hint ? { hint } : {},
+        );
+      }
       data[next++] = entry;
     }
   };

@@ -40,7 +40,8 @@ export const wanted = signal(false);
 
 const needsShipped = new Promise<void>((resolve) =>
   effect(() => {
-    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed' || wanted.value) resolve();
+    if (!savesData || page.value === 'text' || page.value === 'lens' || page.value === 'speed' || wanted.value)
+      resolve();
   }),
 );
 

@@ -132,7 +132,11 @@ describe('heed train', () => {
       [[csv, '--out', path('full')], '--out: expected a new or empty folder', 2],
       [[csv], "required option '--out <folder>' not specified", 2],
       [[path('none.csv'), '--out', path('no')], 'none.csv: cannot be read', 1],
-      [[path('bad.jsonl'), '--out', path('no')], "bad.jsonl:1: expected a text under 'label', got none", 1],
+      [
+        [path('bad.jsonl'), '--out', path('no')],
+        "bad.jsonl:1: expected a text under 'label', got text. Name another key with --label",
+        1,
+      ],
       [[path('one.jsonl'), '--out', path('no')], 'examples of at least 2 labels', 2],
       [[csv, '--out', path('no'), '--lr', 'fast'], "--lr: expected a positive number, got 'fast'", 2],
     ];
@@ -175,7 +179,7 @@ describe('examples', () => {
   test('of files of any length', async () => {
     const rows = 150_000; // more than a call takes arguments
     writeFileSync(path('long.jsonl'), '{"text":"a","label":"x"}\n'.repeat(rows));
-    const found = await readRows([path('long.jsonl'), path('examples.csv')]);
+    const found = await readRows([path('long.jsonl'), path('examples.csv')], {});
     expect(found).toHaveLength(rows + examples.length);
     expect(found[rows - 1]!.at).toBe(`${path('long.jsonl')}:${rows}`);
   });

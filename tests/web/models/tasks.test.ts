@@ -69,7 +69,11 @@ describe('vectors', () => {
       [throwing, 'INVALID_ARGUMENT', 'query: reading it threw Error: not for you'],
       [new Float32Array(3), 'SHAPE_MISMATCH', 'query: expected 4 entries, got 3. Embed it with { dimensions: 4 }'],
       ['a', 'INVALID_ARGUMENT', 'query: expected vectors, as this index has no model, got a text'],
-      [7, 'INVALID_ARGUMENT', 'query: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 7'],
+      [
+        7,
+        'INVALID_ARGUMENT',
+        'query: expected a { data: Float32Array, shape } tensor or nested arrays of numbers, got 7',
+      ],
     ] as const)
       expect(() => index.search(query as never)).toThrow(
         expect.objectContaining({ name: 'HeedError', code, message: expect.stringContaining(message) }),
@@ -279,6 +283,25 @@ describe("pipeline keeps transformers.js's conventions", () => {
     expect(out).toMatchObject({ type: 'float32', dims: [2, 24], size: 48 });
     expect(out.data).toEqual((await model.embed(['the fox', 'a'], { pooling: 'mean', normalize: true })).data);
     expect((out.tolist() as number[][])[1]).toHaveLength(24);
+    const rows = out.tolist() as number[][];
+    expect(out[1]!.tolist()).toEqual(rows[1]);
+    expect(out[2]).toBeUndefined();
+    expect([...out].map((row) => (row as typeof out).tolist())).toEqual(rows);
+    expect([...out[0]!]).toEqual(rows[0]);
+    expect(out[0]![3]!.item()).toBe(rows[0]![3]);
+    const part = out.slice(null, [1, -20]);
+    expect([part.dims, part.tolist()]).toEqual([[2, 3], rows.map((row) => row.slice(1, 4))]);
+    expect(out.slice(-1, [22, null]).tolist()).toEqual(rows[1]!.slice(22));
+    expect(() => out.slice(2)).toThrow('slice[0]: expected null, an index or [start, end] within 2 entries, got 2');
+    expect(() => out.slice(0, 0, 0)).toThrow('slice: expected at most 2 slices, one per axis, got 3');
+    expect(() => out.item()).toThrow('item: expected a tensor with one value, got 48');
+    const bytes = await extract(['the fox', 'a'], { pooling: 'mean', quantize: true, precision: 'ubinary' });
+    expect(bytes).toMatchObject({ type: 'uint8', dims: [2, 3] });
+    expect(bytes.data).toEqual((await model.embed(['the fox', 'a'], { pooling: 'mean', output: 'binary' })).data);
+    const signed = await extract(['the fox', 'a'], { pooling: 'mean', quantize: true });
+    expect(signed.data).toEqual(Int8Array.from(bytes.data, (byte) => byte - 128));
+    expect((await extract('the fox', { quantize: true })).dims).toEqual([1, 4, 3]);
+    await expect(extract('a', { quantize: true, precision: 'int8' as 'binary' })).rejects.toThrow("'ubinary'");
     expect((await extract('the fox')).dims).toEqual([1, 4, 24]);
     await expect(extract('a', { pooling: 'sum' as 'mean' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await extract.dispose();
@@ -309,14 +332,36 @@ describe("pipeline keeps transformers.js's conventions", () => {
       sequence: expect.any(String),
     });
     using ask = await pipeline('question-answering', tinyModel());
-    expect(await ask('the', 'a fox')).toMatchObject({ answer: expect.any(String), score: expect.any(Number) });
+    const one = await ask('the', 'a fox');
+    expect(one).toMatchObject({ answer: expect.any(String), score: expect.any(Number) });
+    const both = await ask(['the', 'a'], 'a fox');
+    expect(both).toEqual([one, await ask('a', 'a fox')]);
+    expect(await ask(['the', 'a'], ['a fox', 'a fox'], { top_k: 2 })).toEqual([
+      await ask('the', 'a fox', { top_k: 2 }),
+      await ask('a', 'a fox', { top_k: 2 }),
+    ]);
+    await expect(ask(['the', 'a'], ['a fox'])).rejects.toThrow(
+      'context: expected one context, or 2, one per question, got 1',
+    );
   });
 
   test('progress', async () => {
     const seen: string[] = [];
+    const totals: number[] = [];
+    const files = new Set<string>();
     using _ = await pipeline('feature-extraction', tinyModel(), {
-      progress_callback: ({ status }) => seen.push(status),
+      progress_callback: (progress) => {
+        seen.push(progress.status);
+        if (progress.status === 'progress_total') {
+          totals.push(progress.loaded);
+          const sum = Object.values(progress.files).reduce((bytes, { loaded }) => bytes + loaded, 0);
+          expect(sum).toBe(progress.loaded);
+          expect(progress.progress).toBeCloseTo((100 * progress.loaded) / progress.total, 6);
+        } else if (progress.status === 'done') files.add(progress.file);
+      },
     });
+    expect(totals).toEqual([...totals].sort((a, b) => a - b));
+    expect([...files]).toEqual(expect.arrayContaining(['config.json', 'tokenizer.json', 'model.safetensors']));
     expect(seen[0]).toBe('initiate');
     expect(seen[1]).toBe('download');
     expect(seen.at(-1)).toBe('ready');

@@ -125,7 +125,7 @@ describe('a head', () => {
       'sequence-classification',
       files((tensors) => rename(tensors, 'classifier.weight', 'other.weight')),
       'UNSUPPORTED',
-      "expected a checkpoint with 'classifier.weight', got one without it",
+      "expected a head for sequence-classification ('classifier.weight'), got none. Load a model that was trained for this task",
     ],
     [
       'sequence-classification',

@@ -92,7 +92,7 @@ test('scored pairs: the loss is that of the vectors of the model', async () => {
 });
 
 test('scored pairs are learned, in chunks as at once', async () => {
-  const losses = [];
+  const losses: number[][] = [];
   for (const chunkSize of [64, 3]) {
     const model = await learner();
     const options = { epochs: 8, batchSize: 4, lr: 1e-3, seed: 1, chunkSize, matryoshkaDims: [24, 8] };

@@ -133,4 +133,18 @@ function _heed
 end
 complete -c heed -f -a '(_heed)'
 `,
+  powershell: `# PowerShell completion for heed; add to $PROFILE: heed completion powershell | Out-String | Invoke-Expression
+Register-ArgumentCompleter -Native -CommandName heed -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $words = @($commandAst.CommandElements | Select-Object -Skip 1 | Where-Object { $_.Extent.EndOffset -lt $cursorPosition } | ForEach-Object { "$_" })
+    # An empty last argument is lost by Windows PowerShell, unless it is quoted once more.
+    $current = if ($wordToComplete) { $wordToComplete } elseif ($PSVersionTable.PSVersion -lt [version]'7.3') { '""' } else { '' }
+    heed complete '--' @words $current 2>$null | ForEach-Object {
+        $value, $description = $_ -split "\`t", 2
+        if ($value -like ':*') { return }
+        if (-not $description) { $description = $value }
+        [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $description)
+    }
+}
+`,
 } as const;

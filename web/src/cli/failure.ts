@@ -2,7 +2,7 @@
 import { type Command, CommanderError } from 'commander';
 import type { HeedError } from '../index.js';
 import { subcommandsOf } from './complete.js';
-import { inOneLine, paint } from './terminal.js';
+import { inOneLine, notice } from './terminal.js';
 
 /** Something went wrong. */
 const FAILURE = 1;
@@ -11,7 +11,7 @@ const WRONG_USAGE = 2;
 
 /** Prints an error and sets the exit code. */
 export function report(error: unknown, program: Command): void {
-  process.stderr.write(`${paint('red', 'heed:', process.stderr)} ${messageOf(error, program)}\n`);
+  notice(messageOf(error, program), 'red');
   const { code, cause } = error as HeedError;
   const isUsage = error instanceof CommanderError || (code === 'INVALID_ARGUMENT' && !isSystemError(cause));
   process.exitCode = isUsage ? WRONG_USAGE : FAILURE;
@@ -24,9 +24,24 @@ const isSystemError = (error: unknown) => (error as NodeJS.ErrnoException | unde
 function messageOf(error: unknown, program: Command): string {
   if (error instanceof CommanderError) return usageMessage(error, program);
   // By its name: heed/train has a class of its own.
-  if ((error as Error).name === 'HeedError' || isSystemError(error)) return inOneLine((error as Error).message);
+  if ((error as Error).name === 'HeedError' || isSystemError(error))
+    return inOneLine(asOption((error as Error).message));
   return (error as Error).stack ?? String(error);
 }
+
+/** What a message of the library recommends, as it is said on the command line. */
+const asOption = (message: string): string =>
+  OPTIONS.reduce((text, [theirs, ours]) => text.replace(theirs, ours), message);
+
+const OPTIONS: [string | RegExp, string][] = [
+  [/^source: expected a folder's path or URL, or its files' bytes/, "model: expected a folder's path or URL"],
+  ['give its host as `remoteHost` or in', 'give its host with --host or in'],
+  ['give a token as `token`, or in', 'give a token in'],
+  [
+    'Load a model that was trained for this task, or train one with heed/train',
+    'Name a model that was trained for this task with --model, or train one by `heed train`',
+  ],
+];
 
 function usageMessage({ code, message }: CommanderError, program: Command): string {
   const [problem, ...hints] = message.replace(/^error: /, '').split(/\s*\n\s*/); // "(Did you mean ...?)"

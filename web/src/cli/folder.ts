@@ -1,5 +1,6 @@
 /** Writes folders that are there whole or not at all, and keeps the state of a training until its folder is written. */
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -29,6 +30,7 @@ export function writeFolder(path: string, files: Readonly<Record<string, Uint8Ar
       mkdirSync(dirname(join(partial, name)), { recursive: true });
       writeFileSync(join(partial, name), bytes);
     }
+    chmodSync(partial, 0o777 & ~process.umask()); // mkdtemp makes it for its owner alone
     if (existsSync(target)) rmdirSync(target); // empty
     renameSync(partial, target);
   } catch (error) {

@@ -1,27 +1,36 @@
 /** Builds a search index: one vector per entry, from its text and its descriptions. */
 
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { type EmbedOptions, type PretrainedModel, Tensor, TextIndex } from '../index.js';
 import { batches } from '../node/batches.js';
-import { invalid, invalidFile } from '../node/error.js';
+import { invalid } from '../node/error.js';
+import { statusOf } from '../node/files.js';
 import type { Entry } from './records.js';
 
-/** The entries' texts. All are read before any is embedded, so that errors in the file are found at once. */
-export async function wordsOf(entries: AsyncIterable<Entry>, file: string): Promise<string[]> {
-  const words: string[] = [];
-  for await (const { text } of entries) {
-    words.push(text);
-    const expected = 'a text without line breaks (words.txt has one text per line)';
-    if (/[\r\n]/.test(text))
-      throw invalidFile(`${file}: entry ${words.length}`, expected, JSON.stringify(text).slice(0, 80));
+/** What is known of the entries before any is embedded: all are read first, so that errors in the file are found at once. */
+export interface Listed {
+  texts: string[];
+  /** The ids of the entries, if all of them have one that an index can keep; otherwise undefined. */
+  ids: number[] | undefined;
+}
+
+export async function listed(entries: AsyncIterable<Entry>): Promise<Listed> {
+  const texts: string[] = [];
+  const ids = new Set<number>();
+  for await (const { text, place } of entries) {
+    texts.push(text);
+    const id = typeof place.id === 'string' && /^\d{1,15}$/.test(place.id) ? Number(place.id) : place.id;
+    if (typeof id === 'number' && Number.isSafeInteger(id) && id >= 0) ids.add(id);
   }
-  return words;
+  return { texts, ids: ids.size === texts.length ? [...ids] : undefined };
 }
 
 export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'> {
   /** The weight of the mean of the descriptions' vectors, relative to the text's own vector. */
   weight: number;
+  /** The name of the model, to be saved in the index. */
+  name: string;
   /** Called with the number of entries done so far. */
   onProgress: (done: number) => void;
 }
@@ -29,19 +38,19 @@ export interface IndexOptions extends Pick<EmbedOptions, 'pooling' | 'dimensions
 /** An index of the vectors u(text) + weight * mean(u(description)), where u has length 1. The index normalizes the sums. */
 export async function indexOf(
   model: PretrainedModel,
-  words: string[],
+  { texts, ids }: Listed,
   entries: AsyncIterable<Entry>,
-  { weight, onProgress, ...options }: IndexOptions,
+  { weight, name, onProgress, ...options }: IndexOptions,
 ): Promise<TextIndex> {
   let vectors = new Float32Array(0);
   let width = 0;
   let done = 0;
   for await (const group of batches(entries, ({ descriptions }) => 1 + descriptions.length)) {
-    const texts = group.flatMap(({ text, descriptions }) => [text, ...descriptions]);
-    const { data, shape } = await model.embed(texts, { ...options, normalize: true });
+    const parts = group.flatMap(({ text, descriptions }) => [text, ...descriptions]);
+    const { data, shape } = await model.embed(parts, { ...options, normalize: true });
     if (done === 0) {
       width = shape[1]!;
-      vectors = new Float32Array(words.length * width);
+      vectors = new Float32Array(texts.length * width);
     }
     let at = 0;
     for (const { descriptions } of group) {
@@ -54,29 +63,37 @@ export async function indexOf(
     }
     onProgress(done);
   }
-  return TextIndex.of(words, new Tensor(vectors, [words.length, width]));
+  const index = TextIndex.of([], undefined, { model: name });
+  await index.add(texts, new Tensor(vectors, [texts.length, width]), { ids });
+  return index;
 }
 
-/** The files of an index: vectors in `out`, texts in words.txt in the same folder. Throws rather than overwrite a words.txt that is not part of an index. */
-export function indexFiles(out: string, words: string[]): { vectors: string; words: string } {
-  if (!out.endsWith('.safetensors')) throw invalid('--out', 'a .safetensors file', `'${out}'`);
-  const list = join(dirname(out), 'words.txt');
-  if (!existsSync(out) && existsSync(list) && readFileSync(list, 'utf8').split(/\r?\n/).join('\n') !== lines(words))
-    throw invalid(
-      '--out',
-      "a folder where the index's words.txt can be written",
-      `'${out}', in whose folder words.txt has other texts`,
-    );
-  return { vectors: out, words: list };
+/** The file of an index: `out`, or `index.safetensors` in it if it is, or is to be, a folder. */
+export function indexFile(out: string): string {
+  if (out.endsWith('.safetensors')) return out;
+  if (statusOf(out)?.isFile() || /\.\w+$/.test(basename(out)))
+    throw invalid('--out', 'a folder, or a file that ends in .safetensors', `'${out}'`);
+  return join(out, 'index.safetensors');
 }
 
-export function writeIndex(files: { vectors: string; words: string }, index: TextIndex): number {
-  const bytes = index.toSafetensors();
-  writeFileSync(files.vectors, bytes);
-  writeFileSync(files.words, lines(index.texts));
+/** Writes the file of an index, and the folders above it, whole or not at all. Returns the number of bytes. */
+export async function writeIndex(file: string, index: TextIndex): Promise<number> {
+  const bytes = await index.save();
+  mkdirSync(dirname(file), { recursive: true });
+  const partial = `${file}.${process.pid}.partial`;
+  try {
+    writeFileSync(partial, bytes);
+    renameSync(partial, file);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    throw error;
+  }
   return bytes.length;
 }
 
-function lines(words: readonly string[]): string {
-  return words.map((word) => `${word}\n`).join('');
+/** The name under which an index keeps its model: that of its folder, or as it is on its hub; 'heed' for the model in the package. */
+export function nameOf(model: string | undefined): string {
+  if (model === undefined) return 'heed';
+  if (/^https?:/i.test(model)) return model.replace(/[?#].*$/, '').replace(/\/+$/, '');
+  return statusOf(model) ? basename(resolve(model)) : model;
 }

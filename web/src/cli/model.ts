@@ -11,6 +11,10 @@ import { watchTruncation } from './truncation.js';
 // Options as commander gives them: camelCase, undefined if not given.
 export interface ModelOptions {
   model?: string;
+  /** The hub of models that are given by their id. */
+  host?: string;
+  /** Where files from the network are kept; false: nowhere. Default: where the library keeps them. */
+  cache?: string | boolean;
   dtype?: 'fp32' | 'q8';
   /** Whether texts that are too long are cut; commander's default is true. */
   truncation?: boolean;
@@ -23,9 +27,12 @@ export interface ParallelOptions {
 
 export type EmbeddingOptions = Pick<EmbedOptions, 'pooling' | 'dimensions' | 'prompt'>;
 
+/** The options of `fromPretrained` that say where a model is read from. Files from the network are kept, as a command that is run again would otherwise download them again. */
+export const remoteOptions = ({ host, cache = true }: ModelOptions) => ({ remoteHost: host, cache });
+
 /** `input`: what the model is for, by whose size the number of workers is chosen if it is not given. */
 export async function openModel(
-  { model: source, dtype, truncation = true, workers, threads }: ModelOptions & ParallelOptions,
+  { model: source, dtype, truncation = true, workers, threads, ...remote }: ModelOptions & ParallelOptions,
   { input, signal }: { input?: Input; signal?: AbortSignal } = {},
 ): Promise<PretrainedModel> {
   refuseBoth('--workers', '--threads', workers !== undefined && threads !== undefined);
@@ -34,7 +41,8 @@ export async function openModel(
   const onProgress = ({ loaded, total }: { loaded: number; total: number | null }) =>
     progress.update(loaded, total ? loaded / total : undefined);
   const chosen = workers ?? (threads === undefined && input ? workersFor(input, source) : undefined);
-  const model = await heed.fromPretrained(source, { dtype, workers: chosen, onProgress, signal });
+  const options = { dtype, workers: chosen, onProgress, signal, ...remoteOptions(remote) };
+  const model = await heed.fromPretrained(source, options);
   return watchTruncation(model, truncation);
 }
 

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import { POOLINGS } from '../models/sentence-transformers.js';
 import { invalid } from '../node/error.js';
-import { FORMATS } from './records.js';
+import { FORMATS } from './rows.js';
 
 /** An option whose value is one of `legal`, or with `separator` a list of them. */
 export function choice(flags: string, description: string, legal: readonly string[], separator?: string): Option {
@@ -43,14 +43,41 @@ export function refuseBoth(first: string, second: string, both: boolean): void {
 export const addModel = (command: Command): Command =>
   command
     .optionsGroup('Model:')
-    .option('--model <folder>', "a model's folder or URL (default: the model in the package)")
+    .option('--model <folder>', "a model's folder or URL, or its id on a hub (default: the model in the package)")
+    .option('--host <url>', 'the hub of models that are given by their id (default: HF_ENDPOINT, if it is set)')
+    .option('--cache <folder>', "keeps files from the network (default: heed's folder among the user's caches)")
+    .option('--no-cache', 'read files from the network each time')
     .addOption(choice('--dtype <type>', 'arithmetic: q8 is int8, smaller and faster (default: fp32)', ['fp32', 'q8']));
 
-export const addInput = (command: Command): Command =>
+/** Options of commands that read files of texts. */
+export const addTexts = (command: Command): Command =>
+  addFormat(command, 'lines').option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text');
+
+/** `fallback`: the format of files with other endings. */
+export const addFormat = (command: Command, fallback: 'lines' | 'jsonl'): Command =>
   command
     .optionsGroup('Input:')
-    .addOption(choice('--format <format>', "the files' format (default: by the file's ending, else lines)", FORMATS))
-    .option('--field <name>', 'the key (.jsonl) or column (.csv) with the text', 'text')
+    .addOption(
+      choice(
+        '--format <format>',
+        `the files' format (default: by the file's ending, else ${fallback})`,
+        fallback === 'lines' ? FORMATS : FORMATS.filter((format) => format !== 'lines'),
+      ),
+    )
+    .addOption(
+      new Option(
+        '--delimiter <character>',
+        "separates a CSV file's columns, such as ';' or tab (default: ,)",
+      ).argParser((value: string) => {
+        const delimiter = value === 'tab' || value === '\\t' ? '\t' : value;
+        if (delimiter.length === 1 && !/["\r\n]/.test(delimiter)) return delimiter;
+        throw invalid('--delimiter', "one character, or 'tab'", `'${value}'`);
+      }),
+    );
+
+export const addInput = (command: Command): Command =>
+  addTexts(command)
+    .option('--id <name>', 'the key or column with the id, which outputs repeat (default: id, if there is one)')
     .option('--no-truncation', "refuse texts that exceed the model's limit of tokens (default: cut them, and say so)");
 
 export const addOutput = (command: Command): Command =>

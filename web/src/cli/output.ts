@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { extname } from 'node:path';
 import { invalid, invalidFile } from '../node/error.js';
 import { NPY_HEADER_BYTES, npyHeader, npyShape, npyType } from '../node/npy.js';
 
@@ -29,11 +30,12 @@ export function openOutput(
   { kind, print }: { kind: 'vectors' | 'records'; print?: (record: object) => void },
 ): Output {
   if (path === undefined || path === '-') return standardOutput(print);
-  if (kind === 'records' && path.endsWith('.npy'))
-    throw invalid('--out', 'a .jsonl file for results that are not vectors', `'${path}'`);
+  const endings = ['.jsonl', '.ndjson', ...(kind === 'vectors' ? ['.npy'] : [])];
+  if (![...endings, ''].includes(extname(path).toLowerCase()))
+    throw invalid('--out', `a file that ends in ${endings.join(', ')}`, `'${path}'`);
   const isNew = !existsSync(path);
   if (!isNew && !resume) throw invalid('--out', 'a new file', `'${path}', which exists. Continue it with --resume`);
-  const output = path.endsWith('.npy') ? npyFile(path, isNew) : jsonlFile(path, isNew);
+  const output = extname(path).toLowerCase() === '.npy' ? npyFile(path, isNew) : jsonlFile(path, isNew);
   const { close } = output;
   output.close = () => {
     close();

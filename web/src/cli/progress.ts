@@ -1,6 +1,6 @@
 /** Progress on standard error: a bar with the rate and the remaining time. */
 import { dispose } from '../platform.js';
-import { settings, widthOf } from './terminal.js';
+import { progressLine, settings, widthOf } from './terminal.js';
 
 /** Milliseconds between two updates. */
 const INTERVAL = 100;
@@ -45,6 +45,7 @@ export class Progress {
     if (!this.#shown || now - this.#last < INTERVAL) return;
     this.#last = now;
     this.#visible = true;
+    progressLine.clear = () => this[dispose]();
     const seconds = (now - this.#start) / 1000;
     const rate = (done - this.#skipped.done) / seconds;
     const parts = [this.#format(done), `${this.#format(rate)}/s`];

@@ -1,27 +1,27 @@
-/** Reads texts from files or standard input as a stream: plain lines, JSON lines, or CSV with a header. */
+/** The texts that commands read, from files or from standard input, as a stream. */
 
-import { createReadStream, type Stats, statSync } from 'node:fs';
-import { pipeline } from 'node:stream';
-import { CsvError, type Parser, parse } from 'csv-parse';
-import { HeedError } from '../index.js';
+import { type Stats, statSync } from 'node:fs';
 import { invalid, invalidFile } from '../node/error.js';
-import { settings } from './terminal.js';
+import { type FormatOptions, type Origin, type Row, rowsOf, unreadable } from './rows.js';
 
-export const FORMATS = ['lines', 'jsonl', 'csv'] as const;
-export type Format = (typeof FORMATS)[number];
-
-export interface RecordOptions {
-  /** Default: by the file's ending, otherwise lines. */
-  format?: Format;
-  /** The key or column that holds the text. */
-  field: string;
-  /** Whether JSON lines may have `descriptions` in addition to the text. */
+export interface RecordOptions extends FormatOptions {
+  /** The key or column that holds the text. Default 'text'. */
+  field?: string;
+  /** The key or column that holds the id, which outputs repeat. Default: 'id', if there is one. */
+  id?: string;
+  /** Whether records may have `descriptions` in addition to the text. */
   described?: boolean;
 }
 
-/** An entry of an index: a text, and descriptions of what it means. */
+/** Where a text is from, as outputs say it. */
+export interface Place extends Origin {
+  id?: string | number;
+}
+
+/** A text, where it is from, and for an index descriptions of what it means. */
 export interface Entry {
   text: string;
+  place: Place;
   descriptions: string[];
 }
 
@@ -48,54 +48,26 @@ export class Input {
     return this.bytes ? Math.min(1, (this.#read.before + this.#read.current) / this.bytes) : undefined;
   }
 
-  async *texts(): AsyncGenerator<string> {
-    for await (const { text } of this.entries()) yield text;
-  }
-
-  /** Texts with their descriptions, which only JSON lines have. @throws HeedError if there is no text at all */
+  /** The texts with what else their records say. @throws HeedError if there is no text at all */
   async *entries(): AsyncGenerator<Entry> {
     this.#read = { before: 0, current: 0 };
+    const { field = 'text', id, ...options } = this.#options;
+    const columns = new Map([[field, '--field'], ...(id === undefined ? [] : [[id, '--id'] as const])]);
+    const onRead = (bytes: number) => {
+      this.#read.current = bytes;
+    };
     let isEmpty = true;
     for (const file of this.#files) {
-      for await (const entry of this.#entriesOf(file)) {
+      for await (const row of rowsOf(file, { ...options, columns, onRead })) {
         isEmpty = false;
-        yield entry;
+        yield entryOf(row, field, this.#options);
       }
       this.#read = { before: this.#read.before + (sizeOf(file) ?? 0), current: 0 };
     }
     const names = this.#files.map((file) => (file === '-' ? 'standard input' : file));
     if (isEmpty) throw invalidFile(names.join(', '), 'at least one text', 'none');
   }
-
-  async *#entriesOf(file: string): AsyncGenerator<Entry> {
-    const { format = formatOf(file), field } = this.#options;
-    const onRead = (bytes: number) => {
-      this.#read.current = bytes;
-    };
-    if (file === '-' && process.stdin.isTTY && !settings.quiet) {
-      const end = process.platform === 'win32' ? 'Ctrl-Z and Enter end' : 'Ctrl-D ends';
-      process.stderr.write(`heed: reading texts from standard input, one per line; ${end} them\n`);
-    }
-    const stream = file === '-' ? process.stdin : createReadStream(file);
-    try {
-      stream.setEncoding('utf8');
-      yield* format === 'csv'
-        ? csvEntries(stream, file, field, onRead)
-        : lineEntries(stream, file, format, this.#options, onRead);
-    } catch (cause) {
-      if (cause instanceof HeedError) throw cause;
-      if (cause instanceof CsvError)
-        throw invalidFile(file, 'CSV as in RFC 4180', `a file that cannot be parsed (${cause.message})`, cause);
-      throw unreadable(file, cause);
-    }
-  }
 }
-
-const unreadable = (file: string, cause: unknown) =>
-  new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
-
-const formatOf = (file: string): Format =>
-  /\.(jsonl|ndjson)$/.test(file) ? 'jsonl' : file.endsWith('.csv') ? 'csv' : 'lines';
 
 /** The size of a file; null if it is not a regular one. @throws HeedError if it cannot be read, or is a folder */
 function sizeOf(file: string): number | null {
@@ -110,88 +82,27 @@ function sizeOf(file: string): number | null {
   return status.isFile() ? status.size : null;
 }
 
-/** Lines that end in LF or CRLF, without a byte order mark. Own code: Node's readline also splits at U+2028 and U+2029, which texts may contain. */
-async function* lines(stream: AsyncIterable<string>, onRead: (bytes: number) => void): AsyncGenerator<string> {
-  let rest = '';
-  let bytes = 0;
-  let isFirst = true;
-  for await (const chunk of stream) {
-    const parts = (rest + (isFirst ? chunk.replace(/^\uFEFF/, '') : chunk)).split('\n');
-    isFirst = false;
-    rest = parts.pop()!;
-    for (const line of parts) {
-      bytes += Buffer.byteLength(line) + 1;
-      onRead(bytes);
-      yield line.endsWith('\r') ? line.slice(0, -1) : line;
-    }
-  }
-  if (rest !== '') yield rest;
-}
-
-async function* lineEntries(
-  stream: AsyncIterable<string>,
-  file: string,
-  format: Format,
-  options: RecordOptions,
-  onRead: (bytes: number) => void,
-): AsyncGenerator<Entry> {
-  let number = 0;
-  for await (const line of lines(stream, onRead)) {
-    number++;
-    if (format === 'lines') yield { text: line, descriptions: [] };
-    else if (line.trim() !== '') yield jsonEntry(line, options, `${file}:${number}`);
-  }
-}
-
-function jsonEntry(line: string, { field, described = false }: RecordOptions, location: string): Entry {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw invalidFile(location, `{ "${field}": "..." }`, 'a line that is not JSON', cause);
-  }
-  if (typeof value === 'string') return { text: value, descriptions: [] };
-  const { [field]: text, descriptions = [] } = (value ?? {}) as Record<string, unknown>;
+function entryOf({ value, origin, at }: Row, field: string, { id: key, described }: RecordOptions): Entry {
+  if (typeof value === 'string') return { text: value, place: origin, descriptions: [] };
+  const { [field]: text, [key ?? 'id']: id, descriptions = [] } = value;
   if (typeof text !== 'string')
-    throw invalidFile(location, `{ "${field}": "..." }`, `no text under '${field}'. Name another key with --field`);
-  if (!described) return { text, descriptions: [] };
+    throw invalidFile(at, `a text under '${field}'`, `${keysOf(value)}. Name another key with --field`);
+  const hasId = typeof id === 'string' || typeof id === 'number';
+  if (key !== undefined && !hasId)
+    throw invalidFile(at, `a text or a number under '${key}'`, `${keysOf(value)}. Name another key with --id`);
+  const place = hasId ? { ...origin, id } : origin;
+  if (!described) return { text, place, descriptions: [] };
   if (!Array.isArray(descriptions) || descriptions.some((description) => typeof description !== 'string'))
-    throw invalidFile(`${location}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
-  return { text, descriptions };
+    throw invalidFile(`${at}: descriptions`, 'a list of texts', JSON.stringify(descriptions).slice(0, 80));
+  return { text, place, descriptions };
 }
 
-async function* csvEntries(
-  stream: AsyncIterable<string>,
-  file: string,
-  field: string,
-  onRead: (bytes: number) => void,
-): AsyncGenerator<Entry> {
-  const rows = csvRows(stream);
-  let column = -1;
-  let number = 0;
-  for await (const row of rows as AsyncIterable<string[]>) {
-    number++;
-    onRead(rows.info.bytes);
-    if (column < 0) {
-      column = row.indexOf(field);
-      if (column < 0) throw invalidFile(file, `a column '${field}'`, `${row.join(', ')}. Name another with --field`);
-    } else if (row.length > 1 || row[0] !== '') {
-      if (row[column] === undefined)
-        throw invalidFile(`${file}: row ${number}`, `at least ${column + 1} cells`, `${row.length}`);
-      yield { text: row[column]!, descriptions: [] };
-    }
-  }
-}
+/** The keys of a record, for messages. */
+export const keysOf = (value: object): string => Object.keys(value).join(', ') || 'an object without keys';
 
-/** The rows of a CSV file (RFC 4180), as lists of cells. */
-export function csvRows(text: AsyncIterable<string>): Parser {
-  const parser = parse({ bom: true, record_delimiter: ['\r\n', '\n'], relax_column_count: true, relax_quotes: true });
-  return pipeline(text, parser, () => {}); // errors reach the reader of the parser
-}
-
-/** The texts of a file of lines, .jsonl or .csv. */
-export async function allTexts(file: string): Promise<string[]> {
+/** All texts of a file. */
+export async function allTexts(file: string, options: RecordOptions): Promise<string[]> {
   const texts: string[] = [];
-  for await (const text of new Input([file], { field: 'text' }).texts()) texts.push(text);
+  for await (const { text } of new Input([file], options).entries()) texts.push(text);
   return texts;
 }

@@ -13,7 +13,7 @@ import {
 import { choice, count } from './options.js';
 import { Progress } from './progress.js';
 import { stoppable } from './signals.js';
-import { print, printJson, printTable } from './terminal.js';
+import { counted, notice, print, printJson, printTable } from './terminal.js';
 
 const MODES = ['plan', 'work', 'status', 'finish'] as const;
 type Mode = (typeof MODES)[number];
@@ -46,8 +46,8 @@ const OPTIONS: Record<Mode, string[]> = {
   finish: ['finish', 'queue', 'retry', 'to', 'table', 'json'],
 };
 const ONE_FILE = [
-  ...['model', 'dtype', 'format', 'field', 'pooling', 'dimensions', 'prompt', 'normalize', 'output', 'out', 'resume'],
-  ...['truncation', 'workers', 'threads', 'json'],
+  ...['model', 'host', 'cache', 'dtype', 'format', 'delimiter', 'field', 'id', 'pooling', 'dimensions', 'prompt'],
+  ...['normalize', 'output', 'out', 'resume', 'truncation', 'workers', 'threads', 'json'],
 ];
 
 function shardOf(value: string): { index: number; count: number } {
@@ -72,7 +72,6 @@ export function addScale(command: Command): Command {
     .addOption(
       choice('--parts <format>', "with --plan: the parts' format (default: jsonl)", ['jsonl', 'npy', 'parquet']),
     )
-    .option('--id <key>', "with --plan: the key of a line's id (default: id)")
     .addOption(
       choice('--build <build>', 'with --plan: the build of all workers (default: the fastest here)', [
         'simd128',
@@ -106,13 +105,11 @@ export function scaleMode(command: Command, files: string[]): Mode | null {
   return mode;
 }
 
-const amount = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
-
 /** At most a few of many. */
 const some = (list: (string | number)[]) => list.slice(0, 5).join(', ') + (list.length > 5 ? ', ...' : '');
 
 function complain(message: string): void {
-  process.stderr.write(`heed: ${message}\n`);
+  notice(message);
   process.exitCode = 1;
 }
 
@@ -137,7 +134,7 @@ const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSi
     const onProgress = (bytes: number) => progress.update(bytes, bytes / total);
     const { rows, chunks, build } = await planEmbedding(files, { ...options, out, signal, onProgress });
     if (json) printJson({ folder: out, rows, chunks: chunks.length, build });
-    else print(`${out}: ${amount(rows, 'line')} in ${amount(chunks.length, 'chunk')}, build ${build}`);
+    else print(`${out}: ${counted(rows, 'line')} in ${counted(chunks.length, 'chunk')}, build ${build}`);
   },
 
   async work(_, { work: folder, json, retry, ...options }, signal) {
@@ -151,10 +148,10 @@ const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSi
     const result = await workEmbedding(folder!, { ...options, queueTimeout, signal, onProgress });
     const { parts, rows, errors, failed } = result;
     if (json) printJson(result);
-    else print(`${folder}: wrote ${amount(parts, 'part')}, ${amount(rows, 'row')}, ${amount(errors, 'error')}`);
+    else print(`${folder}: wrote ${counted(parts, 'part')}, ${counted(rows, 'row')}, ${counted(errors, 'error')}`);
     for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
     if (failed.length > 0)
-      complain(`${amount(failed.length, 'chunk')} failed: ${some(failed.map(({ chunk }) => chunk))}`);
+      complain(`${counted(failed.length, 'chunk')} failed: ${some(failed.map(({ chunk }) => chunk))}`);
   },
 
   async status(_, { status: folder, json }) {
@@ -171,11 +168,11 @@ const RUN: Record<Mode, (files: string[], options: ScaleOptions, signal: AbortSi
     const result = await finishEmbedding(folder!, { queue, queueTimeout, to, table, signal, onProgress });
     const { complete, rows, errors, parts, missing, failed, damaged } = result;
     if (json) printJson(result);
-    else print(`${folder}: ${amount(rows, 'row')} in ${amount(parts, 'part')}, ${amount(errors, 'error')}`);
+    else print(`${folder}: ${counted(rows, 'row')} in ${counted(parts, 'part')}, ${counted(errors, 'error')}`);
     if (complete) return;
     for (const { part, error } of damaged.slice(0, 5)) complain(`${part}: ${error}`);
     for (const { chunk, error } of failed.slice(0, 5)) complain(`chunk ${chunk}: ${error}`);
-    const what = `${amount(missing.length, 'part')} missing: ${some(missing)}`;
+    const what = `${counted(missing.length, 'part')} missing: ${some(missing)}`;
     complain(`${what}. Run heed embed --work ${folder} again`);
   },
 };

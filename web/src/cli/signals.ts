@@ -1,4 +1,5 @@
 /** SIGINT and SIGTERM end a command at once, but in order. */
+import { notice } from './terminal.js';
 
 /** Exit codes of processes that a signal ends, by convention. */
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
@@ -23,7 +24,7 @@ export async function stoppable(run: (signal: AbortSignal) => Promise<void>, res
     await Promise.race([run(signal), stopped]);
   } catch (error) {
     if (!signal.aborted) throw error;
-    process.stderr.write(`heed: stopped by ${signal.reason}; ${rest()}\n`);
+    notice(`stopped by ${signal.reason}; ${rest()}`);
     setTimeout(() => process.exit(), 500).unref(); // what is still open must not delay the end
   } finally {
     for (const remove of handlers) remove();

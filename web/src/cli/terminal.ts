@@ -30,6 +30,16 @@ export function widthOf(stream: NodeJS.WriteStream): number {
 /** The number of columns that a text takes, where wide characters take two. */
 export const displayWidth = (text: string): number => truncatedWidth(text).width;
 
+/** The line of progress on standard error, if one is shown. */
+export const progressLine = { clear: () => {} };
+
+/** Writes a message for people to standard error, on a line of its own. `style`: of the program's name before it. */
+export function notice(message: string, style?: Style): void {
+  progressLine.clear();
+  const name = style ? paint(style, 'heed:', process.stderr) : 'heed:';
+  process.stderr.write(`${name} ${message}\n`);
+}
+
 /** A text without line breaks and other control characters, which could change the terminal's state. */
 export const inOneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ');
 
@@ -39,7 +49,11 @@ export function truncate(text: string, width: number): string {
   return ellipsed ? `${text.slice(0, index)}…` : text.slice(0, index);
 }
 
+/** '1 text', '2,000 texts'. */
+export const counted = (n: number, what: string): string => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
+
 export function print(line: string): void {
+  if (process.stdout.isTTY) progressLine.clear();
   process.stdout.write(`${line}\n`);
 }
 

@@ -2,7 +2,7 @@
 
 import { describe } from '../error.js';
 import { HeedError, type PretrainedModel } from '../index.js';
-import { paint } from './terminal.js';
+import { counted, notice } from './terminal.js';
 
 /**
  * Makes a model count the texts that its calls cut, and warn of them on standard error when it is disposed of. `truncation` false: texts that are too long are errors.
@@ -45,9 +45,8 @@ export function watchTruncation(model: PretrainedModel, truncation: boolean): Pr
 }
 
 function warn(cut: { texts: number; tokens: number }, limit: number): void {
-  const plain = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
-  const what = `${plain(cut.texts, 'text')} cut to the model's limit of ${limit} tokens, ${plain(cut.tokens, 'token')} left out`;
-  process.stderr.write(`${paint('yellow', 'heed:', process.stderr)} ${what}; --no-truncation makes that an error\n`);
+  const what = `${counted(cut.texts, 'text')} cut to the model's limit of ${limit} tokens, ${counted(cut.tokens, 'token')} left out`;
+  notice(`${what}; --no-truncation makes that an error`, 'yellow');
 }
 
 /** An error of a text that is too long names the text rather than its place among those of the call. */

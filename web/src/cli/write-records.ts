@@ -6,8 +6,9 @@ import { refuseBoth } from './options.js';
 import { type Output, type OutputVector, openOutput } from './output.js';
 import { inParallel } from './parallel.js';
 import { Progress } from './progress.js';
-import { Input, type RecordOptions } from './records.js';
+import { type Entry, Input, type RecordOptions } from './records.js';
 import { stoppable } from './signals.js';
+import { counted, print, settings } from './terminal.js';
 
 export interface OutputOptions {
   out?: string;
@@ -24,7 +25,7 @@ export interface Task {
     model: PretrainedModel,
     texts: string[],
     signal: AbortSignal,
-  ) => Promise<[record: object, vector?: OutputVector][]>;
+  ) => Promise<[record: { text: string }, vector?: OutputVector][]>;
   /** Prints a record for people; without it, records are written as JSON. */
   print?: (record: object) => void;
 }
@@ -47,6 +48,8 @@ export async function writeRecords(
       using model = await openModel(options, { input, signal });
       await writeAll(model, input, output, task, signal);
     }, rest);
+    if (options.out !== undefined && !settings.quiet && process.exitCode === undefined)
+      print(`${options.out}: ${counted(output.count, task.kind.slice(0, -1))}`);
   } finally {
     output.close();
   }
@@ -62,20 +65,21 @@ async function writeAll(
   using progress = new Progress(label, 'texts');
   const { done } = output;
   let seen = 0;
-  async function* missing(): AsyncGenerator<{ texts: string[]; seen: number; fraction: number | undefined }> {
-    for await (const batch of batches(input.texts())) {
-      const texts = batch.slice(Math.max(0, done - seen));
+  async function* missing(): AsyncGenerator<{ entries: Entry[]; seen: number; fraction: number | undefined }> {
+    for await (const batch of batches(input.entries())) {
+      const entries = batch.slice(Math.max(0, done - seen));
       seen += batch.length;
-      if (texts.length > 0) yield { texts, seen, fraction: input.fraction };
+      if (entries.length > 0) yield { entries, seen, fraction: input.fraction };
       else progress.skip(seen, input.fraction);
     }
   }
-  const results = inParallel(missing(), Math.max(1, model.workers.count), async ({ texts, ...at }) => ({
-    ...at,
-    records: await compute(model, texts, signal),
-  }));
-  for await (const { records, seen, fraction } of results) {
-    for (const [record, vector] of records) await output.write(record, vector);
+  const results = inParallel(missing(), Math.max(1, model.workers.count), async ({ entries, ...at }) => {
+    const texts = entries.map(({ text }) => text);
+    return { ...at, entries, records: await compute(model, texts, signal) };
+  });
+  for await (const { entries, records, seen, fraction } of results) {
+    for (const [n, [{ text, ...record }, vector]] of records.entries())
+      await output.write({ text, ...entries[n]!.place, ...record }, vector);
     progress.update(seen, fraction);
   }
 }

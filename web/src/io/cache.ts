@@ -10,7 +10,7 @@ import type { Integrity } from './integrity.js';
 import { fs, openPath } from './node.js';
 import { headerEnd, parseHeader } from './safetensors.js';
 
-/** true: the browser's cache storage named 'heed', in Node the folder `~/.cache/heed`; a string: another name, or another folder. */
+/** true: the browser's cache storage named 'heed', in Node the folder `heed` among the user's caches (`$XDG_CACHE_HOME` or `~/.cache`, on macOS `~/Library/Caches`, on Windows `%LOCALAPPDATA%`); a string: another name, or another folder. */
 export type CacheOption = boolean | string;
 
 interface Store {
@@ -150,10 +150,20 @@ function cacheStore(cache: Cache): Store {
   };
 }
 
+/** As each platform has it. */
+function defaultFolder(): string {
+  const { join } = nodeModule<typeof import('node:path')>('path')!;
+  const { env, platform } = nodeModule<typeof import('node:process')>('process')!;
+  const home = nodeModule<typeof import('node:os')>('os')!.homedir();
+  if (platform === 'win32') return join(env.LOCALAPPDATA || join(home, 'AppData', 'Local'), 'heed', 'cache');
+  if (platform === 'darwin') return join(home, 'Library', 'Caches', 'heed');
+  return join(env.XDG_CACHE_HOME || join(home, '.cache'), 'heed');
+}
+
 function folderStore(given: string | undefined): Store {
   const { join } = nodeModule<typeof import('node:path')>('path')!;
   const { createHash, randomUUID } = nodeModule<typeof import('node:crypto')>('crypto')!;
-  const folder = given ?? join(nodeModule<typeof import('node:os')>('os')!.homedir(), '.cache', 'heed');
+  const folder = given ?? defaultFolder();
   const pathOf = (key: string) => join(folder, createHash('sha256').update(key).digest('hex'));
   return {
     async get(key) {

@@ -154,9 +154,18 @@ export async function openFolder(
       throw invalid('revision', "none, except for a hub model ('org/name' with `remoteHost`)", describe(revision));
     if (local) return local;
     if (isPath) {
-      const hint = 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT';
+      const hint = hubId
+        ? 'For a model of the Hub, give its host as `remoteHost` or in the environment variable HF_ENDPOINT'
+        : "The id of a model of the Hub has two parts, as in 'sentence-transformers/all-MiniLM-L6-v2'";
+      const isName = /^[\w.-]+$/.test(source);
       const got = `'${source}', which is not a folder here`;
-      throw invalid('source', "a folder's path or URL, or its files' bytes", got, 'NOT_FOUND', hubId ? { hint } : {});
+      throw invalid(
+        'source',
+        "a folder's path or URL, or its files' bytes",
+        got,
+        'NOT_FOUND',
+        hubId || isName ? { hint } : {},
+      );
     }
     if (typeof source === 'string') return urlSource(asUrl(source, globalThis.location?.href));
     return isUrl(source) ? urlSource(new URL(source.href)) : recordSource(source);
@@ -178,7 +187,8 @@ export function sourceForWorker(given: ModelSource, remoteHost?: string): ModelS
 }
 
 function wrongSource(got: string): HeedError {
-  return invalid('source', "a folder's URL or path, or { 'config.json': bytes, ... }", got);
+  const hint = got === 'null' ? 'Leave it out for the model in the package' : undefined;
+  return invalid('source', "a folder's URL or path, or { 'config.json': bytes, ... }", got, undefined, { hint });
 }
 
 /** A dropped folder's files by their paths below the folder that holds config.json. */

@@ -180,11 +180,14 @@ export function makeNorm({ LayerNorm }: RawLayers, tensors: LayerTensors, eps: n
   return filled(layer, [weight, bias ?? { shape: [width], data: new Float32Array(width) }]);
 }
 
-function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext): RawTensorLayer {
+function makeStep(step: Step, { calls, tensors, settings, eps }: HeadContext, head = 'a pooler'): RawTensorLayer {
   const name = 'dense' in step ? step.dense : step.norm;
   const weight = tensors.get(`${name}.weight`);
   const bias = tensors.get(`${name}.bias`);
-  if (!weight) throw invalid('model', `a checkpoint with '${name}.weight'`, 'one without it', 'UNSUPPORTED');
+  if (!weight) {
+    const hint = 'Load a model that was trained for this task, or train one with heed/train';
+    throw invalid('model', `a head for ${head} ('${name}.weight')`, 'none', 'UNSUPPORTED', { hint });
+  }
   const layer = { name, weight, bias };
   if ('norm' in step) return makeNorm(calls, layer, eps);
   const { activation: fixed = 'identity', activationKey: key } = step;
@@ -218,7 +221,7 @@ export function makeHead(head: HeadName, context: HeadContext): Head {
     throw invalid('model', expected, `'${type}'`, 'UNSUPPORTED');
   }
   const { [head]: steps, decoder } = LAYOUTS[type]!;
-  const makers = steps.map((step) => () => makeStep(step, context));
+  const makers = steps.map((step) => () => makeStep(step, context, head));
   if (HEADS[head] !== 'masks') return { chain: Chain.of(makers) };
   const bias = tensors.get(wordBiasNames(type).find((name) => tensors.has(name)) ?? '');
   const weight = tensors.get(`${decoder}.weight`);

@@ -6,11 +6,13 @@
  * are not given are counted.
  */
 import { formatShape, guarded, type HeedError, invalid, invalidFile } from '../error.js';
+import { bytesOf, isBlob } from '../io/bytes.js';
 import { concatenate, type ModelFolder, readAll } from '../io/files.js';
 import { ByteReader } from '../io/reader.js';
 import { metadataOf, parseHeader, readHeader, writeSafetensors } from '../io/safetensors.js';
 import { type ModelSource, openFolder } from '../io/source.js';
 import { listOf, natural, optional, readOptions } from '../options.js';
+import type { BlobLike, UrlLike } from '../platform.js';
 import { lengthsOf, type Rows } from './quantized.js';
 import {
   appended,
@@ -34,14 +36,31 @@ interface StoredTensor {
   bytes: Uint8Array;
 }
 
-/** The parts of an index in a folder, with its vectors in `store`; `model`: refuses an index of another one. */
+/** A folder with an index, or its file: bytes, a Blob or File, or a path or URL that ends in `.safetensors`. */
+export type IndexSource = ModelSource | ArrayBufferLike | ArrayBufferView | BlobLike;
+
+const FILE = 'index.safetensors';
+
+/** The folder of an index, and the name of its file there. */
+async function openIndex(source: IndexSource): Promise<{ folder: ModelFolder; path: string }> {
+  const bytes = guarded('source', () => bytesOf(source) ?? (isBlob(source) ? source : null));
+  if (bytes) return { folder: await openFolder({ [FILE]: bytes }), path: FILE };
+  const address = typeof source === 'string' ? source : guarded('source', () => (source as UrlLike | null)?.href);
+  // What is before the last slash, the name, and a query, which belongs to all files of the folder.
+  const [, folder = './', path, query = ''] =
+    /^(.*[/\\])?([^/\\?#]+\.safetensors)(\?[^#]*)?$/.exec(address ?? '') ?? [];
+  if (path === undefined) return { folder: await openFolder(source as ModelSource), path: FILE };
+  return { folder: await openFolder(folder + query), path };
+}
+
+/** The parts of an index, with its vectors in `store`; `model`: refuses an index of another one. */
 export async function readIndex(
-  source: ModelSource,
+  source: IndexSource,
   model: string | null,
   newStore: (options: StoreOptions) => VectorStore,
 ): Promise<IndexState> {
-  const folder = await openFolder(source);
-  const { name, metadata, tensors } = await readFile(folder);
+  const { folder, path } = await openIndex(source);
+  const { name, metadata, tensors } = await readFile(folder, path);
   const { heed_index: version = '1', model: stored = null, next_id: next = '0', similarity = 'cosine' } = metadata;
   if (version !== '1' && version !== '2')
     throw invalidFile(name, 'an index of version 1 or 2', `version ${version.slice(0, 20)}`);
@@ -93,8 +112,8 @@ export async function readIndex(
 
 const floatsOf = (bytes: Uint8Array) => new Float32Array(bytes.slice().buffer);
 
-async function readFile(folder: ModelFolder) {
-  const file = await folder.open('index.safetensors', { required: true });
+async function readFile(folder: ModelFolder, path: string) {
+  const file = await folder.open(path, { required: true });
   const reader = new ByteReader(file);
   try {
     const [, json] = await readHeader(reader);

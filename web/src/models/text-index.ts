@@ -4,7 +4,6 @@
  */
 import { describe, formatShape, guarded, importing, invalid } from '../error.js';
 import { writeSafetensors } from '../io/safetensors.js';
-import type { ModelSource } from '../io/source.js';
 import {
   finite,
   flag,
@@ -25,7 +24,7 @@ import type { PretrainedModel } from './model.js';
 import { normsOf, OUTPUTS, type Rows, type VectorOutput } from './quantized.js';
 import { type Corpus, type Hit, readCorpus, readRows, type SearchOptions, searchSchema } from './tasks/similarity.js';
 import { strings, topCount } from './tasks/task.js';
-import type { AddOptions } from './text-index-changes.js';
+import type { AddOptions, IndexSource } from './text-index-changes.js';
 import {
   ArrayStore,
   dimensionsOf,
@@ -190,15 +189,16 @@ export class TextIndex {
   }
 
   /**
-   * Loads an index from a folder (URL, path or files) with `index.safetensors` and, unless the texts are in it, `words.txt`. With `model`, an index that was saved with another
-   * model's name is refused.
+   * Loads what `save` returned: its bytes, a Blob or File with them, the path or URL of such a file (its name ends in `.safetensors`), or a folder (URL, path or files) with
+   * `index.safetensors`. Unless the texts are in the file, they are read from `words.txt` in its folder. With `model`, an index that was saved with another model's name is refused.
    *
    * @example
-   * const index = await TextIndex.load({ 'index.safetensors': bytes, 'words.txt': new TextEncoder().encode('north\neast\n') });
+   * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
+   * const index = await TextIndex.load(bytes);
    * index.texts; // ["north", "east"]
    * @throws HeedError INVALID_FILE for files that are damaged, do not fit each other, or are of another model
    */
-  static async load(source: ModelSource, options?: LoadIndexOptions): Promise<TextIndex> {
+  static async load(source: IndexSource, options?: LoadIndexOptions): Promise<TextIndex> {
     const { model, embedder } = readOptions('TextIndex.load', loadSchema, options);
     // biome-ignore lint/complexity/noThisInStatic: as in `of`
     const state = await (await changes()).readIndex(source, model, (form) => this.newStore(form));
@@ -239,7 +239,7 @@ export class TextIndex {
    *
    * @example
    * const bytes = await TextIndex.of(['north', 'east'], [[0, 1], [1, 0]]).save();
-   * const index = await TextIndex.load({ 'index.safetensors': bytes });
+   * const index = await TextIndex.load(bytes);
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     return (await changes()).saveIndex(this.#state);
@@ -271,7 +271,13 @@ export class TextIndex {
       return this.#embedded(embedder, [query], options).then(([hits]) => hits!);
     }
     const isVector = kindOf(query) === 'Float32Array';
-    const data = isVector ? (query as Float32Array) : readTensor('query', query as TensorInput).data;
+    const { data, shape } = isVector
+      ? { data: query as Float32Array, shape: [] }
+      : readTensor('query', query as TensorInput);
+    if (shape.length > 1 && shape[0] !== 1) {
+      const hint = 'Search with several vectors by searchAll';
+      throw invalid('query', 'one vector, [D] or [1, D]', `shape ${formatShape(shape)}`, 'SHAPE_MISMATCH', { hint });
+    }
     this.#requireWidth('query', data.length);
     return this.#search('query', data, options)[0] ?? [];
   }

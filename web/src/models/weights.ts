@@ -3,8 +3,9 @@
  * of the model.
  */
 import type { RawEncoderModel, RawEncoderModelConfig, RawTensor } from '../core.js';
-import { formatShape, invalidFile } from '../error.js';
+import { formatShape, HeedError, invalid, invalidFile } from '../error.js';
 import { expectedSize, type ModelFolder, type OpenFile, readAll } from '../io/files.js';
+import { discard } from '../io/list-files.js';
 import { ByteReader } from '../io/reader.js';
 import {
   type Dtype,
@@ -79,7 +80,11 @@ export async function openWeights(
   const single = await folder.open(name, { signal });
   const index = single ? null : await folder.open(`${name}.index.json`, { signal });
   if (!index) {
-    const only = single ?? (await folder.open(name, { required: true, signal }));
+    const only =
+      single ??
+      (await folder.open(name, { required: true, signal }).catch(async (error) => {
+        throw await withOtherWeights(error, folder, within);
+      }));
     return { files: [async () => only], size: expectedSize(only) };
   }
   const settings = Settings.parse(await readAll(index), index.name);
@@ -92,6 +97,29 @@ export async function openWeights(
     files: (names as string[]).map((name) => () => folder.open(within + name, { required: true, signal })),
     size: typeof total === 'number' ? total : null,
   };
+}
+
+/** Weights in other formats, and what to do with them. */
+const OTHER_WEIGHTS = {
+  'onnx/model.onnx': 'This is an ONNX export: use the repository from which it was made',
+  'model.onnx': 'This is an ONNX export: use the repository from which it was made',
+  'pytorch_model.bin': 'In Python, AutoModel.from_pretrained(folder).save_pretrained(folder) writes safetensors',
+};
+
+/** The error for missing weights, which says what other weights the folder has. */
+async function withOtherWeights(error: unknown, folder: ModelFolder, within: string): Promise<unknown> {
+  if (!(error instanceof HeedError) || error.code !== 'NOT_FOUND') return error;
+  for (const [name, hint] of Object.entries(OTHER_WEIGHTS)) {
+    const file = await folder.open(within + name, {}).catch(() => null);
+    if (!file) continue;
+    await discard(file);
+    const argument = error.message.replace(/: expected .*$/s, '');
+    return invalid(argument, 'the weights', `a folder with '${within}${name}' instead`, 'UNSUPPORTED', {
+      hint,
+      cause: error,
+    });
+  }
+  return error;
 }
 
 export class WeightLoader {

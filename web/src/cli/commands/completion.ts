@@ -18,6 +18,7 @@ export function addCompletion(program: Command): void {
     'eval "$(heed completion bash)"                                  in ~/.bashrc',
     'eval "$(heed completion zsh)"                                   in ~/.zshrc, after compinit',
     'heed completion fish > ~/.config/fish/completions/heed.fish',
+    'heed completion powershell | Out-String | Invoke-Expression      in $PROFILE',
   );
   // What the scripts call.
   program

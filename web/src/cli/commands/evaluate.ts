@@ -8,7 +8,7 @@ import {
 import { load } from '../../train/index.js';
 import { type ExampleOptions, readExamples, readRelevant, readScored } from '../examples.js';
 import { metricsTable, table } from '../metrics.js';
-import type { ModelOptions } from '../model.js';
+import { type ModelOptions, remoteOptions } from '../model.js';
 import { addExamples, addJson, addModel, choice } from '../options.js';
 import { allTexts } from '../records.js';
 import { addLabelled, openModel } from './train.js';
@@ -29,14 +29,14 @@ const TASKS = {
     show: metricsTable,
   },
   retrieval: {
-    measure: async (heed, model, files, { format, corpus }) => {
-      const others = corpus === undefined ? [] : await allTexts(corpus);
-      return evaluateInformationRetrieval(model, await readRelevant(files, others, format), { heed });
+    measure: async (heed, model, files, { corpus, format, delimiter }) => {
+      const others = corpus === undefined ? [] : await allTexts(corpus, {});
+      return evaluateInformationRetrieval(model, await readRelevant(files, others, { format, delimiter }), { heed });
     },
     show: retrievalTable,
   },
   similarity: {
-    measure: async (_, model, files, { format }) => evaluateEmbeddingSimilarity(model, await readScored(files, format)),
+    measure: async (_, model, files, options) => evaluateEmbeddingSimilarity(model, await readScored(files, options)),
     show: ({ count, pearson, spearman }: { count: number; pearson: number; spearman: number }) =>
       `Spearman ${spearman.toFixed(4)}, Pearson ${pearson.toFixed(4)}, ${count.toLocaleString('en')} pairs\n`,
   },
@@ -64,7 +64,7 @@ export function addEvaluate(program: Command): void {
 async function evaluate(files: string[], options: Options): Promise<void> {
   const task: Task = TASKS[options.task];
   using heed = await load();
-  using model = await openModel(heed, { model: options.model, dtype: options.dtype });
+  using model = await openModel(heed, { model: options.model, dtype: options.dtype, ...remoteOptions(options) });
   const metrics = await task.measure(heed, model, files, options);
   process.stdout.write(options.json ? `${JSON.stringify(metrics)}\n` : task.show(metrics as never));
 }

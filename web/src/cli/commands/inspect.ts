@@ -17,9 +17,9 @@ export function addInspect(program: Command): void {
   });
 }
 
-async function inspect({ model: source, dtype, json }: Options): Promise<void> {
+async function inspect({ model: source, host, dtype, json }: Options): Promise<void> {
   using heed = await load();
-  const found = await heed.inspect(source);
+  const found = await heed.inspect(source, { remoteHost: host });
   if (json) return printJson(found);
   const bytes = (count: number | null) => (count === null ? 'unknown' : `${count.toLocaleString('en')} bytes`);
   const { fp32, q8 } = found.memory;

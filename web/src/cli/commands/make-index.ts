@@ -2,12 +2,12 @@
 import { type Command, Option } from 'commander';
 import { invalid } from '../../node/error.js';
 import { dispose } from '../../platform.js';
-import { indexFiles, indexOf, wordsOf, writeIndex } from '../indexing.js';
+import { indexFile, indexOf, listed, nameOf, writeIndex } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel } from '../options.js';
 import { Progress } from '../progress.js';
 import { Input, type RecordOptions } from '../records.js';
-import { print, printJson } from '../terminal.js';
+import { counted, print, printJson } from '../terminal.js';
 
 type Options = ModelOptions &
   ParallelOptions &
@@ -27,8 +27,8 @@ export function addIndex(program: Command): void {
   );
   command
     .optionsGroup('Output:')
-    .requiredOption('--out <file>', 'the index, a .safetensors file; words.txt is written to the same folder');
-  addJson(command, 'one line of JSON { index, words, texts, dimensions, bytes }');
+    .requiredOption('--out <file>', 'the index: a .safetensors file, or a folder for its index.safetensors');
+  addJson(command, 'one line of JSON { index, texts, dimensions, model, bytes }');
   addParallel(command);
   addExamples(command, 'heed index words.txt --dimensions 128 --dtype q8 --out dictionary/index.safetensors').action(
     (file: string, options: Options) => {
@@ -48,15 +48,17 @@ function weightOf(value: string): number {
 async function makeIndex(file: string, options: Options): Promise<void> {
   const { pooling, dimensions, prompt, weight = 1 } = options;
   const input = new Input([file], { ...options, described: true });
-  const words = await wordsOf(input.entries(), file);
-  const files = indexFiles(options.out, words);
+  const out = indexFile(options.out);
+  const entries = await listed(input.entries());
+  const texts = entries.texts.length;
+  const name = nameOf(options.model);
   using model = await openModel(options, { input });
   const progress = new Progress('indexing', 'texts');
-  const onProgress = (done: number) => progress.update(done, done / words.length);
-  const vectors = { pooling, dimensions, prompt, weight, onProgress };
-  const index = await indexOf(model, words, input.entries(), vectors).finally(() => progress[dispose]());
-  const bytes = writeIndex(files, index);
-  const texts = words.length;
-  if (options.json) printJson({ index: files.vectors, words: files.words, texts, dimensions: index.dimensions, bytes });
-  else print(`${files.vectors}: ${texts} texts, ${index.dimensions} dimensions, ${bytes.toLocaleString('en')} bytes`);
+  const onProgress = (done: number) => progress.update(done, done / texts);
+  const vectors = { pooling, dimensions, prompt, weight, name, onProgress };
+  const index = await indexOf(model, entries, input.entries(), vectors).finally(() => progress[dispose]());
+  const bytes = await writeIndex(out, index);
+  const { dimensions: width } = index;
+  if (options.json) printJson({ index: out, texts, dimensions: width, model: name, bytes });
+  else print(`${out}: ${counted(texts, 'text')}, ${counted(width, 'dimension')}, ${counted(bytes, 'byte')}`);
 }

@@ -1,13 +1,13 @@
 /** `heed prune`: a model's folder without the words that a corpus does not need. */
 import type { Command } from 'commander';
 import { type Heed, load, type PruneOptions } from '../../index.js';
-import { addExamples, addJson } from '../options.js';
+import { addExamples, addJson, addTexts } from '../options.js';
 import { Progress } from '../progress.js';
-import { allTexts } from '../records.js';
+import { allTexts, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
-interface Options {
+interface Options extends RecordOptions {
   keep: string;
   out: string;
   texts?: string;
@@ -21,6 +21,7 @@ export function addPrune(program: Command): void {
     .requiredOption('--keep <file>', 'the corpus: texts whose vectors stay the same, bit for bit')
     .requiredOption('--out <folder>', 'a new folder')
     .option('--texts <file>', 'other texts, on which to report unknown tokens and the cosine of the vectors');
+  addTexts(command);
   addJson(command, 'the report as one line of JSON');
   addExamples(
     command,
@@ -34,9 +35,13 @@ export function addPrune(program: Command): void {
   );
 }
 
-async function prune(folder: string, { keep, out, texts: file, json }: Options, signal: AbortSignal): Promise<void> {
-  const corpus = await allTexts(keep);
-  const texts = file === undefined ? undefined : await allTexts(file);
+async function prune(
+  folder: string,
+  { keep, out, texts: file, json, ...options }: Options,
+  signal: AbortSignal,
+): Promise<void> {
+  const corpus = await allTexts(keep, options);
+  const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
   const report = await pruned(heed, folder, { keep: corpus, out, texts, signal });
   if (json) return printJson(report);

@@ -1,13 +1,13 @@
 /** `heed quantize`: a model's folder with matrices and tables in int8 or 4 bits. */
 import type { Command } from 'commander';
 import { type Heed, load, type QuantizeOptions, type VectorSimilarity } from '../../index.js';
-import { addExamples, addJson, choice } from '../options.js';
+import { addExamples, addJson, addTexts, choice } from '../options.js';
 import { Progress } from '../progress.js';
-import { allTexts } from '../records.js';
+import { allTexts, type RecordOptions } from '../records.js';
 import { stoppable } from '../signals.js';
 import { printJson, printTable } from '../terminal.js';
 
-interface Options {
+interface Options extends RecordOptions {
   out: string;
   tables?: 'int8' | 'int4';
   matrices?: 'int8' | 'int4';
@@ -23,6 +23,7 @@ export function addQuantize(program: Command): void {
     .addOption(choice('--tables <type>', 'the table of words: int8, or int4 for half of its bytes', ['int8', 'int4']))
     .addOption(choice('--matrices <type>', 'the matrices of the layers: int8, or int4', ['int8', 'int4']))
     .option('--texts <file>', 'texts on which to report the cosine of the vectors before and after');
+  addTexts(command);
   addJson(command, 'the report as one line of JSON');
   addExamples(
     command,
@@ -38,10 +39,10 @@ export function addQuantize(program: Command): void {
 
 async function quantize(
   folder: string,
-  { out, tables, matrices, texts: file, json }: Options,
+  { out, tables, matrices, texts: file, json, ...options }: Options,
   signal: AbortSignal,
 ): Promise<void> {
-  const texts = file === undefined ? undefined : await allTexts(file);
+  const texts = file === undefined ? undefined : await allTexts(file, options);
   using heed = await load();
   const report = await quantized(heed, folder, { out, tables, matrices, texts, signal });
   if (json) return printJson(report);

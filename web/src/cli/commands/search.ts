@@ -1,13 +1,14 @@
 /** `heed search`: the texts nearest to a query. */
-import { dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { semanticSearch, TextIndex } from '../../index.js';
 import { batches } from '../../node/batches.js';
+import { invalidFile } from '../../node/error.js';
+import { nameOf } from '../indexing.js';
 import { type EmbeddingOptions, type ModelOptions, openModel, type ParallelOptions } from '../model.js';
 import { addEmbedding, addExamples, addInput, addJson, addModel, addParallel, count, refuseBoth } from '../options.js';
 import { inParallel } from '../parallel.js';
 import { Progress } from '../progress.js';
-import { Input, type RecordOptions } from '../records.js';
+import { Input, type Place, type RecordOptions } from '../records.js';
 import { printJson, printTable } from '../terminal.js';
 
 type Options = ModelOptions &
@@ -21,14 +22,18 @@ export function addSearch(program: Command): void {
     .description('print the texts nearest to the query, from files or from an index');
   addModel(command);
   addInput(command).addOption(
-    new Option('--index <folder>', 'search in an index made by `heed index`').conflicts([
+    new Option('--index <file>', 'search in an index made by `heed index`: its file or folder').conflicts([
       'format',
+      'delimiter',
       'field',
+      'id',
       'dimensions',
     ]),
   );
   addEmbedding(command);
-  addJson(command, 'JSON lines { text, score }').addOption(count('--top <k>', 'number of results (default: 10)'));
+  addJson(command, 'JSON lines { text, score, file, line, id }').addOption(
+    count('--top <k>', 'number of results (default: 10)'),
+  );
   addParallel(command);
   addExamples(
     command,
@@ -43,22 +48,36 @@ export function addSearch(program: Command): void {
 interface Hit {
   text: string;
   score: number;
+  place: Place;
 }
 
 async function search(query: string, files: string[], options: Options): Promise<void> {
   const hits =
     options.index === undefined ? await searchFiles(query, files, options) : await searchIndex(query, options);
-  if (options.json) for (const { text, score } of hits) printJson({ text, score });
-  else printTable(hits.map(({ text, score }) => [score.toFixed(3), text]));
+  if (options.json) for (const { text, score, place } of hits) printJson({ text, score, ...place });
+  else
+    printTable(
+      hits.map(({ text, score, place }) => [score.toFixed(3), ...(files.length > 1 ? [placeOf(place)] : []), text]),
+    );
 }
 
 async function searchIndex(query: string, options: Options): Promise<Hit[]> {
   const { pooling, prompt, top: topK = 10, index: path = '' } = options;
-  const index = await TextIndex.load(path.endsWith('.safetensors') ? dirname(path) : path);
+  const index = await TextIndex.load(path);
+  const name = nameOf(options.model);
+  if (index.model !== null && index.model !== name) {
+    const hint = index.model === 'heed' ? 'Leave out --model' : "Give the model's folder or id with --model";
+    throw invalidFile(path, `an index of the model '${name}'`, `one of '${index.model}'. ${hint}`);
+  }
   using model = await openModel(options);
   const { dimensions } = index;
-  return index.search(await model.embed(query, { pooling, dimensions, prompt, normalize: true }), { topK });
+  const vector = await model.embed(query, { pooling, dimensions, prompt, normalize: true });
+  return index.search(vector, { topK }).map(({ text, score, id }) => ({ text, score, place: { id } }));
 }
+
+/** Where a text is, in the table of several files. */
+const placeOf = ({ file, line, index }: Place): string =>
+  `${file ?? '-'}${line === undefined ? `[${index}]` : `:${line}`}`;
 
 async function searchFiles(query: string, files: string[], options: Options): Promise<Hit[]> {
   const { pooling, dimensions, prompt, top: topK = 10 } = options;
@@ -67,9 +86,13 @@ async function searchFiles(query: string, files: string[], options: Options): Pr
   using model = await openModel(options, { input });
   using progress = new Progress('searching', 'texts');
   const vector = await model.embed(query, settings);
-  const found = inParallel(batches(input.texts()), Math.max(1, model.workers.count), async (texts) => {
+  const found = inParallel(batches(input.entries()), Math.max(1, model.workers.count), async (entries) => {
+    const texts = entries.map(({ text }) => text);
     const [nearest] = semanticSearch(vector, await model.embed(texts, settings), { topK });
-    return { count: texts.length, hits: nearest!.map(({ index, score }) => ({ text: texts[index]!, score })) };
+    return {
+      count: texts.length,
+      hits: nearest!.map(({ index, score }): Hit => ({ text: texts[index]!, score, place: entries[index]!.place })),
+    };
   });
   let best: Hit[] = [];
   let done = 0;

@@ -5,13 +5,14 @@ import { load } from '../../train/index.js';
 import { type ExampleOptions, readExamples, readSimilar } from '../examples.js';
 import { requireNew, TrainingState, writeFolder } from '../folder.js';
 import { metricsTable } from '../metrics.js';
-import { addExamples, addModel, choice, count } from '../options.js';
+import { type ModelOptions, remoteOptions } from '../model.js';
+import { addExamples, addFormat, addModel, choice, count } from '../options.js';
 import { Progress } from '../progress.js';
+import type { FormatOptions } from '../rows.js';
 import { stoppable } from '../signals.js';
+import { counted } from '../terminal.js';
 
-interface TrainOptions {
-  model?: string;
-  dtype?: 'fp32' | 'q8';
+interface TrainOptions extends ModelOptions {
   out: string;
   train?: string;
   rank?: number;
@@ -30,20 +31,13 @@ interface TrainOptions {
 
 type ClassifierOptions = TrainOptions & ExampleOptions & { head?: 'auto' | 'sentence' | 'family'; balanced?: boolean };
 
-type EmbeddingOptions = TrainOptions & Pick<ExampleOptions, 'format'>;
+type EmbeddingOptions = TrainOptions & FormatOptions;
 
 export const addLabelled = (command: Command): Command =>
-  command
-    .optionsGroup('Input:')
-    .addOption(
-      choice('--format <format>', "the files' format (default: csv by the file's ending, else jsonl)", [
-        'jsonl',
-        'csv',
-      ]),
-    )
-    .option('--field <name>', 'the key (.jsonl) or column (.csv) with the text', 'text')
+  addFormat(command, 'jsonl')
+    .option('--field <name>', 'the key (JSON) or column (CSV) with the text', 'text')
     .option('--pair <name>', 'that with the second text of a pair (default: none)')
-    .option('--label <name>', 'that with the label; a list of labels in .jsonl', 'label')
+    .option('--label <name>', 'that with the label; a list of labels in JSON', 'label')
     .option('--label-separator <text>', 'separates several labels of a text (default: there is one)');
 
 const isPositive = (value: number) => value > 0 && value < Infinity;
@@ -172,7 +166,7 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
   if (metrics) process.stdout.write(`${metricsTable(metrics)}\n`);
   summarize(
     options,
-    `${examples.length.toLocaleString('en')} examples of ${labels.length} labels`,
+    `${counted(examples.length, 'example')} of ${counted(labels.length, 'label')}`,
     result,
     bytes,
     model,
@@ -180,13 +174,13 @@ async function trainClassifier(files: string[], options: ClassifierOptions, sign
 }
 
 async function trainEmbedding(files: string[], options: EmbeddingOptions, signal: AbortSignal): Promise<void> {
-  const examples = await readSimilar(files, options.format);
-  const validation = await validationOf(options, (file) => readSimilar([file], options.format));
+  const examples = await readSimilar(files, options);
+  const validation = await validationOf(options, (file) => readSimilar([file], options));
   const { result, bytes, model } = await trainAndSave(options, 'full', signal, (heed, model, common) =>
     heed.trainEmbedding(model, examples, { ...common, ...(validation !== undefined && { validation }) } as object),
   );
   if (options.json) return printJson(options, bytes, result);
-  summarize(options, `${examples.length.toLocaleString('en')} examples`, result, bytes, model);
+  summarize(options, counted(examples.length, 'example'), result, bytes, model);
 }
 
 /** What an interrupted training leaves behind. `what`: the default of --train. */
@@ -228,7 +222,12 @@ async function trainAndSave<R>(
   const encoder =
     train === 'lora' ? { lora: { rank, alpha, targets, seed } } : train === 'full' ? train : train.split(',');
   using heed = await load();
-  using model = await openModel(heed, { model: source, dtype, ...(train !== 'head' && { trainable: true, seed }) });
+  using model = await openModel(heed, {
+    model: source,
+    dtype,
+    ...remoteOptions(options),
+    ...(train !== 'head' && { trainable: true, seed }),
+  });
   using progress = new Progress('training', 'steps');
   const result = await run(heed, model, {
     ...(train !== 'head' && {
@@ -260,9 +259,9 @@ function summarize(
   const last = history.loss.at(-1);
   const notes = [
     what,
-    ...(last === undefined ? [] : [`loss ${last.toPrecision(3)} after ${history.loss.length} epochs`]),
-    ...(truncated > 0 ? [`${truncated} texts cut to ${maxLength} tokens`] : []),
-    `${bytes.toLocaleString('en')} bytes`,
+    ...(last === undefined ? [] : [`loss ${last.toPrecision(3)} after ${counted(history.loss.length, 'epoch')}`]),
+    ...(truncated > 0 ? [`${counted(truncated, 'text')} cut to ${counted(maxLength, 'token')}`] : []),
+    counted(bytes, 'byte'),
   ];
   process.stdout.write(`${out}: ${notes.join(', ')}\n`);
 }

@@ -49,6 +49,7 @@ export async function zeroShotClassify(
       "a head with a label 'entailment'",
       `labels ${names.join(', ') || 'without names'}`,
       'UNSUPPORTED',
+      { hint: 'Load a model that was trained on natural language inference (NLI)' },
     );
   // transformers takes the first label, or the last if that is entailment.
   const named = ['contradiction', 'not_entailment'].map((name) => names.indexOf(name)).find((id) => id >= 0);
