@@ -7,7 +7,8 @@ namespace heed::bindings {
 BoundRecordedSites::BoundRecordedSites(const val& given, const Sequences& queries, const Sequences& keys)
     : RecordedSites(queries, keys, readColumns(given)), given_(given) {
   addSites(*this, given);
-  for (unsigned i = 0; i < edits().size(); ++i) operands_.push_back(bindings::readVariable(given["edits"][i]["variable"]));
+  for (unsigned i = 0; i < edits().size(); ++i)
+    operands_.push_back(bindings::readVariable(given["edits"][i]["variable"]));
 }
 
 Variable BoundRecordedSites::readVariable(train::Graph& graph, Index layer, Site site, const Variable& x,

@@ -5,8 +5,8 @@
 #include "heed/attention.h"
 #include "heed/context.h"
 
-/// The steps of attention whose results kScores and kWeights edit. Scores and weights are (H, L_n, S_n) of each sequence
-/// n, one after the other.
+/// The steps of attention whose results kScores and kWeights edit. Scores and weights are (H, L_n, S_n) of each
+/// sequence n, one after the other.
 namespace heed {
 
 /// What the softmax is computed of, before masks.

@@ -7,8 +7,8 @@
 
 namespace heed::train {
 
-/// Sites of a pass that is recorded. Gradients flow through kScale, kAdd and what an edit leaves in place; kSet and kMean
-/// cut them, and so does kMap where it changes a value.
+/// Sites of a pass that is recorded. Gradients flow through kScale, kAdd and what an edit leaves in place; kSet and
+/// kMean cut them, and so does kMap where it changes a value.
 class RecordedSites : public Sites {
  public:
   using Sites::Sites;

@@ -130,9 +130,8 @@ Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCal
   attention(input, heads, call->options, {output.view(), fused.data()}, context);
   attentionScores(input, heads, call->options, values.data(), context);
 
-  const Variable scores =
-      graph.record(std::move(values), {v.query, v.key, v.bias, v.position_key, v.position_query}, false,
-                   [call](Matrix& ds, Backward& pass) { scoresBackward(*call, ds, pass); });
+  const Variable scores = graph.record(std::move(values), {v.query, v.key, v.bias, v.position_key, v.position_query},
+                                       false, [call](Matrix& ds, Backward& pass) { scoresBackward(*call, ds, pass); });
   const Variable edited = sites.visitMatrices(graph, Site::kScores, scores, heads);
   const Matrix unedited(fused.values());
   weigh(input, heads, call->options, scores.shared()->data(), edited.shared()->data(), fused.data());
@@ -140,12 +139,11 @@ Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCal
   std::vector<Variable> inputs = {edited};
   inputs.insert(inputs.end(), v.masks.begin(), v.masks.end());
   auto softmaxed = std::make_shared<const Matrix>(fused.values());
-  const Variable weights =
-      graph.record(std::move(fused), inputs, false,
-                   [call, softmaxed, node = edited.node()](Matrix& dp, Backward& pass) {
-                     softmaxBackward(*call, *softmaxed, dp, pass);
-                     pass.give(node, std::move(dp));
-                   });
+  const Variable weights = graph.record(std::move(fused), inputs, false,
+                                        [call, softmaxed, node = edited.node()](Matrix& dp, Backward& pass) {
+                                          softmaxBackward(*call, *softmaxed, dp, pass);
+                                          pass.give(node, std::move(dp));
+                                        });
   const Variable used = sites.visitMatrices(graph, Site::kWeights, weights, heads);
   combine(input, heads, call->options, unedited.data(), used.shared()->data(), output.view(), context.random);
   if (returned) std::copy_n(used.shared()->data(), size, returned);
