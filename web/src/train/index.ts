@@ -33,7 +33,7 @@ export type * from './optimizer.js';
 export type { NamePattern, Parameter } from './parameters.js';
 export { type DifferentiableFunctions, load, pipeline, type TrainableLayers, type TrainingHeed } from './runtime.js';
 export type { ConstantScheduleOptions, NoamOptions, Schedule, ScheduleOptions, Schedules } from './schedules.js';
-export type { Activation } from './sites.js';
+export type { SiteActivation } from './sites.js';
 export type { Gradients } from './tape.js';
 export type {
   DecoderForward,

@@ -26,7 +26,7 @@ import { namedRowsOf } from './named-rows.js';
 import { type HasParameters, type NamePattern, type Parameter, parametersOf, writeState } from './parameters.js';
 import { type RecordedLayer, RecordedModule } from './recorded.js';
 import type { ModuleState, Recording } from './scope.js';
-import type { Activation } from './sites.js';
+import type { SiteActivation } from './sites.js';
 import type { Tape } from './tape.js';
 import { setRequired } from './trainable.js';
 import {
@@ -264,7 +264,7 @@ class Trained extends LocalModel implements TrainableModel {
       attentionMask: new Tensor(mask, shape),
       tokens,
       truncated,
-      ...(given.read && { activations: sites!.activations() as Record<string, Activation> }),
+      ...(given.read && { activations: sites!.activations() as Record<string, SiteActivation> }),
     };
   }
 

@@ -7,11 +7,12 @@ import type { RawGraph, RawRecordedSites, RawVariable, TrainCore } from './core.
  * What a recorded call read of a site.
  *
  * @example
- * const { lastHiddenState, activations } = model.train().forward(texts, { read: ['embeddings'] });
- * heed.losses.mse(lastHiddenState, target).backward();
- * activations.embeddings.grad.shape; // that of the activation
+ * const layer = new heed.EncoderLayer({ embedDim: 8, numHeads: 2, feedForwardDim: 16 }).train();
+ * const { output, activations } = layer.forward(x, { read: ['output'] });
+ * heed.losses.mse(output, x).backward();
+ * activations.output.grad.shape; // that of the activation
  */
-export class Activation extends Tensor {
+export class SiteActivation extends Tensor {
   readonly #gradients: SiteGradients;
   readonly #code: number;
 
@@ -122,7 +123,7 @@ export function recordSites(
       const size = elementCount(shape);
       const scattered = core.recordScatterRows(call.graph, values, placesOf(layout), keys ? [size, 1] : shape);
       const variable = keys ? core.recordReshape(call.graph, call.keep(scattered), shape) : scattered;
-      given.keep(code, new Activation(call.output(variable), gradients, code));
+      given.keep(code, new SiteActivation(call.output(variable), gradients, code));
     }
   };
   return { raw, finish };

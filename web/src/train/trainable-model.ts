@@ -9,7 +9,7 @@ import { flag, optional, rate, seed } from '../options.js';
 import type { SiteOptions } from '../sites.js';
 import type { Tensor, TensorInput } from '../tensor.js';
 import type { Lora, LoraOptions } from './lora.js';
-import type { Activation } from './sites.js';
+import type { SiteActivation } from './sites.js';
 import type { Trainable } from './trainable.js';
 
 /** Options of `fromPretrained` with `trainable: true`. */
@@ -41,7 +41,7 @@ export interface ForwardResult {
   /** The number of tokens cut from each text. */
   truncated: number[];
   /** What `read` names. */
-  activations?: Record<string, Activation>;
+  activations?: Record<string, SiteActivation>;
 }
 
 /** Options of `TrainableModel.forward`. */
