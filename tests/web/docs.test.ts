@@ -94,7 +94,10 @@ async function run(examples: Example[]): Promise<string[]> {
         .replaceAll("'/models/nli/'", 'nli')
         .replaceAll("'/models/cross-encoder/'", 'crossEncoderFiles')
         .replaceAll(folders, 'folder')
-        .replaceAll(/^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm, "const $1 = imported['$2'];")
+        .replaceAll(
+          /^import (\{.*\}) from '(heed(?:\/[\w-]+)?|node:\w+)';$/gm,
+          (_, names: string, module: string) => `const ${names.replaceAll(' as ', ': ')} = imported['${module}'];`,
+        )
         .replace(/^import sharp from 'sharp';$/m, 'const { sharp } = imported;'),
     )
     .join('\n');
