@@ -78,7 +78,7 @@ test('says what is wrong', async () => {
     [
       () => zeroShotClassify(model, 'a', ['x']),
       'UNSUPPORTED',
-      "model: expected a head with a label 'entailment', got labels low, middle, high",
+      "model: expected a head with a label 'entailment', got labels low, middle, high. Load a model that was trained on natural language inference (NLI)",
     ],
     [
       () => zeroShotClassify(fake(['entailment']), 'a', []),
