@@ -48,7 +48,7 @@ struct AttentionGradients {
 float* gradientOf(const Variable& variable, Backward& pass);
 
 /// recordAttention() where kScores or kWeights are touched.
-Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCall> call, RecordedSites& sites,
+Variable recordTouchedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
                                 float* weights);
 
 /// Computes the gradients from that of the output (sum L_n, H Dv). Keys and values that several heads of queries share

@@ -8,7 +8,8 @@
 #include "heed/train/sites.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 
 namespace heed::train {
 
@@ -43,7 +44,9 @@ Variable RecordedSites::edit(Graph& graph, size_t number, const Variable& x, con
   if (verb == Verb::kMap) {
     changed.resize(static_cast<size_t>(y.rows() * y.cols()));
     const float* before = x.shared()->data();
-    for (size_t i = 0; i < changed.size(); ++i) changed[i] = std::memcmp(before + i, y.data() + i, sizeof(float)) != 0;
+    // By their bits, so that NaN equals itself.
+    const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
+    for (size_t i = 0; i < changed.size(); ++i) changed[i] = bits(before[i]) != bits(y.data()[i]);
   }
   const auto kept = verb == Verb::kScale && a.needsGradient() ? x.shared() : nullptr;
   return graph.record(std::move(y), {x, a}, false,

@@ -74,6 +74,7 @@ void scoresBackward(const AttentionCall& call, const Matrix& ds, Backward& pass)
 /// Replaces dP by dS, and adds it to the gradients of masks.
 void softmaxBackward(const AttentionCall& call, const Matrix& weights, Matrix& dp, Backward& pass) {
   std::vector<float*> gradients;
+  gradients.reserve(call.variables.masks.size());
   for (const Variable& mask : call.variables.masks) gradients.push_back(gradientOf(mask, pass));
   const std::vector<Mask> masks = broadcastMasks(
       call.options.masks, {call.queries.count(), call.num_heads, call.queries.maxLength(), call.keys.maxLength()});
@@ -120,7 +121,7 @@ void outputBackward(const AttentionCall& call, const Variable& weights, const Ma
 
 }  // namespace
 
-Variable recordTouchedAttention(Graph& graph, std::shared_ptr<const AttentionCall> call, RecordedSites& sites,
+Variable recordTouchedAttention(Graph& graph, const std::shared_ptr<const AttentionCall>& call, RecordedSites& sites,
                                 float* returned) {
   const AttentionVariables& v = call->variables;
   const AttentionInput input = call->input();
