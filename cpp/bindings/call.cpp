@@ -51,4 +51,8 @@ Value InferenceCall::attention(const BatchedAttention& attention, const Argument
   return output;
 }
 
+float* weightsFor(const Call& call, const Shape& shape) {
+  return readBool(call.arguments(), "returnWeights") ? arena().take<float>(shape.size()) : nullptr;
+}
+
 }  // namespace heed::bindings

@@ -82,6 +82,9 @@ class InferenceCall final : public Call {
   std::unique_ptr<BoundSites> sites_;
 };
 
+/// Memory for attention weights of this shape if the call's option returnWeights is true; otherwise null.
+float* weightsFor(const Call& call, const Shape& shape);
+
 /// What a call of the function of that name does, a function of the API; see Core in web/src/core.ts.
 val (*functionNamed(const std::string& name))(Call& call);
 

@@ -38,7 +38,7 @@ val attentionOf(Call& call) {
     options.dropout_key.seed = readSeed(dropout["seed"]);
   }
   const Shape& shape = attention.weightsShape();
-  float* weights = readBool(given, "returnWeights") ? arena().take<float>(shape.size()) : nullptr;
+  float* weights = weightsFor(call, shape);
   const Value output = call.attention(attention, query, key, value, options, call.mask("mask"), weights);
   const val written = weights ? writeTensor(shape, weights) : val::null();
   return writeAttended(call.result(attention.outputShape(), output), written);

@@ -42,10 +42,6 @@ AttentionCall::AttentionCall(Call& call, const char* mask, const char* key_mask)
   options.masks = masks_;
 }
 
-float* weightsFor(const Call& call, const Shape& shape) {
-  return readBool(call.arguments(), "returnWeights") ? arena().take<float>(shape.size()) : nullptr;
-}
-
 EMSCRIPTEN_BINDINGS(heed_layers) {
   emscripten::class_<BoundLayer, emscripten::base<BoundModule>>("Layer").function("forward", &BoundLayer::forward);
 }

@@ -6,8 +6,8 @@
 #include "heed/encoder.h"
 #include "module.h"
 
-/// The layers as JavaScript classes. Each reads its options and states once, in terms of a Call, how its arguments
-/// become values and its results leave; there is no arithmetic here.
+/// The layers as JavaScript classes. Each reads its options; its run() maps the arguments of a Call to results, in
+/// inference and in training. There is no arithmetic here.
 namespace heed::bindings {
 
 /// RawLayer.
@@ -59,7 +59,6 @@ void requireSameCount(const char* argument, const Batch& batch, const Batch& oth
 /// The options of attention in one call, with the masks that they refer to.
 class AttentionCall {
  public:
-  AttentionCall() = default;
   /// Reads the mask, which broadcasts to the weights, and the key mask [N, S] of these names.
   AttentionCall(Call& call, const char* mask, const char* key_mask);
   AttentionCall(const AttentionCall&) = delete;
@@ -70,9 +69,6 @@ class AttentionCall {
  private:
   std::vector<MaskTensor> masks_;
 };
-
-/// Memory for attention weights of this shape, if the call's option returnWeights says so; otherwise null.
-float* weightsFor(const Call& call, const Shape& shape);
 
 /// Results of an encoder; weights [N, H, L, L] per layer, or none.
 struct EncoderRun {

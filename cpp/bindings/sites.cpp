@@ -3,12 +3,12 @@
 namespace heed::bindings {
 namespace {
 
-template <size_t N>
-std::array<Index, N> readIndices(const val& array) {
+/// Four indices, one per axis of a SiteEdit.
+std::array<Index, 4> readAxes(const val& array) {
   const std::span<Index> all = readArray<Index>(array);
-  std::array<Index, N> indices;
-  std::copy_n(all.begin(), N, indices.begin());
-  return indices;
+  std::array<Index, 4> axes;
+  std::copy_n(all.begin(), axes.size(), axes.begin());
+  return axes;
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ void addSites(Sites& sites, const val& given) {
     SiteEdit edit{code / kSitesPerLayer, static_cast<Site>(code % kSitesPerLayer),
                   static_cast<SiteEdit::Verb>(readIndex(one, "verb"))};
     for (unsigned axis = 0; axis < 4; ++axis) edit.selected[axis] = readVector<Index>(one["selected"][axis]);
-    edit.extents = readIndices<4>(one["extents"]);
-    edit.strides = readIndices<4>(one["strides"]);
+    edit.extents = readAxes(one["extents"]);
+    edit.strides = readAxes(one["strides"]);
     if (const val operand = one["operand"]; !operand.isNull()) edit.operand = readVector<float>(operand["data"]);
     sites.addEdit(std::move(edit));
   }

@@ -7,7 +7,7 @@
 
 namespace heed::bindings {
 
-/// The number of a site of a layer in RawSites.
+/// In RawSites, site s of layer i has the number i kSitesPerLayer + s.
 constexpr Index kSitesPerLayer = 16;
 
 /// The columns of RawSites, see Sites.

@@ -38,6 +38,12 @@ class Arguments {
     requireSame(name, readShape(given_[name]["shape"]), expected);
     return readVector<int32_t>(given_[name]["data"]);
   }
+  /// A tensor of this shape.
+  std::vector<float> numbers(const char* name, const Shape& expected) const {
+    const Input read = readTensor(given_[name]);
+    requireSame(name, read.shape, expected);
+    return {read.data, read.data + read.shape.size()};
+  }
   /// A vector [C]; empty if it is null.
   std::vector<float> factors(const char* name) const {
     const auto read = readOptionalTensor(given_[name]);
@@ -77,10 +83,8 @@ Variable poissonOf(Graph& graph, const Arguments& given) {
 
 Variable cosineEmbeddingOf(Graph& graph, const Arguments& given) {
   const Variable b = given.variableLike("b", "a");
-  const Input labels = readTensor(given["labels"]);
-  requireSame("labels", labels.shape, given.leading("a", "[..., E]"));
-  return losses::cosineEmbedding(graph, given.variable("a"), b, {labels.data, labels.data + labels.shape.size()},
-                                 given.number("margin"));
+  const Shape shape = given.leading("a", "[..., E]");
+  return losses::cosineEmbedding(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("margin"));
 }
 
 Variable tripletOf(Graph& graph, const Arguments& given) {
@@ -105,10 +109,8 @@ Variable supervisedContrastiveOf(Graph& graph, const Arguments& given) {
 
 Variable cosentOf(Graph& graph, const Arguments& given) {
   const Variable b = given.variableLike("b", "a");
-  const Input labels = readTensor(given["labels"]);
-  requireSame("labels", labels.shape, given.leading("a", "[..., E]"));
-  return losses::coSENT(graph, given.variable("a"), b, {labels.data, labels.data + labels.shape.size()},
-                        given.number("scale"));
+  const Shape shape = given.leading("a", "[..., E]");
+  return losses::coSENT(graph, given.variable("a"), b, given.numbers("labels", shape), given.number("scale"));
 }
 
 struct NamedLoss {

@@ -124,7 +124,7 @@ struct AttentionOutput {
   /// Null, or memory for attentionWeightsSize() floats: the softmax before dropout and head mask, (H, L_n, S_n) for
   /// each sequence n, one sequence after the other.
   float* weights = nullptr;
-  /// Null, or memory for as many floats: what the softmax is computed of. Keys that are skipped are left out.
+  /// Null, or memory for as many floats: what the softmax is computed from. Keys that are skipped are left out.
   float* scores = nullptr;
 };
 

@@ -39,8 +39,8 @@ struct EncoderModelConfig {
   Index head_dim = 0;         ///< width of a head; 0: E / num_heads
   Index feed_forward_dim;
   Index max_positions;  ///< P, the rows of the position table; the longest text has P - position_offset tokens
-  /// Side of an image's patches in pixels, 0: the model's input is tokens. See models/patch_embeddings.h, as for the
-  /// next two. Positions are kAbsolute or kRotary, whose angles are given with each image.
+  /// Side of an image's patches in pixels, 0: the model's input is tokens. See models/patch_embeddings.h
+  /// for this and the next two. Positions are kAbsolute or kRotary, whose angles are given with each image.
   Index patch_size = 0;
   bool class_row = false;     ///< a learned row before those of the patches
   Index registers = 0;        ///< learned rows between it and those of the patches
@@ -157,7 +157,7 @@ class EncoderModel : public Module {
   Value wordLogits(Evaluator& e, const Value& x) const;
 
   Index numLayers() const { return config_.num_layers; }
-  /// The width of all heads of the queries, and of the keys and of the values.
+  /// The width of all heads of the queries.
   Index queryWidth() const { return config_.num_heads * config_.head_dim; }
   const EncoderModelConfig& config() const { return config_; }  ///< with defaults filled in
 

@@ -16,7 +16,7 @@
 namespace heed {
 
 enum class Site : uint8_t {
-  kInput,        ///< (T, E) what a layer gets
+  kInput,        ///< (T, E) a layer's input
   kQueries,      ///< (T, H Dk) as attention multiplies them: after norm and rotation, not yet scaled
   kKeys,         ///< (T, Hk Dk)
   kValues,       ///< (T, Hk Dv)
@@ -26,8 +26,7 @@ enum class Site : uint8_t {
   kAttention,    ///< (T, E) the attention block's result, before it is added to the residual stream
   kHidden,       ///< (T, F) the feed-forward block after its activation and gate
   kFeedForward,  ///< (T, E) the feed-forward block's result, before it is added
-  kOutput,  ///< (T, E) what a layer hands on; of layer `number of layers`, what the model does, after its final norm
-  kNone,    ///< never read or edited
+  kOutput,       ///< (T, E) a layer's output; of layer `number of layers`, the model's, after its final norm
 };
 
 /// A change of a site. The values of a site have the axes n (sequences), h (heads), l (rows) and d (features; at
@@ -39,7 +38,7 @@ struct SiteEdit {
     kSet,      ///< the operand
     kMean,     ///< the mean over n and l of all rows, selected or not
     kMap,      ///< what Sites::map() makes of the selection
-    kCollect,  ///< not of edits: adds x to the operand, which the gradient of the operand is
+    kCollect,  ///< never that of an edit: adds x to the operand, to sum up its gradient
   };
   Index layer;
   Site site;
@@ -115,8 +114,9 @@ class Sites {
   /// What follows is a decoder layer's attention to other keys, whose sites have the number of the next layer.
   void enterCrossAttention(const Sequences& keys);
   void leaveCrossAttention();
-  /// Whether a site of the current layer is read or edited, or is edited.
+  /// Whether a site of the current layer is read or edited.
   bool touches(Site site) const { return reads(site) || edits(site); }
+  /// Whether it is edited.
   bool edits(Site site) const;
   /// Edits and reads the rows of a site, which have `heads` heads side by side.
   void at(Site site, MatrixView rows, Index heads) { visit(site, valuesOf(site, rows, heads)); }

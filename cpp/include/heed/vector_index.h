@@ -26,8 +26,8 @@ struct VectorHit {
 struct VectorSearch {
   Index top_k = 10;
   const float* thresholds;  ///< (Q) the least score of a hit for each query; -infinity: none
-  /// Of how many rows, those whose signs differ least from the query's (Hamming distance), the scores are computed
-  /// (Yamada et al. 2021, arXiv:2106.00882); 0: of all.
+  /// How many rows are scored: those whose signs differ least from the query's (Hamming distance; Yamada et al. 2021,
+  /// arXiv:2106.00882); 0: all.
   Index candidates = 0;
   std::span<const uint32_t> allowed;  ///< bit n of word n / 32: whether row n may be a hit; empty: all may
 };
@@ -53,9 +53,9 @@ class VectorIndex {
   /// Copies `count` rows from `first` on to `out`, (count, rowBytes()).
   void copyRows(Index first, Index count, std::byte* out) const;
 
-  /// Writes the best rows for each of the queries (Q, D) to `hits` (Q, top_k), best first, of equal ones the first, and
-  /// their numbers to `counts` (Q). Scores are sums in double precision of the entries as they are stored, whatever the
-  /// instruction set and the number of threads.
+  /// Writes the best rows for each of the queries (Q, D) to `hits` (Q, top_k), best first and equal ones in the order
+  /// of the index, and how many there are to `counts` (Q). Scores are sums in double precision of the entries as they
+  /// are stored, whatever the instruction set and the number of threads.
   void search(const float* queries, Index num_queries, const VectorSearch& options, Context& context, VectorHit* hits,
               Index* counts);
 
@@ -81,7 +81,7 @@ class VectorIndex {
   std::vector<Block> blocks_;
   std::vector<Block> signs_;  // of other forms than kBits, once a search has needed them
   std::vector<float> factors_;
-  float largest_length_ = 0;  // of factor_r |r| of all rows that there were
+  float largest_length_ = 0;  // at least factor_r |r| of every row
 };
 
 }  // namespace heed

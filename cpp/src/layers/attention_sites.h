@@ -9,10 +9,10 @@
 /// sequence n, one after the other.
 namespace heed {
 
-/// What the softmax is computed of, before masks.
+/// What the softmax is computed from, before masks.
 void attentionScores(const AttentionInput& input, Index num_heads, const AttentionOptions& options, float* scores,
                      Context& context);
-/// Sets the weights of the rows of scores that have changed to the softmax of the latter, masked.
+/// Sets the weights of each row of scores that has changed to the softmax of the new scores, masked.
 void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
            const float* scores, float* weights);
 /// Computes the output of the rows of weights that have changed.

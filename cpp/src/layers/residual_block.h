@@ -49,7 +49,7 @@ inline FeedForwardOptions feedForwardOptions(const EncoderLayerOptions& o) {
 /// What follows a block before its residual connection. Optional parts may be null.
 struct BlockOutput {
   Dropout& dropout;
-  Site site = Site::kNone;  // after norm and scale
+  Site site;  // after norm and scale
   const LayerNorm* norm = nullptr;
   const LayerScale* scale = nullptr;
 };

@@ -8,7 +8,7 @@
 
 namespace heed {
 
-/// LN([class + p_0; registers; W patch_i + b + p_i]): an image as the rows that the layers get. A patch is a square of
+/// LN([class + p_0; registers; W patch_i + b + p_i]): an image as the rows of the layers' input. A patch is a square of
 /// P x P pixels; the product with W is a convolution with stride P.
 ///
 /// Notation: E width, P side of a patch, G rows of the position table (that of the class row first, if there is one),

@@ -76,7 +76,7 @@ void multiplyQueries(const typename P::Row* rows, Index count, Index stride, con
   multiplyRows<P, 2>(rows, count, stride, query, sums);
 }
 
-/// Selects those of four rows from `first` on that `mask` says, but none from `count` on.
+/// Of the four rows from `first` on, selects those that `mask` marks, but none from `count` on.
 template <class T>
 void select(v128_t mask, v128_t values, Index first, Index count, Selected<T>& selected) {
   const int bits = wasm_i32x4_bitmask(mask);

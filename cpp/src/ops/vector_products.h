@@ -43,7 +43,7 @@ constexpr Index kCoarseStep = 32;
 void coarseProducts(const int8_t* rows, Index count, Index stride, const uint8_t* queries, Index query_stride,
                     const int32_t* offsets, int32_t (*sums)[kRowsPerCall]);
 
-/// Rows of a call that were selected: how many, which in ascending order, and a score or a distance of each.
+/// The selected rows of a call, in ascending order, with a score or a distance for each.
 template <class T>
 struct Selected {
   Index count = 0;

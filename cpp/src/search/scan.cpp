@@ -11,8 +11,6 @@ namespace {
 /// Fewer queries are faster as 16-bit integers.
 constexpr Index kLeastCoarse = 3;
 
-Index roundedUp(Index count, Index step) { return (count + step - 1) / step * step; }
-
 }  // namespace
 
 VectorIndex::Scan::Scan(const VectorIndex& index, const float* queries, Index count, const VectorSearch& options,
@@ -24,7 +22,7 @@ VectorIndex::Scan::Scan(const VectorIndex& index, const float* queries, Index co
       by_signs_(by_signs),
       context_(context),
       step_(index.rowStep()),
-      sign_stride_(index.form_ == VectorForm::kBits ? index.stride_ : index.sign_stride_),
+      sign_stride_(index.sign_stride_),
       coarse_step_(roundedUp(step_, kCoarseStep)),
       signs_(context.arena.take<uint8_t>(count * sign_stride_)),
       scales_(context.arena.take(count)),
@@ -34,7 +32,8 @@ VectorIndex::Scan::Scan(const VectorIndex& index, const float* queries, Index co
   if (index.form_ == VectorForm::kFloat32) floats_ = arena.take(count * step_);
   if (index.form_ == VectorForm::kInt8 && !by_signs && count >= kLeastCoarse && coarseLevels() > 0) {
     const Index padded = roundedUp(count, kCoarseQueries) * coarse_step_;
-    coarse_ = std::fill_n(arena.take<uint8_t>(padded), padded, uint8_t{0}) - padded;
+    coarse_ = arena.take<uint8_t>(padded);
+    std::fill_n(coarse_, padded, uint8_t{0});
     coarse_offset_ = arena.take<int16_t>(step_);
     std::fill_n(coarse_offset_, step_, static_cast<int16_t>(-coarseLevels() - 1));
     coarse_scales_ = arena.take(count);

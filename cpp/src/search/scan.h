@@ -6,6 +6,9 @@
 
 namespace heed {
 
+/// The least multiple of `step` that is at least `count`.
+inline Index roundedUp(Index count, Index step) { return (count + step - 1) / step * step; }
+
 /// Rows of a block, which is allocated at once.
 inline constexpr Index kBlockRows = 4096;
 static_assert(kBlockRows % kRowsPerCall == 0);

@@ -13,8 +13,6 @@ namespace {
 
 constexpr Index kMaxDimensions = 1 << 16;
 
-Index roundedUp(Index count) { return (count + kStrideStep - 1) / kStrideStep * kStrideStep; }
-
 /// Gives blocks room for `count` rows, or cuts them to it. New bytes are zeros. Kernels read up to kStrideStep bytes
 /// after the rows.
 void resizeRows(std::vector<std::vector<std::byte>>& blocks, Index stride, Index count) {
@@ -32,8 +30,8 @@ VectorIndex::VectorIndex(VectorForm form, Index width) : form_(form), width_(wid
   requireRange("width", width, 1, kMaxDimensions);
   const Index bytes = form == VectorForm::kFloat32 ? Index{sizeof(float)} * width : width;
   row_bytes_ = form == VectorForm::kBits ? (width + 7) / 8 : bytes;
-  stride_ = roundedUp(row_bytes_);
-  sign_stride_ = roundedUp((width + 7) / 8);
+  stride_ = roundedUp(row_bytes_, kStrideStep);
+  sign_stride_ = roundedUp((width + 7) / 8, kStrideStep);
 }
 
 const std::byte* VectorIndex::at(const std::vector<Block>& blocks, Index stride, Index n) {

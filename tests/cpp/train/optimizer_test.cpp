@@ -137,6 +137,26 @@ TEST(TrainOptimizer, GroupsHaveTheirOwnOptions) {
   expectNear(read(layer, "bias"), bias.array() - 2);
 }
 
+TEST(TrainOptimizer, AStepWithoutMomentumLeavesTheBuffer) {
+  Linear layer({.in_features = 3, .out_features = 2});
+  fillRandomly(layer, 3);
+  ParameterGradients gradients(layer);
+  Optimizer optimizer("SGD");
+  addAll(optimizer, {.lr = 1, .momentum = 0.5}, gradients);
+  const auto step = [&] {
+    setGradient(gradients, 0, RowMajorMatrix::Ones(2, 3));
+    EXPECT_TRUE(optimizer.step());
+  };
+  step();
+  const RowMajorMatrix weight = read(layer, "weight");
+  const auto buffer = optimizer.state(0).at(0).values;
+  optimizer.group(0).momentum = 0;
+  step();
+  expectNear(read(layer, "weight"), weight.array() - 1);
+  optimizer.group(0).momentum = 0.5;
+  EXPECT_EQ(optimizer.state(0).at(0).values, buffer);
+}
+
 TEST(TrainOptimizer, ParametersWithoutGradientsStay) {
   Linear layer({.in_features = 3, .out_features = 2});
   fillRandomly(layer, 3);

@@ -81,7 +81,7 @@ UpdateStep sgdStep(const GroupOptions& options, int64_t, float) {
               momentum = static_cast<float>(options.momentum);
   const bool nesterov = options.nesterov;
   return [=](Index count, const float* g, float* m, float*, float* w) {
-    if (!m) {
+    if (momentum == 0) {
       return inVectors(
           count,
           [=](const float* g_at, float* w_at) {
