@@ -120,6 +120,17 @@ describe('the code of a page computes what the page shows', () => {
     for (const [, label, score] of found) expect(Math.abs(100 * Number(score) - shares[label!]!)).toBeLessThan(1);
   });
 
+  it('Lens, with a head switched off', async () => {
+    const { page } = await site.open('#lens?off=1.6');
+    const result = page.locator('#lens-heads ~ .lens-result');
+    await result.getByText('with all heads').waitFor();
+    await page.locator('.lens-table tbody td').first().waitFor();
+    const [edited] = numbersIn(await result.innerText());
+    const grid = (await page.locator('.lens-table tbody td').allInnerTexts()).map(Number);
+    const found = numbersIn(await printed(page));
+    expectNear([found[0]!, ...found.slice(-grid.length)], [edited!, ...grid]);
+  });
+
   it('Speed', async () => {
     const { page } = await site.open('#speed');
     await page.getByRole('button', { name: 'Measure' }).waitFor();

@@ -71,5 +71,7 @@ it('garbage in a link and empty sentences are harmless', async () => {
   await page.getByRole('textbox', { name: 'First sentence' }).fill('A fox.');
   await page.getByText('these have different numbers').waitFor();
   expect(await page.getByRole('alert').count()).toBe(0);
+  expect(await page.locator('.lens-cell[tabindex="0"]').count()).toBe(1); // heads can be reached with the keyboard
+  expect(await page.getByRole('button', { name: 'Switch all on' }).count()).toBe(0);
   expect(complaints).toEqual([]);
 });

@@ -1,49 +1,23 @@
 /**
- * The attention weights of one head as lines between tokens or as a heat map. The query tokens on the left are buttons whose
+ * The attention weights of one head, as lines between tokens or in a heat map. The query tokens on the left are buttons whose
  * accessible names describe their weights, for keyboards and screen readers.
  */
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { heatColour } from '../state/theme';
-import { Choice } from './controls';
-import { HeatMap } from './heat-map';
+import type { HeatMap } from './heat-map';
 import { percent } from './numbers';
 
-interface TokenAttentionProps {
+export interface TokenAttentionProps {
   tokens: string[];
   /** (tokens, tokens), row-major. */
   weights: Float32Array;
-  view: 'lines' | 'map';
+  /** Draws the heat map; without it, lines are drawn. The first page has lines only, so it does not download this. */
+  heatMap?: typeof HeatMap | undefined;
   pinned: Signal<number | null>;
   /** The weights change all the time; screen readers do not announce them then. */
   changing?: boolean;
 }
-
-interface HeadAttentionProps extends Omit<TokenAttentionProps, 'view'> {
-  layer: number;
-  head: number;
-  view: Signal<TokenAttentionProps['view']>;
-}
-
-/** The weights of one head, with a heading and the choice of the view. */
-export const HeadAttention = ({ layer, head, view, ...rest }: HeadAttentionProps) => (
-  <div>
-    <div class="bar">
-      <h3>
-        Layer {layer + 1}, head {head + 1}
-      </h3>
-      <Choice
-        label="View"
-        state={view}
-        options={[
-          ['lines', 'lines'],
-          ['map', 'heat map'],
-        ]}
-      />
-    </div>
-    <TokenAttention view={view.value} {...rest} />
-  </div>
-);
 
 /** Lines per token, the largest weights first: of all tokens at once, and of one. */
 const linesOfAll = 6;
@@ -51,7 +25,7 @@ const linesOfOne = 24;
 /** Smaller weights than this part of a token's largest are not drawn. */
 const leastPart = 0.1;
 
-export function TokenAttention({ tokens, weights, view, pinned, changing = false }: TokenAttentionProps) {
+export function TokenAttention({ tokens, weights, heatMap: Heat, pinned, changing = false }: TokenAttentionProps) {
   const hovered = useSignal<number | null>(null);
   const column = useSignal<number | null>(null);
   const length = tokens.length;
@@ -89,15 +63,7 @@ export function TokenAttention({ tokens, weights, view, pinned, changing = false
           ? 'Point at a token or move to it with the Tab key to see what it attends to. Click it to keep it selected.'
           : inWords(tokens, query, row(query))}
       </p>
-      {view === 'lines' ? (
-        <div class="lines-view">
-          {queryTokens}
-          <Lines weights={weights} length={length} query={query} />
-          <div class="tokens keys" aria-hidden="true">
-            {keyTokens}
-          </div>
-        </div>
-      ) : (
+      {Heat ? (
         <div class="map-view" style={{ '--tokens': length }}>
           <div class="tokens keys" aria-hidden="true">
             {keyTokens}
@@ -115,13 +81,21 @@ export function TokenAttention({ tokens, weights, view, pinned, changing = false
               column.value = null;
             }}
           >
-            <HeatMap
+            <Heat
               weights={weights}
               length={length}
               label={`Attention of ${length} tokens to ${length} tokens; the buttons next to it list the weights.`}
             />
             {query !== null && <div class="row-marker" style={{ '--row': query }} />}
             {column.value !== null && <div class="column-marker" style={{ '--column': column.value }} />}
+          </div>
+        </div>
+      ) : (
+        <div class="lines-view">
+          {queryTokens}
+          <Lines weights={weights} length={length} query={query} />
+          <div class="tokens keys" aria-hidden="true">
+            {keyTokens}
           </div>
         </div>
       )}

@@ -1,6 +1,4 @@
 /** Scripts that the first page does not need. They are downloaded when they are used, or in the background when the model has loaded. */
-import '../pages/lens/state';
-import '../pages/speed/state';
 
 export const loadTextPage = () => import('./text/page');
 export const loadModelPage = () => import('./model/page');

@@ -1,4 +1,5 @@
 /** The program that computes what the page “Lens” shows. */
+import type { Over } from '../lens/presets';
 import { literal, program } from './writing';
 
 export interface LensState {
@@ -6,7 +7,7 @@ export interface LensState {
   second: string;
   /** "layer.head" */
   off: string[];
-  over: 'heads' | 'positions' | 'blocks';
+  over: Over;
 }
 
 export function lensCode({ first, second, off, over }: LensState): string {

@@ -1,11 +1,13 @@
 /** The tour: why attention has each of its parts, and one thing to try. tests/demo/tour.test.ts computes every step, so that the texts are true. */
 import type { Focus } from '../../components/focus';
+import { presets } from './presets';
 import type { HandSettings } from './state';
 
 interface TourStep {
   title: string;
   why: string;
-  at: Focus;
+  /** The focus at the start; default: the third query. */
+  at?: Focus;
   settings: Partial<HandSettings>;
   /** What the button says, the change that it makes, and what to see then. */
   attempt: { label: string; settings: Partial<HandSettings>; see: string };
@@ -16,16 +18,6 @@ const identity = [
   [0, 1, 0],
   [0, 0, 1],
 ];
-const redTwice: Partial<HandSettings> = {
-  words: ['red', 'apple', 'red', 'sky'],
-  x: [
-    [1, 0, 0],
-    [1, 1, 0],
-    [1, 0, 0],
-    [0, 0, 1],
-  ],
-  seed: 110,
-};
 /** “apple” ten times as long. */
 const loud = [
   [1, 0, 0],
@@ -34,11 +26,13 @@ const loud = [
   [0, 0, 1],
 ];
 
+/** The settings of an example of the page. */
+const example = (wanted: string): Partial<HandSettings> => presets.find(({ id }) => id === wanted)!.settings;
+
 export const steps: readonly TourStep[] = [
   {
     title: 'Why project?',
-    why: 'Here the weight matrices change nothing: each word is compared as it is. It finds what resembles it, and the scores are symmetric: “red” matters to “apple” as much as “apple” to “red”. Learned projections separate what a word looks for, its query, from what it is found by, its key.',
-    at: { query: 2 },
+    why: 'Here the weight matrices change nothing: each word is compared as it is and attends to what resembles it, and the scores are symmetric: “red” matters to “apple” as much as “apple” to “red”. Learned projections separate what a word looks for, its query, from what it is found by, its key.',
     settings: { width: 3, queryWeight: identity, keyWeight: identity, valueWeight: identity },
     attempt: {
       label: 'Give queries and keys weights of their own',
@@ -49,8 +43,7 @@ export const steps: readonly TourStep[] = [
   {
     title: 'Why scale?',
     why: 'The wider the keys, the larger their dot products. The softmax turns large scores into weights near 0 and 1: each query reads almost one value only, and where weights are that extreme, hardly any gradient gets through. The factor 1/√d keeps scores in the same range for every width.',
-    at: { query: 2 },
-    settings: { width: 8, scale: 1, seed: 2816 },
+    settings: example('unscaled'),
     attempt: {
       label: 'Divide by √8',
       settings: { scale: null },
@@ -60,8 +53,7 @@ export const steps: readonly TourStep[] = [
   {
     title: 'Why several heads?',
     why: 'A head has one weight per query and key, and averages all values with them: it can look for one thing at a time. Two heads have projections of their own and look for two things. Their outputs are put side by side, and W mixes them.',
-    at: { query: 2 },
-    settings: { heads: 2, seed: 498 },
+    settings: example('heads'),
     attempt: {
       label: 'Show the other head',
       settings: { head: 1 },
@@ -71,8 +63,7 @@ export const steps: readonly TourStep[] = [
   {
     title: 'What does a mask do?',
     why: 'A decoder writes word by word and must not look at words that it has yet to write. The mask adds −∞ to their scores; the exponential of that is 0, and so is the weight. Here no word sees a later one, and the first one sees only itself.',
-    at: { query: 2 },
-    settings: { causal: true },
+    settings: example('causal'),
     attempt: {
       label: 'Hide “red” from “apple”, too',
       settings: {
@@ -90,7 +81,7 @@ export const steps: readonly TourStep[] = [
     title: 'What do positions add?',
     why: 'Attention compares contents and knows no order. “red” occurs twice, and both times its output is the same: rows 1 and 3 of H are equal. The word order has to come with the input.',
     at: { query: 0 },
-    settings: redTwice,
+    settings: { ...example('positions'), positions: 'none' },
     attempt: {
       label: 'Add the positional encoding',
       settings: { positions: 'add' },
@@ -100,7 +91,6 @@ export const steps: readonly TourStep[] = [
   {
     title: 'What does the layer norm do?',
     why: 'The vector of “apple” has become ten times as long, as can happen after many layers. Some of its scores are beyond 100, and its weights are 0 and 1. Layer norm gives each row mean 0 and variance 1, whatever its length.',
-    at: { query: 2 },
     settings: { x: loud },
     attempt: {
       label: 'Switch on layer norm',

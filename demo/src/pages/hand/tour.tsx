@@ -2,6 +2,7 @@
 import { effect, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Toggle } from '../../components/controls';
+import '../../styles/tour.css';
 import { hand, setAll } from './state';
 import { steps } from './tour-data';
 import { isLarge, tour, tourReady } from './tour-state';

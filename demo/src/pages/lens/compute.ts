@@ -1,6 +1,7 @@
 /** What the page “Lens” computes with edits of activations. */
 import { type PretrainedModel, similarity, type Tensor } from 'heed';
 import { patchGrid } from 'heed/lens';
+import type { Over } from './presets';
 
 /** The layer on whose output a direction is added. */
 export const steeredLayer = 1;
@@ -53,7 +54,7 @@ export interface Grid {
 export async function patched(
   model: PretrainedModel,
   [clean, corrupted]: [string, string],
-  over: 'heads' | 'positions' | 'blocks',
+  over: Over,
 ): Promise<Grid | null> {
   const [one, other] = await Promise.all([model.encode(clean), model.encode(corrupted)]);
   if (one.tokens[0]!.length !== other.tokens[0]!.length) return null;

@@ -1,5 +1,5 @@
 /** Changing activations: heads switched off, activations patched from another sentence, steering. */
-import { effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal } from '@preact/signals';
 import { moveInRows } from '../../components/arrow-keys';
 import { Choice, Notice, Slider } from '../../components/controls';
 import { Examples } from '../../components/examples';
@@ -7,9 +7,9 @@ import { decimal, milliseconds } from '../../components/numbers';
 import { Waiting } from '../../components/waiting';
 import { asFailure, type Failure, inTurn, shipped } from '../../engine/heed';
 import { latest } from '../../state/latest';
-import { page, reset } from '../../state/url';
+import { page } from '../../state/url';
 import '../../styles/lens.css';
-import { type Grid, headEffects, patched, type Steered, similarityWithout, steer } from './compute';
+import { type Grid, headEffects, patched, type Steered, similarityWithout, steer, steeredLayer } from './compute';
 import { examples, type LensExample } from './presets';
 import { first, from, off, over, second, strength, to } from './state';
 
@@ -21,19 +21,22 @@ const failure = signal<Failure | null>(null);
 
 type Model = NonNullable<typeof shipped.value>['model'];
 type Pair = [string, string];
-const pair = (): Pair => [first.value, second.value];
+/** null while one of them is empty. */
+const pair = computed<Pair | null>(() =>
+  first.value.trim() && second.value.trim() ? [first.value, second.value] : null,
+);
 
 let known: { texts: Pair; similarity: number } | undefined;
 
 /** The similarity with all heads; computed once for a pair of texts, so that the answer to a click takes one call. */
 async function unedited(model: Model, texts: Pair): Promise<number> {
-  if (String(known?.texts) !== String(texts)) known = { texts, similarity: await similarityWithout(model, texts, []) };
-  return known!.similarity;
+  if (known?.texts !== texts) known = { texts, similarity: await similarityWithout(model, texts, []) };
+  return known.similarity;
 }
 
-/** Computes again when what `read` returns changes while the page is shown. */
+/** Computes again when what `read` returns changes while the page is shown; null: there is nothing to compute. */
 function follow<Input, Result>(
-  read: () => Input,
+  read: () => Input | null,
   compute: (model: Model, input: Input) => Promise<Result>,
   show: (result: Result) => void,
 ): void {
@@ -48,35 +51,41 @@ function follow<Input, Result>(
     },
   );
   effect(() => {
-    if (page.value !== 'lens' || !shipped.value || !first.value.trim() || !second.value.trim()) return;
-    run({ model: shipped.value.model, input: read() });
+    if (page.value !== 'lens' || !shipped.value) return;
+    const input = read();
+    if (input !== null) run({ model: shipped.value.model, input });
   });
 }
 
 follow(
-  () => ({ texts: pair(), off: off.value }),
+  () => pair.value && { texts: pair.value, off: off.value },
   async (model, { texts, off }) => {
     const start = performance.now();
     const edited = await similarityWithout(model, texts, off);
     const milliseconds = performance.now() - start;
-    return { edited, milliseconds, plain: off.length > 0 ? await unedited(model, texts) : edited };
+    if (off.length === 0) known = { texts, similarity: edited };
+    return { edited, milliseconds, plain: await unedited(model, texts) };
   },
   (result) => {
     similar.value = result;
   },
 );
-follow(pair, headEffects, (result) => {
-  effects.value = result;
-});
 follow(
-  () => ({ texts: pair(), over: over.value }),
+  () => pair.value,
+  headEffects,
+  (result) => {
+    effects.value = result;
+  },
+);
+follow(
+  () => pair.value && { texts: pair.value, over: over.value },
   (model, { texts, over }) => patched(model, texts, over),
   (found) => {
     grid.value = { found };
   },
 );
 follow(
-  () => ({ text: first.value, from: from.value, to: to.value, strength: strength.value }),
+  () => (first.value.trim() ? { text: first.value, from: from.value, to: to.value, strength: strength.value } : null),
   steer,
   (result) => {
     steered.value = result;
@@ -84,21 +93,23 @@ follow(
 );
 
 function choose(example: LensExample): void {
-  first.value = example.first;
-  second.value = example.second;
-  over.value = example.over;
-  off.value = [];
+  batch(() => {
+    first.value = example.first;
+    second.value = example.second;
+    over.value = example.over;
+    off.value = [];
+  });
 }
 
 export function LensPage() {
   const chosen = examples.find((each) => each.first === first.value && each.second === second.value)?.id;
   return (
-    <div class="lens">
+    <>
       <header class="page-head">
         <h1>Lens: change what the model computes</h1>
         <p class="lede">
-          Switch off heads, patch activations of one sentence into another, steer along a direction, and see what the
-          result makes of it.
+          Switch off heads, patch activations of one sentence into another, or steer along a direction, and see how the
+          result changes.
         </p>
       </header>
       <Examples
@@ -107,31 +118,33 @@ export function LensPage() {
         choose={choose}
         otherwise="Your own sentences. An example says what to look for."
       />
-      <div class="sentences-pair">
-        <TextField label="First sentence" state={first} />
-        <TextField label="Second sentence" state={second} />
+      <div class="lens">
+        <div class="sentences-pair">
+          <TextField label="First sentence" state={first} />
+          <TextField label="Second sentence" state={second} />
+        </div>
+        {failure.value && (
+          <Notice kind="alert" title="This could not be computed. ">
+            {failure.value.message}
+          </Notice>
+        )}
+        {shipped.value ? (
+          <>
+            <Heads />
+            <Patching />
+            <Steering />
+          </>
+        ) : (
+          <Waiting what="The lens" progress />
+        )}
       </div>
-      {failure.value && (
-        <Notice kind="alert" title="This could not be computed. ">
-          <p>{failure.value.message}</p>
-        </Notice>
-      )}
-      {shipped.value ? (
-        <>
-          <Heads />
-          <Patching />
-          <Steering />
-        </>
-      ) : (
-        <Waiting what="The lens" progress />
-      )}
-    </div>
+    </>
   );
 }
 
 function TextField({ label, state }: { label: string; state: typeof first }) {
   return (
-    <label class="lens-text">
+    <label class="field">
       <span>{label}</span>
       <input
         type="text"
@@ -153,13 +166,17 @@ function Heads() {
   const toggle = (name: string) => {
     off.value = off.value.includes(name) ? off.value.filter((other) => other !== name) : [...off.value, name].sort();
   };
-  const tabStop = off.value[0] ?? '0.0';
+  const heads = Array.from({ length: numLayers }, (_, layer) =>
+    Array.from({ length: numHeads }, (_, head) => `${layer}.${head}`),
+  );
+  // A link may name heads that the model does not have.
+  const firstOff = heads.flat().find((name) => off.value.includes(name));
   return (
     <section aria-labelledby="lens-heads">
       <h2 id="lens-heads">Switch off heads</h2>
       <p role="status" class="lens-result">
         {current
-          ? `Similarity of the two sentences: ${decimal(current.edited, 4)}${off.value.length > 0 ? `, with all heads ${decimal(current.plain, 4)}` : ''} `
+          ? `Similarity of the two sentences: ${decimal(current.edited, 4)}${firstOff ? `, with all heads ${decimal(current.plain, 4)}` : ''} `
           : 'Computing … '}
         {current && <span class="timing">in {milliseconds(current.milliseconds)}</span>}
       </p>
@@ -168,11 +185,10 @@ function Heads() {
         aria-label="Heads of every layer; arrow keys move between them"
         onKeyDown={(event) => moveInRows(event, '.lens-row')}
       >
-        {Array.from({ length: numLayers }, (_, layer) => (
+        {heads.map((names, layer) => (
           <div class="lens-row" key={layer} style={{ '--columns': numHeads }}>
             <span class="lens-name">Layer {layer + 1}</span>
-            {Array.from({ length: numHeads }, (_, head) => {
-              const name = `${layer}.${head}`;
+            {names.map((name, head) => {
               const isOff = off.value.includes(name);
               const change = changes?.[layer]?.[head];
               return (
@@ -180,8 +196,8 @@ function Heads() {
                   type="button"
                   key={name}
                   class={`lens-cell ${tone(change ?? 0)}`}
-                  style={{ '--share': `${Math.round((100 * Math.abs(change ?? 0)) / largest)}%` }}
-                  tabIndex={name === tabStop ? 0 : -1}
+                  style={shade(change ?? 0, largest)}
+                  tabIndex={name === (firstOff ?? '0.0') ? 0 : -1}
                   aria-pressed={isOff}
                   aria-label={`Switch off layer ${layer + 1}, head ${head + 1}`}
                   title={change === undefined ? undefined : `Off alone: ${signed(change)}`}
@@ -195,10 +211,10 @@ function Heads() {
         ))}
       </fieldset>
       <p class="hint">
-        Each cell is a head; its colour is the change of the similarity if it alone is off: blue up, orange down, at
-        most {decimal(largest, 4)}.{' '}
-        {off.value.length > 0 && (
-          <button type="button" onClick={() => reset([off] as never)}>
+        The colour of a head shows how the similarity changes if it alone is off: blue where it rises, orange where it
+        falls, by at most {decimal(largest, 4)}.{' '}
+        {firstOff && (
+          <button type="button" onClick={() => (off.value = [])}>
             Switch all on
           </button>
         )}
@@ -207,6 +223,10 @@ function Heads() {
   );
 }
 
+/** The colour of a cell, the stronger the closer the change is to the largest. */
+const shade = (change: number, largest: number) => ({
+  '--share': `${Math.round((100 * Math.abs(change)) / largest)}%`,
+});
 const tone = (change: number): string => (change < 0 ? 'down' : 'up');
 const signed = (change: number): string => `${change < 0 ? '' : '+'}${decimal(change, 4)}`;
 
@@ -233,13 +253,15 @@ function Patching() {
         <p class="hint">Patching needs two sentences with the same number of tokens; these have different numbers.</p>
       )}
       {found && (
+        <p class="lens-caption" id="lens-caption">
+          Similarity of the second sentence to the first, {decimal(found.unpatched)} without a patch, when one site is
+          taken from the first
+        </p>
+      )}
+      {found && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways on narrow screens
         <section class="lens-scroll" tabIndex={0} aria-label="Patch grid">
-          <table class="lens-table">
-            <caption>
-              Similarity of the second sentence to the first, {decimal(found.unpatched)} without a patch, when one site
-              is taken from the first
-            </caption>
+          <table class="lens-table" aria-labelledby="lens-caption">
             <thead>
               <tr>
                 <td />
@@ -256,9 +278,8 @@ function Patching() {
                   <th scope="row">Layer {layer + 1}</th>
                   {row.map((value, i) => {
                     const change = value - found.unpatched;
-                    const style = { '--share': `${Math.round((100 * Math.abs(change)) / largest)}%` };
                     return (
-                      <td key={i} class={tone(change)} style={style}>
+                      <td key={i} class={tone(change)} style={shade(change, largest)}>
                         {decimal(value)}
                       </td>
                     );
@@ -299,7 +320,8 @@ function Steering() {
           : 'Computing …'}
       </p>
       <p class="hint">
-        The difference of the two texts’ mean activations after layer 2, times the strength, is added to every token.
+        The difference of the two texts’ mean activations after layer {steeredLayer + 1}, times the strength, is added
+        to every token.
       </p>
     </section>
   );

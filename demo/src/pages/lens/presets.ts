@@ -1,21 +1,25 @@
 /** What the page “Lens” opens with, and its examples. Their claims hold for the bundled model; tests/demo/lens.test.ts fails where they no longer do. */
+import type { PatchGridOptions } from 'heed/lens';
 import type { Example } from '../../components/examples';
+
+/** What is patched: the sites of one column of the grid. */
+export type Over = PatchGridOptions['over'];
 
 export interface LensExample extends Example {
   first: string;
   second: string;
-  over: 'heads' | 'positions' | 'blocks';
+  over: Over;
 }
 
-const opening = {
+export const opening: LensExample = {
   id: 'not',
   name: 'Not good, very good',
   notice:
-    'Two opposite judgements whose similarity is above 0.8. One head brings them closest: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
+    'Two opposite judgements whose similarity is above 0.8. One head brings them closest together: switch off layer 2, head 7, and the similarity falls by more than 0.05, more than for any other head.',
   first: 'The film was not good.',
   second: 'The film was very good.',
   over: 'positions',
-} as const satisfies LensExample;
+};
 
 export const examples: readonly LensExample[] = [
   opening,

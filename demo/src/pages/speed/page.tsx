@@ -11,11 +11,15 @@ import { Plot } from '../../components/plot';
 import { Waiting } from '../../components/waiting';
 import { asFailure, build, type Failure, heed, inTurn, noThreads, openThreaded, shipped } from '../../engine/heed';
 import { type LengthResult, lengthsFor, measureLengths, measureParts, type PartResult } from '../../engine/speed';
+import { choice } from '../../state/codecs';
+import { completeState, urlState } from '../../state/url';
 import peers from './peers.json';
-import { threads } from './state';
 
 const lengths = signal<LengthResult[]>([]);
 const parts = signal<PartResult[]>([]);
+/** The threads to measure beside one. */
+const threads = urlState<'1' | '2' | 'auto'>('speed', 'threads', 'auto', choice('1', '2', 'auto'));
+completeState('speed');
 /** How many ran beside one in the last measurement, and why; null: none. */
 const ran = signal<{ count: number; reason: string } | null>(null);
 const running = signal(false);

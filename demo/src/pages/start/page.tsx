@@ -60,7 +60,7 @@ function Head(current: View) {
         <h2 id="start-head">
           Layer {shown.layer + 1}, head {shown.head + 1}
         </h2>
-        <TokenAttention tokens={tokens} weights={weights} view="lines" pinned={token} />
+        <TokenAttention tokens={tokens} weights={weights} pinned={token} />
       </section>
       <section aria-labelledby="start-weights">
         <h2 id="start-weights">{query === null ? 'Select a token' : `What “${tokens[query]}” attends to`}</h2>

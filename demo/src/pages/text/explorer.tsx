@@ -1,7 +1,7 @@
 /** The views of a model on the reader's sentences: attention, similarity, hidden states. */
 import { Notice } from '../../components/controls';
+import { HeadAttention } from '../../components/head-attention';
 import { milliseconds, plural, short } from '../../components/numbers';
-import { HeadAttention } from '../../components/token-attention';
 import { HeadEffect, HeadGrid } from './heads';
 import { Projection } from './projection';
 import { Similarity } from './similarity';

@@ -104,7 +104,7 @@ function remarkOnTokens(at: number): Remark | undefined {
   if (unknown.includes(n))
     return {
       about: 'text',
-      message: 'The model knows nothing in this text, so it learns nothing from it.',
+      message: 'Nothing in this text is in the model’s vocabulary, so nothing is learned from it.',
       leftOut: false,
     };
   return undefined;

@@ -41,7 +41,9 @@ export function TryIt() {
           ))}
         </ol>
       )}
-      {tested?.isUnknown && <Notice>The model knows nothing in this text: the probabilities are a guess.</Notice>}
+      {tested?.isUnknown && (
+        <Notice>Nothing in this text is in the model’s vocabulary: the probabilities are a guess.</Notice>
+      )}
       {tested && explained.value?.of === tested && <Tokens {...explained.value.explanation} />}
       <p class="unseen" role="status">
         {current && tested && `${current.taught.labels[tested.label]}, ${percent(tested.probabilities[tested.label]!)}`}

@@ -1,8 +1,8 @@
 /** The attention weights of every head on the sequence, and one of them large. */
 import { moveInRows } from '../../../components/arrow-keys';
+import { HeadAttention } from '../../../components/head-attention';
 import { HeatMap } from '../../../components/heat-map';
 import { percent } from '../../../components/numbers';
-import { HeadAttention } from '../../../components/token-attention';
 import { symbol } from '../../../engine/learning/tasks';
 import { shownHead } from '../state';
 import { frame, training } from './session';
