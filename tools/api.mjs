@@ -99,7 +99,7 @@ export function checkLinks(site) {
   if (dead.length > 0) throw new PlainError(`dead links:\n${[...new Set(dead)].join('\n')}`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => {
     await setup();
     await apiReference();

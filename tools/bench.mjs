@@ -8,7 +8,7 @@ const kDebianPackages = [
   'python3-numpy', // with python3-onnx, writes the encoder in the formats of other libraries
   'python3-onnx',
   'python3-torch', // trains beside heed
-  'libopenblas0-pthread', // PyTorch's matrix products, which are 17 times as slow with the reference BLAS that it comes with
+  'libopenblas0-pthread', // PyTorch's matrix products, which are many times as slow with the reference BLAS that it comes with
   'firefox-esr',
   'webkit2gtk-driver',
   'xvfb', // a display for WebKitGTK

@@ -25,7 +25,7 @@ export async function build(part, { modules = [], ...options } = {}) {
   });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [part, ...modules] = process.argv.slice(2);
   await runMain(async () => {
     const steps = listSeconds(await build(part, { modules }));

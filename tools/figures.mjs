@@ -31,6 +31,17 @@ export function rangeOf(ratios) {
 
 const cellsOf = (line) => line.split('|').slice(1, -1).map((cell) => cell.trim()); // biome-ignore format: one line
 
+/** The cells of the rows of all tables in a text. */
+const rowsOf = (text) =>
+  text
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map(cellsOf);
+
+/** The rest of the section after its heading, up to the next heading. */
+const sectionAfter = (text, heading) => text.split(heading)[1].split('\n#')[0];
+const kRealSentences = /### \d+ real sentences of mixed lengths, Node 24/;
+
 /**
  * The rows of bench/ENGINES.md: `{ engine: 'Node 24', threads: 1, dtype: 'fp32', ratios }`, where ratios are to onnxruntime-web.
  * @param {string} markdown
@@ -55,8 +66,8 @@ export function sentenceRatios(markdown) {
   const sections = markdown.split(/^### \d+ real sentences of mixed lengths, /m).slice(1);
   return Object.fromEntries(
     sections.map((section) => {
-      const [place, ...lines] = section.split(/\n#/)[0].split('\n');
-      const rates = lines.filter((line) => line.startsWith('| ')).map(cellsOf);
+      const [place] = section.split('\n');
+      const rates = rowsOf(section.split('\n#')[0]);
       const best = (name) =>
         Math.max(...rates.filter(([each]) => each.startsWith(name)).map(([, rate]) => Number(rate)));
       return [place.replace(/\..*/, ''), best('heed q8') / best('transformers.js q8')];
@@ -124,11 +135,7 @@ export function trainingTable(markdown) {
   const sections = markdown.split('\n## Training\n')[1].split(/\n## /)[0].split('\n### ').slice(1);
   const sizes = sections.filter((section) => section.includes('heed is times as fast'));
   const columns = sizes.map((section) => {
-    const rows = section
-      .split('\n')
-      .filter((line) => line.startsWith('| '))
-      .map(cellsOf);
-    return new Map(rows.map(([name, step, , ratio]) => [name, ratio ? rangeOf([parseFloat(ratio)]) : step]));
+    return new Map(rowsOf(section).map(([name, step, , ratio]) => [name, ratio ? rangeOf([parseFloat(ratio)]) : step]));
   });
   const names = [...columns[0].keys()].filter((name) => name !== '' && !name.startsWith('heed') && !/^-+$/.test(name));
   const titles = sizes.map((section) => section.split('\n')[0]);
@@ -148,7 +155,7 @@ export function cosineTable(markdown) {
     return line ? cellsOf(line).at(-1) : '';
   };
   const random = markdown.split('\n## Node 24')[1].split('| times as fast |')[0];
-  const real = markdown.split(/### \d+ real sentences of mixed lengths, Node 24/)[1].split('\n#')[0];
+  const real = sectionAfter(markdown, kRealSentences);
   const rows = [
     ['heed q8', last('heed q8 (relaxed-simd)', random), last('heed q8', real)],
     ['onnxruntime-web int8', last('onnxruntime-web int8 |', random), ''],
@@ -220,16 +227,8 @@ const kFigures = {
   },
   'training-speed': () => `\n${trainingTable(read('bench/RESULTS.md'))}\n`,
   'sentences-one-worker': () => {
-    const [section] = read('bench/RESULTS.md')
-      .split(/### \d+ real sentences of mixed lengths, Node 24/)[1]
-      .split('\n#');
-    const rates = new Map(
-      section
-        .split('\n')
-        .filter((line) => line.startsWith('| '))
-        .map(cellsOf)
-        .map(([name, rate]) => [name, Number(rate)]),
-    );
+    const rows = rowsOf(sectionAfter(read('bench/RESULTS.md'), kRealSentences));
+    const rates = new Map(rows.map(([name, rate]) => [name, Number(rate)]));
     const theirs = [...rates].filter(([name]) => name.startsWith('transformers.js')).map(([, rate]) => rate);
     return `${Math.round((100 * rates.get('heed q8, no workers')) / Math.max(...theirs))} %`;
   },
@@ -290,7 +289,7 @@ export function checkFigures({ fix = false } = {}) {
     throw new PlainError(`figures differ:\n  ${wrong.join('\n  ')}\n\`node tools/figures.mjs --fix\` writes them`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href)
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)
   await runMain(async () => {
     const fix = process.argv.includes('--fix');
     checkFigures({ fix });

@@ -116,7 +116,7 @@ export function changelogFaults(changelog, { version, compiler }) {
   return wrong;
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => {
     const [command = 'write'] = process.argv.slice(2);
     if (!['write', 'check', 'release'].includes(command))

@@ -134,6 +134,6 @@ export async function setup(...purposes) {
   };
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   await runMain(async () => say(`ready (Emscripten ${(await setup('test', 'lint')).emscripten})`));
 }

@@ -60,10 +60,12 @@ export function measureSizes() {
     'loaded when used (inspect, quantize, fine-tuning, images), brotli': total(
       [...later].filter((name) => !inPage.has(name) && !isThreads(name)),
     ),
-    'heed/draw on top, brotli': total(scriptsOf('draw.js').filter((name) => !inPage.has(name))),
-    'heed/util on top, brotli': total(scriptsOf('util.js').filter((name) => !inPage.has(name))),
-    'heed/lens on top, brotli': total(scriptsOf('lens.js').filter((name) => !inPage.has(name))),
-    'heed/evaluation on top, brotli': total(scriptsOf('evaluation.js').filter((name) => !inPage.has(name))),
+    ...Object.fromEntries(
+      ['draw', 'util', 'lens', 'evaluation'].map((entry) => [
+        `heed/${entry} on top, brotli`,
+        total(scriptsOf(`${entry}.js`).filter((name) => !inPage.has(name))),
+      ]),
+    ),
     'unpacked without the model': sum(
       files.filter((name) => !name.startsWith('model/')).map((name) => fs.statSync(join(dist, name)).size),
     ),
@@ -87,4 +89,4 @@ export function checkSizes() {
     if (sizes[what] > budget) throw new PlainError(`${what}: ${sizes[what]} bytes exceed the budget of ${budget}`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) await runMain(async () => checkSizes());
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await runMain(async () => checkSizes());
