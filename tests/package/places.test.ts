@@ -2,6 +2,8 @@
 // uses itself. For other bundlers see bundlers.test.ts.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 import { build as esbuild } from 'esbuild';
 import { type Browser, chromium } from 'playwright-core';
 import { createServer, build as viteBuild } from 'vite';
@@ -107,6 +109,16 @@ test('esbuild', async () => {
   await using server = await serve(outdir);
   await checkPage(browser, server.url);
   expect(server.missing).toEqual([]);
+});
+
+test('one function costs less than 6 KB', async () => {
+  const folder = install('one-function', 'one-function');
+  const outfile = join(folder, 'out.js');
+  await esbuild({ entryPoints: [join(folder, 'main.js')], outfile, bundle: true, format: 'esm', minify: true });
+  await import(pathToFileURL(outfile).href);
+  const { found } = globalThis as unknown as { found: { index: number }[][] };
+  expect(found[0]![0]!.index).toBe(1);
+  expect(brotliCompressSync(fs.readFileSync(outfile)).length).toBeLessThan(6000); // as docs/bundlers.md says
 });
 
 test('a Vite build, under a sub-path', async () => {

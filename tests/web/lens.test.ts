@@ -122,6 +122,7 @@ test('encode gives a metric one run', async () => {
   const seen: object[] = [];
   const note = (result: object) => seen.push(result);
   await patchGrid(model, { clean: 'a fox', corrupted: 'the fox', over: 'blocks', metric: note });
+  expect(seen).toHaveLength(6);
   const whole = await model.encode('the fox');
   for (const result of seen) {
     expect(Object.keys(result).sort()).toEqual(Object.keys(whole).sort());

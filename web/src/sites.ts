@@ -2,7 +2,7 @@
  * The options `read` and `edit`: what they name, their checks, and the tensors that were read. The core does the reading and editing (heed/sites.h).
  * Notation: N texts, L rows of the longest, S keys, H heads, Hk heads of keys and values, Dk and Dv width of one head's keys and values, E width, F feed-forward width.
  */
-import type { RawSiteEdit, RawSites, RawTensor } from './core.js';
+import type { RawEncoderModelConfig, RawSiteEdit, RawSites, RawTensor } from './core.js';
 import { describe, floatsOf, formatShape, guarded, HeedError, invalid } from './error.js';
 import { integer, listOf, nearest, optional, type Reader, requireKnown, text } from './options.js';
 import { type PaddedRow, padHeads, padWeights } from './padding.js';
@@ -121,16 +121,15 @@ function readEdit(given: unknown, argument: string): ReadEdit {
   });
 }
 
-const readers = {
+/** The options `read` and `edit`. */
+export const siteSchema = {
   read: optional(listOf(text, 'an array of names of sites'), null) as Reader<string[] | null>,
   edit: optional(listOf(readEdit, 'an array of edits'), null) as Reader<ReadEdit[] | null>,
 };
 /** The option `edit`. */
-export const editSchema = { edit: readers.edit };
-/** The options `read` and `edit`. */
-export const siteSchema = readers;
+export const editSchema = { edit: siteSchema.edit };
 /** `also`: sites to read that `activations` lacks. `showsLayers`: the result shows more of each layer. */
-type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };
+export type ReadSites = { read?: string[] | null; edit: ReadEdit[] | null; also?: string[]; showsLayers?: boolean };
 
 /** The sizes of a layer's sites. */
 export interface SiteSizes {
@@ -144,6 +143,22 @@ export interface SiteSizes {
   valueDim: number;
   embedDim: number;
   feedForwardDim: number;
+}
+
+/** The sizes of the sites of an encoder model's layers, for `texts` texts, or images, of at most `length` rows. */
+export function encoderSizes(config: RawEncoderModelConfig, texts: number, length: number): SiteSizes {
+  const { numHeads, keyValueHeads, headDim, embedDim, feedForwardDim } = config;
+  return {
+    texts,
+    queries: length,
+    keys: length,
+    heads: numHeads,
+    keyHeads: keyValueHeads,
+    keyDim: headDim,
+    valueDim: headDim,
+    embedDim,
+    feedForwardDim,
+  };
 }
 
 /** A layer or a stack of them. */
@@ -235,6 +250,8 @@ function axesOf(site: SiteName, z: SiteSizes): Axis[] {
   }
 }
 
+const shapeOf = (axes: readonly Axis[]) => axes.map(([, extent]) => extent);
+
 /** Where the core has an axis among (n, h, l, d). */
 const slotOf = (axis: Selector | null) => (axis === null ? 3 : SELECTORS.indexOf(axis));
 
@@ -258,9 +275,9 @@ interface Mapping {
 export class SitePlan {
   /** Whether all texts must be computed together. */
   readonly needsAll: boolean;
-  /** The first layer that has to run: an edit sets all of what it gets, and nothing that the layers before it compute is seen. */
+  /** The first layer that has to run: an edit sets all of its input, and nothing that the layers before it compute is seen. */
   readonly firstLayer: number;
-  /** Their number. */
+  /** The number of texts. */
   readonly #texts: number;
   readonly #edits: { raw: Omit<RawSiteEdit, 'selected'>; selected: (Int32Array | null)[]; mapping: Mapping | null }[] =
     [];
@@ -288,8 +305,7 @@ export class SitePlan {
         if (this.#reads.has(target.name)) continue;
         const { site, sizes } = target;
         const axes = axesOf(site, sizes);
-        const shape = axes.map(([, extent]) => extent);
-        const data = floatsOf(owner, shape);
+        const data = floatsOf(owner, shapeOf(axes));
         this.#reads.set(target.name, { code: codeOf(target), site, sizes, axes, data, isNamed: i < named.length });
       }
     this.needsAll = this.#edits.some(({ raw }) => raw.verb >= MEAN);
@@ -373,8 +389,7 @@ export class SitePlan {
       layoutOf: (code) => {
         const all = [...this.#reads].filter(([, read]) => read.code === code);
         const read = all[0]![1];
-        const shape = read.axes.map(([, extent]) => extent);
-        return { names: all.map(([name]) => name), shape, ...layoutOf(read) };
+        return { names: all.map(([name]) => name), shape: shapeOf(read.axes), ...layoutOf(read) };
       },
       keep: (code, tensor) => {
         for (const read of this.#reads.values()) if (read.code === code) read.tensor = tensor as Tensor;
@@ -385,8 +400,7 @@ export class SitePlan {
   /** What was read of a site. */
   tensor(name: string): Tensor {
     const { axes, data, tensor } = this.#reads.get(name)!;
-    const shape = axes.map(([, extent]) => extent);
-    return tensor ?? new Tensor(data, shape);
+    return tensor ?? new Tensor(data, shapeOf(axes));
   }
 
   /** What was read, by the sites' names. */

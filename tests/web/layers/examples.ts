@@ -1,6 +1,20 @@
-/** An example of every layer of heed and heed/train: options, and the tensors of a call. */
+/** The sites of an encoder layer, and an example of every layer of heed and heed/train: options, and the tensors of a call. */
 import type { trainableLayers } from '../../../web/src/train/classes.js';
 import { draw } from './numbers.js';
+
+export const siteNames = [
+  'input',
+  'queries',
+  'keys',
+  'values',
+  'scores',
+  'weights',
+  'heads',
+  'attention',
+  'hidden',
+  'feedForward',
+  'output',
+];
 
 const sizes = { embedDim: 8, numHeads: 2, feedForwardDim: 4, dropout: 0.5 };
 const x = draw(1, 2, 3, 8);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { load, Tensor } from 'heed';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { editSchema, SitePlan } from '../../../web/src/sites.js';
+import { siteNames } from '../layers/examples.js';
 import { expectClose, fixture, fixtures, readSafetensors } from './fixtures.js';
 
 type Heed = Awaited<ReturnType<typeof load>>;
@@ -38,6 +39,8 @@ const pixelsOf = (values: number[]) => new Tensor(Float32Array.from(values), [1,
 describe('what hooks on the reference models give', () => {
   test('there are cases of every site', () => {
     expect(cases.length).toBeGreaterThan(250);
+    const edited = new Set(cases.flatMap(({ edit }) => edit.map(({ site }) => site.split('.').at(-1))));
+    expect([...edited]).toEqual(expect.arrayContaining(siteNames));
   });
 
   test.each(cases.map((each, i) => [i, each.folder, each.edit.map(({ site }) => site).join(' '), each] as const))(
@@ -67,29 +70,16 @@ const texts = {
     [9, 10],
   ],
 };
-const every = [
-  'input',
-  'queries',
-  'keys',
-  'values',
-  'scores',
-  'weights',
-  'heads',
-  'attention',
-  'hidden',
-  'feedForward',
-  'output',
-];
 
 test.each(['bert', 'modernbert', 'gemma3_text', 'deberta-v2', 'jina-bert-v2-code'])(
   '%s: reading, and setting what was read, change no bit',
   async (name) => {
     const model = await modelOf(name);
     const { lastHiddenState } = await model.encode(texts);
-    const read = [...every.map((site) => `layers.*.${site}`), 'embeddings', 'output'];
+    const read = [...siteNames.map((site) => `layers.*.${site}`), 'embeddings', 'output'];
     const first = await model.encode(texts, { read });
     expect(first.lastHiddenState.data).toEqual(lastHiddenState.data);
-    expect(Object.keys(first.activations!)).toHaveLength(3 * every.length + 2);
+    expect(Object.keys(first.activations!)).toHaveLength(3 * siteNames.length + 2);
     expect(first.activations!.output!.data).toEqual(lastHiddenState.data);
     const edit = Object.entries(first.activations!).map(([site, set]) => ({ site, set }));
     expect((await model.encode(texts, { edit })).lastHiddenState.data).toEqual(lastHiddenState.data);
@@ -169,7 +159,7 @@ test('a mean is over all tokens of the call, however many pieces it has', async 
 test('NaN spreads within its text only', async () => {
   const model = await modelOf('bert');
   const plain = await model.encode(texts);
-  for (const site of every) {
+  for (const site of siteNames) {
     const edit = [{ site: `layers.0.${site}`, texts: [0], set: NaN }];
     const { lastHiddenState } = await model.encode(texts, { edit });
     expect(lastHiddenState.at<Tensor>(0).data.some(Number.isNaN), site).toBe(true);

@@ -34,9 +34,9 @@ describe.each(Object.entries(layerExamples))('%s', (name, { options, given }) =>
     other.dispose();
   });
 
-  it('returns gradients of its parameters, in their shapes', () => {
+  // The calls of embeddings have no options.
+  it.skipIf(name === 'Embedding')('returns gradients of its parameters, in their shapes', () => {
     const layer = make(1);
-    if (name === 'Embedding') return; // its calls have no options
     const { output, backward } = (layer.forward as (...given: unknown[]) => Result).call(layer, ...given, {
       backward: true,
     });

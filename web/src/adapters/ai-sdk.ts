@@ -1,7 +1,7 @@
 /** Embedding and reranking models for the AI SDK, `heed/ai-sdk`. The interfaces are those of @ai-sdk/provider 2 to 4 (`ai` 5 to 7), which this module does not import. */
 import { describe, invalid } from '../error.js';
 import type { PretrainedModel } from '../models/model.js';
-import type { Role } from '../models/prompts.js';
+import { type Role, readRole } from '../models/prompts.js';
 import { rerank } from '../models/tasks/classification.js';
 import { oneOf, optional, readOptions, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
@@ -47,9 +47,8 @@ export interface AiSdkRerankingModel<V extends 'v3' | 'v4' = 'v3'> {
   }): Promise<{ ranking: { index: number; relevanceScore: number }[]; warnings: [] }>;
 }
 
-const roles = oneOf(['query', 'document']);
 const schema = {
-  role: optional(roles, 'document' as const),
+  role: optional(readRole, 'document' as const),
   modelId: optional(text, undefined),
   specificationVersion: optional(oneOf(['v2', 'v3', 'v4']), 'v3' as const),
 };
@@ -82,7 +81,7 @@ export function embeddingModel<V extends Specification = 'v3'>(
     supportsParallelCalls: false,
     async doEmbed({ values, dimensions, abortSignal, providerOptions }) {
       const own = providerOptions?.heed?.role;
-      const callRole = own === undefined ? role : roles(own, 'providerOptions.heed.role');
+      const callRole = own === undefined ? role : readRole(own, 'providerOptions.heed.role');
       const call = { signal: abortSignal, dimensions };
       const { embeddings, tokens, cut } = await embedAndCount(callRole, values, call);
       const message = `${cut} of ${values.length} texts were longer than the model's limit and have been cut`;

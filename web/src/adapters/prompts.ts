@@ -1,6 +1,6 @@
 /** Shared by the adapters: embeds queries and documents with the prompts that the model's folder defines for them. */
 import { describe, invalid } from '../error.js';
-import { type Role, withPrompt } from '../models/prompts.js';
+import { promptText, type Role, withPrompt } from '../models/prompts.js';
 import { optional, type Read, readOptions, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -22,7 +22,7 @@ export interface PromptOptions {
   documentPrompt?: string;
 }
 
-export const promptSchema = {
+const promptSchema = {
   queryPrompt: optional(text, undefined),
   documentPrompt: optional(text, undefined),
 };
@@ -58,7 +58,7 @@ export function makeEmbedTexts<S extends Parameters<typeof readOptions>[1]>(
   const embedAndCount: EmbedAndCount = async (role, texts, call = {}) => {
     const prompt = promptOf(role);
     const vectors = await model.embed(texts, { ...prompt, ...definedOf(call) });
-    const before = prompt.prompt ?? model.config.prompts[prompt.promptName ?? ''] ?? '';
+    const before = promptText(model.config.prompts, prompt);
     const tokenized = await model.tokenize?.(texts.map((text) => before + text));
     return {
       embeddings: vectors.toArray<number[][]>(),

@@ -76,7 +76,7 @@ export async function* rowsOf(file: string, options: RowOptions): AsyncGenerator
 export const unreadable = (file: string, cause: unknown) =>
   new HeedError('NOT_FOUND', `${file}: cannot be read (${(cause as Error).message})`, { cause });
 
-/** The text of bytes: UTF-8, or UTF-16 with a byte order mark. Other encodings and binary files are refused, as their texts would be wrong without a word. */
+/** The text of bytes: UTF-8, or UTF-16 with a byte order mark. Other encodings and binary files are refused: their texts would be wrong, and nothing would say so. */
 class Decoder {
   /** Bytes per character, to estimate how much of a file was read. */
   unit: 1 | 2 = 1;

@@ -1,6 +1,7 @@
 /** How well a ranking finds the relevant documents: the metrics of sentence-transformers' InformationRetrievalEvaluator. */
 import { describe, guarded, invalid } from '../error.js';
 import type { PretrainedModel } from '../models/model.js';
+import { requireModel } from '../models/tasks/task.js';
 import { listOf, optional, type Read, type Reader, readOptions, type Schema, size } from '../options.js';
 import { eachPair, type ProductOptions, productSchema } from '../util/products.js';
 import { largestHits, readUnitRows } from '../util/vectors.js';
@@ -155,12 +156,6 @@ export async function evaluateInformationRetrieval(
   });
   const rankings = nearest.map((hits) => hits.sorted().map(({ index }) => ids[index]!));
   return measureRankings(rankings, [...relevantDocs.values()], read);
-}
-
-/** Refuses what is not a model that embeds texts. */
-export function requireModel(name: string, model: object, method: string): void {
-  if (typeof guarded(`${name}: model`, () => (model as Record<string, unknown> | null)?.[method]) !== 'function')
-    throw invalid(`${name}: model`, 'a model that `fromPretrained` returned', describe(model));
 }
 
 function readData(data: RetrievalData) {

@@ -1,9 +1,9 @@
 /** How well similarities of vectors agree with scores that people gave: the metrics of sentence-transformers' EmbeddingSimilarityEvaluator. */
 import { describe, guarded, invalid } from '../error.js';
 import type { PretrainedModel } from '../models/model.js';
+import { requireModel } from '../models/tasks/task.js';
 import { finite, lengthOf, listOf, oneOf, optional, readOptions, type Schema, signal, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
-import { requireModel } from './retrieval.js';
 
 /** Correlations of two lists of numbers, from -1 to 1; NaN if all numbers of a list are equal, as in SciPy. */
 export interface Correlations {
@@ -79,7 +79,7 @@ function dot(a: Float32Array, b: Float32Array): number {
 }
 
 const schema = {
-  similarity: optional(oneOf(['cosine', 'dot', 'euclidean', 'manhattan']), 'cosine' as const),
+  similarity: optional(oneOf(Object.keys(MEASURES) as (keyof typeof MEASURES)[]), 'cosine' as const),
   signal,
 } satisfies Schema<SimilarityOptions>;
 

@@ -12,7 +12,7 @@ import type {
 import { normalized } from '../models/quantized.js';
 import type { PieceHooks, PieceOptions } from '../models/run.js';
 import { callback, flag, optional, readOptions, type Schema, signal } from '../options.js';
-import { editSchema, fullRows, planSites, type SitePlan, siteSchema } from '../sites.js';
+import { editSchema, encoderSizes, fullRows, planSites, type SitePlan, siteSchema } from '../sites.js';
 import { Tensor } from '../tensor.js';
 import { type Checked, readImages, rgbOf } from './pixels.js';
 import type { Preprocessing } from './preprocessing.js';
@@ -116,19 +116,9 @@ export class ImageCalls implements CallsOfImages {
 
   /** What a call for `count` images with `length` rows each reads and edits. */
   #sites(owner: string, read: Parameters<typeof planSites>[0], count: number, length: number): SitePlan | null {
-    const { numLayers, numHeads, headDim, embedDim, feedForwardDim } = this.encoder.about.vision;
-    const sizes = {
-      texts: count,
-      queries: length,
-      keys: length,
-      heads: numHeads,
-      keyHeads: numHeads,
-      keyDim: headDim,
-      valueDim: headDim,
-      embedDim,
-      feedForwardDim,
-    };
-    const plan = planSites(read, () => ({ owner, stacks: [{ numLayers, sizesOf: () => sizes }] }));
+    const { vision } = this.encoder.about;
+    const sizes = encoderSizes(vision, count, length);
+    const plan = planSites(read, () => ({ owner, stacks: [{ numLayers: vision.numLayers, sizesOf: () => sizes }] }));
     if (plan?.needsAll && count > 1)
       throw invalid(
         `${owner}.edit`,

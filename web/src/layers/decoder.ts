@@ -9,7 +9,7 @@ import { decoderLayerFlops, type Pass } from './cost.js';
 import { type EncoderLayerOptions, type EncoderOptions, encoderLayerSchema, encoderSchema } from './encoder.js';
 import { Layer } from './layer.js';
 import { type SelfAttentionCall, selfAttentionSchema } from './multi-head-attention.js';
-import { layerSites, layerStack, type WithActivations } from './sites.js';
+import { layerSites, layerStack, type Widths, type WithActivations } from './sites.js';
 
 /** Options of `DecoderLayer`; the attention to the memory has the same heads as self-attention. */
 export type DecoderLayerOptions = EncoderLayerOptions;
@@ -141,7 +141,7 @@ export abstract class IncrementalDecoder<Raw extends RawIncrementalDecoder = Raw
 
 function decode<W extends boolean>(
   { raw, name }: Layer<RawDecoder>,
-  sizes: Parameters<typeof layerStack>[3],
+  sizes: Widths,
   numLayers: number | null,
   target: TensorInput,
   memory: TensorInput,

@@ -28,6 +28,8 @@ import {
 } from './multi-head-attention.js';
 import { layerSites, layerStack, type WithActivations } from './sites.js';
 
+const callSchema = { ...selfAttentionSchema, ...siteSchema };
+
 /** Options of `EncoderLayer`. */
 export interface EncoderLayerOptions
   extends Pick<MultiHeadAttentionOptions, 'embedDim' | 'numHeads' | 'keyDim' | 'valueDim' | 'rotary'>,
@@ -78,7 +80,7 @@ export class EncoderLayer extends Layer<RawLayer<object, RawAttended>> {
   ): Attended<W> & WithActivations {
     const { raw } = this;
     const owner = 'EncoderLayer.forward';
-    return run(owner, { x }, { ...selfAttentionSchema, ...siteSchema }, options, ([input], { read, edit, ...call }) => {
+    return run(owner, { x }, callSchema, options, ([input], { read, edit, ...call }) => {
       const stacks = () => [layerStack({ numLayers: null }, input!, input!, this.options)];
       const { sites, withActivations } = layerSites({ read, edit }, owner, stacks);
       return withActivations(toAttended<W>(raw.forward({ x: input!, ...call, sites })));
@@ -170,7 +172,7 @@ export class Encoder extends Layer<RawLayer<object, RawWeighted<RawTensor>>> {
   /** x [N,L,E] or [L,E] -> output of the same shape, weights of each layer [N,H,L,L] or [H,L,L]. */
   forward<W extends boolean = false>(x: TensorInput, options?: EncoderCall<W>): Encoded<W> & WithActivations {
     const { raw } = this;
-    const schema = { ...selfAttentionSchema, ...siteSchema, headMask: headMasks(this.#heads) };
+    const schema = { ...callSchema, headMask: headMasks(this.#heads) };
     const owner = 'Encoder.forward';
     return run(owner, { x }, schema, options, ([input], { read, edit, ...call }) => {
       const { numLayers } = this.options;

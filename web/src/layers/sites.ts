@@ -1,10 +1,10 @@
 /** The sites of layers with attention. */
 import type { RawSites, RawTensor } from '../core.js';
-import { DECODER_SITES, planSites, type SitePlan, type SiteStack } from '../sites.js';
+import { DECODER_SITES, planSites, type ReadSites, type SitePlan, type SiteStack } from '../sites.js';
 import type { Tensor } from '../tensor.js';
 
 /** Widths of a layer; 0: the default. */
-interface Widths {
+export interface Widths {
   embedDim: number;
   numHeads: number;
   keyDim: number;
@@ -43,14 +43,14 @@ export function layerStack(
 
 /** A call's options `read` and `edit` for the core, and what adds the activations to its result. */
 export function layerSites(
-  read: Parameters<typeof planSites>[0],
+  given: ReadSites,
   owner: string,
   stacks: () => SiteStack[],
 ): { sites: RawSites | null; withActivations<T extends object>(result: T): T & WithActivations } {
-  const plan: SitePlan | null = planSites(read, () => ({ owner, stacks: stacks() }));
+  const plan: SitePlan | null = planSites(given, () => ({ owner, stacks: stacks() }));
   return {
     sites: plan?.raw() ?? null,
-    withActivations: (result) => (plan && read.read ? { ...result, activations: plan.activations() } : result),
+    withActivations: (result) => (plan && given.read ? { ...result, activations: plan.activations() } : result),
   };
 }
 

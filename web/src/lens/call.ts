@@ -1,7 +1,6 @@
 /** What the calls of heed/lens share: their model, their text, and options. */
-import { describe, guarded, invalid } from '../error.js';
+import { invalid } from '../error.js';
 import { countTexts, isTexts, type ModelInput, readInput } from '../models/input.js';
-import type { PretrainedModel } from '../models/model.js';
 import { callback, signal } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import type { Tensor } from '../tensor.js';
@@ -14,12 +13,6 @@ export interface LensOptions {
 }
 
 export const lensSchema = { signal, onProgress: callback<NonNullable<LensOptions['onProgress']>> };
-
-/** Requires a model that `fromPretrained` returned. */
-export function requireModel(owner: string, model: PretrainedModel): void {
-  if (typeof guarded(`${owner}: model`, () => model.encode) !== 'function')
-    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
-}
 
 /** One text, or the token ids of one. */
 export function oneText(given: unknown, name: string): ModelInput {

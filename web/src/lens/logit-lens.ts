@@ -3,10 +3,10 @@ import { invalid } from '../error.js';
 import type { ModelInput } from '../models/input.js';
 import type { PretrainedModel } from '../models/model.js';
 import { best } from '../models/tasks/similarity.js';
-import { softmax, topCount } from '../models/tasks/task.js';
+import { requireModel, softmax, topCount } from '../models/tasks/task.js';
 import { optional, readOptions } from '../options.js';
 import type { Tensor } from '../tensor.js';
-import { type LensOptions, lensSchema, oneText, requireModel } from './call.js';
+import { type LensOptions, lensSchema, oneText } from './call.js';
 
 export interface LogitLensOptions extends LensOptions {
   /** The number of words for each token. Default 5. */
@@ -38,7 +38,7 @@ export async function logitLens(
   text: ModelInput,
   options?: LogitLensOptions,
 ): Promise<LensWord[][][]> {
-  requireModel('logitLens', model);
+  requireModel('logitLens', model, 'encode');
   const { signal, onProgress, topK } = readOptions('logitLens', schema, options);
   const call = signal ? { signal } : {};
   const { numLayers, maskToken } = model.config;

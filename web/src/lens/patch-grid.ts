@@ -3,10 +3,11 @@ import { describe, formatShape, HeedError, invalid } from '../error.js';
 import type { ModelInput } from '../models/input.js';
 import type { EncodeResult, Prediction, PretrainedModel } from '../models/model.js';
 import { HEADS, type HeadName } from '../models/task-heads.js';
+import { requireModel } from '../models/tasks/task.js';
 import { legal, oneOf, optional, type Read, readOptions } from '../options.js';
 import type { SiteEdit } from '../sites.js';
 import { Tensor } from '../tensor.js';
-import { type LensOptions, lensSchema, ofText, oneText, repeated, requireModel } from './call.js';
+import { type LensOptions, lensSchema, ofText, oneText, repeated } from './call.js';
 
 /** Options of `patchGrid`: `metric` gets what `encode` returns, or with `head` what `predict` returns, for one run. */
 export type PatchGridOptions = LensOptions & {
@@ -25,8 +26,8 @@ type Metric = (result: EncodeResult | Prediction) => unknown;
 
 const schema = {
   ...lensSchema,
-  clean: (value: unknown, name: string) => oneText(value, name),
-  corrupted: (value: unknown, name: string) => oneText(value, name),
+  clean: oneText,
+  corrupted: oneText,
   metric: legal<Metric>('a function', (value) => typeof value === 'function'),
   over: oneOf(['heads', 'positions', 'blocks']),
   head: optional(oneOf(Object.keys(HEADS) as HeadName[]), undefined),
@@ -53,7 +54,7 @@ const CALL_TOKENS = 1024;
  * @throws HeedError SHAPE_MISMATCH if the texts have different numbers of tokens
  */
 export async function patchGrid(model: PretrainedModel, options: PatchGridOptions): Promise<Tensor> {
-  requireModel('patchGrid', model);
+  requireModel('patchGrid', model, 'encode');
   const read = readOptions('patchGrid', schema, options);
   const { numLayers } = model.config;
   const { over, signal, onProgress } = read;
@@ -143,11 +144,11 @@ function encoded(all: EncodeResult, n: number): EncodeResult {
 }
 
 function predicted(all: Prediction, n: number, head: HeadName): Prediction {
-  const first = all.masks.findIndex(([text]) => text === n);
   const own = all.masks.filter(([text]) => text === n);
-  const from = HEADS[head] === 'masks' ? Math.max(0, first) : n;
+  const first = all.masks.findIndex(([text]) => text === n);
+  const [from, count] = HEADS[head] === 'masks' ? [Math.max(0, first), own.length] : [n, 1];
   return {
-    logits: all.logits.slice(from, from + (HEADS[head] === 'masks' ? own.length : 1)),
+    logits: all.logits.slice(from, from + count),
     inputIds: [all.inputIds[n]!],
     tokens: [all.tokens[n]!],
     offsets: [all.offsets[n]!],

@@ -2,9 +2,10 @@
 import type { ModelInput } from '../models/input.js';
 import type { PretrainedModel } from '../models/model.js';
 import { attentionRollout } from '../models/tasks/attention-rollout.js';
+import { requireModel } from '../models/tasks/task.js';
 import { readOptions } from '../options.js';
 import type { Tensor } from '../tensor.js';
-import { type LensOptions, lensSchema, ofText, oneText, requireModel } from './call.js';
+import { type LensOptions, lensSchema, ofText, oneText } from './call.js';
 
 export type RolloutOptions = Pick<LensOptions, 'signal'>;
 
@@ -17,7 +18,7 @@ export type RolloutOptions = Pick<LensOptions, 'signal'>;
  * shares.shape; // [4, 4]
  */
 export async function rollout(model: PretrainedModel, text: ModelInput, options?: RolloutOptions): Promise<Tensor> {
-  requireModel('rollout', model);
+  requireModel('rollout', model, 'encode');
   const { signal } = readOptions('rollout', { signal: lensSchema.signal }, options);
   const input = oneText(text, 'rollout: text');
   const { attentions } = await model.encode(input, { outputAttentions: true, ...(signal && { signal }) });

@@ -179,14 +179,11 @@ export class Tokenizer {
 export async function loadTokenizer(source: ModelSource, options?: LoadTokenizerOptions): Promise<Tokenizer> {
   const { signal, integrity: expected, ...remote } = readOptions('loadTokenizer', loadingSchema, options);
   const integrity = new Integrity(expected);
-  const folder = await openFolder(source, { ...remote, signal, integrity } as never);
+  const folder = await openFolder(source, { ...remote, signal, integrity });
   try {
     const sentence = await readSentenceConfig(folder, signal);
     const read = async (path: string, required = false) => {
-      const file = await (folder.open as (...given: unknown[]) => ReturnType<typeof folder.open>)(path, {
-        required,
-        signal,
-      });
+      const file = await folder.open(path, { required, signal });
       return file ? Settings.parse(await readAll(file), file.name) : undefined;
     };
     const within = sentence.modelFolder;

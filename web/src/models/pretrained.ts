@@ -8,7 +8,7 @@ import { integer, listOf, oneOf, type Read, type Reader, readOptions } from '../
 import { Owned, type Runtime } from '../owned.js';
 import { padRows } from '../padding.js';
 import { inspected } from '../platform.js';
-import { planSites, type SitePlan } from '../sites.js';
+import { encoderSizes, planSites, type SitePlan } from '../sites.js';
 import { elementCount, Tensor } from '../tensor.js';
 import { callSchema, embedSchema, encodeSchema, predictSchema, requireTexts, tokenizeSchema } from './call-options.js';
 import { EncodeOutputs, listsOf, sitesOf } from './encode-outputs.js';
@@ -338,20 +338,8 @@ export class LocalModel extends Owned<Parts> implements PretrainedModel {
     return planSites(read, () => {
       if (this.config.family === STATIC)
         throw invalid(owner, 'a model with an encoder for `read` and `edit`', 'static embeddings', 'UNSUPPORTED');
-      const { numLayers, numHeads, keyValueHeads, headDim, embedDim, feedForwardDim } = this.#core;
-      const length = longest(rows);
-      const sizes = {
-        texts: rows.length,
-        queries: length,
-        keys: length,
-        heads: numHeads,
-        keyHeads: keyValueHeads,
-        keyDim: headDim,
-        valueDim: headDim,
-        embedDim,
-        feedForwardDim,
-      };
-      return { owner, stacks: [{ numLayers, sizesOf: () => sizes }] };
+      const sizes = encoderSizes(this.#core, rows.length, longest(rows));
+      return { owner, stacks: [{ numLayers: this.#core.numLayers, sizesOf: () => sizes }] };
     });
   }
 

@@ -1,12 +1,13 @@
 /** The prompts of a model's folder for queries and for documents. */
 import { guarded } from '../error.js';
-import { plainOptions } from '../options.js';
+import { oneOf, plainOptions } from '../options.js';
 import { isTexts, type ModelInput } from './input.js';
 import type { EmbedCall, EmbedOptions, PretrainedModel } from './model.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
 
 /** What a text is in a search. */
 export type Role = 'query' | 'document';
+export const readRole = oneOf<Role>(['query', 'document']);
 
 /** The names of prompts: those of sentence-transformers' encode_query and encode_document, and those of Nomic's models. */
 export const PROMPT_NAMES: Record<Role, readonly string[]> = {
@@ -30,6 +31,11 @@ export function withPrompt<O extends Pick<EmbedOptions, 'prompt' | 'promptName'>
 ): O {
   const isGiven = options.prompt !== undefined || options.promptName !== undefined;
   return isGiven ? options : { ...options, ...namedPrompt(prompts, PROMPT_NAMES[role]) };
+}
+
+/** The text that these options put before each text; the folder's default prompt, which applies without them, is not known here. */
+export function promptText(prompts: Prompts, options: Pick<EmbedOptions, 'prompt' | 'promptName'>): string {
+  return options.prompt ?? prompts[options.promptName ?? ''] ?? '';
 }
 
 /** `encodeQuery` or `encodeDocument` of a model. Token ids are embedded as they are. */

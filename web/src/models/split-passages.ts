@@ -1,10 +1,10 @@
 /** How texts are divided into passages, and what is made of their vectors. Loaded when it is used. */
 import { describe, floatsOf, guarded, invalid } from '../error.js';
-import { count, oneOf, optional, plainOptions, readOptions, size, text } from '../options.js';
+import { count, optional, plainOptions, readOptions, size, text } from '../options.js';
 import type { SignalLike } from '../platform.js';
 import { Tensor } from '../tensor.js';
 import type { EmbedOptions, PretrainedModel } from './model.js';
-import { type Role, withPrompt } from './prompts.js';
+import { promptText, type Role, readRole, withPrompt } from './prompts.js';
 import { normalized } from './quantized.js';
 import { listOfTexts } from './tasks/task.js';
 
@@ -252,12 +252,12 @@ export async function embedLong(
 ): Promise<Tensor & { readonly passages: Passage[][] }> {
   const owner = 'embedLong';
   const { maxTokens, overlap, locale, prompt, role: given, ...embed } = plainOptions(owner, options);
-  const role = optional(oneOf(['query', 'document']), 'document' as const)(given, `${owner}.role`);
+  const role = optional(readRole, 'document' as const)(given, `${owner}.role`);
   const read = readOptions(owner, schema, { maxTokens, overlap, locale, prompt });
   const list = listOfTexts(texts);
   const [, limit] = readTokenizer(owner, model, embed.signal);
   const named = withPrompt(model.config.prompts, role, { prompt, promptName: embed.promptName });
-  const before = prompt ?? model.config.prompts[named.promptName ?? ''] ?? '';
+  const before = promptText(model.config.prompts, named);
   const normalize = embed.normalize ?? model.config.normalize;
   let most = read.maxTokens ?? limit;
   for (;;) {

@@ -1,10 +1,11 @@
 /** Results as they come, for lists that are long or still arriving. */
 import { describe, guarded, invalid } from '../error.js';
-import { oneOf, optional, plainOptions, size, text } from '../options.js';
+import { optional, plainOptions, size, text } from '../options.js';
 import { linkedAbort, type SignalLike } from '../platform.js';
 import type { EmbedCall, EncodeCall, EncodeResultFor, PretrainedModel } from './model.js';
-import type { Role } from './prompts.js';
+import { type Role, readRole } from './prompts.js';
 import type { VectorOutput, VectorsOf } from './quantized.js';
+import { requireModel } from './tasks/task.js';
 
 /** Texts in memory, or those that arrive from a file, a stream or a database. */
 export type TextStream = Iterable<string> | AsyncIterable<string>;
@@ -48,7 +49,7 @@ export function embedStream<O extends VectorOutput = 'float32'>(
   options?: Omit<EmbedCall<O>, WholeCall> & StreamOptions & { role?: Role },
 ): AsyncGenerator<EmbedBatch<O>, void, undefined> {
   const { role, ...rest } = plainOptions('embedStream', options);
-  const kind = optional(oneOf(['query', 'document']), null)(role, 'embedStream.role');
+  const kind = optional(readRole, null)(role, 'embedStream.role');
   const method = kind === null ? 'embed' : kind === 'query' ? 'encodeQuery' : 'encodeDocument';
   const embed = (batch: string[], call: object) => model[method]<O>(batch, call);
   return batches('embedStream', model, method, texts, rest, embed, (start, texts, vectors) => ({
@@ -90,8 +91,7 @@ function batches<Result, Batch>(
   run: (texts: string[], options: object) => Promise<Result>,
   batchOf: (start: number, texts: string[], result: Result) => Batch,
 ): AsyncGenerator<Batch, void, undefined> {
-  if (typeof guarded(`${owner}: model`, () => model[method]) !== 'function')
-    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
+  requireModel(owner, model, method);
   for (const name of ['textPairs', 'onProgress', 'edit'] satisfies WholeCall[])
     if ((options as Record<string, unknown>)[name] !== undefined)
       throw invalid(`${owner}.${name}`, 'none, as it refers to all texts of a call', describe(options[name as never]));

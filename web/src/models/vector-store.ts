@@ -34,7 +34,7 @@ export interface VectorStore {
   /** Entries of a row as it is stored: D, or D / 8 for bits. 0 before the first rows. */
   readonly width: number;
   readonly bits: boolean;
-  /** Appends rows of the store's form. After an error, there are none of them. */
+  /** Appends rows of the store's form. After an error, the store has none of them. */
   append(rows: Rows): void;
   /** Removes all rows but these, which ascend. */
   keep(kept: Uint32Array): void;
@@ -63,7 +63,7 @@ export interface IndexState {
 /** D */
 export const dimensionsOf = ({ width, bits }: { width: number; bits: boolean }): number => (bits ? 8 * width : width);
 
-/** The number of queries of `width` entries, and each of them. */
+/** Each of the queries, of `width` entries. */
 export function* eachQuery(queries: Float32Array, width: number): Generator<Float32Array> {
   for (let at = 0; at < queries.length; at += width) yield queries.subarray(at, at + width);
 }

@@ -45,7 +45,7 @@ export function bareName(name: string, prefix: string): string {
     .replace(/^embeddings(?=_scale$|$)/, 'embedding.weight'); // model2vec
 }
 
-/** The shape with as many axes, as far as only axes of length 1 before the others are left out or added: checkpoints have learned rows with and without such axes. */
+/** The shape with `rank` axes, if only axes of length 1 at its beginning have to be left out or added for that: checkpoints store learned rows with and without such axes. */
 function withRank(shape: readonly number[], rank: number): number[] {
   const ones = shape.length - rank;
   if (ones < 0) return [...new Array<number>(-ones).fill(1), ...shape];
@@ -127,7 +127,7 @@ export class WeightLoader {
   readonly #prefix: string;
   readonly #isHead: (name: string) => boolean;
   readonly #optional: RegExp | undefined;
-  /** Those of texts may lack rows, which are reported together. */
+  /** Whether the family encodes images. Tensors of other families may lack rows, which are reported together. */
   readonly #hasImages: boolean;
   readonly #rows: Map<string, ParameterRows>;
   readonly #parameters: { name: string; shape: number[] }[];

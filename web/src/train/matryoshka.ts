@@ -27,24 +27,23 @@ export interface MatryoshkaLosses {
 }
 
 const name = 'losses.matryoshka';
+const names = { dims: `${name}.dims`, weights: `${name}.weights` };
 const schema = {
   dims: listOf(size, 'an array of dimensions'),
   weights: optional(listOf(finite, 'an array of numbers'), null),
 } satisfies Schema<MatryoshkaOptions>;
 
-/** Checks dimensions of vectors of a width, and their weights, the options `${owner}Dims` and `${owner}Weights` or, for 'x.', `x.dims` and `x.weights`. */
+/** Checks dimensions of vectors of a width, and their weights. `names`: of both options, for messages. */
 export function readDims(
-  owner: string,
-  { dims, weights }: MatryoshkaOptions,
+  names: { readonly dims: string; readonly weights: string },
+  { dims, weights }: { readonly dims: readonly number[]; readonly weights?: readonly number[] | null },
   width: number,
 ): [dim: number, weight: number][] {
-  const nameOf = (option: string) =>
-    owner + (owner.endsWith('.') ? option : option[0]!.toUpperCase() + option.slice(1));
-  if (dims.length === 0) throw invalid(nameOf('dims'), 'at least one dimension', 'none');
+  if (dims.length === 0) throw invalid(names.dims, 'at least one dimension', 'none');
   const wrong = dims.find((dim) => dim > width);
-  if (wrong !== undefined) throw invalid(nameOf('dims'), `at most ${width}, the width of the vectors`, `${wrong}`);
+  if (wrong !== undefined) throw invalid(names.dims, `at most ${width}, the width of the vectors`, `${wrong}`);
   if (weights && weights.length !== dims.length)
-    throw invalid(nameOf('weights'), `${dims.length} numbers, one for each of dims`, `${weights.length}`);
+    throw invalid(names.weights, `${dims.length} numbers, one for each of dims`, `${weights.length}`);
   return dims.map((dim, i) => [dim, weights?.[i] ?? 1]);
 }
 
@@ -58,7 +57,7 @@ export function matryoshkaOf(tape: Tape): MatryoshkaLosses {
         throw invalid(`${name}: vectors`, 'an array of tensors', describe(vectors));
       const widths = vectors.map((each, i) => readTensor(`${name}: vectors[${i}]`, each).shape.at(-1) ?? 0);
       let sum: Loss | null = null;
-      for (const [dim, weight] of readDims(`${name}.`, read as MatryoshkaOptions, Math.min(...widths))) {
+      for (const [dim, weight] of readDims(names, read, Math.min(...widths))) {
         const given = loss(...vectors.map((each) => slice(each, { axis: -1, end: dim })));
         if (!(given instanceof Loss)) throw invalid(`${name}: loss`, 'a function that returns a loss', describe(given));
         const part = multiply(given, weight);

@@ -1,7 +1,8 @@
-/** The core's modules as heed/train has them: they tell the tape what happens to them, and calls of layers are recorded where they must be. */
+/** The core's modules as heed/train has them: the tape knows of their changes, and calls of layers are recorded where they must be. */
 import type { RawIncrementalDecoder, RawLayer, RawModule } from '../core.js';
 import { formatShape, invalid } from '../error.js';
 import type { LayerTraits } from '../layers/layer.js';
+import { elementCount } from '../tensor.js';
 import type { RawGradients } from './core.js';
 import type { ModuleState } from './scope.js';
 import type { Tape } from './tape.js';
@@ -118,7 +119,7 @@ export class RecordedLayer extends RecordedModule<RawLayer> implements RawIncrem
         hint: 'Leave `workers` out',
       });
     }
-    const positionOf = (axes: readonly number[]) => (axes.reduce((a, b) => a * b, 1) / part.count) * part.first;
+    const positionOf = (axes: readonly number[]) => (elementCount(axes) / part.count) * part.first;
     core.setPosition(shape.length < 3 ? 0 : positionOf(shape.slice(0, -2)), positionOf(shape.slice(0, -1)));
   }
 }

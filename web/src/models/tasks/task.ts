@@ -13,6 +13,12 @@ export interface TaskOptions {
 export const topCount: Reader<number> = (value, name) => (value === Infinity ? value : size(value, name));
 export const strings = listOf(text, 'an array of strings');
 
+/** Refuses what is not a model: something without its method `method`. */
+export function requireModel(owner: string, model: unknown, method: keyof PretrainedModel): void {
+  if (typeof guarded(`${owner}: model`, () => (model as PretrainedModel | null)?.[method]) !== 'function')
+    throw invalid(`${owner}: model`, 'a model that `fromPretrained` returned', describe(model));
+}
+
 /** Separates a task's own options, which are read here, from the others, which the model's `predict` reads. */
 export function taskOptions<S extends Record<string, Reader<unknown>>>(
   task: string,
@@ -20,9 +26,7 @@ export function taskOptions<S extends Record<string, Reader<unknown>>>(
   schema: S,
   given: object | undefined,
 ): [own: Read<S>, call: object] {
-  const predict = guarded(`${task}: model`, () => model.predict);
-  if (typeof predict !== 'function')
-    throw invalid(`${task}: model`, 'a model that `fromPretrained` returned', describe(model));
+  requireModel(task, model, 'predict');
   const entries = Object.entries(plainOptions(task, given));
   const isOwn = ([name]: [string, unknown]) => Object.hasOwn(schema, name);
   const own = readOptions(task, schema, Object.fromEntries(entries.filter(isOwn)));

@@ -26,9 +26,9 @@ import { Optimizer } from '../optimizer.js';
 import type { Parameter } from '../parameters.js';
 import type { TrainableModel } from '../trainable-model.js';
 import { trainingOf } from './busy.js';
-import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
+import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
 import { type ClassifierExample, type ExampleSet, heldOut, labelsOf, readExamples, split, subset } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
+import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import { type ClassifierHead, chooseHead, inputOf, install, type Kit, trainableHead, trainedHead } from './head.js';
 import { predictedLabels } from './predicted-labels.js';
 
@@ -233,7 +233,7 @@ async function trainEncoder(
   try {
     const frozen = await embedAll(kit, model, data, options);
     module = frozen.module;
-    const rate = lr ?? (typeof train === 'object' && 'lora' in train ? ENCODER.loraLr : ENCODER.lr);
+    const rate = lr ?? (isLora(train) ? ENCODER.loraLr : ENCODER.lr);
     await fitModule(
       kit,
       data,
@@ -269,8 +269,7 @@ const HEAD = { epochs: 100, lr: 1e-2, weightDecay: 1 };
 const ENCODER = { lr: 5e-5, loraLr: 1e-3, weightDecay: 1e-2 };
 
 /** About 60 steps, as the head is fitted already; chosen by the accuracy on other labels than the model card's (web/model/README.md). */
-const encoderEpochs = (count: number, batchSize: number): number =>
-  Math.min(10, Math.max(3, Math.round(60 / Math.ceil(count / batchSize))));
+const encoderEpochs = (count: number, batchSize: number) => epochsFor(count, batchSize, 3);
 
 /** What is fitted, and to what. */
 interface Fitting {

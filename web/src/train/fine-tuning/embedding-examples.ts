@@ -90,11 +90,9 @@ export function readData(examples: unknown, options: DataOptions): { trained: Ro
     throw invalid(
       `${NAME}: examples`,
       'at least two pairs that share no text',
-      `${read.length} without such`,
+      `${read.length} that shared texts connect`,
       undefined,
-      {
-        hint: 'The texts of other pairs are the negatives',
-      },
+      { hint: 'The texts of other pairs are the negatives' },
     );
   const rows = (texts: readonly (readonly string[])[]): Rows => ({ texts, labels: null });
   if (validation === null) return { trained: rows(read), held: null };

@@ -27,9 +27,9 @@ import type { Tape } from '../tape.js';
 import { trainingOf } from './busy.js';
 import { requireOwn } from './classifier.js';
 import { type EmbeddingExamples, groupsOf, type Rows, readData } from './embedding-examples.js';
-import { EncoderModule, type EncoderTraining, prepare, readTraining, requireTrainable } from './encoder.js';
+import { EncoderModule, type EncoderTraining, isLora, prepare, readTraining, requireTrainable } from './encoder.js';
 import { heldOut } from './examples.js';
-import { type CheckpointOptions, checkpointSchema, decay, type Fitted, fitEncoder } from './fit-encoder.js';
+import { type CheckpointOptions, checkpointSchema, decay, epochsFor, type Fitted, fitEncoder } from './fit-encoder.js';
 import type { Kit } from './head.js';
 
 /** Options of `trainEmbedding`. */
@@ -78,6 +78,7 @@ export interface EmbeddingResult {
 }
 
 const NAME = 'trainEmbedding';
+const DIM_NAMES = { dims: `${NAME}.matryoshkaDims`, weights: `${NAME}.matryoshkaWeights` };
 
 const schema = {
   train: optional(readTraining, 'full' as const),
@@ -106,8 +107,7 @@ const LABELLED = { batchSize: 64, scale: 5 };
 /** Of pairs: a quarter of the examples, but 4 to 32, so that few examples make several steps, too. */
 const batchOf = (count: number) => Math.min(PAIRS.batchSize, Math.max(4, Math.ceil(count / 4)));
 /** Of pairs: about 60 steps, in 1 to 10 epochs. One epoch is enough for 1,900 pairs. */
-const epochsOf = (count: number, batchSize: number) =>
-  Math.min(10, Math.max(1, Math.round(60 / Math.ceil(count / batchSize))));
+const epochsOf = (count: number, batchSize: number) => epochsFor(count, batchSize, 1);
 const LABELLED_EPOCHS = 8;
 
 /** @internal See `FineTuning.trainEmbedding`. */
@@ -121,7 +121,7 @@ export async function trainEmbedding(
   const trainable = requireTrainable(NAME, requireOwn(kit, NAME, model));
   const { trained, held } = readData(examples, read);
   if (read.matryoshkaWeights && !read.matryoshkaDims)
-    throw invalid(`${NAME}.matryoshkaWeights`, 'matryoshkaDims together with it', 'them alone');
+    throw invalid(DIM_NAMES.weights, 'none without `matryoshkaDims`', 'weights');
   read.signal?.throwIfAborted();
   return trainingOf(NAME, model, async () => {
     const restore = prepare(`${NAME}.train`, trainable, read.train);
@@ -143,8 +143,6 @@ export async function trainEmbedding(
     }
   });
 }
-
-const isLora = (train: EncoderTraining) => typeof train === 'object' && 'lora' in train;
 
 async function fitRows(
   kit: Kit,
@@ -259,7 +257,7 @@ class SimilarityModule extends EncoderModule {
     const whole = (x: Tensor) => this.#lossOf(x, labels, rows);
     const compute = (x: Tensor) =>
       dims ? matryoshkaOf(this.#tape).matryoshka(whole, [x], { dims, ...(weights && { weights }) }) : whole(x);
-    if (dims) readDims(`${NAME}.matryoshka`, { dims, ...(weights && { weights }) }, output.shape[1]!);
+    if (dims) readDims(DIM_NAMES, { dims, weights }, output.shape[1]!);
     if (chunks.length === 0) return compute(output);
     const tape = this.#tape;
     const x = new Tensor(output.data.slice(), output.shape);

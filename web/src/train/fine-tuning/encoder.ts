@@ -58,10 +58,13 @@ export function choiceOf(model: TrainableModel): () => void {
   };
 }
 
+export const isLora = (train: unknown): train is { readonly lora: LoraOptions } =>
+  typeof train === 'object' && train !== null && 'lora' in train;
+
 /** Chooses what is trained; returns the function that chooses again what was before. If the training is not done and low-rank updates are still zeros, it removes them. */
 export function prepare(call: string, model: TrainableModel, what: EncoderTraining): (isDone: boolean) => void {
   const restore = choiceOf(model);
-  if (typeof what === 'object' && 'lora' in what) {
+  if (isLora(what)) {
     model.addLora(what.lora);
     return (isDone) => {
       const updates = model.parameters().filter(({ name }) => name.endsWith('.lora_B.weight'));

@@ -37,6 +37,10 @@ export const decay: Reader<number> = (value, name) => (value === 0 ? 0 : positiv
 const WARMUP = 0.1;
 const warmupOf = (steps: number) => (steps < 10 ? 0 : Math.ceil(WARMUP * steps));
 
+/** For about 60 steps, but `fewest` to 10 epochs. */
+export const epochsFor = (count: number, batchSize: number, fewest: number): number =>
+  Math.min(10, Math.max(fewest, Math.round(60 / Math.ceil(count / batchSize))));
+
 /** What training an encoder has done. */
 export interface Fitted {
   readonly history: History;
