@@ -3,13 +3,21 @@
 const K1 = 1.2;
 const B = 0.75;
 
+// Lucene's English stop words (EnglishAnalyzer.ENGLISH_STOP_WORDS_SET).
+export const STOP_WORDS = new Set(
+  `a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with`.split(
+    ' ',
+  ),
+);
+
 export class Bm25 {
-  /** documents: [{ text, id }] */
-  constructor(documents) {
+  /** documents: [{ text, id }]. leftOut: words that are not searched. */
+  constructor(documents, leftOut = new Set()) {
     this.documents = documents;
+    this.leftOut = leftOut;
     this.postings = new Map(); // term -> [document, count] pairs
     this.lengths = documents.map(({ text }, d) => {
-      const terms = termsOf(text);
+      const terms = this.#termsOf(text);
       const counts = new Map();
       for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + 1);
       for (const [term, count] of counts) {
@@ -24,7 +32,7 @@ export class Bm25 {
   /** [[id, score]] of every document that shares a term with the query. */
   search(query) {
     const scores = new Map();
-    for (const term of new Set(termsOf(query))) {
+    for (const term of new Set(this.#termsOf(query))) {
       const postings = this.postings.get(term) ?? [];
       const idf = Math.log(1 + (this.documents.length - postings.length + 0.5) / (postings.length + 0.5));
       for (const [d, count] of postings) {
@@ -34,8 +42,8 @@ export class Bm25 {
     }
     return [...scores].map(([d, score]) => [this.documents[d].id, score]);
   }
-}
 
-function termsOf(text) {
-  return text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  #termsOf(text) {
+    return (text.toLowerCase().match(/[a-z0-9]+/g) ?? []).filter((term) => !this.leftOut.has(term));
+  }
 }

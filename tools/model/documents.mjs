@@ -2,7 +2,7 @@
 // used in training. BM25 searches the same texts.
 
 import { readFileSync } from 'node:fs';
-import { Bm25 } from './bm25.mjs';
+import { Bm25, STOP_WORDS } from './bm25.mjs';
 
 /** `encoders`: name -> a function from texts to unit vectors. Prints the share of questions whose document is first, and among the first three. */
 export async function searchDocuments(encoders) {
@@ -10,12 +10,17 @@ export async function searchDocuments(encoders) {
   const texts = documents.map(({ title, text }) => `${title}. ${text}`);
   const queries = documents.flatMap(({ questions }, right) => questions.map((text) => ({ text, right })));
   console.log(`\ndocuments: ${queries.length} questions, ${texts.length} documents`);
-  const bm25 = new Bm25(texts.map((text, id) => ({ id, text })));
-  const found = queries.map(({ text }) => new Map(bm25.search(text)));
-  const baseline = report(
-    'BM25',
-    queries,
-    found.map((scores) => texts.map((_, id) => scores.get(id) ?? 0)),
+  const indexed = texts.map((text, id) => ({ id, text }));
+  const [baseline] = Object.entries({ BM25: new Set(), 'BM25 without stop words': STOP_WORDS }).map(
+    ([name, leftOut]) => {
+      const bm25 = new Bm25(indexed, leftOut);
+      const found = queries.map(({ text }) => new Map(bm25.search(text)));
+      return report(
+        name,
+        queries,
+        found.map((scores) => texts.map((_, id) => scores.get(id) ?? 0)),
+      );
+    },
   );
   for (const [name, embed] of Object.entries(encoders)) {
     const rows = await embed(texts);
