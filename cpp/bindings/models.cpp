@@ -184,7 +184,7 @@ class BoundEncoderModel : public BoundModule {
   BoundEncoding* beginImage(const val& pixels, const val& positions, const val& angles, const val& sites) {
     return guarded([&] {
       const Input image = readTensor(pixels);
-      requireShape("pixels", image.shape, {3, image.shape[-2], image.shape[-1]});
+      if (image.shape.rank() != 3 || image.shape[0] != 3) refuseShape("pixels", "[3, height, width]", image.shape);
       ImageInput input{image.data, image.shape[-2], image.shape[-1]};
       if (const auto table = readOptionalTensor(positions)) input.positions = table->matrix();
       const Index rows = model_->imageRows(input.height, input.width);

@@ -32,7 +32,8 @@ const shownStep = async (page: Page) => Number((await figure(page, 'Step').inner
 
 async function openTasks(settings = '') {
   const visited = await site.open(`#learning?build=simd128${settings}`);
-  await button(visited.page, 'Train').waitFor();
+  // A link to a step trains at once, so that the button has another name.
+  await visited.page.getByRole('button', { name: /^(Train|Pause|Go on)$/ }).waitFor();
   return visited;
 }
 

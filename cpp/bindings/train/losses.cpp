@@ -132,8 +132,8 @@ constexpr NamedLoss kLosses[] = {
 /// The loss of that name, of an object of its arguments.
 BoundVariable* recordLoss(BoundGraph& graph, const std::string& name, const val& arguments) {
   return guarded([&] {
-    const NamedLoss* loss = std::find_if(std::begin(kLosses), std::end(kLosses) - 1,
-                                         [&](const NamedLoss& one) { return name == one.name; });
+    const auto loss = std::ranges::find(kLosses, name, &NamedLoss::name);
+    if (loss == std::end(kLosses)) throw Error(ErrorCode::kInvalidArgument, "loss: expected a known name, got " + name);
     return made(Shape{}, loss->record(graph.graph(), Arguments(arguments)));
   });
 }

@@ -107,6 +107,9 @@ struct AttentionOptions {
   float dropout = 0;               ///< dropout rate on the weights, with inverted scaling; set by layers
   DropoutKey dropout_key;          ///< identifies the draws if dropout > 0
   const Rotary* rotary = nullptr;  ///< of layers: rotates the projected queries and keys
+
+  /// Hk, for queries with H heads.
+  Index keyHeads(Index num_heads) const { return key_heads == 0 ? num_heads : key_heads; }
 };
 
 /// Inputs of attention: the rows of all sequences, one sequence after the other.

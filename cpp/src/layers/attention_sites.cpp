@@ -48,7 +48,7 @@ void attentionScores(const AttentionInput& input, Index num_heads, const Attenti
   unmasked.causal = false;
   unmasked.window.reset();
   unmasked.dropout = 0;
-  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads;
+  const Index key_heads = options.keyHeads(num_heads);
   const MatrixView ignored = context.arena.matrix(input.query.rows(), input.value.cols() / key_heads * num_heads);
   attention(input, num_heads, unmasked, {ignored, nullptr, scores}, context);
 }
@@ -66,8 +66,7 @@ void weigh(const AttentionInput& input, Index num_heads, const AttentionOptions&
 
 void combine(const AttentionInput& input, Index num_heads, const AttentionOptions& options, const float* before,
              const float* weights, MatrixView output, const RandomState& random) {
-  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads,
-              width = input.value.cols() / key_heads;
+  const Index key_heads = options.keyHeads(num_heads), width = input.value.cols() / key_heads;
   forEachScoreRow(input, num_heads, [&](Index n, Index h, Index i, Index offset) {
     const Index num_keys = input.keys.length(n);
     if (sameBits(before + offset, weights + offset, num_keys)) return;

@@ -88,7 +88,7 @@ Value InferenceEvaluator::lookUp(std::span<const TableRows> tables, Index width)
 
 Value InferenceEvaluator::attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                                     float* weights) {
-  const Index key_heads = options.key_heads == 0 ? num_heads : options.key_heads;
+  const Index key_heads = options.keyHeads(num_heads);
   const MatrixView output = matrix(input.query.rows(), input.value.cols() / key_heads * num_heads);
   const bool touched = touches(Site::kScores) || touches(Site::kWeights);
   if (touched && !weights) weights = context().arena.take(attentionWeightsSize(num_heads, input.queries, input.keys));

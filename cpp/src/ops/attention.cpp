@@ -101,15 +101,10 @@ void attendBlock(const Head& head, ConstMatrixView query, Index first, Attention
   }
 }
 
-/// The number of heads of keys and values.
-Index keyHeads(Index num_heads, const AttentionOptions& options) {
-  return options.key_heads == 0 ? num_heads : options.key_heads;
-}
-
 void check(const AttentionInput& input, Index num_heads, const AttentionOptions& options, ConstMatrixView output) {
   const auto& [query, key, value, queries, keys] = input;
   requireAtLeast("numHeads", num_heads, 1);
-  const Index key_heads = keyHeads(num_heads, options);
+  const Index key_heads = options.keyHeads(num_heads);
   if (key_heads < 1 || num_heads % key_heads != 0) {
     refuse(ErrorCode::kInvalidArgument, "keyHeads", "a divisor of numHeads (" + std::to_string(num_heads) + ")",
            std::to_string(key_heads));
@@ -163,7 +158,7 @@ Index attentionWeightsSize(Index num_heads, const Sequences& queries, const Sequ
 void attention(const AttentionInput& input, Index num_heads, const AttentionOptions& options,
                const AttentionOutput& result, Context& context) {
   check(input, num_heads, options, readOnly(result.output));
-  const Index key_heads = keyHeads(num_heads, options);
+  const Index key_heads = options.keyHeads(num_heads);
   const Index key_width = input.query.cols() / num_heads, value_width = input.value.cols() / key_heads;
   const float scale = options.scale.value_or(1 / std::sqrt(static_cast<float>(key_width)));
   const std::vector<Mask> masks = broadcastMasks(

@@ -21,7 +21,7 @@ AttentionCall::AttentionCall(AttentionVariables&& given, const Sequences& query_
       queries(query_rows),
       keys(key_rows),
       num_heads(heads),
-      key_heads(settings.key_heads == 0 ? heads : settings.key_heads),
+      key_heads(settings.keyHeads(heads)),
       random(state),
       mask_tensors(settings.masks.begin(), settings.masks.end()),
       options(settings) {
